@@ -1,0 +1,39 @@
+# `make demo` and `make test` do all the set-up on a machine with Python and make; README.md has the same as plain commands.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint docs bench clean
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+# Stamps, so that a second call does not install again unless the requirements changed.
+$(VENV)/.base: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/.base
+
+demo: $(VENV)/.base
+	$(BIN)/python -m auepora_eval.examples.example_plan
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m auepora_eval.reporting.metric_cards docs/metrics
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
+	$(BIN)/python -m benchmarks.retrieval
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis auepora-demo

@@ -1,0 +1,80 @@
+"""auepora_eval: how good is a RAG system, and did a change make it better?
+
+Names are exported lazily: importing the package loads neither numpy nor any optional package.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__
+
+if TYPE_CHECKING:
+    from .core.conventions import Conventions as Conventions
+    from .core.dataset import EvaluationDataset as EvaluationDataset
+    from .core.dataset import InMemoryDataset as InMemoryDataset
+    from .core.engine import evaluate as evaluate
+    from .core.engine import evaluate_rankings as evaluate_rankings
+    from .core.engine import evaluate_stream as evaluate_stream
+    from .core.errors import AueporaError as AueporaError
+    from .core.errors import AueporaWarning as AueporaWarning
+    from .core.metrics_base import BatchMetric as BatchMetric
+    from .core.metrics_base import Metric as Metric
+    from .core.metrics_base import SampleMetric as SampleMetric
+    from .core.plan import EvaluationPlan as EvaluationPlan
+    from .core.rag_interface import RAGSystem as RAGSystem
+    from .core.registry import metric as metric
+    from .core.registry import register as register
+    from .core.results import Results as Results
+    from .core.runner import AueporaEvaluator as AueporaEvaluator
+    from .core.scores import Score as Score
+    from .core.scores import Scores as Scores
+    from .core.types import Document as Document
+    from .core.types import EvaluationSample as EvaluationSample
+    from .core.types import MetricResult as MetricResult
+    from .core.types import Response as Response
+    from .core.types import RetrievedDocument as RetrievedDocument
+    from .core.types import SystemOutputs as SystemOutputs
+    from .core.types import TargetCategory as TargetCategory
+
+_EXPORTS = {
+    "AueporaError": "core.errors",
+    "AueporaEvaluator": "core.runner",
+    "AueporaWarning": "core.errors",
+    "BatchMetric": "core.metrics_base",
+    "Conventions": "core.conventions",
+    "Document": "core.types",
+    "EvaluationDataset": "core.dataset",
+    "EvaluationPlan": "core.plan",
+    "EvaluationSample": "core.types",
+    "InMemoryDataset": "core.dataset",
+    "Metric": "core.metrics_base",
+    "MetricResult": "core.types",
+    "RAGSystem": "core.rag_interface",
+    "Response": "core.types",
+    "Results": "core.results",
+    "RetrievedDocument": "core.types",
+    "SampleMetric": "core.metrics_base",
+    "Score": "core.scores",
+    "Scores": "core.scores",
+    "SystemOutputs": "core.types",
+    "TargetCategory": "core.types",
+    "evaluate": "core.engine",
+    "evaluate_rankings": "core.engine",
+    "evaluate_stream": "core.engine",
+    "metric": "core.registry",
+    "register": "core.registry",
+}
+
+__all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604 -- the names of a dict literal just above
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f".{_EXPORTS[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

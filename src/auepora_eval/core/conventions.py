@@ -1,0 +1,115 @@
+"""Conventions: the definitions people disagree about, as named choices with one preset per school.
+
+A plan sets them for all its metrics, a metric may override them, and its signature shows the ones that matter to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from .errors import BadValueError, UnknownConventionError
+
+__all__ = ["PRESETS", "Conventions", "auto_conventions"]
+
+
+@dataclass(frozen=True, slots=True)
+class Conventions:
+    """One frozen set of choices. ``Conventions.of("trec", min_relevance=2)`` starts from a preset."""
+
+    name: str = "auepora"
+    ap: Literal["hits", "capped", "gold"] = "hits"
+    """Average precision divides by the hits in R_k, by min(|G|, k), or by |G|."""
+    precision: Literal["returned", "k"] = "returned"
+    """P@k divides by min(k, |R|) or by k."""
+    empty_gold: Literal["skip", "zero", "judged"] = "skip"
+    """A query with nothing relevant is skipped, scores 0, or scores 0 only if it has any judgement at all."""
+    gain: Literal["binary", "exponential", "linear"] = "binary"
+    """nDCG's gain of a level: 1, 2^level - 1, or the level."""
+    min_relevance: int = 1
+    """The lowest level that counts as relevant. Gains ignore it, as in trec_eval."""
+    missing: Literal["fail", "skip", "zero"] = "fail"
+    """A sample without any output: a system failure, skipped, or scored as if nothing had been returned."""
+    depth: int | None = None
+    """Cut every ranking here before anything is computed (trec_eval -M)."""
+    k_values: tuple[int, ...] = ()
+    """The cut-offs this school reports; empty means as asked."""
+    mrr_cut: int | None = None
+    """The cut-off of an ``mrr`` that names none."""
+    duplicates: Literal["first", "error"] = "first"
+    """An id returned twice counts at its first position (and occupies both), or is an error."""
+    on_system_failure: Literal["worst", "exclude"] = "worst"
+    """A failed answer counts at the metric's worst value, or leaves the mean."""
+
+    def __post_init__(self) -> None:
+        for key, choices in _choices().items():
+            if getattr(self, key) not in choices:
+                raise UnknownConventionError(f"value for the convention '{key}':", getattr(self, key), choices)
+        for key in ("depth", "mrr_cut"):
+            value = getattr(self, key)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise BadValueError(f"the convention '{key}' must be a whole number of at least 1, not {value!r}")
+        if not isinstance(self.min_relevance, int) or isinstance(self.min_relevance, bool):
+            raise BadValueError(f"the convention 'min_relevance' must be a whole number, not {self.min_relevance!r}")
+        if any(not isinstance(k, int) or k < 1 for k in self.k_values):
+            raise BadValueError(
+                f"the convention 'k_values' must hold whole numbers of at least 1, not {self.k_values!r}"
+            )
+        object.__setattr__(self, "k_values", tuple(self.k_values))
+
+    @classmethod
+    def of(cls, preset: str | Conventions | None = None, /, **choices: Any) -> Conventions:
+        """The preset of that name (default ``auepora``), with some choices replaced."""
+        if preset is None:
+            preset = "auepora"
+        if isinstance(preset, str):
+            try:
+                preset = PRESETS[preset]
+            except KeyError:
+                raise UnknownConventionError("conventions", preset, PRESETS) from None
+        unknown = [key for key in choices if key not in CHOICE_NAMES]
+        if unknown:
+            raise UnknownConventionError("convention", unknown[0], CHOICE_NAMES)
+        return replace(preset, **choices) if choices else preset
+
+    def changes(self) -> dict[str, Any]:
+        """The choices in which this differs from the preset whose name it carries."""
+        base = PRESETS.get(self.name, PRESETS["auepora"])
+        return {key: getattr(self, key) for key in CHOICE_NAMES if getattr(self, key) != getattr(base, key)}
+
+
+CHOICE_NAMES = tuple(f.name for f in fields(Conventions) if f.name != "name")
+
+
+@cache
+def _choices() -> dict[str, tuple[Any, ...]]:
+    """The allowed values of every field that is a ``Literal``."""
+    hints = get_type_hints(Conventions)
+    return {key: get_args(hint) for key, hint in hints.items() if get_origin(hint) is Literal}
+
+
+PRESETS: dict[str, Conventions] = {
+    preset.name: preset
+    for preset in (
+        Conventions(name="auepora"),
+        Conventions(name="paper", ap="capped", empty_gold="zero", k_values=(3, 5, 10)),
+        Conventions(name="paper-positives", ap="capped", empty_gold="skip", k_values=(3, 5, 10)),
+        Conventions(name="golden", ap="gold", precision="k", k_values=(1, 3, 5, 10), mrr_cut=10),
+        Conventions(name="client", ap="gold", precision="k", k_values=(1, 3, 5, 10, 20)),
+        Conventions(
+            name="trec",
+            ap="gold",
+            precision="k",
+            empty_gold="judged",
+            gain="linear",
+            missing="skip",
+            duplicates="error",
+        ),
+    )
+}
+
+
+def auto_conventions(*, judged_pool: bool) -> Conventions:
+    """What ``auto`` means: ``trec`` for qrels with a run (or a BEIR folder), ``auepora`` for everything else."""
+    return PRESETS["trec" if judged_pool else "auepora"]

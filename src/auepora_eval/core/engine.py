@@ -1,0 +1,273 @@
+"""The engine: one pass builds each batch's features, every metric reads them, reducers fold the outcomes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..features.rankings import rankings_batch
+from .batch import Batch, warn_notes
+from .collector import collector_paused
+from .conventions import Conventions
+from .errors import AlignmentError, AueporaWarning, BadValueError, MetricDefinitionError, MissingFieldError
+from .metrics_base import BatchMetric, Metric, RunFacts, bound_to, make_result, result_of, settled_scores
+from .plan import EvaluationPlan, require_distinct_names
+from .reduce import Fold
+from .registry import Spec, metric
+from .results import Results
+from .scores import Score, Scores, Status
+from .signature import Signature
+from .types import EvaluationSample, MetricResult, SystemOutputs
+
+__all__ = ["evaluate", "evaluate_rankings", "evaluate_stream", "resolve_metrics"]
+
+Metrics = EvaluationPlan | Iterable[Spec | Metric] | Spec | Metric
+Progress = Callable[[int], None]
+"""Called with the number of samples of each batch that is done."""
+
+BATCH_SIZE = 1024
+# Bare ids are so cheap to score that the fixed cost of a batch shows; larger batches hide it, and still fit the cache.
+RANKINGS_BATCH_SIZE = 4096
+
+
+def evaluate(
+    samples: Sequence[EvaluationSample],
+    outputs: Sequence[SystemOutputs | None],
+    metrics: Metrics,
+    *,
+    conventions: str | Conventions = "auepora",
+    batch_size: int = BATCH_SIZE,
+    keep_scores: bool = True,
+    run: RunFacts | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Score aligned samples and outputs by all metrics in one pass; an output of ``None`` is a missing one."""
+    if len(samples) != len(outputs):
+        raise AlignmentError(len(samples), len(outputs))
+    chosen = resolve_metrics(metrics, conventions)
+    EvaluationPlan(chosen).validate_dataset(samples)
+    batches = (
+        Batch(samples[start : start + batch_size], outputs[start : start + batch_size])
+        for start in range(0, len(samples), _checked(batch_size))
+    )
+    whole = Batch(samples, outputs)
+    ids = [sample.sample_id for sample in samples]
+    return _run(batches, chosen, run or RunFacts(), keep_scores, progress, ids=ids, whole=lambda: whole)
+
+
+def evaluate_stream(
+    pairs: Iterable[tuple[EvaluationSample, SystemOutputs | None]],
+    metrics: Metrics,
+    *,
+    conventions: str | Conventions = "auepora",
+    batch_size: int = BATCH_SIZE,
+    keep_scores: bool = True,
+    run: RunFacts | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Score pairs of sample and output as they come. With ``keep_scores=False`` memory does not grow with the data."""
+    chosen = resolve_metrics(metrics, conventions)
+    for one in chosen:
+        if not isinstance(one, BatchMetric):
+            raise MetricDefinitionError(
+                f"metric '{one.name}' implements only 'compute', which needs all samples at once; "
+                "use evaluate(), or write it as a SampleMetric"
+            )
+    ids: list[str] = []
+    seen: set[str] = set()
+    fields = {name for one in chosen for name in one.required_fields()}
+
+    def batches() -> Iterator[Batch]:
+        source = iter(pairs)
+        while chunk := list(itertools.islice(source, _checked(batch_size))):
+            samples = [sample for sample, _ in chunk]
+            for name in fields - seen:
+                if any(getattr(sample, name, None) is not None for sample in samples):
+                    seen.add(name)
+            if keep_scores:
+                ids.extend(sample.sample_id for sample in samples)
+            yield Batch(samples, [output for _, output in chunk])
+
+    results = _run(batches(), chosen, run or RunFacts(), keep_scores, progress, ids=ids, whole=None)
+    if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
+        for one in chosen:
+            for name in one.required_fields():
+                if name not in seen:
+                    raise MissingFieldError(name, one.name)
+    return results
+
+
+def evaluate_rankings(
+    gold: Sequence[Collection[str] | Mapping[str, int] | None],
+    ranked: Sequence[Sequence[str] | None],
+    metrics: Metrics,
+    *,
+    conventions: str | Conventions = "auepora",
+    ids: Sequence[str] | None = None,
+    keep_scores: bool = True,
+) -> Results:
+    """Score bare rankings: per query the gold ids (or ``{id: level}``) and the returned ids, best first.
+
+    A ranking of ``None`` is a missing output, gold of ``None`` a query that was not annotated. ``ids`` name the queries
+    (their numbers by default).
+    """
+    if len(gold) != len(ranked):
+        raise AlignmentError(len(gold), len(ranked), what=("gold entries", "rankings"))
+    if ids is None:
+        ids = list(map(str, range(len(gold))))
+    elif len(ids) != len(gold):
+        raise AlignmentError(len(gold), len(ids), what=("gold entries", "ids"))
+    chosen = resolve_metrics(metrics, conventions)
+    if gold and all(entry is None for entry in gold):
+        EvaluationPlan(chosen).validate_dataset([EvaluationSample("", "")])
+    size = RANKINGS_BATCH_SIZE
+    batches = (
+        rankings_batch(gold[start : start + size], ranked[start : start + size], ids[start : start + size])
+        for start in range(0, len(gold), size)
+    )
+    return _run(
+        batches, chosen, RunFacts(), keep_scores, None, ids=ids, whole=lambda: rankings_batch(gold, ranked, ids)
+    )
+
+
+def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora") -> list[Metric]:
+    """Metric objects from specs, objects or a plan, under these conventions unless they bring their own."""
+    if isinstance(metrics, EvaluationPlan):
+        listed: Iterable[Spec | Metric] = metrics.metrics
+    elif isinstance(metrics, (str, Mapping, Metric)):
+        listed = [metrics]
+    else:
+        listed = metrics
+    common = Conventions.of(conventions)
+    chosen = [bound_to(metric(one), common) for one in listed]
+    for one in chosen:
+        for attribute in ("name", "target"):
+            if not hasattr(one, attribute):
+                raise MetricDefinitionError(
+                    f"{type(one).__name__} has no '{attribute}'; set it on the class or in __init__"
+                )
+    require_distinct_names(chosen)
+    return chosen
+
+
+def _checked(batch_size: int) -> int:
+    if batch_size < 1:
+        raise BadValueError(f"batch_size must be at least 1, not {batch_size}")
+    return batch_size
+
+
+def _run(
+    batches: Iterable[Batch],
+    metrics: Sequence[Metric],
+    run: RunFacts,
+    keep_scores: bool,
+    progress: Progress | None,
+    *,
+    ids: Sequence[str],
+    whole: Callable[[], Batch] | None,
+) -> Results:
+    kind = _Kept if keep_scores else _Folded
+    tallies = {one.name: kind(one, run) for one in metrics if isinstance(one, BatchMetric)}
+    notes: list[Batch] = []
+    with collector_paused():
+        for batch in batches:
+            for tally in tallies.values():
+                tally.add(settled_scores(tally.metric, batch))
+            if batch.notes:
+                notes.append(batch)
+            if progress is not None:
+                progress(len(batch))
+    if notes:
+        warn_notes(notes, stacklevel=4)
+    results = []
+    for one in metrics:
+        if one.name in tallies:
+            results.append(tallies[one.name].result())
+        else:
+            assert whole is not None  # streams refuse metrics that only compute
+            results.append(_computed(one, whole()))
+    return Results(results, sample_ids=ids if keep_scores else ())
+
+
+class _Kept:
+    """Collects a metric's outcomes, all of them."""
+
+    def __init__(self, metric: BatchMetric, run: RunFacts) -> None:
+        self.metric = metric
+        self.signature: Signature = metric.signature.adding(**metric.run_choices(run))
+        self._parts: list[Scores] = []
+
+    def add(self, scores: Scores) -> None:
+        self._parts.append(scores)
+
+    def result(self) -> MetricResult:
+        return make_result(self.metric, Scores.concat(self._parts), signature=self.signature)
+
+
+class _Folded(_Kept):
+    """Folds a metric's outcomes as they come and forgets them."""
+
+    def __init__(self, metric: BatchMetric, run: RunFacts) -> None:
+        super().__init__(metric, run)
+        self._all: Fold = metric.reducer.fold()
+        self._completed: Fold = metric.reducer.fold()
+        self._tally: Counter[tuple[Status, str]] = Counter()
+        self._counted = 0
+
+    def add(self, scores: Scores) -> None:
+        self._all.add(scores)
+        self._completed.add(scores.take(scores.status == Status.SCORED) if scores.status.any() else scores)
+        self._tally.update(scores.tally())
+        self._counted += int(scores.counted.sum())
+
+    def result(self) -> MetricResult:
+        value = self._all.value()
+        failed = sum(n for (status, _), n in self._tally.items() if status is Status.MEASURE_FAILED)
+        bounds = None
+        if failed and all(map(math.isfinite, self.metric.range)):
+            bounds = self._all.bounds(failed, *self.metric.range)
+        return result_of(
+            self.metric,
+            value=value,
+            completed=self._completed.value(),
+            bounds=bounds,
+            num_samples=self._counted,
+            tally=dict(self._tally),
+            signature=self.signature,
+            scores=None,
+        )
+
+
+def _computed(metric: Metric, batch: Batch) -> MetricResult:
+    """The result of a user's metric that only implements ``compute``; if it raises, the others keep their numbers."""
+    try:
+        result = metric.compute(list(batch.samples), batch.present_outputs())
+    except Exception as error:
+        message = f"{type(error).__name__}: {error}"
+        warnings.warn(f"metric '{metric.name}' raised {message}; it has no value", AueporaWarning, stacklevel=5)
+        return MetricResult(metric.name, metric.target, 0.0, {"num_samples": 0, "error": message}, defined=False)
+    if not isinstance(result, MetricResult):
+        raise MetricDefinitionError(f"{type(metric).__name__}.compute returned {result!r}, not a MetricResult")
+    if result.signature is None:
+        kind = type(metric)
+        result.signature = str(Signature(metric.name, {"by": f"{kind.__module__}.{kind.__qualname__}"}))
+    if math.isnan(result.value):
+        result.value, result.defined = 0.0, False
+    if result.scores is not None and not isinstance(result.scores, Scores):
+        result.scores = _own_scores(metric, result, len(batch))
+        result.outcomes = result.outcomes or result.scores.outcomes
+    return result
+
+
+def _own_scores(metric: Metric, result: MetricResult, n: int) -> Scores:
+    given: Sequence[Any] = result.scores or ()
+    if len(given) != n:
+        raise MetricDefinitionError(
+            f"{type(metric).__name__}.compute returned {len(given)} scores for {n} samples; give one per sample, "
+            "None where it was not scored"
+        )
+    return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in given])

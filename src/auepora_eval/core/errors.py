@@ -1,0 +1,158 @@
+"""Every error of this library.
+
+AueporaError
+├── AlignmentError           (ValueError, AssertionError)  samples and outputs do not line up
+├── BadValueError            (ValueError)                  a value that cannot be meant: k < 1, a NaN score, ...
+│   └── BadTypeError         (TypeError)                   ... or one of the wrong type: an id that is a number
+├── MissingFieldError        (ValueError)                  no sample has the annotation a metric needs
+├── DuplicateIdError         (ValueError)                  an id that must be unique comes twice
+├── MetricDefinitionError    (TypeError)                   a Metric subclass that cannot work
+├── UnknownMetricError       (LookupError, ValueError)     no metric of that name
+├── UnknownOptionError       (TypeError, ValueError)       the metric has no such option
+├── UnknownConventionError   (LookupError, ValueError)     no preset or choice of that name
+├── SignatureMismatchError   (ValueError)                  two numbers computed by different rules
+├── DataFileError            (ValueError)                  a file, line and field that cannot be read
+└── MissingDependencyError   (ImportError)                 an optional package is not installed
+
+AueporaWarning (UserWarning)                               the result stands, but you should know
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "AlignmentError",
+    "AueporaError",
+    "AueporaWarning",
+    "BadTypeError",
+    "BadValueError",
+    "DataFileError",
+    "DuplicateIdError",
+    "MetricDefinitionError",
+    "MissingDependencyError",
+    "MissingFieldError",
+    "SignatureMismatchError",
+    "UnknownConventionError",
+    "UnknownMetricError",
+    "UnknownOptionError",
+    "did_you_mean",
+]
+
+
+def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """A clause that suggests the nearest known names, or ``otherwise`` where nothing is near."""
+    from difflib import get_close_matches  # only mistakes pay for it
+
+    choices = sorted(known)
+    folded = {choice.lower(): choice for choice in choices}
+    near = [folded[found] for found in get_close_matches(name.lower(), folded, n=3, cutoff=0.6)]
+    if near:
+        return f"; did you mean {' or '.join(repr(n) for n in near)}?"
+    return otherwise
+
+
+class AueporaError(Exception):
+    """Base of every error raised on purpose by this library."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The default rebuilds from the message alone, which does not fit constructors that take structured arguments;
+        # errors must survive the way back from a worker process.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[AueporaError], args: tuple[Any, ...], state: dict[str, Any]) -> AueporaError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error
+
+
+class AueporaWarning(UserWarning):
+    """Something worth knowing that does not stop the evaluation."""
+
+
+class AlignmentError(AueporaError, ValueError, AssertionError):
+    """Samples and outputs differ in number."""
+
+    def __init__(self, num_samples: int, num_outputs: int, *, what: tuple[str, str] = ("samples", "outputs")) -> None:
+        super().__init__(
+            f"{num_samples} {what[0]} but {num_outputs} {what[1]}: they must be equally many, in the same order"
+        )
+
+
+class BadValueError(AueporaError, ValueError):
+    """A value that cannot be meant."""
+
+
+class BadTypeError(BadValueError, TypeError):
+    """A value of the wrong type."""
+
+
+class MissingFieldError(AueporaError, ValueError):
+    """No sample carries an annotation that a metric needs."""
+
+    def __init__(self, field: str, metric: str) -> None:
+        self.field, self.metric = field, metric
+        super().__init__(
+            f"Dataset missing required field '{field}' for metric '{metric}'. "
+            f"Annotate at least one sample with '{field}', or leave the metric out."
+        )
+
+
+class DuplicateIdError(AueporaError, ValueError):
+    """An id that must be unique comes twice."""
+
+
+class MetricDefinitionError(AueporaError, TypeError):
+    """A metric class that cannot work as written."""
+
+
+class UnknownMetricError(AueporaError, LookupError, ValueError):
+    """No metric of that name is registered."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        hint = did_you_mean(name, known, otherwise="; `auepora metrics` lists them all")
+        super().__init__(f"unknown metric '{name}'{hint}")
+
+
+class UnknownOptionError(AueporaError, TypeError, ValueError):
+    """A metric was given an option it does not have."""
+
+    def __init__(self, metric: str, option: str, known: Iterable[str]) -> None:
+        names = sorted(known)
+        listing = f"; its options are: {', '.join(names)}" if names else "; it has no options"
+        super().__init__(f"metric '{metric}' has no option '{option}'{did_you_mean(option, names, otherwise=listing)}")
+
+
+class UnknownConventionError(AueporaError, LookupError, ValueError):
+    """No convention preset, or no choice of a convention, of that name."""
+
+    def __init__(self, what: str, value: object, known: Iterable[str]) -> None:
+        names = list(known)
+        super().__init__(f"unknown {what} {value!r}; choose one of: {', '.join(names)}")
+
+
+class SignatureMismatchError(AueporaError, ValueError):
+    """Two numbers that were computed by different rules cannot be compared."""
+
+    def __init__(self, first: str, second: str, fields: Iterable[str]) -> None:
+        self.fields = tuple(fields)
+        super().__init__(f"'{first}' and '{second}' were computed differently (in: {', '.join(self.fields)})")
+
+
+class DataFileError(AueporaError, ValueError):
+    """Something in a file cannot be read; says which file, line and field."""
+
+    def __init__(self, path: str | Path, line: int | None, problem: str) -> None:
+        self.path, self.line, self.problem = str(path), line, problem
+        where = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{where}: {problem}")
+
+
+class MissingDependencyError(AueporaError, ImportError):
+    """An optional package is needed and not installed."""
+
+    def __init__(self, package: str, *, purpose: str, install: str) -> None:
+        super().__init__(f"{purpose} needs the package '{package}': pip install {install}")

@@ -1,0 +1,68 @@
+"""Exact sums: the value ``math.fsum`` gives, from whole arrays, and mergeable in any order without changing a bit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["ExactSum", "exact_sum"]
+
+# Sums are held as one integer in units of 2**-_UNIT, fine enough for the smallest float there is (2**-1074).
+_UNIT = 1200
+# Digits of 26 bits: 2**26 of them can be added in float64 and every partial sum is still an exact integer.
+_DIGIT = 26
+_MOST = 1 << _DIGIT
+
+
+class ExactSum:
+    """A running sum without rounding error; ``value`` rounds once, at the end."""
+
+    __slots__ = ("_total",)
+
+    def __init__(self) -> None:
+        self._total = 0
+
+    def add(self, values: npt.NDArray[np.float64]) -> None:
+        """Add finite numbers."""
+        for start in range(0, len(values), _MOST):
+            self._add(values[start : start + _MOST])
+
+    def _add(self, values: npt.NDArray[np.float64]) -> None:
+        # Cut each number into 26-bit digits, most significant first. Scaling by powers of two and taking off the
+        # integer part are exact, so adding up one digit position at a time is integer arithmetic in disguise.
+        largest = float(np.abs(values).max()) if len(values) else 0.0
+        if not largest:
+            return
+        exponent = math.frexp(largest)[1] - _DIGIT
+        rest = np.ldexp(values, -exponent)
+        if exponent > 0 and not np.array_equal(np.ldexp(rest, exponent), values):
+            # Numbers so small beside the largest that scaling them down loses bits; rare enough to go one by one.
+            for numerator, denominator in map(float.as_integer_ratio, values.tolist()):
+                self._total += numerator * ((1 << _UNIT) // denominator)
+            return
+        while True:
+            digits = np.trunc(rest)
+            self._total += int(digits.sum()) << (_UNIT + exponent)
+            rest = rest - digits
+            if not rest.any():
+                return
+            rest *= 1 << _DIGIT
+            exponent -= _DIGIT
+
+    def merge(self, other: ExactSum) -> None:
+        """Add another running sum."""
+        self._total += other._total
+
+    @property
+    def value(self) -> float:
+        """The correctly rounded sum (dividing integers rounds once, half to even)."""
+        return self._total / (1 << _UNIT)
+
+
+def exact_sum(values: npt.NDArray[np.float64]) -> float:
+    """The correctly rounded sum of finite numbers, bit for bit ``math.fsum(values)``."""
+    total = ExactSum()
+    total.add(values)
+    return total.value

@@ -1,0 +1,55 @@
+"""What a system under evaluation looks like: one ``run``, or a retriever and a generator."""
+
+from abc import ABC, abstractmethod
+from typing import Protocol
+
+from .types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+
+__all__ = ["Generator", "RAGSystem", "RAGSystemProtocol", "Retriever", "SimpleRAGSystem", "SystemOutputs"]
+
+
+class RAGSystem(ABC):
+    """A whole RAG pipeline."""
+
+    @abstractmethod
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        """Retrieve for ``sample.query``, answer from what was found, and return both."""
+        raise NotImplementedError
+
+
+class RAGSystemProtocol(Protocol):
+    """Anything with a fitting ``run`` will do; it need not inherit."""
+
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        """Retrieve for ``sample.query``, answer from what was found, and return both."""
+        ...
+
+
+class Retriever(ABC):
+    """Finds documents for a query."""
+
+    @abstractmethod
+    def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
+        """The best ``top_k`` documents, best first."""
+
+
+class Generator(ABC):
+    """Answers a query from documents."""
+
+    @abstractmethod
+    def generate(self, query: str, context_docs: list[Document]) -> Response:
+        """The answer."""
+
+
+class SimpleRAGSystem(RAGSystem):
+    """A retriever followed by a generator."""
+
+    def __init__(self, retriever: Retriever, generator: Generator) -> None:
+        self._retriever = retriever
+        self._generator = generator
+
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        """Retrieve, then generate from what was retrieved."""
+        retrieved = self._retriever.retrieve(sample.query, top_k=top_k)
+        response = self._generator.generate(sample.query, [item.doc for item in retrieved])
+        return SystemOutputs(retrieved=retrieved, response=response)

@@ -1,0 +1,118 @@
+"""Reducers: pure folds from the outcomes of samples to one number.
+
+A fold sees only ``Scores``, in any subset and order: slices, resamples, shards and rescoring are the same call.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from .exact import ExactSum, exact_sum
+from .scores import Scores, Status
+
+__all__ = ["Fold", "Mean", "Reducer"]
+
+
+class Fold(ABC):
+    """A fold in progress, fed batch by batch."""
+
+    @abstractmethod
+    def add(self, scores: Scores) -> None:
+        """Take in the next batch, in sample order."""
+
+    @abstractmethod
+    def value(self) -> float:
+        """The number so far; NaN while nothing has entered the fold."""
+
+    def bounds(self, failed: int, low: float, high: float) -> tuple[float, float] | None:
+        """The number if ``failed`` further samples had all scored ``low``, and ``high``; None if unknown."""
+        return None
+
+
+class Reducer(ABC):
+    """Turns outcomes into a number."""
+
+    name: str
+
+    @abstractmethod
+    def value(self, scores: Scores) -> float:
+        """The number; NaN where no sample enters the fold."""
+
+    def fold(self) -> Fold:
+        """A fold that can be fed in parts. The default keeps everything; a fold in constant memory overrides it."""
+        return _Keeping(self)
+
+    def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
+        """What the number would be if every measure-failed sample had scored ``low``, and ``high``; None if unknown."""
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+
+class _Keeping(Fold):
+    def __init__(self, reducer: Reducer) -> None:
+        self._reducer = reducer
+        self._parts: list[Scores] = []
+
+    def add(self, scores: Scores) -> None:
+        self._parts.append(scores)
+
+    def value(self) -> float:
+        return self._reducer.value(Scores.concat(self._parts))
+
+
+class Mean(Reducer):
+    """The arithmetic mean of what was counted, from a correctly rounded sum."""
+
+    name = "mean"
+
+    def value(self, scores: Scores) -> float:
+        """The mean; NaN of nothing."""
+        return mean(counted_values(scores))
+
+    def fold(self) -> Fold:
+        """A sum and a count."""
+        return _MeanFold()
+
+    def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
+        """The mean with every measure-failed sample at ``low``, and at ``high``."""
+        fold = self.fold()
+        fold.add(scores)
+        return fold.bounds(int((scores.status == Status.MEASURE_FAILED).sum()), low, high)
+
+
+class _MeanFold(Fold):
+    def __init__(self) -> None:
+        self._sum = ExactSum()
+        self._n = 0
+
+    def add(self, scores: Scores) -> None:
+        values = counted_values(scores)
+        self._sum.add(values)
+        self._n += len(values)
+
+    def value(self) -> float:
+        return self._sum.value / self._n if self._n else float("nan")
+
+    def bounds(self, failed: int, low: float, high: float) -> tuple[float, float] | None:
+        n = self._n + failed
+        return ((self._sum.value + failed * low) / n, (self._sum.value + failed * high) / n) if n else None
+
+
+def counted_values(scores: Scores) -> npt.NDArray[np.float64]:
+    """The values that enter the fold."""
+    if not scores.status.any():
+        return scores.values
+    return scores.values[scores.counted]
+
+
+def mean(values: npt.NDArray[np.float64]) -> float:
+    """Correctly rounded sum over count; NaN of nothing."""
+    return exact_sum(values) / len(values) if len(values) else float("nan")

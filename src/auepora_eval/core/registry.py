@@ -1,0 +1,243 @@
+"""The registry: metrics by name. ``@register("recall", at="k")`` above a class is all it takes to add one."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from .conventions import CHOICE_NAMES, Conventions
+from .errors import (
+    AueporaError,
+    BadTypeError,
+    BadValueError,
+    MetricDefinitionError,
+    UnknownMetricError,
+    UnknownOptionError,
+)
+from .metrics_base import BatchMetric, Metric, renamed
+
+__all__ = ["MetricInfo", "Spec", "metric", "metric_info", "metric_infos", "metric_name", "register", "spec_of"]
+
+Spec = str | Mapping[str, Mapping[str, Any] | None]
+"""How a metric is written in a plan: ``recall@5``, or ``{map: {k: 10, conventions: trec}}``."""
+
+ClassT = TypeVar("ClassT", bound=type[Metric])
+
+ENTRY_POINTS = "auepora_eval.metrics"
+_SPEC = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?:@(?P<at>[^\[\]@]*))?(?:\[(?P<keys>[^\[\]]*)\])?")
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """What the registry knows of a metric: its class, and which options its name carries."""
+
+    name: str
+    cls: type[Metric]
+    at: str | None = None
+    """The option written after ``@``."""
+    keys: tuple[str, ...] = ()
+    """The options written in ``[...]``."""
+
+    @property
+    def pattern(self) -> str:
+        """The name as people write it: ``recall@k``, ``mrr[@k]``, ``mean_latency[timing_key]``."""
+        text = self.name
+        if self.at is not None:
+            optional = self.parameters[self.at].default is not inspect.Parameter.empty
+            text += f"[@{self.at}]" if optional else f"@{self.at}"
+        return text + (f"[{','.join(self.keys)}]" if self.keys else "")
+
+    @property
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        """The options of the class's constructor."""
+        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        found = inspect.signature(self.cls).parameters
+        return {name: parameter for name, parameter in found.items() if parameter.kind not in kinds}
+
+    @property
+    def options(self) -> dict[str, inspect.Parameter]:
+        """The options a spec may set, without the ones every metric has."""
+        return {name: p for name, p in self.parameters.items() if name != "conventions"}
+
+
+_METRICS: dict[str, MetricInfo] = {}
+_loaded: set[str] = set()
+
+
+def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) -> Callable[[ClassT], ClassT]:
+    """Register a metric class under ``name``; ``at`` and ``keys`` are the options that its name carries."""
+
+    def add(cls: ClassT) -> ClassT:
+        known = _METRICS.get(name)
+        if known is not None and (known.cls.__module__, known.cls.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise MetricDefinitionError(
+                f"two metrics are called '{name}': {known.cls.__module__}.{known.cls.__qualname__} and "
+                f"{cls.__module__}.{cls.__qualname__}; rename one"
+            )
+        _METRICS[name] = MetricInfo(name, cls, at, keys)
+        cls.registered_as = name  # type: ignore[attr-defined]
+        return cls
+
+    return add
+
+
+def _load() -> None:
+    """Import the built-in metric modules, then whatever other packages offer through entry points, once."""
+    if _loaded:
+        return
+    package = importlib.import_module("auepora_eval.metrics")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    _loaded.add("built-in")
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group=ENTRY_POINTS):
+        try:
+            entry.load()
+        except Exception as error:
+            raise MetricDefinitionError(f"the metrics of '{entry.value}' cannot be loaded: {error}") from error
+
+
+def metric_infos() -> dict[str, MetricInfo]:
+    """Every registered metric by name, in alphabetical order."""
+    _load()
+    return dict(sorted(_METRICS.items()))
+
+
+def metric_info(name: str) -> MetricInfo:
+    """The registered metric of that name (``recall``, or any spec of it such as ``recall@5``)."""
+    _load()
+    base = name.partition("@")[0].partition("[")[0]
+    if base not in _METRICS:
+        raise UnknownMetricError(base, _METRICS)
+    return _METRICS[base]
+
+
+def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
+    """Build a metric: ``metric("recall@5")``, ``metric("map@10", conventions="trec")``, ``metric({"map": {"k": 10}})``.
+
+    Besides its own options a metric takes ``conventions``, any single convention (``min_relevance=2``) and ``as``.
+    """
+    if isinstance(spec, Metric):
+        if options:
+            raise BadValueError("options go with a metric's name; a metric object already has its own")
+        return spec
+    if isinstance(spec, Mapping):
+        if len(spec) != 1:
+            raise BadValueError(f"a metric spec is one name with its options, not {dict(spec)!r}")
+        ((spec, inner),) = spec.items()
+        if inner is not None and not isinstance(inner, Mapping):
+            raise BadTypeError(f"the options of metric '{spec}' must be a mapping, not {inner!r}")
+        options = {**(inner or {}), **options}
+    if not isinstance(spec, str):
+        raise BadTypeError(f"a metric is given by name, by {{name: options}} or as a Metric object, not as {spec!r}")
+    info, named = _parse(spec)
+    for key in named:
+        if key in options:
+            raise BadValueError(f"metric '{spec}' names '{key}' twice, in its name and in its options")
+    return _build(info, spec, {**named, **options})
+
+
+def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
+    match = _SPEC.fullmatch(spec.strip())
+    if match is None:
+        raise BadValueError(f"cannot read the metric '{spec}'; write name, name@k or name[key]")
+    info = metric_info(match["name"])
+    options: dict[str, Any] = {}
+    if match["at"] is not None:
+        if info.at is None:
+            raise BadValueError(f"metric '{info.name}' has no cut-off: write '{info.pattern}', not '{spec}'")
+        options[info.at] = _whole_number(match["at"], spec)
+    if match["keys"] is not None:
+        parts = [part.strip() for part in match["keys"].split(",")]
+        if not info.keys or len(parts) > len(info.keys) or not all(parts):
+            raise BadValueError(f"cannot read the metric '{spec}'; it is written '{info.pattern}'")
+        for key, text in zip(info.keys, parts, strict=False):
+            options[key] = _like(info.parameters[key].default, text, spec)
+    return info, options
+
+
+def _whole_number(text: str, spec: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BadValueError(f"cannot read the cut-off of '{spec}': {text!r} is not a whole number") from None
+
+
+def _like(default: object, text: str, spec: str) -> object:
+    """A key from a name, as the type of the option's default."""
+    if isinstance(default, (int, float)) and not isinstance(default, bool):
+        try:
+            return type(default)(text)
+        except ValueError:
+            raise BadValueError(f"cannot read the metric '{spec}': {text!r} is not a number") from None
+    return text
+
+
+def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
+    given = dict(options)
+    alias = given.pop("as", None)
+    parameters = info.parameters
+    choices = {}
+    if issubclass(info.cls, BatchMetric):
+        choices = {key: given.pop(key) for key in list(given) if key in CHOICE_NAMES and key not in parameters}
+    for key in given:
+        if key not in parameters and key != "conventions":
+            raise UnknownOptionError(info.name, key, {*info.options, "conventions", "as"})
+    conventions = given.pop("conventions", None)
+    if conventions is not None or choices:
+        conventions = Conventions.of(conventions, **choices)
+    for key, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and key not in given:
+            hint = f"write '{info.name}@5'" if key == info.at else f"give '{key}'"
+            raise BadValueError(f"metric '{spec}' needs its option '{key}': {hint}")
+    try:
+        built = info.cls(**given)
+    except AueporaError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise BadValueError(f"metric '{spec}' cannot be built: {error}") from error
+    if conventions is not None:
+        object.__setattr__(built, "conventions", conventions)  # frozen, but nobody else has seen it yet
+    return built if alias is None else renamed(built, alias)
+
+
+def metric_name(cls: type[Metric], options: Mapping[str, Any]) -> str | None:
+    """The name a registered class has with these options: ``recall@5``; ``None`` for a class nobody registered."""
+    info = _METRICS.get(cast(Any, cls).__dict__.get("registered_as", ""))
+    if info is None:
+        return None
+    text = info.name
+    if info.at is not None and options.get(info.at) is not None:
+        text += f"@{options[info.at]}"
+    if info.keys:
+        text += f"[{','.join(str(options[key]) for key in info.keys)}]"
+    return text
+
+
+def spec_of(built: Metric) -> Spec:
+    """The spec that builds this metric again, as short as it can be written."""
+    info = _METRICS.get(getattr(type(built), "registered_as", ""))
+    if info is None or info.cls is not type(built):
+        raise MetricDefinitionError(
+            f"{type(built).__name__} is not registered, so it has no spec; put @register above the class"
+        )
+    options: dict[str, Any] = {}
+    for key, parameter in info.options.items():
+        value = getattr(built, key)
+        if value != parameter.default and key != info.at and key not in info.keys:
+            options[key] = list(value) if isinstance(value, tuple) else value
+    if isinstance(built, BatchMetric):
+        if built.conventions is not None:
+            options["conventions"] = built.conventions.name
+            changes = built.conventions.changes()
+            options |= {key: list(value) if isinstance(value, tuple) else value for key, value in changes.items()}
+        if built.base_name != built.name:
+            options["as"] = built.name
+    name = metric_name(type(built), {key: getattr(built, key) for key in info.options}) or info.name
+    return {name: options} if options else name

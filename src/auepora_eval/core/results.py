@@ -1,0 +1,127 @@
+"""Results: a list of ``MetricResult`` that knows its names and how to write itself down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import MissingDependencyError, UnknownMetricError
+from .types import MetricResult
+
+__all__ = ["Results", "coverage", "display_name", "results_to_dict", "results_to_markdown"]
+
+SCHEMA = 1
+
+
+class Results(list[MetricResult]):
+    """The results of one evaluation, in plan order, with the ids of the samples behind them."""
+
+    def __init__(
+        self, results: Sequence[MetricResult] = (), *, sample_ids: Sequence[str] = (), run_id: str | None = None
+    ) -> None:
+        super().__init__(results)
+        self.sample_ids = sample_ids
+        self.run_id = run_id
+
+    def by_name(self, name: str) -> MetricResult:
+        """The result of the metric called ``name``."""
+        for result in self:
+            if result.name == name:
+                return result
+        raise UnknownMetricError(name, [result.name for result in self])
+
+    def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
+        """The results document (schema 1). What is not defined is ``None``, never a number."""
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "run_id": self.run_id,
+            "results": [
+                {
+                    "name": result.name,
+                    "target": result.target.name,
+                    "value": result.value if result.defined else None,
+                    "interval": None if result.interval is None else list(result.interval),
+                    "signature": result.signature,
+                    "details": result.details,
+                    "slices": result.slices,
+                }
+                for result in self
+            ],
+        }
+        if per_query:
+            document["per_query"] = self._per_query()
+        return document
+
+    def _per_query(self) -> list[dict[str, Any]]:
+        scored = [result for result in self if result.scores is not None]
+        columns = {result.name: list(result.scores or ()) for result in scored}
+        outcomes = {result.name: list(result.outcomes or ()) for result in scored}
+        return [
+            {
+                "sample_id": sample_id,
+                "scores": {name: column[row] for name, column in columns.items()},
+                "outcomes": {name: texts[row] for name, texts in outcomes.items() if texts and texts[row] != "scored"},
+            }
+            for row, sample_id in enumerate(self.sample_ids)
+        ]
+
+    def to_json(self, *, per_query: bool = False, indent: int | None = 2) -> str:
+        """The results document as JSON text."""
+        return json.dumps(self.to_dict(per_query=per_query), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def to_markdown(self) -> str:
+        """A Markdown table, with a coverage column where not every sample was scored."""
+        return results_to_markdown(self)
+
+    def to_frame(self) -> Any:
+        """A pandas frame with one row per sample and one column per metric; needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingDependencyError("pandas", purpose="to_frame()", install="pandas") from error
+        columns = {result.name: list(result.scores) for result in self if result.scores is not None}
+        return pd.DataFrame(columns, index=pd.Index(self.sample_ids, name="sample_id"), dtype="float64")
+
+
+def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, float]]:
+    """The values by target and metric name: ``{"RETRIEVAL_RELEVANCE": {"recall@5": 0.83}}``."""
+    grouped: dict[str, dict[str, float]] = {}
+    for result in results:
+        grouped.setdefault(result.target.name, {})[result.name] = result.value
+    return grouped
+
+
+def results_to_markdown(results: Sequence[MetricResult]) -> str:
+    """A Markdown table; a fourth column tells the coverage of each metric where any sample was not scored."""
+    remarks = [coverage(result) for result in results]
+    with_coverage = any(remarks)
+    lines = ["| Target | Metric | Value |", "|--------|--------|-------|"]
+    if with_coverage:
+        lines = [f"{lines[0]} Coverage |", f"{lines[1]}----------|"]
+    for result, remark in zip(results, remarks, strict=True):
+        value = f"{result.value:.4f}" if result.defined else "n/a"
+        line = f"| {result.target.name} | {display_name(result)} | {value} |"
+        lines.append(f"{line} {remark or 'all'} |" if with_coverage else line)
+    return "\n".join(lines)
+
+
+def display_name(result: MetricResult) -> str:
+    """The name for a table. Average precision over hits says so, since it must not be taken for the usual one."""
+    over_hits = result.signature is not None and "|ap:hits|" in result.signature
+    return f"{result.name} (over hits)" if over_hits else result.name
+
+
+def coverage(result: MetricResult) -> str:
+    """How many samples were scored and what became of the others; empty where all were."""
+    details = result.details
+    lost = {
+        key.partition("_")[2].replace("_", " "): count
+        for key, count in details.items()
+        if key.startswith(("skipped_", "failed_")) and count
+    }
+    if not lost:
+        return ""
+    scored = details["num_scored"]
+    total = scored + details["num_skipped"] + details["num_failed"]
+    return f"{scored} of {total} scored; " + ", ".join(f"{count} {reason}" for reason, count in lost.items())

@@ -1,0 +1,99 @@
+"""The evaluator: asks a system for its outputs on a dataset and scores them by a plan."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+
+from .conventions import Conventions
+from .dataset import EvaluationDataset
+from .engine import evaluate, resolve_metrics
+from .errors import AueporaWarning, DuplicateIdError
+from .metrics_base import Metric, RunFacts
+from .plan import EvaluationPlan
+from .rag_interface import RAGSystemProtocol
+from .results import Results
+from .types import EvaluationSample, SystemOutputs
+
+__all__ = ["AueporaEvaluator"]
+
+
+class AueporaEvaluator:
+    """Runs a system over a dataset and a plan over what it returned.
+
+    After ``evaluate`` the samples, outputs and results are kept on the evaluator for a closer look.
+    """
+
+    def __init__(
+        self,
+        system: RAGSystemProtocol,
+        plan: EvaluationPlan,
+        *,
+        top_k: int = 5,
+        conventions: str | Conventions = "auepora",
+    ) -> None:
+        self.system = system
+        self.plan = plan
+        self.top_k = top_k
+        self.conventions = conventions
+        self.samples: list[EvaluationSample] = []
+        self.outputs: list[SystemOutputs] = []
+        self.results: Results = Results()
+
+    def evaluate(self, dataset: EvaluationDataset) -> Results:
+        """Check the plan against the dataset, run the system on every sample, score.
+
+        A sample on which the system raises, or returns something else than ``SystemOutputs``, is a recorded failure;
+        the run goes on.
+        """
+        samples = list(dataset)
+        metrics = resolve_metrics(self.plan, self.conventions)
+        _require_distinct_ids(samples)
+        self.plan.validate_dataset(samples)
+        _warn_if_too_deep(metrics, self.top_k)
+        self.samples, self.outputs, self.results = samples, [], Results()
+        for sample in samples:
+            self.outputs.append(self._run_one(sample))
+        failed = [output.error for output in self.outputs if output.error is not None]
+        if failed:
+            warnings.warn(
+                f"the system failed on {len(failed)} of {len(samples)} samples; the first error: {failed[0]}",
+                AueporaWarning,
+                stacklevel=2,
+            )
+        self.results = evaluate(samples, self.outputs, metrics, run=RunFacts(top_k=self.top_k, concurrency=1))
+        return self.results
+
+    def _run_one(self, sample: EvaluationSample) -> SystemOutputs:
+        start = time.perf_counter()
+        try:
+            output = self.system.run(sample, top_k=self.top_k)
+        except Exception as error:  # the user's code may raise anything; that is its answer to this sample
+            output = SystemOutputs(retrieved=[], error=f"raised: {type(error).__name__}: {error}")
+        elapsed = time.perf_counter() - start
+        if not isinstance(output, SystemOutputs):
+            output = SystemOutputs(
+                retrieved=[], error=f"bad_output: run() returned {type(output).__name__}, not SystemOutputs"
+            )
+        output.timings.setdefault("end_to_end", elapsed)
+        return output
+
+
+def _require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
+    seen: set[str] = set()
+    for sample in samples:
+        if sample.sample_id in seen:
+            raise DuplicateIdError(f"two samples have the id '{sample.sample_id}'; ids must be unique within a dataset")
+        seen.add(sample.sample_id)
+
+
+def _warn_if_too_deep(metrics: Sequence[Metric], top_k: int) -> None:
+    deep = [metric.name for metric in metrics if isinstance(k := getattr(metric, "k", None), int) and k > top_k]
+    if deep:
+        warnings.warn(
+            f"{', '.join(deep)}: the system is asked for top_k={top_k} documents, fewer than the cut-off; "
+            "the signature carries the depth. Raise top_k to measure as named.",
+            AueporaWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,270 @@
+"""Scores: what happened to each sample under one metric. Scored, skipped and failed never mix."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import BadTypeError, BadValueError
+
+__all__ = ["Outcomes", "Score", "Scores", "Status"]
+
+_REASON = re.compile(r"[a-z_]+")
+
+
+class Status(IntEnum):
+    """The four outcomes of a (sample, metric) pair."""
+
+    SCORED = 0
+    SKIPPED = 1
+    """The question does not apply to this sample."""
+    SYSTEM_FAILED = 2
+    """The system under evaluation gave no answer."""
+    MEASURE_FAILED = 3
+    """Our own measurement should have worked and did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One sample's outcome: ``Score(0.5)``, ``Score.skip(reason)`` or ``Score.fail(reason)``."""
+
+    value: float | None
+    status: Status = Status.SCORED
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        if self.status is Status.SCORED:
+            if isinstance(self.value, (bool, np.bool_)):
+                object.__setattr__(self, "value", float(self.value))
+            if not isinstance(self.value, (int, float, np.number)):
+                raise BadTypeError(
+                    f"Score({self.value!r}): a score is a number; for anything else use Score.skip or Score.fail"
+                )
+        elif not _REASON.fullmatch(self.reason):
+            raise BadValueError(
+                f"reason {self.reason!r}: write it in lower case with underscores, such as 'empty_gold'"
+            )
+
+    @classmethod
+    def skip(cls, reason: str) -> Score:
+        """The question does not apply to this sample."""
+        return cls(None, Status.SKIPPED, reason)
+
+    @classmethod
+    def fail(cls, reason: str) -> Score:
+        """The measurement should have worked and did not."""
+        return cls(None, Status.MEASURE_FAILED, reason)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores(Sequence[float | None]):
+    """The outcomes of a batch of samples under one metric, as columns.
+
+    ``values[i]`` is the number that enters the fold, or NaN where sample ``i`` stays out of it: a system failure that
+    counts at the worst value has that value here and says so in ``status``. Iterating gives ``float | None``.
+    """
+
+    values: npt.NDArray[np.float64]
+    status: npt.NDArray[np.uint8]
+    reason_codes: npt.NDArray[np.int16]
+    """Per sample an index into ``reason_names``; 0 means no reason."""
+    reason_names: tuple[str, ...] = ("",)
+    stats: npt.NDArray[np.float64] | None = None
+    """Wider statistics (n x w) for folds that are not means of ``values``."""
+    keys: tuple[Any, ...] | None = None
+    """Per sample whatever a family fold pairs by."""
+
+    @classmethod
+    def of(
+        cls,
+        values: npt.ArrayLike,
+        *,
+        skip: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+        fail: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+        stats: npt.NDArray[np.float64] | None = None,
+        keys: Iterable[Any] | None = None,
+    ) -> Scores:
+        """Columns from values and masks. Where several masks cover a sample, a skip wins, and the first of its kind.
+
+        A value that is not a finite number, and not masked, is a failure of the measurement (``not_a_number``).
+        """
+        column = np.array(values, dtype=np.float64)
+        n = len(column)
+        status = np.zeros(n, dtype=np.uint8)
+        codes = np.zeros(n, dtype=np.int16)
+        names = [""]
+        for outcome, masks in ((Status.SKIPPED, skip or {}), (Status.MEASURE_FAILED, fail or {})):
+            for reason, mask in masks.items():
+                fresh = mask & (status == Status.SCORED)
+                if fresh.any():
+                    names.append(reason)
+                    status[fresh], codes[fresh] = outcome, len(names) - 1
+        column[status != Status.SCORED] = np.nan
+        return cls(column, status, codes, tuple(names), stats, None if keys is None else tuple(keys))._failing_nan()
+
+    @classmethod
+    def from_list(cls, scores: Sequence[Score]) -> Scores:
+        """Columns from one ``Score`` per sample."""
+        names = {"": 0}
+        codes = np.array([names.setdefault(s.reason, len(names)) for s in scores], dtype=np.int16)
+        status = np.array([s.status for s in scores], dtype=np.uint8)
+        values = np.array([np.nan if s.value is None else s.value for s in scores], dtype=np.float64)
+        return cls(values, status, codes, tuple(names))._failing_nan()
+
+    def _failing_nan(self) -> Scores:
+        broken = ~np.isfinite(self.values) & (self.status == Status.SCORED)
+        if not broken.any():
+            return self
+        return self.replaced(broken, Status.MEASURE_FAILED, "not_a_number", np.nan)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Scores]) -> Scores:
+        """One column set from consecutive batches, in their order."""
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return cls.of([])
+        names: dict[str, int] = {"": 0}
+        codes = []
+        for part in parts:
+            renumber = np.array([names.setdefault(name, len(names)) for name in part.reason_names], dtype=np.int16)
+            codes.append(renumber[part.reason_codes])
+        stats = None
+        if any(part.stats is not None for part in parts):
+            stats = np.concatenate([part.stats for part in parts if part.stats is not None])
+        keys = None
+        if any(part.keys is not None for part in parts):
+            keys = tuple(key for part in parts for key in part.keys or ())
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.status for part in parts]),
+            np.concatenate(codes),
+            tuple(names),
+            stats,
+            keys,
+        )
+
+    def take(self, indices: npt.ArrayLike) -> Scores:
+        """The outcomes of some samples, in the order asked for; a Boolean mask works too."""
+        index = np.asarray(indices)
+        if index.dtype == np.bool_:
+            index = np.flatnonzero(index)
+        index = index.astype(np.intp)
+        keys = None if self.keys is None else tuple(self.keys[i] for i in index)
+        stats = None if self.stats is None else self.stats[index]
+        return Scores(self.values[index], self.status[index], self.reason_codes[index], self.reason_names, stats, keys)
+
+    def replaced(
+        self,
+        mask: npt.NDArray[np.bool_],
+        status: Status,
+        reason: str,
+        value: float,
+        stats: Sequence[float] | None = None,
+    ) -> Scores:
+        """A copy in which the masked samples have another outcome."""
+        names = self.reason_names if reason in self.reason_names else (*self.reason_names, reason)
+        wide = self.stats
+        if wide is not None and stats is not None:
+            wide = wide.copy()
+            wide[mask] = stats
+        values, codes, states = self.values.copy(), self.reason_codes.copy(), self.status.copy()
+        values[mask], codes[mask], states[mask] = value, names.index(reason), status
+        return Scores(values, states, codes, names, wide, self.keys)
+
+    @property
+    def counted(self) -> npt.NDArray[np.bool_]:
+        """Which samples enter the fold."""
+        return ~np.isnan(self.values)
+
+    @property
+    def reasons(self) -> list[str | None]:
+        """Per sample why it was not scored, ``None`` where it was."""
+        names: list[str | None] = [None, *self.reason_names[1:]]
+        return [names[code] for code in self.reason_codes]
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Per sample ``scored``, ``skipped:<reason>``, ``system_failed:<reason>``, ``measure_failed:<reason>``."""
+        return Outcomes(self)
+
+    def tally(self) -> dict[tuple[Status, str], int]:
+        """How many samples ended in each outcome."""
+        if not self.status.any():
+            return {(Status.SCORED, ""): len(self)} if len(self) else {}
+        code = self.reason_codes.astype(np.int64) * len(Status) + self.status
+        counts = np.bincount(code)
+        return {
+            (Status(int(c) % len(Status)), self.reason_names[int(c) // len(Status)]): int(counts[c])
+            for c in np.flatnonzero(counts)
+        }
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, index: int) -> float | None: ...
+    @overload
+    def __getitem__(self, index: slice) -> Scores: ...
+    def __getitem__(self, index: int | slice) -> float | Scores | None:
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
+        value = float(self.values[index])
+        return None if value != value else value
+
+    def __iter__(self) -> Iterator[float | None]:
+        return (None if value != value else value for value in self.values.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Scores):
+            return NotImplemented
+        same_stats = (self.stats is None) == (other.stats is None) and (
+            self.stats is None or np.array_equal(self.stats, other.stats, equal_nan=True)  # type: ignore[arg-type]
+        )
+        return (
+            np.array_equal(self.values, other.values, equal_nan=True)
+            and np.array_equal(self.status, other.status)
+            and self.reasons == other.reasons
+            and same_stats
+            and self.keys == other.keys
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Outcomes(Sequence[str]):
+    """The outcomes of ``Scores`` as text, made on reading."""
+
+    __slots__ = ("_scores",)
+
+    def __init__(self, scores: Scores) -> None:
+        self._scores = scores
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Outcomes: ...
+    def __getitem__(self, index: int | slice) -> str | Outcomes:
+        if isinstance(index, slice):
+            return Outcomes(self._scores[index])
+        status = Status(int(self._scores.status[index])).name.lower()
+        reason = self._scores.reason_names[self._scores.reason_codes[index]]
+        return f"{status}:{reason}" if reason else status
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and not isinstance(other, str) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def __repr__(self) -> str:
+        return f"Outcomes({list(self)!r})"

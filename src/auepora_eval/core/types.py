@@ -1,0 +1,162 @@
+"""The shared data types: targets, documents, samples, outputs, results. Plain dataclasses that import nothing heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+__all__ = [
+    "Document",
+    "EvaluationSample",
+    "MetricResult",
+    "Response",
+    "RetrievedDocument",
+    "SystemOutputs",
+    "TargetCategory",
+]
+
+
+class TargetCategory(Enum):
+    """What a metric judges: the target space of the Auepora framework (``core.targets`` explains each)."""
+
+    RETRIEVAL_RELEVANCE = auto()
+    RETRIEVAL_ACCURACY = auto()
+    GENERATION_RELEVANCE = auto()
+    GENERATION_FAITHFULNESS = auto()
+    GENERATION_CORRECTNESS = auto()
+    LATENCY = auto()
+    DIVERSITY = auto()
+    NOISE_ROBUSTNESS = auto()
+    NEGATIVE_REJECTION = auto()
+    COUNTERFACTUAL_ROBUSTNESS = auto()
+
+
+@dataclass
+class Document:
+    """A document or a chunk of one. An empty ``text`` means that only the id is known."""
+
+    doc_id: str
+    text: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
+    parent_id: str | None = None
+    span: tuple[int, int] | None = None
+    """First character and one past the last, within the parent document."""
+
+    @property
+    def parent(self) -> str:
+        """The id of the document this is a chunk of; a whole document is its own parent."""
+        return self.doc_id if self.parent_id is None else self.parent_id
+
+
+@dataclass
+class RetrievedDocument:
+    """One position of a ranking. The position in the list is the rank; ``rank`` repeats it for readers."""
+
+    doc: Document
+    score: float | None
+    rank: int
+
+
+@dataclass
+class Response:
+    """An answer: the system's, or a reference. ``text=None`` is read as an empty text."""
+
+    text: str
+    structured: dict[str, Any] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    sentences: list[dict[str, Any]] | None = None
+    """Sentence-level citations: ``[{"text": ..., "citations": [ids]}]``."""
+
+    def __post_init__(self) -> None:
+        if self.text is None:
+            self.text = ""
+
+
+@dataclass
+class EvaluationSample:
+    """One row of a dataset: a query and whatever annotations are at hand.
+
+    ``relevant_docs=None`` means "not annotated"; ``[]`` means "annotated: nothing is relevant". A graded judgement is
+    ``relevant_docs[i].metadata["relevance"]`` (an integer, 1 where absent). ``candidate_docs`` outside
+    ``relevant_docs`` are judged non-relevant.
+    """
+
+    sample_id: str
+    query: str
+    relevant_docs: list[Document] | None = None
+    candidate_docs: list[Document] | None = None
+    reference_answer: Response | None = None
+    labels: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    reference_answers: list[str] = field(default_factory=list)
+    """Further acceptable answers; given alone, the first becomes ``reference_answer``."""
+    history: list[dict[str, Any]] = field(default_factory=list)
+    """Earlier turns of the conversation."""
+    cluster_id: str | None = None
+    """The conversation or source document this sample belongs to; see ``cluster``."""
+
+    def __post_init__(self) -> None:
+        if self.reference_answer is None and self.reference_answers:
+            self.reference_answer = Response(text=self.reference_answers[0])
+
+    @property
+    def cluster(self) -> str:
+        """What statistics treat as one unit: ``cluster_id``, else ``labels["variant_of"]``, else its own id.
+
+        Derived on reading rather than stored, so that a copy with another ``sample_id`` does not keep the old cluster.
+        """
+        if self.cluster_id is not None:
+            return self.cluster_id
+        parent = self.labels.get("variant_of")
+        return self.sample_id if parent is None else str(parent)
+
+    @property
+    def references(self) -> list[str]:
+        """Every acceptable answer text, each once, ``reference_answer`` first."""
+        first = [] if self.reference_answer is None else [self.reference_answer.text]
+        return list(dict.fromkeys([*first, *self.reference_answers]))
+
+
+@dataclass
+class SystemOutputs:
+    """What the system under evaluation returned for one sample.
+
+    ``response=None`` means that no answer was asked for; ``error`` that the system failed, and how.
+    """
+
+    retrieved: list[RetrievedDocument]
+    response: Response | None = None
+    timings: dict[str, float] = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)
+    error: str | None = None
+    refused: bool | None = None
+    citations: list[str] | None = None
+    """Ids of cited documents; ``None`` means that this system gives no citations."""
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    """Per hop of an agentic system: query, retrieved, timing."""
+    usage: dict[str, Any] = field(default_factory=dict)
+    repeat: int = 0
+    """Which repetition of the same sample this is."""
+
+
+@dataclass
+class MetricResult:
+    """One metric's number over a dataset, with the outcome of every sample behind it.
+
+    ``value`` is 0.0 where nothing was in the mean; ``defined`` tells that apart from a real zero.
+    """
+
+    name: str
+    target: TargetCategory
+    value: float
+    details: dict[str, Any] = field(default_factory=dict)
+    scores: Sequence[float | None] | None = None
+    """Per sample, in sample order: the number that entered the mean, or ``None``."""
+    outcomes: Sequence[str] | None = None
+    """Per sample: ``scored``, ``skipped:<reason>``, ``system_failed:<reason>`` or ``measure_failed:<reason>``."""
+    signature: str | None = None
+    defined: bool = True
+    interval: tuple[float, float] | None = None
+    slices: dict[str, Any] = field(default_factory=dict)

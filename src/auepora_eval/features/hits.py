@@ -1,0 +1,232 @@
+"""Hits: at which positions the gold documents of each query were returned. Every ranking metric is a sum over them.
+
+A hit is the first position of a gold id; a repeated id counts once and occupies all its positions. Arrays are ordered
+by query and then by rank, and ``np.bincount`` adds in that order, which is what makes the sums equal, bit for bit, to
+a plain loop over the ranking.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, repeat
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.conventions import Conventions
+from ..core.errors import BadTypeError, DuplicateIdError
+from .rankings import Gold, RankingColumns, rankings
+
+__all__ = [
+    "Found",
+    "Hits",
+    "found",
+    "has_judgement",
+    "hits",
+    "hits_within",
+    "log_discounts",
+    "reject_duplicates",
+    "sum_by_query",
+]
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Every first position at which an id with a known level was returned, and the levels there were to find."""
+
+    row: Ints
+    rank: Ints
+    """0-based position in the ranking."""
+    level: Ints | None
+    """Judged level of each; ``None`` where every level in the batch is 1."""
+    returned: Ints
+    """Per query the number of positions."""
+    annotated: Bools
+    """Per query whether it has gold at all (an empty list counts)."""
+    gold_count: Ints
+    """Per query the number of ids with a level."""
+    gold_level: Ints | None
+    """The levels of all gold ids, query after query; ``None`` where all are 1."""
+
+    def gold_rows(self) -> Ints:
+        """The query of each entry of ``gold_level``."""
+        return np.repeat(np.arange(len(self.gold_count)), self.gold_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """The relevant among the found, under one threshold of relevance and one depth."""
+
+    row: Ints
+    rank: Ints
+    place: Ints
+    """0-based number of the hit within its query."""
+    gold: Ints
+    """Per query |G|."""
+    returned: Ints
+    """Per query |R|."""
+
+    def __len__(self) -> int:
+        return len(self.gold)
+
+
+def found(batch: Batch) -> Found:
+    """The positions of judged ids in a batch."""
+    return batch.feature("found", lambda b: _find(rankings(b)))
+
+
+def hits(batch: Batch, conventions: Conventions) -> Hits:
+    """The hits of a batch under these conventions."""
+    key = ("hits", conventions.min_relevance, conventions.depth)
+    return batch.feature(key, lambda b: _relevant(found(b), conventions.min_relevance, conventions.depth))
+
+
+def hits_within(batch: Batch, conventions: Conventions, k: int | None) -> Ints:
+    """Per query the number of hits in the first ``k`` positions."""
+    all_hits = hits(batch, conventions)
+    key = ("hits_within", conventions.min_relevance, conventions.depth, k)
+    return batch.feature(key, lambda b: _count(all_hits, k))
+
+
+def _count(all_hits: Hits, k: int | None) -> Ints:
+    row = all_hits.row if k is None else all_hits.row[all_hits.rank < k]
+    return np.bincount(row, minlength=len(all_hits))
+
+
+def _relevant(every: Found, min_relevance: int, depth: int | None) -> Hits:
+    row, rank, gold, returned = every.row, every.rank, every.gold_count, every.returned
+    if every.level is not None and every.gold_level is not None:
+        keep = every.level >= min_relevance
+        row, rank = row[keep], rank[keep]
+        gold = np.bincount(every.gold_rows()[every.gold_level >= min_relevance], minlength=len(gold))
+    elif min_relevance > 1:  # every level is 1
+        row, rank, gold = row[:0], rank[:0], np.zeros_like(gold)
+    if depth is not None:
+        row, rank = row[rank < depth], rank[rank < depth]
+        returned = np.minimum(returned, depth)
+    per_query = np.bincount(row, minlength=len(gold))
+    first = np.cumsum(per_query) - per_query
+    return Hits(row, rank, np.arange(len(row)) - first[row], gold, returned)
+
+
+def sum_by_query(row: Ints, weights: Floats, queries: int) -> Floats:
+    """Per query the sum of its hits' weights, added in rank order."""
+    return np.asarray(np.bincount(row, weights, minlength=queries), dtype=np.float64)
+
+
+def has_judgement(batch: Batch) -> Bools:
+    """Per query whether anything was judged for it: any level from 0 up, or any candidate document."""
+    return batch.feature("has_judgement", _has_judgement)
+
+
+def _has_judgement(batch: Batch) -> Bools:
+    every = found(batch)
+    if every.gold_level is None:
+        judged = every.gold_count > 0
+    else:
+        judged = np.bincount(every.gold_rows()[every.gold_level >= 0], minlength=len(batch)) > 0
+    for query in np.flatnonzero(~judged & every.annotated).tolist():
+        judged[query] = bool(batch.samples[query].candidate_docs)
+    return judged
+
+
+def reject_duplicates(batch: Batch) -> None:
+    """Raise where a ranking holds an id twice, for conventions under which that is an error."""
+    batch.feature("no_duplicates", _reject_duplicates)
+
+
+def _reject_duplicates(batch: Batch) -> bool:
+    columns = rankings(batch)
+    for query, ids in enumerate(columns.ranked):
+        if len(set(ids)) != len(ids):
+            seen: set[str] = set()
+            twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
+            raise DuplicateIdError(
+                f"query '{columns.ids[query]}': '{twice}' was returned twice, which the conventions forbid; "
+                'remove the repetition, or set duplicates: "first" to count its first position'
+            )
+    return True
+
+
+def _find(columns: RankingColumns) -> Found:
+    kinds = set(map(type, columns.gold))
+    annotated = np.ones(len(columns.gold), dtype=np.bool_)
+    gold: Sequence[Gold] = columns.gold  # type: ignore[assignment]
+    if type(None) in kinds:
+        annotated = np.fromiter((entry is not None for entry in columns.gold), np.bool_, len(gold))
+        gold = [_NOTHING if entry is None else entry for entry in columns.gold]
+    graded = dict in kinds
+    known = list(map(frozenset, gold)) if graded else gold
+    rank: list[int] = []
+    count: list[int] = []
+    require_text = "".join  # joining refuses anything but text, faster than asking each id for its type
+    try:
+        require_text(chain.from_iterable(gold))
+        for some, ids in zip(known, columns.ranked, strict=True):
+            require_text(ids)
+            # The intersection looks up every returned id once, in C: nearly the whole cost of evaluating a ranking.
+            # Positions are searched only for the few that were found, and the first position is the one wanted.
+            common = some.intersection(ids)  # type: ignore[union-attr]
+            count.append(len(common))
+            if common:
+                rank += sorted(map(ids.index, common))
+    except TypeError:
+        _name_the_id_that_is_no_text(columns)
+        raise
+    row = np.repeat(np.arange(len(gold)), np.array(count, dtype=np.int64))
+    level, gold_level = _levels(gold, columns.ranked, row, rank) if graded else (None, None)
+    return Found(
+        row=row,
+        rank=np.array(rank, dtype=np.int64),
+        level=level,
+        returned=np.fromiter(map(len, columns.ranked), np.int64, len(gold)),
+        annotated=annotated,
+        gold_count=np.fromiter(map(len, gold), np.int64, len(gold)),
+        gold_level=gold_level,
+    )
+
+
+def _name_the_id_that_is_no_text(columns: RankingColumns) -> None:
+    for query, gold, ranked in zip(columns.ids, columns.gold, columns.ranked, strict=True):
+        for what, ids in (("gold", gold or ()), ("returned", ranked)):
+            for doc_id in ids:
+                if not isinstance(doc_id, str):
+                    raise BadTypeError(
+                        f"sample '{query}': the {what} id {doc_id!r} is of type {type(doc_id).__name__}; "
+                        "document ids must be strings"
+                    ) from None
+
+
+def _levels(
+    gold: Sequence[Gold], ranked: Sequence[Sequence[str]], row: Ints, rank: Sequence[int]
+) -> tuple[Ints | None, Ints | None]:
+    """The level of each found id and of each gold id; ``None`` for both where all are 1."""
+    each = (entry.values() if isinstance(entry, dict) else repeat(1, len(entry)) for entry in gold)
+    gold_level = np.fromiter(chain.from_iterable(each), np.int64)
+    if (gold_level == 1).all():
+        return None, None
+    level = [
+        entry[ranked[query][place]] if isinstance(entry := gold[query], dict) else 1
+        for query, place in zip(row.tolist(), rank, strict=True)
+    ]
+    return np.array(level, dtype=np.int64), gold_level
+
+
+@lru_cache(maxsize=8)
+def _log_table(size: int) -> Floats:
+    return np.array([math.log2(rank + 2) for rank in range(size)])
+
+
+def log_discounts(size: int) -> Floats:
+    """log2(r + 1) for the 1-based ranks r = 1 ... size (at least)."""
+    return _log_table(1 << max(size, 1).bit_length())

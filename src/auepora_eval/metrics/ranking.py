@@ -1,0 +1,164 @@
+"""Ranking measures of one query as plain functions: the definitions, written to be read.
+
+The metric classes compute the same numbers from shared columns for a whole batch; the tests hold the two together. Gold
+is a collection of ids, or a mapping from id to judged level. A document that is returned twice counts at its first
+position. Nothing relevant gives 0.0 everywhere.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from math import log2
+from typing import Literal
+
+from ..core.errors import BadTypeError, BadValueError
+
+__all__ = [
+    "aqwv_at_k",
+    "check_k",
+    "hit_ranks",
+    "hit_rate_at_k",
+    "map_at_k",
+    "mrr_at_k",
+    "ndcg_at_k",
+    "precision_at_k",
+    "recall_at_k",
+]
+
+Gold = Collection[str] | Mapping[str, int]
+
+
+def check_k(k: int | None, *, optional: bool = True) -> None:
+    """Raise unless ``k`` is a whole number of at least 1, or ``None`` where that is allowed."""
+    if k is None and optional:
+        return
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise BadTypeError(f"the cut-off k must be a whole number, not {k!r}")
+    if k < 1:
+        raise BadValueError(f"the cut-off k must be at least 1, not {k}")
+
+
+def relevant_ids(gold: Gold, min_relevance: int = 1) -> set[str]:
+    """G: the ids judged at ``min_relevance`` or above; an id without a level has level 1."""
+    if isinstance(gold, Mapping):
+        return {doc_id for doc_id, level in gold.items() if level >= min_relevance}
+    return set(gold) if min_relevance <= 1 else set()
+
+
+def hit_ranks(gold: Collection[str], ranked: Sequence[str], k: int | None = None) -> list[int]:
+    """The 1-based positions, up to ``k``, at which a gold id appears for the first time."""
+    check_k(k)
+    left = set(gold)
+    ranks = []
+    for rank, doc_id in enumerate(ranked[:k], start=1):
+        if doc_id in left:
+            left.remove(doc_id)
+            ranks.append(rank)
+    return ranks
+
+
+def recall_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int | None, *, min_relevance: int = 1) -> float:
+    """Share of the relevant documents that are among the first ``k``."""
+    gold = relevant_ids(gold_ids, min_relevance)
+    hits = hit_ranks(gold, ranked_ids, k)
+    return len(hits) / len(gold) if gold else 0.0
+
+
+def precision_at_k(
+    gold_ids: Gold,
+    ranked_ids: Sequence[str],
+    k: int,
+    *,
+    divide_by: Literal["returned", "k"] = "returned",
+    min_relevance: int = 1,
+) -> float:
+    """Share of the first ``k`` that is relevant; over min(k, positions returned), or over ``k`` itself."""
+    hits = hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k)
+    positions = k if divide_by == "k" else min(k, len(ranked_ids))
+    return len(hits) / positions if positions else 0.0
+
+
+def hit_rate_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int, *, min_relevance: int = 1) -> float:
+    """1.0 if any relevant document is among the first ``k``."""
+    return 1.0 if hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k) else 0.0
+
+
+def mrr_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int | None, *, min_relevance: int = 1) -> float:
+    """One over the rank of the first relevant document within ``k``; 0.0 if there is none."""
+    ranks = hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k)
+    return 1.0 / ranks[0] if ranks else 0.0
+
+
+def map_at_k(
+    gold_ids: Gold,
+    ranked_ids: Sequence[str],
+    k: int | None,
+    *,
+    divide_by: Literal["hits", "capped", "gold"] = "capped",
+    min_relevance: int = 1,
+) -> float:
+    """Average precision: the precisions at the hits within ``k``, added up and divided.
+
+    By min(|G|, k) (``capped``), by |G| (``gold``, as trec_eval does), or by the hits themselves (``hits``).
+    """
+    gold = relevant_ids(gold_ids, min_relevance)
+    ranks = hit_ranks(gold, ranked_ids, k)
+    if not ranks:
+        return 0.0
+    total = 0.0
+    for found, rank in enumerate(ranks, start=1):
+        total += found / rank
+    capped = len(gold) if k is None else min(len(gold), k)
+    return total / {"hits": len(ranks), "capped": capped, "gold": len(gold)}[divide_by]
+
+
+def gain_of(level: int, scheme: Literal["binary", "exponential", "linear"], min_relevance: int = 1) -> float:
+    """What a document of this level is worth. Only the binary scheme knows a threshold."""
+    if scheme == "binary":
+        return 1.0 if level >= min_relevance else 0.0
+    if level <= 0:
+        return 0.0
+    return 2.0**level - 1.0 if scheme == "exponential" else float(level)
+
+
+def ndcg_at_k(
+    gold_ids: Gold,
+    ranked_ids: Sequence[str],
+    k: int | None,
+    *,
+    gain: Literal["binary", "exponential", "linear"] = "binary",
+    min_relevance: int = 1,
+) -> float:
+    """Discounted gain of the first ``k`` over that of the best possible ranking, with discount log2(rank + 1)."""
+    check_k(k)
+    levels = dict(gold_ids) if isinstance(gold_ids, Mapping) else dict.fromkeys(gold_ids, 1)
+    gains = {doc_id: gain_of(level, gain, min_relevance) for doc_id, level in levels.items()}
+    best = sorted(gains.values(), reverse=True)
+    ideal = _discounted(best if k is None else best[:k])
+    left = dict(gains)
+    got = _discounted([left.pop(doc_id, 0.0) for doc_id in ranked_ids[:k]])
+    return got / ideal if ideal > 0.0 else 0.0
+
+
+def _discounted(gains: Sequence[float]) -> float:
+    total = 0.0
+    for rank, gain in enumerate(gains, start=1):
+        total += gain / log2(rank + 1)
+    return total
+
+
+def aqwv_at_k(
+    gold_ids: Gold,
+    ranked_ids: Sequence[str],
+    k: int | None = None,
+    *,
+    beta: float = 40.0,
+    corpus_size: int | None = None,
+    min_relevance: int = 1,
+) -> float:
+    """1 − P_miss − β·P_FA of one query; false alarms over what was returned, or over the non-relevant collection."""
+    gold = relevant_ids(gold_ids, min_relevance)
+    returned = len(ranked_ids[:k])
+    hits = len(hit_ranks(gold, ranked_ids, k))
+    miss = 1.0 - hits / len(gold) if gold else 0.0
+    pool = returned if corpus_size is None else corpus_size - len(gold)
+    false_alarm = (returned - hits) / pool if pool > 0 else 0.0
+    return 1.0 - miss - beta * false_alarm

@@ -1,0 +1,147 @@
+"""Retrieval at a price: AQWV weighs misses against false alarms; the empty result rate counts empty hands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ..core.batch import Batch, checked_outputs
+from ..core.errors import BadValueError, UnknownConventionError
+from ..core.reduce import Mean, Reducer, mean
+from ..core.registry import register
+from ..core.scores import Scores
+from ..core.types import TargetCategory
+from ..features.hits import hits, hits_within
+from ..features.rankings import rankings
+from .base import ConfiguredMetric, RankingMetric
+from .ranking import Gold, aqwv_at_k, check_k
+
+__all__ = ["AQWV", "AQWVOverQueries", "EmptyResultRate"]
+
+
+class AQWVOverQueries(Reducer):
+    """1 − mean P_miss − β·mean P_FA, misses averaged over queries with gold and false alarms over all queries.
+
+    Reads the statistics (P_miss or NaN, P_FA).
+    """
+
+    name = "aqwv_program"
+
+    def __init__(self, beta: float) -> None:
+        self.beta = beta
+
+    def value(self, scores: Scores) -> float:
+        """The number; NaN where no query has gold."""
+        if scores.stats is None:  # not a single sample
+            return math.nan
+        miss, false_alarm = scores.stats[scores.counted].T
+        return 1.0 - mean(miss[~np.isnan(miss)]) - self.beta * mean(false_alarm)
+
+
+@register("aqwv", at="k")
+@dataclass(frozen=True)
+class AQWV(RankingMetric):
+    r"""Average query weighted value: what misses and false alarms leave of a perfect 1.
+
+    .. math:: 1 - P_\text{miss} - \beta \cdot P_\text{FA}
+
+    P_miss is the share of the relevant documents that is not among the first k. P_FA is the share of the first k
+    positions that is not a hit (`p_fa: returned`; nothing returned means no false alarm), or, with `p_fa: collection`
+    and `corpus_size: N`, (|R_k| − hits)/(N − |G|) as in the MATERIAL program. `form: query` averages the per-query
+    value over queries with gold; `form: program` averages P_miss over queries with gold and P_FA over all queries
+    first.
+
+    The range is [−β, 1]: never draw it on an axis from 0 to 1. An empty ranking scores 0, which most rankings do not
+    reach; a failed answer therefore counts at −β, or crashing would pay.
+    """
+
+    k: int | None = None
+    beta: float = 40.0
+    p_fa: Literal["returned", "collection"] = "returned"
+    corpus_size: int | None = None
+    form: Literal["query", "program"] = "query"
+
+    target = TargetCategory.RETRIEVAL_ACCURACY
+    suggested: ClassVar[bool] = False  # what a false alarm costs is the user's to say
+    reference: ClassVar[str] = "the MATERIAL program's AQWV (`form: program`, `p_fa: collection`)"
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        for option, choices in (("p_fa", ("returned", "collection")), ("form", ("query", "program"))):
+            if getattr(self, option) not in choices:
+                raise UnknownConventionError(f"value for aqwv's '{option}':", getattr(self, option), choices)
+        if not (isinstance(self.beta, (int, float)) and self.beta >= 0):
+            raise BadValueError(f"aqwv's beta must be a number of at least 0, not {self.beta!r}")
+        if (self.corpus_size is not None) != (self.p_fa == "collection"):
+            raise BadValueError("aqwv needs 'corpus_size' exactly when 'p_fa' is \"collection\"")
+        object.__setattr__(self, "range", (-float(self.beta), 1.0))
+        object.__setattr__(self, "reducer", Mean() if self.form == "query" else AQWVOverQueries(self.beta))
+        super().__post_init__()
+
+    @property
+    def worst_stats(self) -> tuple[float, float]:
+        """Everything missed, everything a false alarm."""
+        return 1.0, 1.0
+
+    def score(self, batch: Batch) -> Scores:
+        """The value of each query, and its P_miss and P_FA as statistics."""
+        all_hits = hits(batch, self.rules)
+        within = hits_within(batch, self.rules, self.k)
+        returned = all_hits.returned if self.k is None else np.minimum(all_hits.returned, self.k)
+        has_gold = all_hits.gold > 0
+        miss = np.where(has_gold, 1.0 - within / np.maximum(all_hits.gold, 1), np.nan)
+        if self.corpus_size is None:
+            pool = returned
+        else:
+            pool = self.corpus_size - all_hits.gold
+            if (pool < returned - within).any():
+                raise BadValueError(
+                    f"aqwv: corpus_size is {self.corpus_size}, but a query has more relevant and returned documents "
+                    "than that; give the size of the whole collection"
+                )
+        false_alarm = (returned - within) / np.maximum(pool, 1)
+        values = 1.0 - np.where(has_gold, miss, 0.0) - self.beta * false_alarm
+        skips = self.gold_skips(batch) | {"empty_gold": ~has_gold & (self.form == "query")}
+        return Scores.of(values, skip=skips, stats=np.column_stack([miss, false_alarm]))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        rules = self.rules
+        return aqwv_at_k(
+            gold, ranked, self.k, beta=self.beta, corpus_size=self.corpus_size, min_relevance=rules.min_relevance
+        )
+
+    def skips_empty_gold(self, judged: bool) -> bool:
+        """Always, unless the program's form counts its false alarms."""
+        return self.form == "query"
+
+    def choices(self) -> dict[str, str]:
+        """Adds the price, the pool of false alarms and the form."""
+        shown = {key: value for key, value in self.ranking_choices().items() if key != "empty"}
+        size = {} if self.corpus_size is None else {"corpus": str(self.corpus_size)}
+        return {"beta": f"{self.beta:g}", "fa": self.p_fa, **size, "form": self.form, **shown}
+
+
+@register("empty_result_rate")
+@dataclass(frozen=True)
+class EmptyResultRate(ConfiguredMetric):
+    r"""Share of queries for which nothing at all was returned.
+
+    .. math:: [\,|R| = 0\,]
+
+    Over all queries, failed ones included: a failure is an empty hand too. Lower is better.
+    """
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    higher_is_better = False
+
+    def score(self, batch: Batch) -> Scores:
+        """Whether the list is empty."""
+        checked_outputs(batch)
+        returned = np.fromiter(map(len, rankings(batch).ranked), np.int64, len(batch))
+        return Scores.of(returned == 0)

@@ -1,0 +1,196 @@
+"""Retrieval accuracy: measures that look at the order of the ranking (MRR, MAP, nDCG)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import UnknownConventionError
+from ..core.registry import register
+from ..core.scores import Scores
+from ..core.types import TargetCategory
+from ..features.hits import Found, found, hits, hits_within, log_discounts, sum_by_query
+from .base import RankingMetric
+from .ranking import Gold, check_k, map_at_k, mrr_at_k, ndcg_at_k
+
+__all__ = ["MRRAtK", "MeanAveragePrecision", "NDCGAtK"]
+
+GainScheme = Literal["binary", "exponential", "linear"]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class OrderMetric(RankingMetric):
+    """A ranking metric over the first ``k`` positions, or over the whole list where ``k`` is ``None``."""
+
+    k: int | None = None
+    target = TargetCategory.RETRIEVAL_ACCURACY
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        super().__post_init__()
+
+
+@register("mrr", at="k")
+@dataclass(frozen=True)
+class MRRAtK(OrderMetric):
+    r"""One over the rank of the first relevant document; 0 if none is returned (within k).
+
+    .. math:: 1 / r_1
+
+    The preset `golden` cuts an `mrr` that names no k at 10.
+    """
+
+    reference: ClassVar[str] = "trec_eval `recip_rank`; Voorhees 1999"
+
+    @property
+    def cut(self) -> int | None:
+        """The cut-off in force."""
+        return self.k if self.k is not None else self.rules.mrr_cut
+
+    def score(self, batch: Batch) -> Scores:
+        """The reciprocal rank of the first hit."""
+        all_hits = hits(batch, self.rules)
+        first = all_hits.place == 0
+        if self.cut is not None:
+            first &= all_hits.rank < self.cut
+        values = np.zeros(len(batch))
+        values[all_hits.row[first]] = 1.0 / (all_hits.rank[first] + 1)
+        return Scores.of(values, skip=self.gold_skips(batch))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return mrr_at_k(gold, ranked, self.cut, min_relevance=self.rules.min_relevance)
+
+    def choices(self) -> dict[str, str]:
+        """Adds a cut that the name does not show."""
+        cut = {"cut": str(self.cut)} if self.k is None and self.cut is not None else {}
+        return {**cut, **self.ranking_choices()}
+
+
+@register("map", at="k")
+@dataclass(frozen=True)
+class MeanAveragePrecision(OrderMetric):
+    r"""Average precision: the precision at each hit, added up over the hits within k and divided.
+
+    .. math:: \frac{\sum_i i / r_i}{d}, \quad r_i = \text{rank of the i-th hit}
+
+    d is the number of hits themselves (`ap: hits`, preset `auepora`, shown as "map (over hits)"), min(|G|, k)
+    (`capped`, preset `paper`) or |G| (`gold`, presets `golden`, `client`, `trec`). Over hits it ignores recall, so it
+    cannot compare runs of different depth: returning fewer documents raises it. Use `ap: gold` for that. Without a hit
+    it is 0.
+    """
+
+    reference: ClassVar[str] = "trec_eval `map`, `map_cut` (`ap: gold`)"
+
+    def score(self, batch: Batch) -> Scores:
+        """Precisions at the hits over the divisor in force."""
+        all_hits = hits(batch, self.rules)
+        row, rank, place = all_hits.row, all_hits.rank, all_hits.place
+        if self.k is not None:
+            within = rank < self.k
+            row, rank, place = row[within], rank[within], place[within]
+        total = sum_by_query(row, (place + 1) / (rank + 1), len(batch))
+        if self.rules.ap == "hits":
+            divisor = hits_within(batch, self.rules, self.k)
+        elif self.rules.ap == "capped" and self.k is not None:
+            divisor = np.minimum(all_hits.gold, self.k)
+        else:
+            divisor = all_hits.gold
+        return Scores.of(total / np.maximum(divisor, 1), skip=self.gold_skips(batch))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return map_at_k(gold, ranked, self.k, divide_by=self.rules.ap, min_relevance=self.rules.min_relevance)
+
+    def choices(self) -> dict[str, str]:
+        """Adds the divisor."""
+        return {"ap": self.rules.ap, **self.ranking_choices()}
+
+
+@register("ndcg", at="k")
+@dataclass(frozen=True)
+class NDCGAtK(OrderMetric):
+    r"""Discounted gain of the first k over that of the best possible ranking.
+
+    .. math:: \frac{\sum_{r \le k} g(r) / \log_2(r + 1)}{\sum_{r \le k} g^*(r) / \log_2(r + 1)}
+
+    The gain of a document is 1 if relevant (`binary`), 2^level − 1 (`exponential`) or its level (`linear`, preset
+    `trec`); g* are the gains of all gold, largest first. `gain_scheme` overrides the conventions. Levels are
+    `relevant_docs[i].metadata["relevance"]`; only the binary gain looks at `min_relevance`, as in trec_eval.
+    """
+
+    gain_scheme: GainScheme | None = None
+
+    reference: ClassVar[str] = (
+        "Järvelin & Kekäläinen 2002; Burges et al. 2005 (exponential); trec_eval `ndcg`, `ndcg_cut` (linear)"
+    )
+
+    def __post_init__(self) -> None:
+        if self.gain_scheme is not None and self.gain_scheme not in get_args(GainScheme):
+            raise UnknownConventionError("gain_scheme", self.gain_scheme, get_args(GainScheme))
+        super().__post_init__()
+
+    @property
+    def gain(self) -> GainScheme:
+        """The gain in force."""
+        return self.gain_scheme or self.rules.gain
+
+    def score(self, batch: Batch) -> Scores:
+        """Gain over ideal gain."""
+        every = found(batch)
+        # With every level at 1 all schemes agree, provided that level 1 is relevant.
+        plain = self.gain == "binary" or (every.level is None and self.rules.min_relevance <= 1)
+        got, ideal = self._binary(batch) if plain else self._graded(every)
+        values = np.divide(got, ideal, out=np.zeros_like(got), where=ideal > 0.0)
+        return Scores.of(values, skip=self.gold_skips(batch))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return ndcg_at_k(gold, ranked, self.k, gain=self.gain, min_relevance=self.rules.min_relevance)
+
+    def _binary(self, batch: Batch) -> tuple[Floats, Floats]:
+        all_hits = hits(batch, self.rules)
+        row, rank = all_hits.row, all_hits.rank
+        if self.k is not None:
+            within = rank < self.k
+            row, rank = row[within], rank[within]
+        best = all_hits.gold if self.k is None else np.minimum(all_hits.gold, self.k)
+        logs = log_discounts(int(max(rank.max(initial=0) + 1, best.max(initial=0))))
+        ideal = np.concatenate(([0.0], np.cumsum(1.0 / logs)))[best]
+        return sum_by_query(row, 1.0 / logs[rank], len(batch)), ideal
+
+    def _graded(self, every: Found) -> tuple[Floats, Floats]:
+        queries = len(every.gold_count)
+        gold_row = every.gold_rows()
+        level = np.ones_like(every.row) if every.level is None else every.level
+        gold_level = np.ones_like(gold_row) if every.gold_level is None else every.gold_level
+        within = np.ones(len(level), dtype=np.bool_)
+        for cut in (self.k, self.rules.depth):
+            if cut is not None:
+                within &= every.rank < cut
+        row, rank, gain = every.row[within], every.rank[within], self._gains(level[within])
+
+        # Best ranking of each query: its gold by falling level. Sorting by (query, -level) keeps queries together.
+        order = np.lexsort((-gold_level, gold_row))
+        best_rank = np.arange(len(gold_row)) - (np.cumsum(every.gold_count) - every.gold_count)[gold_row]
+        best_gain = self._gains(gold_level[order])
+        if self.k is not None:
+            keep = best_rank < self.k
+            gold_row, best_rank, best_gain = gold_row[keep], best_rank[keep], best_gain[keep]
+        logs = log_discounts(int(max(rank.max(initial=0), best_rank.max(initial=0))) + 1)
+        got = sum_by_query(row, gain / logs[rank], queries)
+        return got, sum_by_query(gold_row, best_gain / logs[best_rank], queries)
+
+    def _gains(self, level: npt.NDArray[np.int64]) -> Floats:
+        positive = np.maximum(level, 0).astype(np.float64)
+        return np.exp2(positive) - 1.0 if self.gain == "exponential" else positive
+
+    def choices(self) -> dict[str, str]:
+        """Adds the gain; a threshold of relevance is shown only where the gain looks at it or gold depends on it."""
+        return {"gain": self.gain, **self.ranking_choices()}

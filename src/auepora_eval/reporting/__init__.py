@@ -1,0 +1,4 @@
+"""Reporting: results for people to read.
+
+tables   dictionaries and Markdown tables
+"""

@@ -1,0 +1,45 @@
+r"""Formulas for a terminal: the little LaTeX that docstrings use, as plain characters."""
+
+import re
+
+__all__ = ["plain_math"]
+
+_SYMBOLS = {
+    r"\cap": "∩", r"\cup": "∪", r"\sum": "Σ", r"\le": "≤", r"\ge": "≥", r"\ne": "≠", r"\emptyset": "∅", r"\beta": "β",
+    r"\cdot": "·", r"\times": "×", r"\log": "log", r"\min": "min", r"\max": "max", r"\in": "∈", r"\mid": "|",
+    r"\quad": "   ", r"\qquad": "     ", r"\,": "", r"\;": " ", r"\{": "{", r"\}": "}",
+}  # fmt: skip
+_COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)")
+
+
+def plain_math(latex: str) -> str:
+    r"""The formula in plain characters.
+
+    >>> plain_math(r"\frac{|G \cap R_k|}{\min(k, |R|)}")
+    '|G ∩ R_k| / min(k, |R|)'
+    """
+    text = re.sub(r"\\(?:text|mathrm)\s*\{([^{}]*)\}", r"\1", latex)
+    while r"\frac" in text:
+        start = text.index(r"\frac")
+        top, after = _group(text, start + len(r"\frac"))
+        bottom, end = _group(text, after)
+        text = f"{text[:start]}{_wrapped(top)} / {_wrapped(bottom)}{text[end:]}"
+    text = _COMMAND.sub(lambda match: _SYMBOLS.get(match[0], match[0]), text)
+    text = re.sub(r"([_^])\{([^{}]*)\}", lambda m: f"{m[1]}{m[2] if ' ' not in m[2] else f'({m[2]})'}", text)
+    return re.sub(r"(?<=\S) {2}(?=\S)", " ", text).strip()
+
+
+def _group(text: str, start: int) -> tuple[str, int]:
+    """The content of the braces that open at ``start``, and where they end."""
+    depth = 0
+    for position in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[start + 1 : position], position + 1
+    raise ValueError(f"unbalanced braces in {text!r}")
+
+
+def _wrapped(part: str) -> str:
+    """The part in parentheses where a bar would otherwise be ambiguous."""
+    inner = re.sub(r"\([^()]*\)|\|[^|]*\|", "", part)
+    return f"({part})" if re.search(r"[-+/ ]|\\sum|\\frac", inner.strip()) else part

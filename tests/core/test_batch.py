@@ -1,0 +1,133 @@
+"""Batches: features are built once, alignment and types are checked, remarks are collected."""
+
+import asyncio
+import pickle
+
+import pytest
+
+from auepora_eval import AueporaWarning, evaluate
+from auepora_eval.core.batch import Batch, failure_reason, warn_notes
+from auepora_eval.core.errors import AlignmentError, BadTypeError, BadValueError
+from auepora_eval.core.types import Document, RetrievedDocument, SystemOutputs
+from auepora_eval.features.rankings import rankings
+from builders import output, sample
+
+
+def test_a_feature_is_built_once() -> None:
+    batch = Batch([], [])
+    calls = []
+    for _ in range(3):
+        assert batch.feature("answer", lambda b: calls.append(b) or 42) == 42  # type: ignore[func-returns-value]
+    assert calls == [batch]
+
+
+def test_an_awaited_feature_is_built_once_and_survives_a_waiter_that_gives_up() -> None:
+    batch = Batch([], [])
+    calls = []
+
+    async def build(_: Batch) -> int:
+        calls.append(1)
+        await asyncio.sleep(0.01)
+        return 42
+
+    async def scenario() -> list[int]:
+        impatient = asyncio.create_task(batch.afeature("claims", build))
+        await asyncio.sleep(0)
+        impatient.cancel()
+        return await asyncio.gather(*(batch.afeature("claims", build) for _ in range(5)))
+
+    assert asyncio.run(scenario()) == [42] * 5
+    assert calls == [1]
+
+
+def test_lengths_must_agree() -> None:
+    with pytest.raises(AlignmentError, match="1 samples but 2 outputs") as caught:
+        Batch([sample(["a"])], [output(), output()])
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, AssertionError)
+
+
+ERRORS = [  # error text, reason
+    ("timeout", "timeout"),
+    ("timeout: after 30 s", "timeout"),
+    ("raised: ValueError: no", "raised"),
+    ("HTTP 500", "error"),
+    ("", "error"),
+    ("Überlauf", "error"),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), ERRORS, ids=[repr(row[0]) for row in ERRORS])
+def test_failure_reason(text: str, reason: str) -> None:
+    assert failure_reason(text) == reason
+
+
+def test_outputs_of_the_wrong_type_are_named() -> None:
+    with pytest.raises(BadTypeError, match="the output for sample '1' is a dict, not a SystemOutputs"):
+        evaluate([sample(["a"])], [{"retrieved": []}], ["recall@5"])  # type: ignore[list-item]
+
+
+def test_ids_must_be_strings() -> None:
+    bad = output()
+    bad.retrieved = [RetrievedDocument(Document(7), 1.0, 1)]  # type: ignore[arg-type]
+    with pytest.raises(BadTypeError, match="sample '1': the returned id 7 is of type int"):
+        evaluate([sample(["a"])], [bad], ["recall@5"])
+    with pytest.raises(BadTypeError, match="sample '1': the gold id 7 is of type int"):
+        evaluate([sample([7])], [output()], ["recall@5"])  # type: ignore[list-item]
+
+
+def test_a_nan_score_is_an_error_and_an_unknown_one_is_not() -> None:
+    unknown = output()
+    unknown.retrieved = [RetrievedDocument(Document("a"), None, 1), RetrievedDocument(Document("b"), 0.5, 2)]
+    assert rankings(Batch([sample(["a"])], [unknown])).ranked == [["a", "b"]]
+    for scores in ([float("nan"), 1.0], [None, float("nan")]):
+        bad = output()
+        bad.retrieved = [RetrievedDocument(Document(i), s, 1) for i, s in zip("ab", scores, strict=True)]
+        with pytest.raises(BadValueError, match=r"sample '1': the score of '[ab]' at position [12] is NaN"):
+            evaluate([sample(["a"])], [bad], ["recall@5"])
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ("d1", "position 1 of 'retrieved' is a str"),
+        (RetrievedDocument("d1", 1.0, 1), "position 1 of 'retrieved' is a RetrievedDocument"),  # type: ignore[arg-type]
+        (RetrievedDocument(Document("d1"), "high", 1), "the score at position 1 is 'high', not a number"),  # type: ignore[arg-type]
+    ],
+    ids=["bare id", "id in place of the document", "score that is text"],
+)
+def test_what_is_no_retrieved_document(item: RetrievedDocument, message: str) -> None:
+    with pytest.raises(BadTypeError, match=message):
+        evaluate([sample(["a"])], [SystemOutputs(retrieved=[item])], ["recall@5"])
+
+
+def test_relevance_must_be_whole() -> None:
+    assert evaluate([sample({"a": 2.0})], [output(["a"])], ["recall@5"])[0].value == 1.0  # type: ignore[dict-item]
+    for level in (1.5, "2", True, None):
+        with pytest.raises(BadTypeError, match=r"the relevance of 'a' is .*; it must be a whole number"):
+            evaluate([sample({"a": level})], [output(["a"])], ["recall@5"])  # type: ignore[dict-item]
+
+
+def test_a_rank_that_contradicts_the_list_is_a_warning_and_the_list_counts() -> None:
+    contradicting = output(["x", "a"])
+    contradicting.retrieved[0].rank, contradicting.retrieved[1].rank = 2, 1
+    with pytest.warns(AueporaWarning, match=r"'rank' contradicts the order .* \(sample '1' and 1 more\)"):
+        results = evaluate([sample(["a"]), sample(["a"])], [contradicting, contradicting], ["mrr"])
+    assert results[0].value == 1 / 2
+    zero_based = output(["x", "a"])
+    zero_based.retrieved[0].rank, zero_based.retrieved[1].rank = 0, 1
+    evaluate([sample(["a"])], [zero_based], ["mrr"])  # no contradiction: warnings are errors here
+
+
+def test_notes_are_said_once() -> None:
+    batch = Batch([], [])
+    for name in ("a", "b", "c"):
+        batch.note("odd", name)
+    with pytest.warns(AueporaWarning, match=r"^odd \(sample 'a' and 2 more\)$") as caught:
+        warn_notes([batch])
+    assert len(caught) == 1
+
+
+def test_a_batch_travels() -> None:
+    batch = pickle.loads(pickle.dumps(Batch([sample(["a"])], [output(["a"])])))
+    assert batch.feature("n", len) == 1

@@ -1,0 +1,146 @@
+"""Metrics by name: specs, options, round trips, suggestions, third parties."""
+
+from typing import Any
+
+import pytest
+
+from auepora_eval import Metric, SampleMetric, Score, TargetCategory, metric, register
+from auepora_eval.core import registry
+from auepora_eval.core.errors import (
+    BadTypeError,
+    BadValueError,
+    MetricDefinitionError,
+    UnknownConventionError,
+    UnknownMetricError,
+    UnknownOptionError,
+)
+from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
+from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from auepora_eval.metrics.additional import MeanLatency
+from auepora_eval.metrics.retrieval_basic import RecallAtK
+from auepora_eval.metrics.retrieval_ranking import MeanAveragePrecision
+
+ROUND_TRIPS: list[Spec] = [
+    "recall@5",
+    "mrr",
+    "mrr@10",
+    "ndcg",
+    "empty_result_rate",
+    "rougeL_answer",
+    "mean_latency[retrieval]",
+    {"map@10": {"conventions": "trec"}},
+    {"map@10": {"conventions": "trec", "min_relevance": 2, "as": "strict"}},
+    {"ndcg@10": {"gain_scheme": "exponential"}},
+    {"rougeL_answer": {"use_stemmer": False}},
+    {"aqwv": {"beta": 10.0, "p_fa": "collection", "corpus_size": 100, "form": "program"}},
+    {"recall@5": {"conventions": "paper", "k_values": [1, 2]}},
+]
+
+
+@pytest.mark.parametrize("spec", ROUND_TRIPS, ids=str)
+def test_spec_round_trip(spec: Spec) -> None:
+    built = metric(spec)
+    assert spec_of(built) == spec
+    again = metric(spec_of(built))
+    assert again == built
+    assert again.name == built.name
+
+
+def test_classes_and_specs_build_the_same() -> None:
+    assert metric("recall@5") == RecallAtK(5) == RecallAtK(k=5)
+    assert metric("map@10", conventions="trec") == MeanAveragePrecision(10, conventions="trec")  # type: ignore[arg-type]
+    assert metric({"map": {"k": 10}}) == metric("map@10")
+    assert metric({"recall@5": None}) == metric("recall@5")
+    assert MeanLatency().name == "mean_latency[end_to_end]"
+    assert metric("mean_latency") == MeanLatency()
+
+
+MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
+    ("recal@5", {}, UnknownMetricError, "unknown metric 'recal'; did you mean 'recall'?"),
+    ("zzz", {}, UnknownMetricError, "unknown metric 'zzz'; `auepora metrics` lists them all"),
+    ("recall", {}, BadValueError, "metric 'recall' needs its option 'k': write 'recall@5'"),
+    ("recall@five", {}, BadValueError, "cannot read the cut-off of 'recall@five': 'five' is not a whole number"),
+    ("recall@", {}, BadValueError, "cannot read the cut-off of 'recall@': '' is not a whole number"),
+    ("recall@5@3", {}, BadValueError, "cannot read the metric 'recall@5@3'; write name, name@k or name[key]"),
+    ("rougeL_answer@3", {}, BadValueError, "metric 'rougeL_answer' has no cut-off: write 'rougeL_answer', not 'rougeL_answer@3'"),
+    ("recall[x]", {}, BadValueError, "cannot read the metric 'recall[x]'; it is written 'recall@k'"),
+    ("mean_latency[]", {}, BadValueError, "cannot read the metric 'mean_latency[]'; it is written 'mean_latency[timing_key]'"),
+    ("recall@5", {"k": 3}, BadValueError, "metric 'recall@5' names 'k' twice, in its name and in its options"),
+    ("recall@5", {"depht": 3}, UnknownOptionError, "metric 'recall' has no option 'depht'; its options are: as, conventions, k"),
+    ("ndcg@5", {"gain_sheme": "linear"}, UnknownOptionError, "metric 'ndcg' has no option 'gain_sheme'; did you mean 'gain_scheme'?"),
+    ("ndcg@5", {"gain_scheme": "cubic"}, UnknownConventionError, "unknown gain_scheme 'cubic'; choose one of: binary, exponential, linear"),
+    ({"recall@5": 3}, {}, BadTypeError, "the options of metric 'recall@5' must be a mapping, not 3"),
+    ({"a": {}, "b": {}}, {}, BadValueError, "a metric spec is one name with its options, not {'a': {}, 'b': {}}"),
+    (5, {}, BadTypeError, "a metric is given by name, by {name: options} or as a Metric object, not as 5"),
+    ("recall@5", {"as": ""}, BadValueError, "a metric cannot be called ''"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "options", "kind", "message"), MISTAKES, ids=[row[3][:60] for row in MISTAKES])
+def test_mistakes_are_explained(spec: Any, options: dict[str, Any], kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind) as caught:
+        metric(spec, **options)
+    assert str(caught.value) == message
+
+
+def test_a_metric_object_passes_through() -> None:
+    built = RecallAtK(5)
+    assert metric(built) is built
+    with pytest.raises(BadValueError, match="already has its own"):
+        metric(built, k=3)
+
+
+def test_patterns_tell_how_to_write_a_name() -> None:
+    patterns = {name: info.pattern for name, info in metric_infos().items()}
+    assert patterns["recall"] == "recall@k"
+    assert patterns["mrr"] == "mrr[@k]"
+    assert patterns["mean_latency"] == "mean_latency[timing_key]"
+    assert metric_info("recall@5").cls is RecallAtK
+
+
+class _Shouting(SampleMetric):
+    target = TargetCategory.GENERATION_CORRECTNESS
+
+    def __init__(self, mark: str = "!") -> None:
+        self.mark = mark
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        assert output.response is not None
+        return Score(self.mark in output.response.text)
+
+
+def test_registering_one_of_your_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric_infos()
+    monkeypatch.setattr(registry, "_METRICS", dict(registry._METRICS))
+    register("shouting", keys=("mark",))(_Shouting)
+    built = metric({"shouting": {"mark": "?", "conventions": "paper", "as": "asking"}})
+    assert (built.name, spec_of(built)) == ("asking", {"shouting[?]": {"conventions": "paper", "as": "asking"}})
+    register("shouting")(_Shouting)  # the same class again, as a reloaded module does
+    with pytest.raises(MetricDefinitionError, match="two metrics are called 'shouting'"):
+        register("shouting")(RecallAtK)
+
+
+def test_a_metric_nobody_registered_has_no_spec() -> None:
+    class Private(RecallAtK):
+        pass
+
+    with pytest.raises(MetricDefinitionError, match="Private is not registered"):
+        spec_of(Private(5))
+
+
+def test_entry_points_are_loaded_once_and_blamed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Entry:
+        value = "somebody.metrics"
+
+        def load(self) -> None:
+            raise ModuleNotFoundError("No module named 'somebody'")
+
+    monkeypatch.setattr(registry, "_loaded", set())
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
+    with pytest.raises(MetricDefinitionError, match=r"'somebody\.metrics' cannot be loaded"):
+        metric_infos()
+
+
+def test_every_registered_class_is_a_metric() -> None:
+    for info in metric_infos().values():
+        assert issubclass(info.cls, Metric)

@@ -1,0 +1,179 @@
+"""One suite over every registered metric. A metric that is not listed in EXAMPLES fails the build."""
+
+import copy
+import math
+import pickle
+import random
+from typing import Any
+
+import pytest
+
+from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, evaluate, evaluate_stream, metric
+from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
+from builders import output, sample
+
+EXAMPLES: dict[str, list[Spec]] = {
+    "aqwv": ["aqwv", "aqwv@2", {"aqwv": {"form": "program"}}, {"aqwv": {"p_fa": "collection", "corpus_size": 50}}],
+    "empty_result_rate": ["empty_result_rate"],
+    "hit_rate": ["hit_rate@1", "hit_rate@5"],
+    "map": ["map", "map@3", {"map@3": {"conventions": "paper"}}, {"map": {"ap": "gold"}}],
+    "mean_latency": ["mean_latency", "mean_latency[retrieval]"],
+    "mrr": ["mrr", "mrr@2", {"mrr": {"conventions": "golden"}}],
+    "ndcg": ["ndcg", "ndcg@3", {"ndcg@3": {"gain_scheme": "linear"}}, {"ndcg": {"gain_scheme": "exponential"}}],
+    "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
+    "recall": ["recall@1", "recall@5", {"recall@5": {"conventions": "paper"}}],
+    "rougeL_answer": ["rougeL_answer", {"rougeL_answer": {"use_stemmer": False}}],
+}
+SPECS = [spec for specs in EXAMPLES.values() for spec in specs]
+
+WORDS = ["the", "cats", "sat", "running", "mat", "日本", "naïve", ""]
+
+
+def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    """Samples and outputs with every annotation present somewhere, absent somewhere, and every kind of failure."""
+    rng = random.Random(seed)
+    rows, outs = [], []
+    for i in range(n):
+        gold: Any = rng.choice(
+            [None, [], rng.sample("abcdef", 3), {x: rng.randint(-1, 3) for x in rng.sample("abcdef", 3)}]
+        )
+        text = [" ".join(rng.choices(WORDS, k=rng.randint(0, 6))) for _ in range(3)]
+        rows.append(
+            sample(
+                gold,
+                sample_id=f"q{i}",
+                candidates=rng.choice([None, ["a", "x"]]),
+                answer=rng.choice([None, text[0]]),
+                reference_answers=rng.choice([[], [text[1]]]),
+            )
+        )
+        timings = rng.choice(
+            [{}, {"end_to_end": rng.random()}, {"end_to_end": rng.random(), "retrieval": rng.random()}]
+        )
+        outs.append(
+            rng.choice(
+                [
+                    output(rng.sample("abcdefgh", rng.randint(0, 6)), answer=text[2], timings=timings),
+                    output(rng.choices("abcdefgh", k=5), answer=text[2], timings=timings),
+                    output(rng.sample("abcdefgh", 4), timings=timings),
+                    output(error=rng.choice(["timeout", "raised: ValueError"])),
+                    None,
+                ]
+            )
+        )
+    return rows, outs
+
+
+def built(spec: Spec) -> BatchMetric:
+    made = metric(spec)
+    assert isinstance(made, BatchMetric)
+    return made
+
+
+def test_every_registered_metric_has_an_example() -> None:
+    assert set(EXAMPLES) == set(metric_infos())
+    for name, specs in EXAMPLES.items():
+        assert {metric_info(metric(s).name).name for s in specs} == {name}
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+class TestEveryMetric:
+    def test_scores_lie_within_the_declared_range(self, spec: Spec) -> None:
+        one = built(spec)
+        low, high = one.range
+        for seed in range(5):
+            (result,) = evaluate(*made_data(seed), [one])
+            for score in result.scores or ():
+                assert score is None or low - 1e-12 <= score <= high + 1e-12
+            assert not result.defined or low - 1e-12 <= result.value <= high + 1e-12
+
+    def test_twice_is_the_same_and_nothing_is_changed(self, spec: Spec) -> None:
+        rows, outs = made_data()
+        before = copy.deepcopy((rows, outs))
+        first, second = (evaluate(rows, outs, [spec]) for _ in range(2))
+        assert first == second
+        assert (rows, outs) == before
+
+    @pytest.mark.parametrize("size", [1, 3, 7, 1000])
+    def test_the_batch_size_changes_no_bit(self, spec: Spec, size: int) -> None:
+        rows, outs = made_data()
+        assert evaluate(rows, outs, [spec], batch_size=size) == evaluate(rows, outs, [spec])
+
+    def test_the_order_of_samples_changes_no_bit_of_the_value(self, spec: Spec) -> None:
+        rows, outs = made_data()
+        order = random.Random(1).sample(range(len(rows)), len(rows))
+        (first,), (second,) = (
+            evaluate(rows, outs, [spec]),
+            evaluate([rows[i] for i in order], [outs[i] for i in order], [spec]),
+        )
+        assert second.value == first.value
+        assert second.details == first.details
+        assert first.scores is not None
+        assert list(second.scores or ()) == [first.scores[i] for i in order]
+
+    def test_streaming_without_scores_gives_the_same_number(self, spec: Spec) -> None:
+        rows, outs = made_data()
+        (kept,) = evaluate(rows, outs, [spec])
+        (folded,) = evaluate_stream(zip(rows, outs, strict=True), [spec], batch_size=6, keep_scores=False)
+        assert (folded.value, folded.details, folded.defined) == (kept.value, kept.details, kept.defined)
+
+    def test_every_sample_has_exactly_one_outcome(self, spec: Spec) -> None:
+        rows, outs = made_data()
+        (result,) = evaluate(rows, outs, [spec])
+        details, outcomes = result.details, list(result.outcomes or ())
+        assert len(outcomes) == len(rows)
+        kinds = [text.partition(":")[0] for text in outcomes]
+        assert details["num_scored"] == kinds.count("scored")
+        assert details["num_skipped"] == kinds.count("skipped")
+        assert details["num_system_failed"] == kinds.count("system_failed")
+        assert details["num_measure_failed"] == kinds.count("measure_failed")
+        assert details["num_failed"] == details["num_system_failed"] + details["num_measure_failed"]
+        assert details["num_samples"] == sum(score is not None for score in result.scores or ())
+        reasons = sum(n for key, n in details.items() if key.startswith(("skipped_", "failed_")))
+        assert reasons == details["num_skipped"] + details["num_failed"]
+        known = {*built(spec).skip_reasons, "no_response", "missing_output"}
+        assert {text.partition(":")[2] for text in outcomes if text.startswith("skipped:")} <= known
+
+    def test_failures_stand_at_the_worst_value_or_outside(self, spec: Spec) -> None:
+        one = built(spec)
+        rows, outs = made_data()
+        (result,) = evaluate(rows, outs, [one])
+        failed = [
+            s for s, o in zip(result.scores or (), result.outcomes or (), strict=True) if o.startswith("system_failed")
+        ]
+        assert failed
+        assert set(failed) == {one.worst}
+
+    def test_nothing_in_gives_an_undefined_zero(self, spec: Spec) -> None:
+        (result,) = evaluate([], [], [spec])
+        assert (result.value, result.defined, result.details["num_samples"]) == (0.0, False, 0)
+        direct = built(spec).compute([], [])
+        assert (direct.value, direct.defined) == (0.0, False)
+
+    def test_compute_and_the_engine_agree(self, spec: Spec) -> None:
+        rows, outs = made_data()
+        assert [built(spec).compute(rows, outs)] == list(evaluate(rows, outs, [spec]))
+
+    def test_it_travels(self, spec: Spec) -> None:
+        one = built(spec)
+        again = pickle.loads(pickle.dumps(one))
+        rows, outs = made_data()
+        assert evaluate(rows, outs, [again]) == evaluate(rows, outs, [one])
+
+    def test_its_spec_round_trips(self, spec: Spec) -> None:
+        one = built(spec)
+        again = built(spec_of(one))
+        assert again == one
+        assert (again.name, str(again.signature)) == (one.name, str(one.signature))
+
+    def test_its_signature_starts_with_its_name_and_parses(self, spec: Spec) -> None:
+        from auepora_eval.core.signature import Signature
+
+        one = built(spec)
+        assert one.signature.name == one.name
+        assert Signature.parse(str(one.signature)) == one.signature
+
+    def test_its_worst_value_is_an_end_of_its_range(self, spec: Spec) -> None:
+        one = built(spec)
+        assert one.worst is None or one.worst in one.range
+        assert one.worst is None or math.isfinite(one.worst)

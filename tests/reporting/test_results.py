@@ -1,0 +1,74 @@
+"""Results as documents and tables."""
+
+import json
+
+import pytest
+
+from auepora_eval import MetricResult, Results, TargetCategory, evaluate
+from auepora_eval.core.errors import MissingDependencyError, UnknownMetricError
+from auepora_eval.reporting.tables import results_to_dict, results_to_markdown
+from builders import output, samples
+
+PLAIN = [
+    MetricResult("recall@5", TargetCategory.RETRIEVAL_RELEVANCE, 0.83),
+    MetricResult("rougeL_answer", TargetCategory.GENERATION_CORRECTNESS, 0.61),
+]
+
+
+def test_dictionary_by_target() -> None:
+    assert results_to_dict(PLAIN) == {
+        "RETRIEVAL_RELEVANCE": {"recall@5": 0.83},
+        "GENERATION_CORRECTNESS": {"rougeL_answer": 0.61},
+    }
+
+
+def test_markdown_of_the_specification() -> None:
+    assert results_to_markdown(PLAIN) == (
+        "| Target | Metric | Value |\n"
+        "|--------|--------|-------|\n"
+        "| RETRIEVAL_RELEVANCE | recall@5 | 0.8300 |\n"
+        "| GENERATION_CORRECTNESS | rougeL_answer | 0.6100 |"
+    )
+
+
+def evaluated() -> Results:
+    outputs = [output(["a"]), output(["a"], error="timeout"), output(["b"]), None]
+    return evaluate(samples(["a"], ["a"], [], ["a"]), outputs, ["recall@1", "map", "empty_result_rate", "mean_latency"])
+
+
+def test_markdown_tells_coverage_and_what_is_undefined() -> None:
+    lines = evaluated().to_markdown().splitlines()
+    assert lines[0] == "| Target | Metric | Value | Coverage |"
+    lost = "1 of 4 scored; 1 empty gold, 1 missing output, 1 timeout"
+    assert lines[2] == f"| RETRIEVAL_RELEVANCE | recall@1 | 0.3333 | {lost} |"
+    assert lines[3] == f"| RETRIEVAL_ACCURACY | map (over hits) | 0.3333 | {lost} |"
+    assert lines[5].startswith("| LATENCY | mean_latency[end_to_end] | n/a | 0 of 4 scored; 2 no timing")
+
+
+def test_the_document() -> None:
+    document = json.loads(evaluated().to_json(per_query=True))
+    assert (document["schema"], document["run_id"]) == (1, None)
+    first = document["results"][0]
+    assert set(first) == {"name", "target", "value", "interval", "signature", "details", "slices"}
+    assert (first["name"], first["target"], first["value"]) == ("recall@1", "RETRIEVAL_RELEVANCE", pytest.approx(1 / 3))
+    assert document["results"][3]["value"] is None  # undefined is null, never a number
+    assert [row["sample_id"] for row in document["per_query"]] == ["q0", "q1", "q2", "q3"]
+    assert document["per_query"][2]["scores"]["recall@1"] is None
+    assert document["per_query"][2]["outcomes"]["recall@1"] == "skipped:empty_gold"
+    assert document["per_query"][0]["scores"]["recall@1"] == 1.0
+    assert "recall@1" not in document["per_query"][0]["outcomes"]
+    assert "per_query" not in json.loads(evaluated().to_json())
+
+
+def test_by_name() -> None:
+    assert evaluated().by_name("map").name == "map"
+    with pytest.raises(UnknownMetricError, match="did you mean 'recall@1'"):
+        evaluated().by_name("recal@1")
+
+
+def test_a_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingDependencyError, match="pip install pandas"):
+        evaluated().to_frame()

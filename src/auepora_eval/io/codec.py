@@ -1,0 +1,283 @@
+"""The one place where JSON becomes samples and outputs, and the other way round.
+
+The ``...Row`` structs are the wire format (contract: "Wire formats"). Reading is lenient where it costs no clarity: a
+document may be just its id, an answer just its text, a position of a ranking just an id. Unknown keys are errors, and
+so is whatever could not be written back.
+"""
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import msgspec
+
+from ..core.errors import BadValueError
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from .problems import (
+    BAD_SPAN,
+    TOO_DEEP,
+    Shape,
+    decoding_problem,
+    first_odd,
+    odd_number,
+    shown,
+    too_large,
+    value_problem,
+)
+
+__all__ = ["LineError", "decode_output", "decode_sample", "encode_output", "encode_sample"]
+
+
+class LineError(BadValueError):
+    """A line, or a value to be written as one, that breaks the wire format. Loaders add the file and the line."""
+
+
+class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+    """Options of every row; ``gc=False`` because rows live only until they are copied into dataclasses."""
+
+
+class DocumentRow(_Row):
+    """A document, or a chunk of one."""
+
+    doc_id: str
+    text: str = ""
+    metadata: dict[str, Any] = {}
+    parent_id: str | None = None
+    span: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.span is not None and not 0 <= self.span[0] <= self.span[1]:
+            raise ValueError(BAD_SPAN)
+
+
+class RetrievedRow(_Row):
+    """One position of a ranking; without ``rank`` it is the position in the list."""
+
+    doc: DocumentRow | str
+    score: float | None = None
+    rank: int | None = None
+
+
+class SentenceRow(_Row):
+    """One sentence of an answer with the ids it cites."""
+
+    text: str
+    citations: list[str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class ResponseRow(_Row):
+    """An answer; a text of ``null`` is an empty text."""
+
+    text: str | None
+    structured: dict[str, Any] | None = None
+    metadata: dict[str, Any] = {}
+    sentences: list[SentenceRow] | None = None
+
+
+class SampleRow(_Row):
+    """One line of a dataset."""
+
+    sample_id: str
+    query: str
+    relevant_docs: list[DocumentRow | str] | None = None
+    candidate_docs: list[DocumentRow | str] | None = None
+    reference_answer: ResponseRow | str | None = None
+    labels: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+    reference_answers: list[str] = []
+    history: list[dict[str, Any]] = []
+    cluster_id: str | None = None
+
+
+class OutputRow(_Row):
+    """One line of an outputs file."""
+
+    sample_id: str
+    retrieved: list[RetrievedRow | str] = []
+    response: ResponseRow | str | None = None
+    timings: dict[str, float] = {}
+    extra: dict[str, Any] = {}
+    error: str | None = None
+    refused: bool | None = None
+    citations: list[str] | None = None
+    steps: list[dict[str, Any]] = []
+    usage: dict[str, Any] = {}
+    repeat: int = 0
+
+
+_SAMPLES: msgspec.json.Decoder[SampleRow] = msgspec.json.Decoder(SampleRow)
+_OUTPUTS: msgspec.json.Decoder[OutputRow] = msgspec.json.Decoder(OutputRow)
+_ENCODER = msgspec.json.Encoder()
+_FIELDS: dict[type, tuple[str, ...]] = {
+    Document: DocumentRow.__struct_fields__,
+    RetrievedDocument: RetrievedRow.__struct_fields__,
+    Response: ResponseRow.__struct_fields__,
+}
+_OUTPUT_FIELDS = tuple(name for name in OutputRow.__struct_fields__ if name != "sample_id")
+_HOLDERS: dict[str, type[_Row]] = {
+    "relevant_docs": DocumentRow,
+    "candidate_docs": DocumentRow,
+    "doc": DocumentRow,
+    "retrieved": RetrievedRow,
+    "reference_answer": ResponseRow,
+    "response": ResponseRow,
+    "sentences": SentenceRow,
+}
+
+
+def _shape(rows: str, row: type[_Row], other_rows: str, other: type[_Row]) -> Shape:
+    holders = {"": row, **_HOLDERS}
+    keys = {holder: kind.__struct_fields__ for holder, kind in holders.items()}
+    return Shape(rows, keys, other_rows, tuple(set(other.__struct_fields__) - set(row.__struct_fields__)))
+
+
+_SAMPLE_SHAPE = _shape("samples", SampleRow, "outputs", OutputRow)
+_OUTPUT_SHAPE = _shape("outputs", OutputRow, "samples", SampleRow)
+
+
+def decode_sample(line: bytes) -> EvaluationSample:
+    """The sample on one line of a dataset; ``LineError`` says what is wrong with it."""
+    try:
+        row = _SAMPLES.decode(line)
+    except (ValueError, RecursionError) as error:
+        raise LineError(decoding_problem(line, error, _SAMPLE_SHAPE)) from error
+    return EvaluationSample(
+        sample_id=row.sample_id,
+        query=row.query,
+        relevant_docs=None if row.relevant_docs is None else [_document(doc) for doc in row.relevant_docs],
+        candidate_docs=None if row.candidate_docs is None else [_document(doc) for doc in row.candidate_docs],
+        reference_answer=_response(row.reference_answer),
+        labels=row.labels,
+        metadata=row.metadata,
+        reference_answers=row.reference_answers,
+        history=row.history,
+        cluster_id=row.cluster_id,
+    )
+
+
+def decode_output(line: bytes) -> tuple[str, SystemOutputs]:
+    """The sample id and the outputs on one line of an outputs file; ``LineError`` says what is wrong with it."""
+    try:
+        row = _OUTPUTS.decode(line)
+    except (ValueError, RecursionError) as error:
+        raise LineError(decoding_problem(line, error, _OUTPUT_SHAPE)) from error
+    return row.sample_id, SystemOutputs(
+        retrieved=_retrieved(row.retrieved),
+        response=_response(row.response),
+        timings=row.timings,
+        extra=row.extra,
+        error=row.error,
+        refused=row.refused,
+        citations=row.citations,
+        steps=row.steps,
+        usage=row.usage,
+        repeat=row.repeat,
+    )
+
+
+def encode_sample(sample: EvaluationSample) -> bytes:
+    """One line of a dataset, without its end; fields at their default are left out."""
+    return _encoded(_fields(sample, SampleRow.__struct_fields__), SampleRow, _SAMPLE_SHAPE)
+
+
+def encode_output(sample_id: str, output: SystemOutputs) -> bytes:
+    """One line of an outputs file, without its end; fields at their default are left out."""
+    values = _fields(output, _OUTPUT_FIELDS)
+    ranking = values["retrieved"]
+    for position, item in enumerate(ranking if isinstance(ranking, list) else (), start=1):
+        if isinstance(item, dict) and item.get("rank") == position:
+            del item["rank"]
+    return _encoded({"sample_id": _plain(sample_id, "sample_id"), **values}, OutputRow, _OUTPUT_SHAPE)
+
+
+def _document(row: DocumentRow | str) -> Document:
+    if isinstance(row, str):
+        return Document(row)
+    return Document(row.doc_id, row.text, row.metadata, row.parent_id, row.span)
+
+
+def _retrieved(rows: Sequence[RetrievedRow | str]) -> list[RetrievedDocument]:
+    return [
+        RetrievedDocument(Document(row), None, position)
+        if isinstance(row, str)
+        else RetrievedDocument(_document(row.doc), row.score, position if row.rank is None else row.rank)
+        for position, row in enumerate(rows, start=1)
+    ]
+
+
+def _response(row: ResponseRow | str | None) -> Response | None:
+    if row is None:
+        return None
+    if isinstance(row, str):
+        return Response(row)
+    sentences = None if row.sentences is None else [_sentence(sentence) for sentence in row.sentences]
+    return Response(row.text or "", row.structured, row.metadata, sentences)
+
+
+def _sentence(row: SentenceRow) -> dict[str, Any]:
+    if row.citations is msgspec.UNSET:
+        return {"text": row.text}
+    return {"text": row.text, "citations": row.citations}
+
+
+def _fields(holder: object, names: Sequence[str]) -> dict[str, Any]:
+    try:
+        return {name: _plain(getattr(holder, name), name) for name in names}
+    except RecursionError as error:
+        raise LineError(TOO_DEEP) from error
+
+
+def _plain(value: object, path: str) -> Any:
+    """``value`` made of what JSON has; what JSON has not is an error, so that nothing is written as something else."""
+    kind = type(value)
+    if value is None or kind is str or kind is bool or kind is int:
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        raise LineError(odd_number(path, value))
+    if isinstance(value, dict):
+        return {_key(key, path): _plain(item, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    for parent, names in _FIELDS.items():
+        if isinstance(value, parent):
+            return {name: _plain(getattr(value, name), f"{path}.{name}") for name in names}
+    if isinstance(value, str):
+        return str.__str__(value)
+    return _number(value, path)
+
+
+def _number(value: object, path: str) -> int | float:
+    """A number of another library as one of Python's: numpy's are common as scores."""
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        try:
+            number = float(value)
+        except OverflowError as error:
+            raise LineError(too_large(path)) from error
+        if math.isfinite(number):
+            return number
+        raise LineError(odd_number(path, number))
+    raise LineError(f"field {shown(path)} holds a value of type '{type(value).__name__}', which JSON cannot carry")
+
+
+def _key(key: object, path: str) -> str:
+    if isinstance(key, str):
+        return str.__str__(key)
+    raise LineError(f"field {shown(path)} has a key that is not a string: {key!r:.80}")
+
+
+def _encoded(values: dict[str, Any], row: type[_Row], shape: Shape) -> bytes:
+    try:
+        return _ENCODER.encode(msgspec.convert(values, row))
+    except msgspec.ValidationError as error:
+        raise LineError(value_problem(error, values, shape)) from error
+    except UnicodeEncodeError as error:
+        raise LineError(first_odd(values) or str(error)) from error
+    except RecursionError as error:
+        raise LineError(TOO_DEEP) from error
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise LineError(f"an integer has too many digits: {error}") from error

@@ -1,0 +1,112 @@
+"""Files as bytes: reading with clear errors, gzip by suffix, writes that happen whole or not at all."""
+
+import contextlib
+import gzip
+import os
+import secrets
+import stat
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from ..core.errors import DataFileError
+
+__all__ = ["is_gzip", "read_bytes", "read_lines", "write_lines"]
+
+_BOM = b"\xef\xbb\xbf"
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether the name says that the file is compressed."""
+    return path.suffix.lower() == ".gz"
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, each with its number; a byte order mark is dropped."""
+    with _reading(path), _opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            content = _checked_start(path, line) if number == 1 else line
+            if content and not content.isspace():
+                yield number, content
+
+
+def read_bytes(path: Path) -> bytes:
+    """The whole content; a byte order mark is dropped. Anything but UTF-8 is an error that names the line."""
+    with _reading(path), _opened(path) as file:
+        data = _checked_start(path, file.read())
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise DataFileError(path, line, f"byte 0x{data[error.start]:02x} is not valid UTF-8") from error
+    return data
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write the lines to a temporary file beside ``path``, then put it in its place; on failure the old file stays."""
+    target = Path(os.path.realpath(path))  # writing to a link changes the file it leads to, not the link
+    if target.is_dir():
+        raise DataFileError(path, None, "is a directory, not a file")
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    with _writing(path):
+        raw = temporary.open("xb")
+    # No name and no time inside the archive: the same data gives the same bytes.
+    file: IO[bytes] | gzip.GzipFile = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_gzip(path) else raw
+    try:
+        for line in lines:  # outside `_writing`: an error of the caller's own iterable passes as it is
+            with _writing(path):
+                file.write(line)
+                file.write(b"\n")
+        with _writing(path):
+            if file is not raw:
+                file.close()
+            raw.flush()
+            os.fsync(raw.fileno())
+            raw.close()
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            os.replace(temporary, target)
+    except BaseException:
+        for opened in (file, raw):
+            with contextlib.suppress(OSError, ValueError):
+                opened.close()
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
+    return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")
+
+
+def _checked_start(path: Path, start: bytes) -> bytes:
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise DataFileError(path, 1, "the file is UTF-16; save it as UTF-8")
+    if start.startswith(b"\x1f\x8b"):
+        raise DataFileError(path, None, "is compressed with gzip; give it a name that ends in '.gz'")
+    return start.removeprefix(_BOM)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataFileError(path, None, "no such file") from error
+    except IsADirectoryError as error:
+        raise DataFileError(path, None, "is a directory, not a file") from error
+    except EOFError as error:
+        raise DataFileError(path, None, "the gzip data ends too early; the file was cut off") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise DataFileError(path, None, f"the gzip data is damaged: {error}") from error
+    except OSError as error:
+        raise DataFileError(path, None, f"cannot be read: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,192 @@
+"""What is wrong with a row, as a sentence: msgspec's messages, translated into field names and plain words."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from ..core.errors import did_you_mean
+
+__all__ = [
+    "BAD_SPAN",
+    "TOO_DEEP",
+    "Shape",
+    "decoding_problem",
+    "first_odd",
+    "odd_number",
+    "shown",
+    "too_large",
+    "value_problem",
+]
+
+TOO_DEEP = "the values are nested too deeply"
+BAD_SPAN = "span"
+"""What a document raises whose span runs backwards; msgspec adds the path of the document."""
+
+_AT = re.compile(r"(?s)(.*) - at `\$\.?([^`]*)`")
+_UNKNOWN = re.compile(r"(?s)Object contains unknown field `(.*)`")
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_MALFORMED = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
+_SPAN = re.compile(r"(.*\bspan)(?:\[\d\])?")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_WORDS = {
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "an array",
+    "null": "null",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the rows of one kind of file look like: enough to suggest the right name for a wrong one."""
+
+    rows: str
+    """What the rows are called: ``samples``."""
+    keys: Mapping[str, Sequence[str]]
+    """The known keys, by the field that holds the object; ``""`` is the row itself."""
+    other_rows: str
+    other_keys: Sequence[str]
+
+
+def decoding_problem(line: bytes, error: Exception, shape: Shape) -> str:
+    """Why ``line`` could not be decoded, given the error that said so."""
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as bad:
+        return f"byte 0x{line[bad.start]:02x} in column {_column(line, bad.start)} is not valid UTF-8"
+    if isinstance(error, RecursionError):
+        return TOO_DEEP
+    raw = _leniently(text)
+    if isinstance(error, msgspec.ValidationError):
+        return value_problem(error, raw, shape)
+    odd = first_odd(raw)
+    return _malformed(line, str(error)) if odd is None else odd
+
+
+def value_problem(error: Exception, raw: object, shape: Shape) -> str:
+    """Why the values ``raw`` do not make a row, given the error that said so."""
+    message, path = str(error), ""
+    if found := _AT.fullmatch(message):
+        message, path = found[1], found[2]
+    if message == BAD_SPAN:
+        path = _joined(path, "span")
+    if found := _UNKNOWN.fullmatch(message):
+        return f"unknown field {shown(_joined(path, found[1]))}{_suggestion(path, found[1], shape)}"
+    if found := _MISSING.fullmatch(message):
+        return f"field {shown(_joined(path, found[1]))} is missing"
+    if "out of range" in message:
+        return too_large(next((where for where, value in _odd(raw) if isinstance(value, float)), _named(path, raw)))
+    if found := _SPAN.fullmatch(path):
+        return f"field {shown(found[1])} must be [start, end] with 0 <= start <= end"
+    if found := _EXPECTED.fullmatch(message):
+        expected, got = found[1].split(" | "), found[2]
+        if not path:
+            return f"each line must be one JSON object, not {_got(got, expected)}"
+        wanted = " or ".join(", ".join(_WORDS.get(kind, kind) for kind in expected).rsplit(", ", 1))
+        hint = "; ids are strings, so put it in quotes" if path == "sample_id" and got in ("int", "float") else ""
+        return f"field {shown(_named(path, raw))} must be {wanted}, not {_got(got, expected)}{hint}"
+    return f"field {shown(path)}: {message}" if path else message
+
+
+def first_odd(raw: object) -> str | None:
+    """What is wrong with the first number or text that JSON in UTF-8 cannot carry, or ``None``."""
+    for path, value in _odd(raw):
+        if isinstance(value, float):
+            return odd_number(path, value)
+        return f"field {shown(path)} holds half of a surrogate pair, which is not valid text"
+    return None
+
+
+def odd_number(path: str, value: float) -> str:
+    """The problem of a number that is not finite."""
+    name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return f"field {shown(path)} is {name}; numbers must be finite"
+
+
+def too_large(path: str) -> str:
+    """The problem of a number beyond the largest float, or of an integer beyond what Python reads."""
+    return f"field {shown(path)} is too large a number"
+
+
+def shown(text: str, limit: int = 80) -> str:
+    """``text`` in quotes, safe to print, cut where it is too long to read."""
+    return repr(text if len(text) <= limit else text[: limit - 3] + "...")
+
+
+def _odd(raw: object) -> Iterator[tuple[str, float | str]]:
+    """Numbers that are not finite and texts that UTF-8 cannot hold, with their paths, in reading order."""
+    pending: list[tuple[str, object]] = [("", raw)]  # a stack of our own: the data may be nested deeper than Python's
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, dict):
+            pending.extend([(_joined(path, str(key)), item) for key, item in value.items()][::-1])
+            pending.extend((path, key) for key in value)
+        elif isinstance(value, list):
+            pending.extend([(f"{path}[{index}]", item) for index, item in enumerate(value)][::-1])
+        elif (isinstance(value, float) and not math.isfinite(value)) or (
+            isinstance(value, str) and _LONE_SURROGATE.search(value)
+        ):
+            yield path, value
+
+
+def _suggestion(path: str, key: str, shape: Shape) -> str:
+    holder = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
+    known = shape.keys.get(holder, ())
+    if not path and key in shape.other_keys:
+        return f": {shape.other_rows} have it, {shape.rows} do not (are the two files swapped?)"
+    nearest = get_close_matches(key[:80].lower(), known, n=1)  # one: `reference` is near both reference_answer(s)
+    return did_you_mean(key[:80], nearest, otherwise=f"; known fields: {', '.join(known)}")
+
+
+def _joined(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _named(path: str, raw: object) -> str:
+    """``path`` with the key that msgspec leaves out (``timings[...]``) put in."""
+    holder = path.partition("[...]")[0]
+    values = raw.get(holder) if isinstance(raw, dict) else None
+    if holder != path and isinstance(values, dict):
+        for key, value in values.items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                return _joined(holder, str(key))
+    return holder
+
+
+def _got(kind: str, expected: Sequence[str]) -> str:
+    if kind == "int":
+        return "a number"
+    if kind == "float":
+        return "a number with decimals" if "int" in expected else "a number"
+    return _WORDS.get(kind, f"a {kind}")
+
+
+def _leniently(text: str) -> Any:
+    """What the standard library makes of ``text``: it takes NaN, Infinity and half characters, so they can be named."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _malformed(line: bytes, message: str) -> str:
+    if found := _MALFORMED.fullmatch(message):
+        return f"not valid JSON: {found[1]} near column {_column(line, int(found[2]))}"
+    if message == "Input data was truncated":
+        return "not valid JSON: the line ends too early (each line must hold one whole object)"
+    return f"not valid JSON: {message}"
+
+
+def _column(line: bytes, offset: int) -> int:
+    return len(line[:offset].decode(errors="replace")) + 1

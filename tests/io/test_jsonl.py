@@ -1,0 +1,295 @@
+"""JSONL files: what is read, what is refused and with which words, what is written."""
+
+import errno
+import gc
+import gzip
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auepora_eval.core.dataset import InMemoryDataset
+from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
+from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.io import files
+from auepora_eval.io.jsonl import load_jsonl_dataset, load_jsonl_outputs, save_jsonl_dataset, save_jsonl_outputs
+
+SAMPLES = [
+    EvaluationSample("1", "Wer schrieb „Faust“?", [Document("d1", "Goethe")], reference_answer=Response("Goethe")),
+    EvaluationSample("2", "line\nbreak and \u2028 separator", []),
+]
+OUTPUTS = {
+    "2": SystemOutputs([], error="timed out"),
+    "1": SystemOutputs([RetrievedDocument(Document("d1"), 0.5, 1)], Response("Goethe"), {"total": 0.25}),
+}
+LINE = b'{"sample_id": "%s", "query": "q"}'
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.write_bytes(data)
+    return path
+
+
+def ids(path: Path) -> str:
+    return "".join(sample.sample_id for sample in load_jsonl_dataset(path))
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+A, B = LINE % b"a", LINE % b"b"
+READ_ROWS = [  # content, why
+    (A + b"\n" + B + b"\n", "plain"),
+    (A + b"\n" + B, "no line end at the end"),
+    (A + b"\r\n" + B + b"\r\n", "Windows line ends"),
+    (b"\n\n" + A + b"\n \t\r\n" + B + b"\n\n", "blank lines"),
+    (b"\xef\xbb\xbf" + A + b"\n" + B, "byte order mark"),
+    (b"\xef\xbb\xbf\r\n" + A + b"\r\n" + B, "byte order mark alone on the first line"),
+]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+@pytest.mark.parametrize(("content", "why"), READ_ROWS, ids=[row[-1] for row in READ_ROWS])
+def test_reading(tmp_path: Path, content: bytes, suffix: str, why: str) -> None:
+    path = written(tmp_path / f"dev{suffix}", gzip.compress(content) if suffix.endswith("gz") else content)
+    assert ids(path) == "ab", why
+    assert load_jsonl_dataset(path).name == "dev"
+    assert load_jsonl_dataset(str(path), name="mine").name == "mine"
+
+
+def test_the_collector_is_on_again_afterwards(tmp_path: Path) -> None:
+    load_jsonl_dataset(written(tmp_path / "a.jsonl", A))
+    assert gc.isenabled()
+    with pytest.raises(DataFileError):
+        load_jsonl_dataset(written(tmp_path / "b.jsonl", b"{"))
+    assert gc.isenabled()
+
+
+def test_outputs_are_in_file_order(tmp_path: Path) -> None:
+    path = written(tmp_path / "out.jsonl", b'{"sample_id": "b", "retrieved": ["x"]}\n{"sample_id": "a"}\n')
+    got = load_jsonl_outputs(path)
+    assert list(got) == ["b", "a"]
+    assert got["b"] == SystemOutputs([RetrievedDocument(Document("x"), None, 1)])
+
+
+BAD_FILES: list[tuple[str, bytes, str]] = [  # name, content, the message after the path
+    ("a.jsonl", A + b"\n\n{}\n", ":3: field 'sample_id' is missing"),
+    ("a.jsonl", b'\xef\xbb\xbf\n{"sample_id": "1"}', ":2: field 'query' is missing"),
+    ("a.jsonl", A + b'\n{"sample_id": "\xe9", "query": "q"}', ":2: byte 0xe9 in column 16 is not valid UTF-8"),
+    ("a.jsonl", A + b"\n" + B + b"\n" + A, ":3: sample_id 'a' is already on line 1; each id may come once"),
+    ("a.jsonl", b"", ": the file is empty; each line must be one sample"),
+    ("a.jsonl", b"\xef\xbb\xbf\n \n", ": the file is empty; each line must be one sample"),
+    ("a.jsonl", A.decode().encode("utf-16"), ":1: the file is UTF-16; save it as UTF-8"),
+    ("a.jsonl", gzip.compress(A), ": is compressed with gzip; give it a name that ends in '.gz'"),
+    ("a.gz", b"", ": the file is empty; each line must be one sample"),
+    ("a.gz", gzip.compress(A)[:-9], ": the gzip data ends too early; the file was cut off"),
+    ("a.gz", A, ": the gzip data is damaged: Not a gzipped file (b'{\"')"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), BAD_FILES, ids=[row[-1][:60] for row in BAD_FILES])
+def test_bad_datasets(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = written(tmp_path / name, content)
+    with pytest.raises((DataFileError, DuplicateIdError)) as caught:
+        load_jsonl_dataset(path)
+    assert str(caught.value) == f"{path}{message}"
+
+
+def test_gzip_data_with_flipped_bits_is_an_error(tmp_path: Path) -> None:
+    data = bytearray(gzip.compress(os.urandom(500) + A))
+    data[200] ^= 0xFF
+    with pytest.raises(DataFileError):
+        load_jsonl_dataset(written(tmp_path / "a.gz", bytes(data)))
+
+
+BAD_OUTPUTS: list[tuple[bytes, str]] = [  # content, the message after the path
+    (b'{"sample_id": "a", "refused": 1}', ":1: field 'refused' must be true or false or null, not a number"),
+    (
+        b'{"sample_id": "a"}\n{"sample_id": "a", "error": "x"}',
+        ":2: sample_id 'a' is already on line 1; each id may come once",
+    ),
+    (
+        b'{"sample_id": "a"}\n{"sample_id": "a", "repeat": 1}',
+        ":2: sample_id 'a' is already on line 1; each id may come once; put each repeat in a file of its own",
+    ),
+    (b"\n", ": the file is empty; each line must be the output for one sample"),
+]
+
+
+@pytest.mark.parametrize(("content", "message"), BAD_OUTPUTS, ids=[row[-1][:60] for row in BAD_OUTPUTS])
+def test_bad_outputs_files(tmp_path: Path, content: bytes, message: str) -> None:
+    path = written(tmp_path / "out.jsonl", content)
+    with pytest.raises((DataFileError, DuplicateIdError)) as caught:
+        load_jsonl_outputs(path)
+    assert str(caught.value) == f"{path}{message}"
+
+
+@pytest.mark.parametrize("load", [load_jsonl_dataset, load_jsonl_outputs])
+def test_missing_file_and_directory(tmp_path: Path, load: Any) -> None:
+    for path, problem in [(tmp_path / "no.jsonl", "no such file"), (tmp_path, "is a directory, not a file")]:
+        with pytest.raises(DataFileError) as caught:
+            load(path)
+        assert str(caught.value) == f"{path}: {problem}"
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Simulated: the tests may run as root, who may read everything.
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(files, "_opened", refuse)
+    with pytest.raises(DataFileError) as caught:
+        load_jsonl_dataset(tmp_path / "a.jsonl")
+    assert str(caught.value) == f"{tmp_path / 'a.jsonl'}: cannot be read: Permission denied"
+
+
+@given(
+    st.lists(
+        st.sampled_from([A, B, b"\n", b"\r", b"\xff", b"{}", b" ", b"\x1f\x8b", b'"', b"\xef\xbb\xbf"]), max_size=8
+    )
+)
+def test_random_files_raise_nothing_but_our_errors(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[bytes]
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    for name in ("fuzz.jsonl", "fuzz.jsonl.gz"):
+        for content in (b"".join(pieces), gzip.compress(b"".join(pieces))[: 5 * len(pieces)]):
+            path = written(folder / name, content)
+            problem = str(path)
+            try:
+                assert len(load_jsonl_dataset(path)) > 0
+            except AueporaError as error:
+                problem = str(error)
+            assert problem.startswith(str(path))
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
+def test_files_come_back_exactly(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    save_jsonl_dataset(InMemoryDataset("dev", SAMPLES), path)
+    assert list(load_jsonl_dataset(path)) == SAMPLES
+    save_jsonl_dataset(iter(SAMPLES), str(path))
+    assert list(load_jsonl_dataset(path)) == SAMPLES
+    save_jsonl_outputs(OUTPUTS, path)
+    assert list(load_jsonl_outputs(path).items()) == list(OUTPUTS.items())
+    save_jsonl_outputs(iter(OUTPUTS.items()), path)
+    assert list(load_jsonl_outputs(path).items()) == list(OUTPUTS.items())
+    assert names(tmp_path) == [name]
+
+
+def test_the_same_data_gives_the_same_bytes(tmp_path: Path) -> None:
+    save_jsonl_dataset(SAMPLES, tmp_path / "a.jsonl.gz")
+    save_jsonl_dataset(SAMPLES, tmp_path / "b.jsonl.gz")
+    assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
+
+
+def test_lines_end_with_a_line_feed(tmp_path: Path) -> None:
+    save_jsonl_dataset([EvaluationSample("1", "é")], tmp_path / "a.jsonl")
+    assert (tmp_path / "a.jsonl").read_bytes() == '{"sample_id":"1","query":"é"}\n'.encode()
+
+
+BAD_SAMPLES: list[tuple[list[EvaluationSample], str]] = [  # samples, message
+    (
+        [SAMPLES[0], EvaluationSample("x", "q", labels={"a": float("nan")})],
+        "sample 'x' cannot be written: field 'labels.a' is NaN; numbers must be finite",
+    ),
+    ([SAMPLES[0], SAMPLES[0]], "sample_id '1' comes twice; each id may come once in a file"),
+]
+
+
+@pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
+@pytest.mark.parametrize(("samples", "message"), BAD_SAMPLES, ids=[row[-1][:40] for row in BAD_SAMPLES])
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, samples: list[EvaluationSample], message: str, name: str
+) -> None:
+    path = written(tmp_path / name, b"old")
+    with pytest.raises((BadValueError, DuplicateIdError)) as caught:
+        save_jsonl_dataset(samples, path)
+    assert str(caught.value) == message
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == [name]
+
+
+def test_an_output_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    bad = SystemOutputs([RetrievedDocument(Document("d"), float("inf"), 1)])
+    with pytest.raises(BadValueError) as caught:
+        save_jsonl_outputs({"q7": bad}, tmp_path / "out.jsonl")
+    assert str(caught.value) == (
+        "the output for sample 'q7' cannot be written: field 'retrieved[0].score' is Infinity; numbers must be finite"
+    )
+    with pytest.raises(DuplicateIdError):
+        save_jsonl_outputs([("a", SystemOutputs([])), ("a", SystemOutputs([]))], tmp_path / "out.jsonl")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["dev.jsonl", "dev.jsonl.gz"])
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, name: str) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = written(tmp_path / name, b"old")
+    monkeypatch.setattr(os, step, fail)
+    with pytest.raises(DataFileError) as caught:
+        save_jsonl_dataset(SAMPLES, path)
+    assert str(caught.value) == f"{path}: cannot be written: No space left on device"
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == [name]
+
+
+def test_errors_of_the_callers_iterable_pass_as_they_are(tmp_path: Path) -> None:
+    def broken() -> Iterator[EvaluationSample]:
+        yield SAMPLES[0]
+        raise FileNotFoundError("the caller's own file")
+
+    with pytest.raises(FileNotFoundError, match="the caller's own file"):
+        save_jsonl_dataset(broken(), tmp_path / "dev.jsonl")
+    assert names(tmp_path) == []
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
+    def interrupted() -> Iterator[EvaluationSample]:
+        yield SAMPLES[0]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        save_jsonl_dataset(interrupted(), tmp_path / "dev.jsonl.gz")
+    assert names(tmp_path) == []
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    nowhere = tmp_path / "no" / "dev.jsonl"
+    for path, problem in [
+        (nowhere, "cannot be written: No such file or directory"),
+        (tmp_path, "is a directory, not a file"),
+    ]:
+        with pytest.raises(DataFileError) as caught:
+            save_jsonl_dataset(SAMPLES, path)
+        assert str(caught.value) == f"{path}: {problem}"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions and links as POSIX has them")
+def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
+    umask = os.umask(0o022)
+    try:
+        target, link = tmp_path / "target.jsonl", tmp_path / "link.jsonl"
+        save_jsonl_dataset(SAMPLES, target)
+        assert target.stat().st_mode & 0o777 == 0o644  # as any new file, not as a temporary one
+        target.chmod(0o640)
+        link.symlink_to(target)
+        save_jsonl_dataset(SAMPLES[:1], link)
+        assert link.is_symlink()
+        assert target.stat().st_mode & 0o777 == 0o640
+        assert ids(target) == "1"
+    finally:
+        os.umask(umask)

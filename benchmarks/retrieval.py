@@ -1,0 +1,86 @@
+"""Twenty ranking metrics on generated rankings: ours from id lists and from objects, against ranx.
+
+    python -m benchmarks.retrieval [--quick]
+
+Prints Markdown: the best wall time of each, in seconds and in units of ours, and how far the numbers are apart.
+"""
+
+import argparse
+import platform
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs, evaluate, evaluate_rankings
+
+from .rankings import make_rankings
+from .timing import best_times
+
+KS = (1, 3, 5, 10, 20)
+METRICS = [f"{name}@{k}" for k in KS for name in ("recall", "precision", "hit_rate")]
+METRICS += ["mrr", "map", "ndcg@5", "ndcg@10", "ndcg@20"]
+CONVENTIONS = "client"  # P@k over k and AP over |G|, as ranx computes them
+
+
+def objects(gold: list[list[str]], ranked: list[list[str]]) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
+    samples = [EvaluationSample(str(i), "", [Document(d) for d in ids]) for i, ids in enumerate(gold)]
+    outputs = [
+        SystemOutputs([RetrievedDocument(Document(d), 1.0 / rank, rank) for rank, d in enumerate(ids, 1)])
+        for ids in ranked
+    ]
+    return samples, outputs
+
+
+def ranx_contenders(gold: list[list[str]], ranked: list[list[str]]) -> dict[str, Callable[[], Any]]:
+    """ranx from dictionaries and from its own prepared objects, compiled beforehand."""
+    from ranx import Qrels, Run
+    from ranx import evaluate as ranx_evaluate
+
+    qrels = {f"q{i}": dict.fromkeys(ids, 1) for i, ids in enumerate(gold)}
+    runs = {f"q{i}": {d: float(len(ids) - place) for place, d in enumerate(ids)} for i, ids in enumerate(ranked)}
+    few = list(qrels)[:8]
+    ranx_evaluate(Qrels({q: qrels[q] for q in few}), Run({q: runs[q] for q in few}), METRICS)
+    prepared = Qrels(qrels), Run(runs)
+    return {
+        "ranx, from dicts": lambda: ranx_evaluate(Qrels(qrels), Run(runs), METRICS),
+        "ranx, from its prepared objects": lambda: ranx_evaluate(*prepared, METRICS),
+    }
+
+
+def workload(queries: int, depth: int, *, rounds: int, peer_rounds: int) -> None:
+    gold, ranked = make_rankings(queries, depth)
+    samples, outputs = objects(gold, ranked)
+    contenders: dict[str, Callable[[], Any]] = {
+        "ours, from id lists": lambda: evaluate_rankings(gold, ranked, METRICS, conventions=CONVENTIONS),
+        "ours, from objects": lambda: evaluate(samples, outputs, METRICS, conventions=CONVENTIONS),
+        "ours, one metric more": lambda: evaluate_rankings(gold, ranked, [*METRICS, "ndcg@7"], conventions=CONVENTIONS),
+        "ours, half the queries": lambda: evaluate_rankings(
+            gold[: queries // 2], ranked[: queries // 2], METRICS, conventions=CONVENTIONS
+        ),
+    }
+    peers = ranx_contenders(gold, ranked)
+    counts = dict.fromkeys(contenders, rounds) | dict.fromkeys(peers, peer_rounds)
+    times = best_times(contenders | peers, counts)
+    ours = times["ours, from id lists"]
+    print(f"\n### {queries:,} queries x {depth:,} results, {len(METRICS)} metrics\n")
+    print("| | seconds | in units of ours from id lists |\n|---|---|---|")
+    for name, seconds in times.items():
+        print(f"| {name} | {seconds:.3f} | {seconds / ours:.2f} |")
+    numbers = {r.name: r.value for r in contenders["ours, from id lists"]()}
+    theirs = peers["ranx, from its prepared objects"]()
+    print(f"\nLargest difference between the numbers: {max(abs(numbers[m] - theirs[m]) for m in METRICS):.1e}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data")
+    quick = parser.parse_args().quick
+    warnings.simplefilter("ignore")  # ranx's compiler remarks
+    scale = 10 if quick else 1
+    print(f"Python {platform.python_version()}, {platform.machine()}")
+    workload(50_000 // scale, 100, rounds=7, peer_rounds=3)
+    workload(5_000 // scale, 1_000, rounds=7, peer_rounds=3)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,18 @@
+"""Fair timing on a noisy machine: the contenders take turns, and the best of each is compared."""
+
+import gc
+import time
+from collections.abc import Callable, Mapping
+
+
+def best_times(contenders: Mapping[str, Callable[[], object]], rounds: Mapping[str, int]) -> dict[str, float]:
+    """The shortest wall time of each contender, in seconds, over its number of rounds, taken in turn."""
+    best = dict.fromkeys(contenders, float("inf"))
+    for turn in range(max(rounds.values())):
+        for name, call in contenders.items():
+            if turn < rounds[name]:
+                gc.collect()
+                start = time.perf_counter()
+                call()
+                best[name] = min(best[name], time.perf_counter() - start)
+    return best

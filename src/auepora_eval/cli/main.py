@@ -1,0 +1,99 @@
+"""The ``auepora`` command: a group whose commands are loaded only when they are called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+import click
+
+from .._version import __version__
+
+__all__ = ["cli", "main"]
+
+# Name -> (module, one-line help). The help stands here so that listing the commands imports none of them.
+COMMANDS = {
+    "metrics": ("metrics", "List the metrics, or explain one."),
+    "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
+}
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f".{COMMANDS[cmd_name][0]}", __package__).command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from ..core.errors import did_you_mean
+
+            ctx.fail(f"no such command '{args[0]}'{did_you_mean(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="auepora")
+def cli() -> None:
+    """Tell how good a retrieval-augmented generation system is, and whether a change made it better.
+
+    \b
+    auepora score data.jsonl outputs.jsonl          score everything the data supports
+    auepora score --qrels Q --run R -m ndcg@10      score a TREC run
+    auepora metrics recall                          explain a metric
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit: 0 fine, 2 bad input, 130 interrupted. Mistakes of the user get no traceback."""
+    from ..core.errors import AueporaError
+
+    _show_warnings_plainly()
+    try:
+        cli.main(args=arguments, prog_name="auepora", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(BAD_INPUT)
+    except AueporaError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (head, less) went away; point stdout elsewhere so that the interpreter's last flush is quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(0)
+
+
+def _show_warnings_plainly() -> None:
+    """Print warnings of this library as one line on stderr, without a source location that means nothing to a user."""
+    import warnings
+
+    from ..core.errors import AueporaWarning
+
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *rest: object) -> None:
+        if issubclass(category, AueporaWarning):
+            click.echo(f"Warning: {message}", err=True)
+        else:
+            usual(message, category, *rest)  # type: ignore[arg-type]
+
+    warnings.showwarning = show  # type: ignore[assignment]
+    warnings.simplefilter("always", AueporaWarning)

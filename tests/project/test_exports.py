@@ -1,0 +1,112 @@
+"""The public names: those promised are there, those exported exist, and importing them costs next to nothing."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import auepora_eval
+from parts import REPO
+from source_tree import MODULES, module_name
+
+PROMISED = {
+    "auepora_eval": ["evaluate", "evaluate_rankings", "evaluate_stream", "metric", "Results", "Score", "Scores"],
+    "auepora_eval.core.types": [
+        "TargetCategory", "Document", "RetrievedDocument", "Response", "EvaluationSample", "SystemOutputs", "MetricResult",
+    ],
+    "auepora_eval.core.rag_interface": [
+        "RAGSystem", "RAGSystemProtocol", "Retriever", "Generator", "SimpleRAGSystem", "SystemOutputs",
+    ],
+    "auepora_eval.core.dataset": ["EvaluationDataset", "InMemoryDataset"],
+    "auepora_eval.core.metrics_base": ["Metric", "BatchMetric", "SampleMetric"],
+    "auepora_eval.core.plan": ["EvaluationPlan"],
+    "auepora_eval.core.runner": ["AueporaEvaluator"],
+    "auepora_eval.core.targets": ["TARGETS"],
+    "auepora_eval.metrics.retrieval_basic": ["RecallAtK", "PrecisionAtK", "HitRateAtK"],
+    "auepora_eval.metrics.retrieval_ranking": ["MRRAtK", "MeanAveragePrecision", "NDCGAtK"],
+    "auepora_eval.metrics.generation_text": ["RougeLAnswer"],
+    "auepora_eval.metrics.generation_overlap": ["RougeLAnswer"],
+    "auepora_eval.metrics.additional": ["MeanLatency"],
+    "auepora_eval.metrics.ranking": ["recall_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"],
+    "auepora_eval.io.jsonl": ["load_jsonl_dataset"],
+    "auepora_eval.reporting.tables": ["results_to_dict", "results_to_markdown"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", PROMISED)
+def test_promised_names_are_there(module: str) -> None:
+    loaded = importlib.import_module(module)
+    for name in PROMISED[module]:
+        assert hasattr(loaded, name), f"{module}.{name}"
+        assert name in loaded.__all__
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_exported_names_exist_and_are_sorted(path: Path) -> None:
+    name = ".".join(["auepora_eval", *filter(None, [module_name(path)])])
+    if name.endswith("__main__"):
+        return
+    module = importlib.import_module(name)
+    exported = getattr(module, "__all__", None)
+    if exported is None:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert all(isinstance(node, (ast.Expr, ast.Assign)) for node in tree.body), (
+            f"{name} defines names but no __all__"
+        )
+        return
+    assert len(exported) == len(set(exported))
+    for attribute in exported:
+        assert hasattr(module, attribute), f"{name}.__all__ names {attribute}"
+
+
+def test_the_packages_names_are_all_reachable_and_typed() -> None:
+    for name in auepora_eval.__all__:
+        assert getattr(auepora_eval, name) is not None
+    assert set(dir(auepora_eval)) == set(auepora_eval.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = auepora_eval.nonsense
+    declared = {
+        alias.asname
+        for node in ast.walk(ast.parse((REPO / "src" / "auepora_eval" / "__init__.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname
+    }
+    assert declared == set(auepora_eval.__all__) - {"__version__"}
+
+
+def fresh(code: str) -> str:
+    """What a fresh interpreter prints, with byte code allowed so that imports cost what they cost a user."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    return done.stdout.strip()
+
+
+def test_importing_loads_no_package_but_our_own() -> None:
+    loaded = fresh(
+        "import sys; before = set(sys.modules); import auepora_eval;"
+        "print(*sorted({m.partition('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+    assert loaded == "auepora_eval"
+
+
+def test_importing_is_cheap() -> None:
+    code = "import time; t = time.process_time(); import auepora_eval; print(time.process_time() - t)"
+    assert min(float(fresh(code)) for _ in range(5)) < 0.15
+
+
+def test_help_is_cheap() -> None:
+    code = (
+        "import sys, time\n"
+        "from auepora_eval.cli.main import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print(time.process_time(), 'numpy' in sys.modules)"
+    )
+    runs = [fresh(code).splitlines()[-1].split() for _ in range(5)]
+    assert min(float(seconds) for seconds, _ in runs) < 0.3
+    assert {loaded for _, loaded in runs} == {"False"}

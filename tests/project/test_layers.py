@@ -1,0 +1,107 @@
+"""Imports point down the layers, and what is heavy or optional is never imported at the top of a module."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from source_tree import MODULES, module_name
+
+# Lower number = lower layer. A module may import from its own layer or a lower one; the longest matching prefix counts.
+LAYERS = {
+    "_version": 0,
+    "text": 0,
+    "core.types": 0,
+    "core.errors": 0,
+    "core.targets": 0,
+    "core.exact": 0,
+    "core.collector": 0,
+    "core.conventions": 1,
+    "core.signature": 1,
+    "core.scores": 1,
+    "core.reduce": 1,
+    "core.results": 1,
+    "core.dataset": 1,
+    "core.rag_interface": 1,
+    "core.batch": 2,
+    "features": 2,
+    "core.metrics_base": 3,
+    "core.registry": 3,
+    "core.suggest": 3,
+    "metrics": 4,
+    "core.plan": 5,
+    "core.engine": 5,
+    "core.runner": 5,
+    "io": 6,
+    "reporting": 6,
+    "cli": 8,
+    "examples": 8,
+    "": 9,  # the package itself, which exports lazily
+}
+# Metrics are reached through the registry alone, so that adding one touches one file.
+ONLY_THROUGH_THE_REGISTRY = ("core", "features", "io", "reporting", "cli", "text")
+HEAVY = {"scipy", "pandas", "torch", "transformers", "pyarrow", "openai", "ray", "altair", "rich", "sqlalchemy", "nltk"}
+
+
+def imports(path: Path, *, top_level_only: bool = False) -> list[str]:
+    """Absolute names of what a module imports; ours without the package's name."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    package = module_name(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    found: list[str] = []
+    checking = {id(n) for block in ast.walk(tree) if _is_type_checking(block) for n in ast.walk(block)}
+    for node in tree.body if top_level_only else ast.walk(tree):
+        if id(node) in checking:
+            continue
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            target = ".".join([*base, *(node.module or "").split(".")]).strip(".")
+            found += [f"auepora_eval.{target}" if target else f"auepora_eval.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append(node.module or "")
+    return found
+
+
+def _is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def layer(module: str) -> int:
+    name = module.removeprefix("auepora_eval").strip(".")
+    while name and name not in LAYERS:
+        name = name.rpartition(".")[0]
+    return LAYERS[name]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_point_down(path: Path) -> None:
+    own = module_name(path)
+    if own in ("", "core", "cli", "io", "reporting", "features", "examples"):
+        return  # tables of contents
+    for name in imports(path):
+        if name.startswith("auepora_eval"):
+            assert layer(name) <= layer(own), f"{own} (layer {layer(own)}) imports {name} (layer {layer(name)})"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_nobody_imports_a_metric_by_name(path: Path) -> None:
+    own = module_name(path)
+    if own.split(".")[0] in ONLY_THROUGH_THE_REGISTRY:
+        assert not [name for name in imports(path) if name.startswith("auepora_eval.metrics")]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_heavy_packages_are_imported_where_they_are_used(path: Path) -> None:
+    assert not {name.partition(".")[0] for name in imports(path, top_level_only=True)} & HEAVY
+
+
+def test_every_module_says_what_it_holds_and_none_is_long() -> None:
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        assert ast.get_docstring(tree), f"{module_name(path)} has no first line that says what it holds"
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, (
+            f"{module_name(path)} holds more than one idea"
+        )

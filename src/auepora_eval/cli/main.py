@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from typing import TextIO
 
 import click
 
@@ -60,25 +61,31 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 fine, 2 bad input, 130 interrupted. Mistakes of the user get no traceback."""
+    import warnings
+
+    with warnings.catch_warnings():
+        _show_warnings_plainly()
+        sys.exit(_run(arguments))
+
+
+def _run(arguments: list[str] | None) -> int:
     from ..core.errors import AueporaError
 
-    _show_warnings_plainly()
     try:
         cli.main(args=arguments, prog_name="auepora", standalone_mode=False)
     except click.ClickException as error:
         error.show()
-        sys.exit(BAD_INPUT)
+        return BAD_INPUT
     except AueporaError as error:
         click.echo(f"Error: {error}", err=True)
-        sys.exit(BAD_INPUT)
+        return BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader (head, less) went away; point stdout elsewhere so that the interpreter's last flush is quiet.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    sys.exit(0)
+    return 0
 
 
 def _show_warnings_plainly() -> None:
@@ -89,11 +96,18 @@ def _show_warnings_plainly() -> None:
 
     usual = warnings.showwarning
 
-    def show(message: Warning | str, category: type[Warning], *rest: object) -> None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         if issubclass(category, AueporaWarning):
             click.echo(f"Warning: {message}", err=True)
         else:
-            usual(message, category, *rest)  # type: ignore[arg-type]
+            usual(message, category, filename, lineno, file, line)
 
-    warnings.showwarning = show  # type: ignore[assignment]
+    warnings.showwarning = show
     warnings.simplefilter("always", AueporaWarning)

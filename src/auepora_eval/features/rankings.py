@@ -44,16 +44,33 @@ def _from_objects(batch: Batch) -> RankingColumns:
         returned = output.retrieved if output is not None else ()
         try:
             ranked.append([item.doc.doc_id for item in returned])
-            # One pass in C finds a NaN anywhere; only then is it worth knowing where.
-            total = sum([item.score for item in returned])  # type: ignore[misc]
+            scores = [item.score for item in returned]
             ranks = [item.rank for item in returned]
-            if total != total:
-                _require_numbers(sample_id, returned)
-            if ranks != sorted(ranks):
-                batch.note("'rank' contradicts the order of 'retrieved'; the list order is what counts", sample_id)
-        except (TypeError, AttributeError):
-            _require_retrieved(sample_id, returned)  # a score or rank of None is fine, anything else is not
+        except AttributeError:
+            _require_retrieved(sample_id, returned)
+            raise
+        if not _all_numbers(scores):
+            _require_retrieved(sample_id, returned)  # an unknown score is fine, anything else is not
+        if _contradicts(ranks):
+            batch.note("'rank' contradicts the order of 'retrieved'; the list order is what counts", sample_id)
     return RankingColumns(gold, ranked, ids)
+
+
+def _all_numbers(scores: list[float | None]) -> bool:
+    """Whether all are numbers and none is NaN, by one sum in C: NaN spreads through it, and anything else stops it."""
+    try:
+        total = sum(scores)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return total == total
+
+
+def _contradicts(ranks: list[int]) -> bool:
+    """Whether the ranks go down anywhere; unknown ones contradict nothing."""
+    try:
+        return ranks != sorted(ranks)
+    except TypeError:
+        return False
 
 
 def _require_numbers(sample_id: str, returned: Sequence[RetrievedDocument]) -> None:

@@ -1,0 +1,81 @@
+"""The documentation is executed: Python blocks run, console blocks print what they say, links lead somewhere."""
+
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from auepora_eval.cli.main import main
+from auepora_eval.core import registry
+from auepora_eval.core.registry import metric_infos
+from parts import REPO
+
+PAGES = sorted([REPO / "README.md", REPO / "CONTRIBUTING.md", *(REPO / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+
+
+def page_id(page: Path) -> str:
+    return str(page.relative_to(REPO))
+
+
+def run_python(code: str, page: Path, names: dict[str, object]) -> None:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, str(page), "exec"), names)
+    # Comments of the form `# -> text` after a print say what it printed.
+    expected = [line.partition("# -> ")[2] for line in code.splitlines() if "# -> " in line]
+    assert printed.getvalue().splitlines() == expected, page
+
+
+def run_console(block: str) -> None:
+    commands = re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]
+    for entry in commands:
+        command, _, expected = entry.partition("\n")
+        program, *arguments = shlex.split(command)
+        assert program == "auepora", f"only auepora is run: {command}"
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(SystemExit):
+            main(arguments)
+        shown = out.getvalue()
+        for line in expected.splitlines():
+            if line.strip() != "...":
+                assert line in shown.splitlines(), f"{command} printed:\n{shown}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    metric_infos()
+    monkeypatch.setattr(registry, "_METRICS", dict(registry._METRICS))  # what a page registers stays on the page
+    names: dict[str, object] = {"__name__": "__docs__"}
+    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            run_python(code, page, names)
+        elif language == "console":
+            run_console(code)
+        elif language == "jsonl":
+            name, _, content = code.partition("\n")
+            Path(name.removeprefix("// ")).write_text(content, encoding="utf-8")
+        elif language == "trec":
+            name, _, content = code.partition("\n")
+            Path(name.removeprefix("# ")).write_text(content, encoding="utf-8")
+        else:
+            assert language in ("bash", "text", "yaml", ""), f"{page}: a block in {language!r} is not executed"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page_id(page)} links to {target}"
+
+
+def test_the_readme_has_both_commands_written_out() -> None:
+    text = (REPO / "README.md").read_text(encoding="utf-8")
+    for command in ("make demo", "make test", "python3 -m venv .venv"):
+        assert command in text
+    for line in text.splitlines():
+        assert len(line) <= 400

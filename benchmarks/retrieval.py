@@ -1,6 +1,6 @@
 """Twenty ranking metrics on generated rankings: ours from id lists and from objects, against ranx.
 
-    python -m benchmarks.retrieval [--quick]
+    python -m benchmarks.retrieval [--only wide|deep] [--quick]
 
 Prints Markdown: the best wall time of each, in seconds and in units of ours, and how far the numbers are apart.
 """
@@ -49,9 +49,13 @@ def ranx_contenders(gold: list[list[str]], ranked: list[list[str]]) -> dict[str,
 
 def workload(queries: int, depth: int, *, rounds: int, peer_rounds: int) -> None:
     gold, ranked = make_rankings(queries, depth)
+    sets = [set(ids) for ids in gold]
+    levels = [dict.fromkeys(ids, 1) for ids in gold]
     samples, outputs = objects(gold, ranked)
     contenders: dict[str, Callable[[], Any]] = {
         "ours, from id lists": lambda: evaluate_rankings(gold, ranked, METRICS, conventions=CONVENTIONS),
+        "ours, gold as sets": lambda: evaluate_rankings(sets, ranked, METRICS, conventions=CONVENTIONS),
+        "ours, gold as {id: level}": lambda: evaluate_rankings(levels, ranked, METRICS, conventions=CONVENTIONS),
         "ours, from objects": lambda: evaluate(samples, outputs, METRICS, conventions=CONVENTIONS),
         "ours, one metric more": lambda: evaluate_rankings(gold, ranked, [*METRICS, "ndcg@7"], conventions=CONVENTIONS),
         "ours, half the queries": lambda: evaluate_rankings(
@@ -73,13 +77,16 @@ def workload(queries: int, depth: int, *, rounds: int, peer_rounds: int) -> None
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=["wide", "deep"], help="one of the two workloads")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
-    quick = parser.parse_args().quick
+    options = parser.parse_args()
     warnings.simplefilter("ignore")  # ranx's compiler remarks
-    scale = 10 if quick else 1
+    scale = 10 if options.quick else 1
     print(f"Python {platform.python_version()}, {platform.machine()}")
-    workload(50_000 // scale, 100, rounds=7, peer_rounds=3)
-    workload(5_000 // scale, 1_000, rounds=7, peer_rounds=3)
+    if options.only != "deep":
+        workload(50_000 // scale, 100, rounds=12, peer_rounds=3)
+    if options.only != "wide":
+        workload(5_000 // scale, 1_000, rounds=12, peer_rounds=3)
 
 
 if __name__ == "__main__":

@@ -82,6 +82,11 @@ class Batch:
         """Which samples have no output at all."""
         return self.feature("missing", lambda b: np.fromiter((o is None for o in b.outputs), np.bool_, len(b)))
 
+    @property
+    def all_answered(self) -> bool:
+        """Whether every sample has an output and none of them failed."""
+        return self.feature("all_answered", lambda b: not b.missing.any() and not any(b.failures))
+
     def present_outputs(self) -> list[SystemOutputs]:
         """Outputs with a stand-in for each failed or missing one: nothing retrieved, an empty answer, the error named.
 

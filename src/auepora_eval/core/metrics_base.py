@@ -207,6 +207,8 @@ def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
     scores = metric.score(batch)
     if len(scores) != len(batch):
         raise MetricDefinitionError(f"metric '{metric.name}' gave {len(scores)} scores for {len(batch)} samples")
+    if batch.all_answered:
+        return scores
     worst = metric.worst if rules.on_system_failure == "worst" else None
     value, stats = (math.nan, None) if worst is None else (worst, metric.worst_stats)
     applies = scores.status != Status.SKIPPED

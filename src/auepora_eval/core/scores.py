@@ -178,6 +178,12 @@ class Scores(Sequence[float | None]):
         values[mask], codes[mask], states[mask] = value, names.index(reason), status
         return Scores(values, states, codes, names, wide, self.keys)
 
+    def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:
+        """The same outcomes with other (finite) values: what metrics that skip alike share. Columns are not copied."""
+        if self.status.any():
+            values = np.where(self.status == Status.SCORED, values, np.nan)
+        return Scores(values, self.status, self.reason_codes, self.reason_names, stats, None)
+
     @property
     def counted(self) -> npt.NDArray[np.bool_]:
         """Which samples enter the fold."""

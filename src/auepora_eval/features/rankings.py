@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,9 @@ def rankings_batch(
     if len(gold) != len(ranked):
         raise AlignmentError(len(gold), len(ranked), what=("gold entries", "rankings"))
     columns = RankingColumns(_gold_column(gold, ids), _ranked_column(ranked, ids), ids)
-    missing = np.fromiter((entry is None for entry in ranked), np.bool_, len(ranked))
+    missing = np.zeros(len(ranked), dtype=np.bool_)
+    if type(None) in set(map(type, ranked)):
+        missing = np.fromiter((entry is None for entry in ranked), np.bool_, len(ranked))
     features: dict[Hashable, Any] = {_KEY: columns, "missing": missing, "failures": [None] * len(gold)}
     return Batch(_Samples(columns), _Outputs(columns, ranked), features=features)
 
@@ -139,6 +142,8 @@ def _gold_column(gold: Sequence[Collection[str] | Mapping[str, int] | None], ids
             return list(map(frozenset, gold))  # type: ignore[arg-type]
         except TypeError:
             pass  # an id that cannot be looked up: found and named below
+    if kinds == {dict} and set(map(type, chain.from_iterable(map(dict.values, gold)))) <= {int}:  # type: ignore[arg-type]
+        return list(gold)  # type: ignore[arg-type]
     _reject_strings("gold", gold, kinds, ids)
     return [_as_gold(entry, query) for entry, query in zip(gold, ids, strict=True)]
 

@@ -16,7 +16,7 @@ from ..core.conventions import Conventions
 from ..core.errors import DuplicateIdError
 from ..core.metrics_base import BatchMetric, RunFacts
 from ..core.registry import metric_name
-from ..core.scores import Score
+from ..core.scores import Score, Scores
 from ..features.hits import found, has_judgement, hits, reject_duplicates
 from .ranking import Gold, relevant_ids
 
@@ -52,16 +52,22 @@ class RankingMetric(ConfiguredMetric):
         """Gold documents."""
         return ["relevant_docs"]
 
-    def gold_skips(self, batch: Batch) -> dict[str, npt.NDArray[np.bool_]]:
-        """Which samples the conventions leave out for want of gold; raises where they forbid duplicates."""
+    def scores(self, batch: Batch, values: npt.NDArray[np.float64]) -> Scores:
+        """The values of all queries, but for those the conventions leave out for want of gold."""
         rules = self.rules
         if rules.duplicates == "error":
             reject_duplicates(batch)
+        # Every ranking metric under the same rules skips the same queries: worked out once, shared by all.
+        key = ("gold_outcomes", rules.empty_gold, rules.min_relevance)
+        return batch.feature(key, self._gold_outcomes).with_values(values)
+
+    def _gold_outcomes(self, batch: Batch) -> Scores:
+        rules = self.rules
         skips = {"no_gold": ~found(batch).annotated}
         if rules.empty_gold != "zero":
             empty = hits(batch, rules).gold == 0
             skips["empty_gold"] = empty if rules.empty_gold == "skip" else empty & ~has_judgement(batch)
-        return skips
+        return Scores.of(np.zeros(len(batch)), skip=skips)
 
     def score_plain(self, gold: Gold | None, ranked: Sequence[str]) -> Score:
         """The outcome of one query by the plain definitions, to hold the fast path against.

@@ -46,7 +46,7 @@ class RecallAtK(CutOffMetric):
     def score(self, batch: Batch) -> Scores:
         """Hits over gold."""
         gold = np.maximum(hits(batch, self.rules).gold, 1)
-        return Scores.of(hits_within(batch, self.rules, self.k) / gold, skip=self.gold_skips(batch))
+        return self.scores(batch, hits_within(batch, self.rules, self.k) / gold)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
@@ -70,9 +70,9 @@ class PrecisionAtK(CutOffMetric):
         """Hits over positions."""
         within = hits_within(batch, self.rules, self.k)
         if self.rules.precision == "k":
-            return Scores.of(within / self.k, skip=self.gold_skips(batch))
+            return self.scores(batch, within / self.k)
         positions = np.minimum(hits(batch, self.rules).returned, self.k)
-        return Scores.of(within / np.maximum(positions, 1), skip=self.gold_skips(batch))
+        return self.scores(batch, within / np.maximum(positions, 1))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
@@ -96,7 +96,7 @@ class HitRateAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is a hit."""
-        return Scores.of(hits_within(batch, self.rules, self.k) > 0, skip=self.gold_skips(batch))
+        return self.scores(batch, (hits_within(batch, self.rules, self.k) > 0).astype(np.float64))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""

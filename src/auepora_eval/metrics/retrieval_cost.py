@@ -15,7 +15,7 @@ from ..core.reduce import Mean, Reducer, mean
 from ..core.registry import register
 from ..core.scores import Scores
 from ..core.types import TargetCategory
-from ..features.hits import hits, hits_within
+from ..features.hits import found, hits, hits_within, reject_duplicates
 from ..features.rankings import rankings
 from .base import ConfiguredMetric, RankingMetric
 from .ranking import Gold, aqwv_at_k, check_k
@@ -105,7 +105,9 @@ class AQWV(RankingMetric):
                 )
         false_alarm = (returned - within) / np.maximum(pool, 1)
         values = 1.0 - np.where(has_gold, miss, 0.0) - self.beta * false_alarm
-        skips = self.gold_skips(batch) | {"empty_gold": ~has_gold & (self.form == "query")}
+        if self.rules.duplicates == "error":
+            reject_duplicates(batch)
+        skips = {"no_gold": ~found(batch).annotated, "empty_gold": ~has_gold & (self.form == "query")}
         return Scores.of(values, skip=skips, stats=np.column_stack([miss, false_alarm]))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:

@@ -61,7 +61,7 @@ class MRRAtK(OrderMetric):
             first &= all_hits.rank < self.cut
         values = np.zeros(len(batch))
         values[all_hits.row[first]] = 1.0 / (all_hits.rank[first] + 1)
-        return Scores.of(values, skip=self.gold_skips(batch))
+        return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
@@ -102,7 +102,7 @@ class MeanAveragePrecision(OrderMetric):
             divisor = np.minimum(all_hits.gold, self.k)
         else:
             divisor = all_hits.gold
-        return Scores.of(total / np.maximum(divisor, 1), skip=self.gold_skips(batch))
+        return self.scores(batch, total / np.maximum(divisor, 1))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
@@ -148,7 +148,7 @@ class NDCGAtK(OrderMetric):
         plain = self.gain == "binary" or (every.level is None and self.rules.min_relevance <= 1)
         got, ideal = self._binary(batch) if plain else self._graded(every)
         values = np.divide(got, ideal, out=np.zeros_like(got), where=ideal > 0.0)
-        return Scores.of(values, skip=self.gold_skips(batch))
+        return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""

@@ -31,17 +31,18 @@ SPECS: list[str | dict[str, Any]] = [
     queries=st.lists(QUERY, min_size=1, max_size=8),
     min_relevance=st.integers(0, 3),
     depth=st.none() | st.integers(1, 5),
+    k_policy=st.sampled_from(["written", "effective"]),
 )
 @settings(max_examples=60)
 def test_fast_equals_plain(
-    preset: str, queries: list[tuple[Any, list[str]]], min_relevance: int, depth: int | None
+    preset: str, queries: list[tuple[Any, list[str]]], min_relevance: int, depth: int | None, k_policy: str
 ) -> None:
     if preset == "trec":
         queries = [(gold, list(dict.fromkeys(ranked))) for gold, ranked in queries]
     gold, ranked = [g for g, _ in queries], [r for _, r in queries]
     if all(g is None for g in gold):
         gold[0] = []
-    rules = {"conventions": preset, "min_relevance": min_relevance, "depth": depth}
+    rules = {"conventions": preset, "min_relevance": min_relevance, "depth": depth, "k_policy": k_policy}
     specs = [{s: rules} if isinstance(s, str) else {n: {**o, **rules} for n, o in s.items()} for s in SPECS]
     results = evaluate_rankings(gold, ranked, specs)
     for spec, result in zip(specs, results, strict=True):

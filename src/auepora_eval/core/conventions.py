@@ -35,6 +35,8 @@ class Conventions:
     """Cut every ranking here before anything is computed (trec_eval -M)."""
     k_values: tuple[int, ...] = ()
     """The cut-offs this school reports; empty means as asked."""
+    k_policy: Literal["written", "effective"] = "written"
+    """A cut-off divides as written, or as min(k, |R|) where a list is shorter (K_eff)."""
     mrr_cut: int | None = None
     """The cut-off of an ``mrr`` that names none."""
     duplicates: Literal["first", "error"] = "first"

@@ -24,6 +24,7 @@ from .rankings import Gold, RankingColumns, rankings
 __all__ = [
     "Found",
     "Hits",
+    "capped_gold",
     "found",
     "has_judgement",
     "hits",
@@ -117,6 +118,12 @@ def _relevant(every: Found, min_relevance: int, depth: int | None) -> Hits:
     per_query = np.bincount(row, minlength=len(gold))
     first = np.cumsum(per_query) - per_query
     return Hits(row, rank, np.arange(len(row)) - first[row], gold, returned)
+
+
+def capped_gold(all_hits: Hits, k: int | None, conventions: Conventions) -> Ints:
+    """Per query min(|G|, k): the most hits there can be within the cut-off, which K_eff lowers to what was returned."""
+    most = all_hits.gold if k is None else np.minimum(all_hits.gold, k)
+    return np.minimum(most, all_hits.returned) if conventions.k_policy == "effective" else most
 
 
 def sum_by_query(row: Ints, weights: Floats, queries: int) -> Floats:

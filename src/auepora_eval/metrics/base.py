@@ -93,6 +93,16 @@ class RankingMetric(ConfiguredMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """The value of one query by its definition in ``metrics.ranking``."""
 
+    def k_choice(self) -> dict[str, str]:
+        """Shows K_eff in the signature of a metric that divides by its cut-off."""
+        return {"k": "eff"} if self.rules.k_policy == "effective" else {}
+
+    def plain_k(self, k: int | None, ranked: Sequence[str]) -> int | None:
+        """The cut-off of one query under the k policy; 0 where nothing was returned."""
+        if self.rules.k_policy == "written":
+            return k
+        return len(ranked) if k is None else min(k, len(ranked))
+
     def ranking_choices(self) -> dict[str, str]:
         """The choices that concern every ranking metric."""
         rules = self.rules

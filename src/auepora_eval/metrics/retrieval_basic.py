@@ -69,7 +69,7 @@ class PrecisionAtK(CutOffMetric):
     def score(self, batch: Batch) -> Scores:
         """Hits over positions."""
         within = hits_within(batch, self.rules, self.k)
-        if self.rules.precision == "k":
+        if self.rules.precision == "k" and self.rules.k_policy == "written":
             return self.scores(batch, within / self.k)
         positions = np.minimum(hits(batch, self.rules).returned, self.k)
         return self.scores(batch, within / np.maximum(positions, 1))
@@ -77,11 +77,15 @@ class PrecisionAtK(CutOffMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         rules = self.rules
-        return precision_at_k(gold, ranked, self.k, divide_by=rules.precision, min_relevance=rules.min_relevance)
+        k = self.plain_k(self.k, ranked)
+        if not k:
+            return 0.0
+        return precision_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
 
     def choices(self) -> dict[str, str]:
         """Adds what the hits are divided by."""
-        return {"p": self.rules.precision, **self.ranking_choices()}
+        shown = self.k_choice() if self.rules.precision == "k" else {}
+        return {"p": self.rules.precision, **shown, **self.ranking_choices()}
 
 
 @register("hit_rate", at="k")

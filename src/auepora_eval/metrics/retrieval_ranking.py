@@ -14,7 +14,7 @@ from ..core.errors import UnknownConventionError
 from ..core.registry import register
 from ..core.scores import Scores
 from ..core.types import TargetCategory
-from ..features.hits import Found, found, hits, hits_within, log_discounts, sum_by_query
+from ..features.hits import Found, capped_gold, found, hits, hits_within, log_discounts, sum_by_query
 from .base import RankingMetric
 from .ranking import Gold, check_k, map_at_k, mrr_at_k, ndcg_at_k
 
@@ -98,19 +98,23 @@ class MeanAveragePrecision(OrderMetric):
         total = sum_by_query(row, (place + 1) / (rank + 1), len(batch))
         if self.rules.ap == "hits":
             divisor = hits_within(batch, self.rules, self.k)
-        elif self.rules.ap == "capped" and self.k is not None:
-            divisor = np.minimum(all_hits.gold, self.k)
+        elif self.rules.ap == "capped":
+            divisor = capped_gold(all_hits, self.k, self.rules)
         else:
             divisor = all_hits.gold
         return self.scores(batch, total / np.maximum(divisor, 1))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return map_at_k(gold, ranked, self.k, divide_by=self.rules.ap, min_relevance=self.rules.min_relevance)
+        k = self.plain_k(self.k, ranked)
+        if k == 0:
+            return 0.0
+        return map_at_k(gold, ranked, k, divide_by=self.rules.ap, min_relevance=self.rules.min_relevance)
 
     def choices(self) -> dict[str, str]:
         """Adds the divisor."""
-        return {"ap": self.rules.ap, **self.ranking_choices()}
+        shown = self.k_choice() if self.rules.ap == "capped" else {}
+        return {"ap": self.rules.ap, **shown, **self.ranking_choices()}
 
 
 @register("ndcg", at="k")
@@ -152,7 +156,8 @@ class NDCGAtK(OrderMetric):
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return ndcg_at_k(gold, ranked, self.k, gain=self.gain, min_relevance=self.rules.min_relevance)
+        k = self.plain_k(self.k, ranked)
+        return 0.0 if k == 0 else ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.rules.min_relevance)
 
     def _binary(self, batch: Batch) -> tuple[Floats, Floats]:
         all_hits = hits(batch, self.rules)
@@ -160,7 +165,7 @@ class NDCGAtK(OrderMetric):
         if self.k is not None:
             within = rank < self.k
             row, rank = row[within], rank[within]
-        best = all_hits.gold if self.k is None else np.minimum(all_hits.gold, self.k)
+        best = capped_gold(all_hits, self.k, self.rules)
         logs = log_discounts(int(max(rank.max(initial=0) + 1, best.max(initial=0))))
         ideal = np.concatenate(([0.0], np.cumsum(1.0 / logs)))[best]
         return sum_by_query(row, 1.0 / logs[rank], len(batch)), ideal
@@ -180,12 +185,20 @@ class NDCGAtK(OrderMetric):
         order = np.lexsort((-gold_level, gold_row))
         best_rank = np.arange(len(gold_row)) - (np.cumsum(every.gold_count) - every.gold_count)[gold_row]
         best_gain = self._gains(gold_level[order])
-        if self.k is not None:
-            keep = best_rank < self.k
+        if self.k is not None or self.rules.k_policy == "effective":
+            keep = best_rank < self._ideal_depth(every)[gold_row]
             gold_row, best_rank, best_gain = gold_row[keep], best_rank[keep], best_gain[keep]
         logs = log_discounts(int(max(rank.max(initial=0), best_rank.max(initial=0))) + 1)
         got = sum_by_query(row, gain / logs[rank], queries)
         return got, sum_by_query(gold_row, best_gain / logs[best_rank], queries)
+
+    def _ideal_depth(self, every: Found) -> npt.NDArray[np.int64]:
+        """Per query how deep the best ranking goes."""
+        depth = np.full(len(every.returned), np.iinfo(np.int64).max if self.k is None else self.k)
+        if self.rules.k_policy == "effective":
+            cut = every.returned if self.rules.depth is None else np.minimum(every.returned, self.rules.depth)
+            depth = np.minimum(depth, cut)
+        return depth
 
     def _gains(self, level: npt.NDArray[np.int64]) -> Floats:
         positive = np.maximum(level, 0).astype(np.float64)
@@ -193,4 +206,4 @@ class NDCGAtK(OrderMetric):
 
     def choices(self) -> dict[str, str]:
         """Adds the gain; a threshold of relevance is shown only where the gain looks at it or gold depends on it."""
-        return {"gain": self.gain, **self.ranking_choices()}
+        return {"gain": self.gain, **self.k_choice(), **self.ranking_choices()}

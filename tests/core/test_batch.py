@@ -91,7 +91,7 @@ def test_a_nan_score_is_an_error_and_an_unknown_one_is_not() -> None:
     ("item", "message"),
     [
         ("d1", "position 1 of 'retrieved' is a str"),
-        (RetrievedDocument("d1", 1.0, 1), "position 1 of 'retrieved' is a RetrievedDocument"),  # type: ignore[arg-type]
+        (RetrievedDocument("d1", 1.0, 1), "position 1 of 'retrieved' holds a str as 'doc', not a Document"),  # type: ignore[arg-type]
         (RetrievedDocument(Document("d1"), "high", 1), "the score at position 1 is 'high', not a number"),  # type: ignore[arg-type]
     ],
     ids=["bare id", "id in place of the document", "score that is text"],
@@ -124,7 +124,7 @@ def test_notes_are_said_once() -> None:
     for name in ("a", "b", "c"):
         batch.note("odd", name)
     with pytest.warns(AueporaWarning, match=r"^odd \(sample 'a' and 2 more\)$") as caught:
-        warn_notes([batch])
+        warn_notes([batch.notes])
     assert len(caught) == 1
 
 

@@ -32,9 +32,9 @@ def test_signature(spec: str, conventions: str, want: str) -> None:
 
 
 def test_every_departure_from_the_rule_shows() -> None:
-    built = metric("map@10", min_relevance=2, depth=50, on_system_failure="exclude", missing="zero")
+    built = metric("map@10", min_relevance=2, depth=5, on_system_failure="exclude", missing="zero")
     assert isinstance(built, BatchMetric)
-    assert str(built.signature) == "map@10|ap:hits|empty:skip|rel:2|depth:50|missing:zero|failed:exclude|v1"
+    assert str(built.signature) == "map@10|ap:hits|empty:skip|rel:2|depth:5|missing:zero|failed:exclude|v1"
 
 
 def test_an_alias_changes_the_name_and_not_the_signature() -> None:

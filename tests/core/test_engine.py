@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from auepora_eval import (
     AueporaWarning,
     BatchMetric,
+    Conventions,
     EvaluationPlan,
     EvaluationSample,
+    InMemoryDataset,
     Metric,
     MetricResult,
     SampleMetric,
@@ -96,6 +99,39 @@ class TestSystemFailures:
         assert evaluate(gold, honest, ["mrr"])[0].value == 3 / 4
         assert evaluate(gold, crashing, ["mrr"])[0].value == 1 / 2
 
+    def test_empty_hands_are_counted_whatever_the_conventions(self) -> None:
+        spec = {"empty_result_rate": {"on_system_failure": "exclude"}}
+        (got,) = evaluate(samples(["a"], ["a"]), [output(["a"]), output(error="x")], [spec])
+        assert (got.value, got.signature) == (1 / 2, "empty_result_rate|v1")
+
+    def test_what_does_not_apply_is_skipped_though_the_system_failed(self) -> None:
+        class OnlyUnanswerable(SampleMetric):
+            target = TargetCategory.NEGATIVE_REJECTION
+            output_skips = frozenset({"no_citation"})
+
+            def applies(self, sample: EvaluationSample) -> str | None:
+                return None if sample.labels.get("scenario") == "unanswerable" else "answerable"
+
+            def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+                return Score(1.0) if output.response is not None else Score.skip("no_citation")
+
+        rows = [
+            sample(sample_id=str(i), labels={"scenario": s}) for i, s in enumerate(["unanswerable", "", "unanswerable"])
+        ]
+        for last in (output(error="timeout"), None):
+            (got,) = evaluate(rows, [output(answer="no"), output(error="timeout"), last], [OnlyUnanswerable()])
+            assert outcome(got)[:2] == ["scored", "skipped:answerable"]
+            assert outcome(got)[2].startswith("system_failed:")
+            assert got.value == 1 / 2
+        assert OnlyUnanswerable.output_skips >= {"no_response", "no_citation"}
+
+    def test_a_failed_row_is_not_looked_at(self) -> None:
+        """Neither a NaN nor a repeated id in what a failed system left behind stops the others."""
+        odd = output(["a", "a"], error="timeout")
+        odd.retrieved[0].score = float("nan")
+        (got,) = evaluate(samples(["a"], ["a"]), [output(["a"]), odd], ["recall@5"], conventions="trec")
+        assert got.value == 1 / 2
+
 
 class TestMissingOutputs:
     ROWS = (
@@ -112,6 +148,11 @@ class TestMissingOutputs:
             evaluate_rankings([["a"], ["a"]], [["a"], None], [spec])[0],
         ):
             assert (outcome(got), got.value) == (outcomes, value)
+
+    def test_zero_gives_zero_for_answers_too(self) -> None:
+        rows = [sample(sample_id=str(i), answer="yes") for i in range(2)]
+        (got,) = evaluate(rows, [output(answer="yes"), None], [{"rougeL_answer": {"missing": "zero"}}])
+        assert got.value == 1 / 2
 
     def test_zero_means_nothing_returned_and_fail_means_worst(self) -> None:
         values = [
@@ -214,6 +255,11 @@ def test_a_metrics_own_conventions_win_over_the_plans() -> None:
     assert [r.defined for r in results] == [True, False]
 
 
+def test_a_single_choice_is_laid_over_the_plans_conventions() -> None:
+    (got,) = evaluate_rankings([{"a": 1, "b": 2}], [["b"]], [{"map": {"min_relevance": 2}}], conventions="trec")
+    assert (got.value, got.signature) == (1.0, "map|ap:gold|empty:judged|rel:2|missing:skip|v1")
+
+
 def test_plans_objects_and_single_specs_are_accepted() -> None:
     rows, outs = samples(["a"]), [output(["a"])]
     for metrics in (
@@ -227,7 +273,7 @@ def test_plans_objects_and_single_specs_are_accepted() -> None:
 
 
 def test_the_batch_size_must_be_positive() -> None:
-    with pytest.raises(BadValueError, match="batch_size must be at least 1, not 0"):
+    with pytest.raises(BadValueError, match="batch_size must be a whole number of at least 1, not 0"):
         evaluate(samples(["a"]), [output(["a"])], ["recall@5"], batch_size=0)
 
 
@@ -289,6 +335,73 @@ def test_every_path_gives_the_same_bits(rows: list[Any], size: int) -> None:
         assert full.value == (math.fsum(numbers) / len(numbers) if numbers else 0.0)
         d = full.details
         assert d["num_scored"] + d["num_skipped"] + d["num_failed"] == len(rows)
+
+
+def test_arguments_come_in_many_shapes() -> None:
+    rows, outs = samples(["a"], ["b"]), [output(["a"]), output(["x"])]
+    want = evaluate(rows, outs, ["recall@1"])
+    assert evaluate(InMemoryDataset("d", rows), iter(outs), ["recall@1"]) == want
+    assert evaluate(rows, {"q1": outs[1], "q0": outs[0]}, ["recall@1"]) == want
+    assert evaluate(rows, {"q0": outs[0]}, ["recall@1"])[0].outcomes == ["scored", "system_failed:missing_output"]
+    mapped = evaluate_rankings({"x": ["a"], "y": ["b"]}, {"y": ["q"], "x": ["a"], "z": []}, ["recall@1"])
+    assert (mapped.sample_ids, list(mapped[0].scores or ())) == (["x", "y"], [1.0, 0.0])
+    array = np.array([["a", "b"], ["b", "a"]])
+    assert evaluate_rankings(np.array([["a"], ["a"]]), array, ["mrr"], ids=np.arange(2))[0].value == 3 / 4
+
+
+BAD_ARGUMENTS: list[tuple[Any, str]] = [
+    (lambda: evaluate([{"sample_id": "1"}], [output()], ["mrr"]), "samples[0] is a dict, not an EvaluationSample"),  # type: ignore[list-item]
+    (lambda: evaluate([sample(["a"], sample_id=5)], [output()], ["mrr"]), "samples[0] has the id 5; sample ids must be strings"),  # type: ignore[arg-type]
+    (lambda: evaluate(5, [], ["mrr"]), "samples must be a list, not a int"),  # type: ignore[arg-type]
+    (lambda: evaluate([], [], None), "metrics must be a list, not a NoneType"),  # type: ignore[arg-type]
+    (lambda: evaluate_stream(samples(["a"]), ["mrr"]), "a stream is made of pairs of a sample and its output (or None)"),  # type: ignore[arg-type]
+    (lambda: evaluate_rankings([["a"]], [{"a": 0.5}], ["mrr"]), "the ranking of query '0' is a dict, which has no order; pass a list of ids, best first"),  # type: ignore[list-item]
+    (lambda: evaluate_rankings([["a"]], [{"a"}], ["mrr"]), "the ranking of query '0' is a set, which has no order; pass a list of ids, best first"),  # type: ignore[list-item]
+    (lambda: evaluate_rankings([["a"]], [5], ["mrr"]), "the ranking of query '0' is 5; pass a list of ids, best first"),  # type: ignore[list-item]
+    (lambda: evaluate_rankings({"q": ["a"]}, [["a"]], ["mrr"]), "gold and rankings must both be mappings from query id, or both be sequences"),
+    (lambda: evaluate([EvaluationSample("1", "q", relevant_docs=["a"])], [output()], ["mrr"]), "sample '1': 'relevant_docs' holds a str, not a Document"),  # type: ignore[list-item]
+    (lambda: evaluate(samples(["a"]), [SystemOutputs(None)], ["mrr"]), "the output for sample 'q0' has a NoneType as 'retrieved', not a list of RetrievedDocument"),  # type: ignore[arg-type]
+    (lambda: evaluate([], [], ["mrr"], conventions=5), "conventions are the name of a preset or a Conventions object, not 5"),  # type: ignore[arg-type]
+    (lambda: metric({"recall": {5: 1}}), "the options of metric 'recall' must have names, not [5]"),  # type: ignore[dict-item]
+    (lambda: metric("rougeL_answer", use_stemmer="false"), "use_stemmer must be true or false, not 'false'"),
+    (lambda: metric("aqwv", p_fa="collection", corpus_size="9"), "aqwv's corpus_size must be a whole number, not '9'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), BAD_ARGUMENTS, ids=[row[1][:60] for row in BAD_ARGUMENTS])
+def test_arguments_that_cannot_be_meant(call: Any, message: str) -> None:
+    with pytest.raises(BadTypeError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+def test_levels_beyond_reason() -> None:
+    for gold in ({"a": 10**30}, {"a": 1100}):
+        with pytest.raises(BadValueError, match="cannot be meant"):
+            evaluate_rankings([gold], [["a"]], [{"ndcg@3": {"gain_scheme": "exponential"}}])
+
+
+def test_bare_ids_cannot_feed_an_answer_metric() -> None:
+    with pytest.raises(MissingFieldError, match="'reference_answer' for metric 'rougeL_answer'"):
+        evaluate_rankings([["a"]], [["a"]], ["rougeL_answer"])
+
+
+def test_a_stream_leaves_the_callers_garbage_alone() -> None:
+    import weakref
+
+    class Cyclic:
+        def __init__(self) -> None:
+            self.me = self
+
+    seen: list[weakref.ref[Cyclic]] = []
+
+    def pairs() -> Iterator[tuple[EvaluationSample, SystemOutputs]]:
+        for i in range(3000):
+            seen.append(weakref.ref(Cyclic()))
+            yield sample(["a"], sample_id=str(i)), output(["a"])
+
+    evaluate_stream(pairs(), ["recall@5"], batch_size=50, keep_scores=False)
+    assert sum(ref() is not None for ref in seen) < 2500
 
 
 def test_streaming_does_not_hold_on_to_samples() -> None:
@@ -387,6 +500,55 @@ class TestUsersOwnMetrics:
         (got,) = evaluate(samples(None), [output()], [Nan()])
         assert (got.value, got.defined) == (0.0, False)
 
+    def test_whatever_compute_returns_is_taken_or_refused(self) -> None:
+        class Odd(OnlyCompute):
+            def __init__(self, value: Any, scores: Any = None) -> None:
+                super().__init__()
+                self.value, self.scores = value, scores
+
+            def compute(self, samples: list[EvaluationSample], outputs: list[SystemOutputs]) -> MetricResult:
+                return MetricResult(self.name, self.target, self.value, {"skipped_empty_gold": 1}, scores=self.scores)
+
+        (array,) = evaluate(samples(None, None), [output()] * 2, [Odd(np.float32(0.5), np.array([0.25, 0.75]))])
+        assert (array.value, type(array.value), list(array.scores or ())) == (0.5, float, [0.25, 0.75])
+        for value in (None, math.inf):
+            (nothing,) = evaluate(samples(None), [output()], [Odd(value)])
+            assert (nothing.value, nothing.defined) == (0.0, False)
+
+    def test_a_batch_metric_that_raises_fails_alone(self) -> None:
+        class Http404Error(Exception):
+            pass
+
+        class Broken(BatchMetric):
+            target = TargetCategory.DIVERSITY
+
+            def score(self, batch: Batch) -> Scores:
+                raise Http404Error("gone")
+
+        with pytest.warns(
+            AueporaWarning, match=r"metric 'broken' raised Http404Error: gone \(sample 'q0' and 1 more\)"
+        ):
+            results = evaluate(samples(["a"], ["a"]), [output(["a"])] * 2, [Broken(), "recall@1"])
+        assert outcome(results[0]) == ["measure_failed:raised_http_error"] * 2
+        assert results[1].value == 1.0
+
+    def test_options_and_conventions_show_in_the_signature_of_ones_own_metric(self) -> None:
+        class Mine(BatchMetric):
+            target = TargetCategory.DIVERSITY
+
+            def __init__(self, n: int = 3) -> None:
+                self.n = n
+
+            def score(self, batch: Batch) -> Scores:
+                return Scores.of(np.full(len(batch), self.rules.min_relevance / 10 + self.n / 100))
+
+        signatures = {
+            evaluate(samples(None), [output()], [Mine(n)], conventions=Conventions.of(min_relevance=level))[0].signature
+            for n in (3, 5)
+            for level in (1, 2)
+        }
+        assert len(signatures) == 4
+
     def test_a_stream_cannot_feed_compute(self) -> None:
         with pytest.raises(MetricDefinitionError, match="needs all samples at once"):
             evaluate_stream([], [OnlyCompute()])
@@ -412,7 +574,16 @@ class TestUsersOwnMetrics:
             def compute(self, samples: list[EvaluationSample], outputs: list[SystemOutputs]) -> MetricResult:
                 return 0.5  # type: ignore[return-value]
 
+        class WrongTarget(TooFew):
+            target = "LATENCY"  # type: ignore[assignment]
+
+        class NotScores(TooFew):
+            def score(self, batch: Batch) -> Scores:
+                return [1.0, 1.0]  # type: ignore[return-value]
+
         rows: list[tuple[Metric, str]] = [
+            (WrongTarget(), "the target of metric 'wrong_target' is 'LATENCY', not a TargetCategory"),
+            (NotScores(), "NotScores.score returned a list, not Scores"),
             (NoTarget(), "NoTarget has no 'target'"),
             (BareNumber(), r"score_one returned 1.0; return Score\(number\)"),
             (TooFew(), "metric 'too_few' gave 1 scores for 2 samples"),

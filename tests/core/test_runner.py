@@ -4,7 +4,7 @@ import pytest
 
 from auepora_eval import AueporaWarning, Metric, MetricResult, SampleMetric, Score
 from auepora_eval.core.dataset import InMemoryDataset
-from auepora_eval.core.errors import DuplicateIdError, MissingFieldError
+from auepora_eval.core.errors import BadValueError, DuplicateIdError, MissingFieldError
 from auepora_eval.core.plan import EvaluationPlan
 from auepora_eval.core.rag_interface import Generator, RAGSystem, Retriever, SimpleRAGSystem
 from auepora_eval.core.registry import metric
@@ -106,10 +106,10 @@ def test_whatever_the_system_does_is_an_outcome() -> None:
     assert got.value == 1 / 4
     assert [o.error for o in evaluator.outputs][1:3] == [
         "raised: ValueError: no index",
-        "bad_output: run() returned NoneType, not SystemOutputs",
+        "bad_output: what run() returned is a NoneType, not a SystemOutputs",
     ]
     assert all(o.timings["end_to_end"] >= 0 for o in evaluator.outputs)
-    assert evaluator.results.by_name("recall@5") is got
+    assert evaluator.results.by_name["recall@5"] is got
     assert [s.sample_id for s in evaluator.samples] == ["q0", "q1", "q2", "q3"]
 
 
@@ -120,6 +120,41 @@ def test_a_timing_of_the_systems_own_is_kept() -> None:
     (got,) = evaluator.evaluate(dataset(1))
     assert got.value == 9.0
     assert got.signature == "mean_latency[end_to_end]|concurrency:1|v1"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        SystemOutputs(["a"]),  # type: ignore[list-item]
+        SystemOutputs([RetrievedDocument("a", 1.0, 1)]),  # type: ignore[arg-type]
+        SystemOutputs([RetrievedDocument(Document(7), 1.0, 1)]),  # type: ignore[arg-type]
+        SystemOutputs(None),  # type: ignore[arg-type]
+        SystemOutputs([], "text"),  # type: ignore[arg-type]
+        SystemOutputs([], timings=None),  # type: ignore[arg-type]
+        SystemOutputs([], error=ValueError("x")),  # type: ignore[arg-type]
+        SystemOutputs([RetrievedDocument(Document("a"), float("nan"), 1)]),
+    ],
+    ids=["bare id", "id as document", "number as id", "no list", "text as response", "no timings", "exception", "NaN"],
+)
+def test_one_malformed_output_is_one_failure(bad: SystemOutputs) -> None:
+    evaluator = AueporaEvaluator(Replaying(bad, output(["a"])), ["recall@5"])
+    with pytest.warns(AueporaWarning, match="failed on 1 of 2 samples; the first error: bad_output: what run"):
+        (got,) = evaluator.evaluate(dataset(2))
+    assert list(got.outcomes or ()) == ["system_failed:bad_output", "scored"]
+
+
+def test_a_system_that_hands_out_one_object_twice_keeps_its_timings_apart() -> None:
+    cached = output(["a"])
+    evaluator = AueporaEvaluator(Replaying(cached, cached), ["recall@5"])
+    evaluator.evaluate(dataset(2))
+    assert cached.timings == {}
+    assert evaluator.outputs[0] is not evaluator.outputs[1]
+
+
+@pytest.mark.parametrize("top_k", [0, None, True, 2.5])
+def test_top_k_must_be_a_number(top_k: int) -> None:
+    with pytest.raises(BadValueError, match="top_k must be a whole number of at least 1"):
+        AueporaEvaluator(Replaying(), [], top_k=top_k)
 
 
 def test_interrupting_is_not_swallowed() -> None:
@@ -143,8 +178,8 @@ def test_a_cut_off_beyond_the_depth_asked_for_is_remarked_on_and_shows() -> None
     assert [r.signature for r in results] == [
         "recall@3|empty:skip|v1",
         "recall@5|empty:skip|v1",
-        "recall@10|empty:skip|depth:5|v1",
-        "mrr|empty:skip|depth:5|v1",
+        "recall@10|empty:skip|top_k:5|v1",
+        "mrr|empty:skip|top_k:5|v1",
     ]
 
 

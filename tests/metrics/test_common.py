@@ -13,15 +13,26 @@ from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
 from builders import output, sample
 
 EXAMPLES: dict[str, list[Spec]] = {
+    "accuracy": ["accuracy@2", "accuracy@5"],
     "aqwv": ["aqwv", "aqwv@2", {"aqwv": {"form": "program"}}, {"aqwv": {"p_fa": "collection", "corpus_size": 50}}],
+    "bpref": ["bpref", {"bpref": {"min_relevance": 2}}],
     "empty_result_rate": ["empty_result_rate"],
+    "err": [{"err": {"max_grade": 3}}, {"err@3": {"max_grade": 4}}],
+    "f1": ["f1@3", {"f1@5": {"conventions": "client"}}],
     "hit_rate": ["hit_rate@1", "hit_rate@5"],
+    "judged": ["judged@2", "judged@5"],
     "map": ["map", "map@3", {"map@3": {"conventions": "paper"}}, {"map": {"ap": "gold"}}],
     "mean_latency": ["mean_latency", "mean_latency[retrieval]"],
     "mrr": ["mrr", "mrr@2", {"mrr": {"conventions": "golden"}}],
     "ndcg": ["ndcg", "ndcg@3", {"ndcg@3": {"gain_scheme": "linear"}}, {"ndcg": {"gain_scheme": "exponential"}}],
     "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
+    "r_precision": ["r_precision"],
+    "rbp": ["rbp", {"rbp": {"p": 0.5}}],
+    "recall_doc": ["recall_doc@1", "recall_doc@5"],
     "recall": ["recall@1", "recall@5", {"recall@5": {"conventions": "paper"}}],
+    "span_iou": ["span_iou@3"],
+    "span_precision": ["span_precision@3"],
+    "span_recall": ["span_recall@3"],
     "rougeL_answer": ["rougeL_answer", {"rougeL_answer": {"use_stemmer": False}}],
 }
 SPECS = [spec for specs in EXAMPLES.values() for spec in specs]
@@ -61,6 +72,11 @@ def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[
                 ]
             )
         )
+    for row, out in zip(rows[::2], outs[::2], strict=True):  # every other pair is made of chunks
+        returned = [] if out is None else [item.doc for item in out.retrieved]
+        for document in [*(row.relevant_docs or []), *returned]:
+            start = 10 * "abcdefgh".index(document.doc_id)
+            document.parent_id, document.span = "whole", (start, start + 15)
     return rows, outs
 
 

@@ -22,7 +22,9 @@ SPECS: list[str | dict[str, Any]] = [
     "recall@1", "recall@3", "precision@2", "precision@20", "hit_rate@1", "hit_rate@4", "mrr", "mrr@2", "map", "map@1",
     "map@3", "ndcg", "ndcg@1", "ndcg@3", {"ndcg@3": {"gain_scheme": "linear", "as": "linear"}},
     {"ndcg": {"gain_scheme": "exponential", "as": "exponential"}}, "aqwv", "aqwv@2",
-    {"aqwv": {"p_fa": "collection", "corpus_size": 30, "as": "collection"}},
+    {"aqwv": {"p_fa": "collection", "corpus_size": 30, "as": "collection"}}, "f1@2", "f1@9", "r_precision", "bpref",
+    "judged@3", "accuracy@2", "accuracy@9", "rbp", {"rbp": {"p": 0.5, "as": "rbp50"}}, {"err": {"max_grade": 4}},
+    {"err@2": {"max_grade": 5}}, "recall_doc@3",
 ]  # fmt: skip
 
 

@@ -201,7 +201,19 @@ def test_k_below_one_is_an_error(spec: str) -> None:
         metric(spec)
 
 
-@pytest.mark.parametrize("k", [True, 2.5, "3", None])
+@pytest.mark.parametrize("spec", ["recall", "precision", "hit_rate", "f1"])
+def test_no_cut_means_the_whole_list(spec: str) -> None:
+    long = evaluate_rankings([["a", "b"]], [["x", "a", "b"]], [f"{spec}@3"])[0].value
+    (whole,) = evaluate_rankings([["a", "b"]], [["x", "a", "b"]], [{spec: {"k": None}}])
+    assert (whole.name, whole.value) == (spec, long)
+
+
+def test_a_k_no_list_can_have() -> None:
+    with pytest.raises(BadValueError, match="at least 1 and sensible"):
+        metric("precision@99999999999999999999999")
+
+
+@pytest.mark.parametrize("k", [True, 2.5, "3"])
 def test_k_must_be_a_whole_number(k: object) -> None:
     with pytest.raises(BadTypeError, match="whole number"):
         metric("recall", k=k)
@@ -238,6 +250,13 @@ class TestAQWV:
         program = metric("aqwv", beta=3, form="program")
         assert isinstance(program, BatchMetric)
         assert program.compute([sample(["a"])], [output(error="timeout")]).value == -3
+
+    def test_a_failed_query_without_gold_misses_nothing(self) -> None:
+        """One perfect query; one without gold that failed: 1 - 0 - (0 + 1)/2."""
+        built = metric("aqwv", beta=1, form="program")
+        assert isinstance(built, BatchMetric)
+        rows = [sample(["a"], sample_id="1"), sample([], sample_id="2")]
+        assert built.compute(rows, [output(["a"]), output(error="x")]).value == 1 / 2
 
     def test_corpus_size_and_p_fa_go_together(self) -> None:
         for options in ({"p_fa": "collection"}, {"corpus_size": 10}):

@@ -14,7 +14,7 @@ from auepora_eval.core.registry import metric_infos
 from parts import REPO
 
 PAGES = sorted([REPO / "README.md", REPO / "CONTRIBUTING.md", *(REPO / "docs").rglob("*.md")])
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 
 
@@ -52,19 +52,15 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     metric_infos()
     monkeypatch.setattr(registry, "_METRICS", dict(registry._METRICS))  # what a page registers stays on the page
     names: dict[str, object] = {"__name__": "__docs__"}
-    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+    for language, name, code in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python":
             run_python(code, page, names)
         elif language == "console":
             run_console(code)
-        elif language == "jsonl":
-            name, _, content = code.partition("\n")
-            Path(name.removeprefix("// ")).write_text(content, encoding="utf-8")
-        elif language == "trec":
-            name, _, content = code.partition("\n")
-            Path(name.removeprefix("# ")).write_text(content, encoding="utf-8")
+        elif name:  # a file the page speaks of
+            Path(name).write_text(code, encoding="utf-8")
         else:
-            assert language in ("bash", "text", "yaml", ""), f"{page}: a block in {language!r} is not executed"
+            assert language in ("bash", "text", "toml", ""), f"{page}: a block in {language!r} is not executed"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

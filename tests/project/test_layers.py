@@ -25,21 +25,26 @@ LAYERS = {
     "core.rag_interface": 1,
     "core.batch": 2,
     "features": 2,
+    "core.spellings": 0,
+    "stats": 0,
     "core.metrics_base": 3,
+    "core.scoring": 3,
     "core.registry": 3,
     "core.suggest": 3,
     "metrics": 4,
+    "metrics.retrieval_eval": 6,  # functions over the engine, for those who come with rows
     "core.plan": 5,
     "core.engine": 5,
     "core.runner": 5,
     "io": 6,
+    "crosscheck": 6,
     "reporting": 6,
     "cli": 8,
     "examples": 8,
     "": 9,  # the package itself, which exports lazily
 }
 # Metrics are reached through the registry alone, so that adding one touches one file.
-ONLY_THROUGH_THE_REGISTRY = ("core", "features", "io", "reporting", "cli", "text")
+ONLY_THROUGH_THE_REGISTRY = ("core", "features", "io", "reporting", "cli", "text", "stats", "crosscheck")
 HEAVY = {"scipy", "pandas", "torch", "transformers", "pyarrow", "openai", "ray", "altair", "rich", "sqlalchemy", "nltk"}
 
 
@@ -79,7 +84,7 @@ def layer(module: str) -> int:
 @pytest.mark.parametrize("path", MODULES, ids=module_name)
 def test_imports_point_down(path: Path) -> None:
     own = module_name(path)
-    if own in ("", "core", "cli", "io", "reporting", "features", "examples"):
+    if own in ("", "core", "cli", "io", "reporting", "features", "examples", "crosscheck", "stats", "text", "metrics"):
         return  # tables of contents
     for name in imports(path):
         if name.startswith("auepora_eval"):

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from auepora_eval import MetricResult, Results, TargetCategory, evaluate
@@ -38,11 +39,11 @@ def evaluated() -> Results:
 
 def test_markdown_tells_coverage_and_what_is_undefined() -> None:
     lines = evaluated().to_markdown().splitlines()
-    assert lines[0] == "| Target | Metric | Value | Coverage |"
-    lost = "1 of 4 scored; 1 empty gold, 1 missing output, 1 timeout"
+    assert lines[0] == "| Target | Metric | Value | Mean of |"
+    lost = "3 of 4; 2 failed, counted worst (missing_output 1, timeout 1); 1 skipped (empty_gold)"
     assert lines[2] == f"| RETRIEVAL_RELEVANCE | recall@1 | 0.3333 | {lost} |"
     assert lines[3] == f"| RETRIEVAL_ACCURACY | map (over hits) | 0.3333 | {lost} |"
-    assert lines[5].startswith("| LATENCY | mean_latency[end_to_end] | n/a | 0 of 4 scored; 2 no timing")
+    assert lines[5].startswith("| LATENCY | mean_latency[end_to_end] | n/a | 0 of 4; 2 failed, left out (")
 
 
 def test_the_document() -> None:
@@ -61,9 +62,28 @@ def test_the_document() -> None:
 
 
 def test_by_name() -> None:
-    assert evaluated().by_name("map").name == "map"
+    assert evaluated().by_name["map"].name == "map"
     with pytest.raises(UnknownMetricError, match="did you mean 'recall@1'"):
-        evaluated().by_name("recal@1")
+        evaluated().by_name["recal@1"]
+
+
+def test_whatever_a_user_puts_into_details_can_be_written() -> None:
+    odd = MetricResult(
+        "mine", TargetCategory.LATENCY, 0.5, {"n": np.int64(3), "low": float("nan"), "array": np.ones(2), "set": {1}}
+    )
+    assert json.loads(Results([odd]).to_json())["results"][0]["details"] == {
+        "n": 3,
+        "low": None,
+        "array": [1.0, 1.0],
+        "set": [1],
+    }
+    assert results_to_markdown([MetricResult("m", TargetCategory.LATENCY, 0.5, {"skipped_empty_gold": 1})])
+
+
+def test_undefined_is_none_in_dictionaries_and_results_print_as_a_table() -> None:
+    undefined = MetricResult("m", TargetCategory.LATENCY, 0.0, defined=False)
+    assert results_to_dict([undefined]) == {"LATENCY": {"m": None}}
+    assert str(Results([undefined])) == results_to_markdown([undefined])
 
 
 def test_a_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ import re
 import threading
 import warnings
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from .errors import AlignmentError, AueporaWarning, BadTypeError
 from .types import EvaluationSample, Response, SystemOutputs
 
-__all__ = ["Batch", "failure_reason", "warn_notes"]
+__all__ = ["Batch", "check_samples", "checked_outputs", "failure_reason", "output_problem", "warn_notes"]
 
 T = TypeVar("T")
 _SNAKE = re.compile(r"[a-z_]+")
@@ -39,8 +40,9 @@ class Batch:
             raise AlignmentError(len(samples), len(outputs))
         self.samples = samples
         self.outputs = outputs
-        self.notes: dict[str, list[str]] = {}
-        """Remarks for the user: what was odd, and the samples it was seen in."""
+        self.notes: dict[str, tuple[int, str]] = {}
+        """Remarks for the user: what was odd, in how many samples, and the first of them."""
+        self._futures: dict[Hashable, asyncio.Future[Any]] = {}
         self._features: dict[Hashable, Any] = dict(features or {})
         self._lock = threading.RLock()
 
@@ -48,29 +50,35 @@ class Batch:
         return len(self.samples)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_lock"}
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_futures")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._lock = threading.RLock()
+        self._futures = {}
 
     def feature(self, key: Hashable, build: Callable[[Batch], T]) -> T:
         """The feature called ``key``, built on first use."""
-        try:
-            return cast(T, self._features[key])
-        except KeyError:
+        if key not in self._features:
             with self._lock:
                 if key not in self._features:
                     self._features[key] = build(self)
-                return cast(T, self._features[key])
+        return cast(T, self._features[key])
 
     async def afeature(self, key: Hashable, build: Callable[[Batch], Awaitable[T]]) -> T:
-        """Like ``feature`` for one that must be awaited: the first caller starts it, all await the same result."""
-        future = self._features.get(key)
+        """Like ``feature`` for one that must be awaited: the first caller starts it, all await the same result.
+
+        A build that fails is forgotten, so that a later caller may try again.
+        """
+        future = self._futures.get(key)
         if future is None:
-            future = self._features[key] = asyncio.ensure_future(build(self))
-        # Shielded, so that one metric giving up does not cancel what the others wait for.
-        return cast(T, await asyncio.shield(future))
+            future = self._futures[key] = asyncio.ensure_future(build(self))
+        try:
+            # Shielded, so that one metric giving up does not cancel what the others wait for.
+            return cast(T, await asyncio.shield(future))
+        except Exception:
+            self._futures.pop(key, None)
+            raise
 
     @property
     def failures(self) -> list[str | None]:
@@ -96,7 +104,8 @@ class Batch:
 
     def note(self, remark: str, sample_id: str) -> None:
         """Remember a remark about a sample; the engine says it once, with a count."""
-        self.notes.setdefault(remark, []).append(sample_id)
+        count, first = self.notes.get(remark, (0, sample_id))
+        self.notes[remark] = (count + 1, first)
 
 
 def _failures(batch: Batch) -> list[str | None]:
@@ -122,33 +131,73 @@ def checked_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
 
 
 def _check_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
-    kinds = set(map(type, batch.outputs))
-    if kinds - {SystemOutputs, type(None)}:
-        for sample, output in zip(batch.samples, batch.outputs, strict=True):
-            if output is not None and not isinstance(output, SystemOutputs):
-                raise BadTypeError(
-                    f"the output for sample '{sample.sample_id}' is a {type(output).__name__}, not a SystemOutputs"
-                )
+    if _all_usual([output for output in batch.outputs if output is not None]):
+        return batch.outputs
+    for sample, output in zip(batch.samples, batch.outputs, strict=True):
+        if output is not None:
+            problem = output_problem(output)
+            if problem is not None:
+                raise BadTypeError(f"the output for sample '{sample.sample_id}' {problem}")
     return batch.outputs
+
+
+def _all_usual(outputs: Sequence[SystemOutputs]) -> bool:
+    """Whether nothing is of a type that needs a second look: passes over types are cheaper than rules for each."""
+    if set(map(type, outputs)) - {SystemOutputs}:
+        return False
+    responses = [output.response for output in outputs if output.response is not None]
+    return (
+        set(map(type, [output.retrieved for output in outputs])) <= {list}
+        and set(map(type, responses)) <= {Response}
+        and set(map(type, [response.text for response in responses])) <= {str}
+        and set(map(type, [output.timings for output in outputs])) <= {dict}
+        and set(map(type, [output.error for output in outputs])) <= {str, type(None)}
+    )
+
+
+def output_problem(output: Any) -> str | None:
+    """What makes an object unusable as ``SystemOutputs``; ``None`` where nothing does."""
+    if not isinstance(output, SystemOutputs):
+        return f"is a {type(output).__name__}, not a SystemOutputs"
+    if not isinstance(output.retrieved, (list, tuple)):
+        return f"has a {type(output.retrieved).__name__} as 'retrieved', not a list of RetrievedDocument"
+    if output.response is not None and not (
+        isinstance(output.response, Response) and isinstance(output.response.text, str)
+    ):
+        return f"has {output.response!r} as 'response', not a Response with a text (or None)"
+    if not isinstance(output.timings, Mapping):
+        return f"has {output.timings!r} as 'timings', not a dict of seconds"
+    if output.error is not None and not isinstance(output.error, str):
+        return f"has {output.error!r} as 'error', not a text (or None)"
+    return None
+
+
+def check_samples(samples: Sequence[EvaluationSample]) -> None:
+    """Raise unless all are samples with a text as id."""
+    if set(map(type, samples)) <= {EvaluationSample} and set(map(type, [s.sample_id for s in samples])) <= {str}:
+        return
+    for position, sample in enumerate(samples):
+        if not isinstance(sample, EvaluationSample):
+            raise BadTypeError(f"samples[{position}] is a {type(sample).__name__}, not an EvaluationSample")
+        if not isinstance(sample.sample_id, str):
+            raise BadTypeError(f"samples[{position}] has the id {sample.sample_id!r}; sample ids must be strings")
 
 
 def _stand_in(output: SystemOutputs | None) -> SystemOutputs:
     if output is None:
         return SystemOutputs(retrieved=[], response=Response(""), error="missing_output")
     if output.error is not None and output.response is None:
-        return SystemOutputs(
-            retrieved=output.retrieved, response=Response(""), timings=output.timings, extra=output.extra,
-            error=output.error, steps=output.steps, usage=output.usage, repeat=output.repeat,
-        )  # fmt: skip
+        return replace(output, response=Response(""))
     return output
 
 
-def warn_notes(batches: Iterable[Batch], *, stacklevel: int = 3) -> None:
+def warn_notes(notes: Iterable[Mapping[str, tuple[int, str]]], *, stacklevel: int = 3) -> None:
     """Warn once per remark, with how many samples it concerns and the first of them."""
-    merged: dict[str, list[str]] = {}
-    for batch in batches:
-        for remark, ids in batch.notes.items():
-            merged.setdefault(remark, []).extend(ids)
-    for remark, ids in merged.items():
-        where = f"sample '{ids[0]}'" + (f" and {len(ids) - 1} more" if len(ids) > 1 else "")
+    merged: dict[str, tuple[int, str]] = {}
+    for some in notes:
+        for remark, (count, first) in some.items():
+            before, earliest = merged.get(remark, (0, first))
+            merged[remark] = (before + count, earliest)
+    for remark, (count, first) in merged.items():
+        where = f"sample '{first}'" + (f" and {count - 1} more" if count > 1 else "")
         warnings.warn(f"{remark} ({where})", AueporaWarning, stacklevel=stacklevel)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from .errors import BadValueError, UnknownConventionError
+from .errors import BadTypeError, BadValueError, UnknownConventionError
 
 __all__ = ["PRESETS", "Conventions", "auto_conventions"]
 
@@ -50,11 +50,11 @@ class Conventions:
                 raise UnknownConventionError(f"value for the convention '{key}':", getattr(self, key), choices)
         for key in ("depth", "mrr_cut"):
             value = getattr(self, key)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**40):
                 raise BadValueError(f"the convention '{key}' must be a whole number of at least 1, not {value!r}")
         if not isinstance(self.min_relevance, int) or isinstance(self.min_relevance, bool):
             raise BadValueError(f"the convention 'min_relevance' must be a whole number, not {self.min_relevance!r}")
-        if any(not isinstance(k, int) or k < 1 for k in self.k_values):
+        if not isinstance(self.k_values, (tuple, list)) or any(not isinstance(k, int) or k < 1 for k in self.k_values):
             raise BadValueError(
                 f"the convention 'k_values' must hold whole numbers of at least 1, not {self.k_values!r}"
             )
@@ -70,6 +70,8 @@ class Conventions:
                 preset = PRESETS[preset]
             except KeyError:
                 raise UnknownConventionError("conventions", preset, PRESETS) from None
+        if not isinstance(preset, Conventions):
+            raise BadTypeError(f"conventions are the name of a preset or a Conventions object, not {preset!r}")
         unknown = [key for key in choices if key not in CHOICE_NAMES]
         if unknown:
             raise UnknownConventionError("convention", unknown[0], CHOICE_NAMES)

@@ -7,21 +7,29 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from ..features.rankings import rankings_batch
-from .batch import Batch, warn_notes
+from ..features.bare_ids import rankings_batch
+from .batch import Batch, check_samples, warn_notes
 from .collector import collector_paused
 from .conventions import Conventions
-from .errors import AlignmentError, AueporaWarning, BadValueError, MetricDefinitionError, MissingFieldError
-from .metrics_base import BatchMetric, Metric, RunFacts, bound_to, make_result, result_of, settled_scores
+from .errors import (
+    AlignmentError,
+    AueporaWarning,
+    BadTypeError,
+    BadValueError,
+    MetricDefinitionError,
+    MissingFieldError,
+)
+from .metrics_base import BatchMetric, Metric, RunFacts, bound_to
 from .plan import EvaluationPlan, require_distinct_names
-from .reduce import Fold
+from .reduce import Fold, StatMeans
 from .registry import Spec, metric
 from .results import Results
 from .scores import Score, Scores, Status
+from .scoring import make_result, result_of, settled_scores
 from .signature import Signature
-from .types import EvaluationSample, MetricResult, SystemOutputs
+from .types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 
 __all__ = ["evaluate", "evaluate_rankings", "evaluate_stream", "resolve_metrics"]
 
@@ -35,8 +43,8 @@ RANKINGS_BATCH_SIZE = 4096
 
 
 def evaluate(
-    samples: Sequence[EvaluationSample],
-    outputs: Sequence[SystemOutputs | None],
+    samples: Iterable[EvaluationSample],
+    outputs: Iterable[SystemOutputs | None] | Mapping[str, SystemOutputs],
     metrics: Metrics,
     *,
     conventions: str | Conventions = "auepora",
@@ -45,18 +53,24 @@ def evaluate(
     run: RunFacts | None = None,
     progress: Progress | None = None,
 ) -> Results:
-    """Score aligned samples and outputs by all metrics in one pass; an output of ``None`` is a missing one."""
-    if len(samples) != len(outputs):
-        raise AlignmentError(len(samples), len(outputs))
+    """Score samples and outputs by all metrics in one pass.
+
+    Outputs are aligned with the samples, or a mapping from sample id to output. One that is ``None``, or not in the
+    mapping, is missing.
+    """
     chosen = resolve_metrics(metrics, conventions)
-    EvaluationPlan(chosen).validate_dataset(samples)
-    batches = (
-        Batch(samples[start : start + batch_size], outputs[start : start + batch_size])
-        for start in range(0, len(samples), _checked(batch_size))
+    rows = _listed(samples, "samples")
+    check_samples(rows)
+    given = (
+        [outputs.get(row.sample_id) for row in rows] if isinstance(outputs, Mapping) else _listed(outputs, "outputs")
     )
-    whole = Batch(samples, outputs)
-    ids = [sample.sample_id for sample in samples]
-    return _run(batches, chosen, run or RunFacts(), keep_scores, progress, ids=ids, whole=lambda: whole)
+    if len(rows) != len(given):
+        raise AlignmentError(len(rows), len(given))
+    EvaluationPlan(chosen).validate_dataset(rows)
+    size = _checked_size(batch_size)
+    batches = (Batch(rows[start : start + size], given[start : start + size]) for start in range(0, len(rows), size))
+    ids = [row.sample_id for row in rows]
+    return _run(batches, chosen, run or RunFacts(), keep_scores, progress, ids=ids, whole=lambda: Batch(rows, given))
 
 
 def evaluate_stream(
@@ -77,20 +91,22 @@ def evaluate_stream(
                 f"metric '{one.name}' implements only 'compute', which needs all samples at once; "
                 "use evaluate(), or write it as a SampleMetric"
             )
+    size = _checked_size(batch_size)
     ids: list[str] = []
     seen: set[str] = set()
     fields = {name for one in chosen for name in one.required_fields()}
 
     def batches() -> Iterator[Batch]:
         source = iter(pairs)
-        while chunk := list(itertools.islice(source, _checked(batch_size))):
-            samples = [sample for sample, _ in chunk]
+        while chunk := list(itertools.islice(source, size)):
+            samples, outputs = _unzipped(chunk)
+            check_samples(samples)
             for name in fields - seen:
                 if any(getattr(sample, name, None) is not None for sample in samples):
                     seen.add(name)
             if keep_scores:
                 ids.extend(sample.sample_id for sample in samples)
-            yield Batch(samples, [output for _, output in chunk])
+            yield Batch(samples, outputs)
 
     results = _run(batches(), chosen, run or RunFacts(), keep_scores, progress, ids=ids, whole=None)
     if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
@@ -102,36 +118,42 @@ def evaluate_stream(
 
 
 def evaluate_rankings(
-    gold: Sequence[Collection[str] | Mapping[str, int] | None],
-    ranked: Sequence[Sequence[str] | None],
+    gold: Iterable[Collection[str] | Mapping[str, int] | None] | Mapping[str, Collection[str] | Mapping[str, int]],
+    ranked: Iterable[Sequence[str] | None] | Mapping[str, Sequence[str]],
     metrics: Metrics,
     *,
     conventions: str | Conventions = "auepora",
-    ids: Sequence[str] | None = None,
+    ids: Iterable[str] | None = None,
     keep_scores: bool = True,
 ) -> Results:
     """Score bare rankings: per query the gold ids (or ``{id: level}``) and the returned ids, best first.
 
     A ranking of ``None`` is a missing output, gold of ``None`` a query that was not annotated. ``ids`` name the queries
-    (their numbers by default).
+    (their numbers by default). Given as mappings from query id, the queries of ``gold`` are scored.
     """
-    if len(gold) != len(ranked):
-        raise AlignmentError(len(gold), len(ranked), what=("gold entries", "rankings"))
-    if ids is None:
-        ids = list(map(str, range(len(gold))))
-    elif len(ids) != len(gold):
-        raise AlignmentError(len(gold), len(ids), what=("gold entries", "ids"))
     chosen = resolve_metrics(metrics, conventions)
-    if gold and all(entry is None for entry in gold):
-        EvaluationPlan(chosen).validate_dataset([EvaluationSample("", "")])
+    if isinstance(gold, Mapping) != isinstance(ranked, Mapping):
+        raise BadTypeError("gold and rankings must both be mappings from query id, or both be sequences")
+    if isinstance(gold, Mapping) and isinstance(ranked, Mapping):
+        ids, columns = list(gold), [ranked.get(query) for query in gold]
+        gold, ranked = list(gold.values()), columns
+    golds, rankings = _listed(gold, "gold"), _listed(ranked, "rankings")
+    if len(golds) != len(rankings):
+        raise AlignmentError(len(golds), len(rankings), what=("gold entries", "rankings"))
+    names = list(map(str, range(len(golds)) if ids is None else ids))
+    if len(names) != len(golds):
+        raise AlignmentError(len(golds), len(names), what=("gold entries", "ids"))
+    if golds:
+        annotated = any(entry is not None for entry in golds)
+        # Bare ids are gold at most: a metric that needs more is told so before anything is computed.
+        EvaluationPlan(chosen).validate_dataset([EvaluationSample("", "", relevant_docs=[] if annotated else None)])
+
+    def part(start: int, stop: int) -> Batch:
+        return rankings_batch(golds[start:stop], rankings[start:stop], names[start:stop])
+
     size = RANKINGS_BATCH_SIZE
-    batches = (
-        rankings_batch(gold[start : start + size], ranked[start : start + size], ids[start : start + size])
-        for start in range(0, len(gold), size)
-    )
-    return _run(
-        batches, chosen, RunFacts(), keep_scores, None, ids=ids, whole=lambda: rankings_batch(gold, ranked, ids)
-    )
+    batches = (part(start, start + size) for start in range(0, len(golds), size))
+    return _run(batches, chosen, RunFacts(), keep_scores, None, ids=names, whole=lambda: part(0, len(golds)))
 
 
 def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora") -> list[Metric]:
@@ -141,7 +163,7 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
     elif isinstance(metrics, (str, Mapping, Metric)):
         listed = [metrics]
     else:
-        listed = metrics
+        listed = _listed(metrics, "metrics")
     common = Conventions.of(conventions)
     chosen = [bound_to(metric(one), common) for one in listed]
     for one in chosen:
@@ -150,13 +172,37 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
                 raise MetricDefinitionError(
                     f"{type(one).__name__} has no '{attribute}'; set it on the class or in __init__"
                 )
+        if not isinstance(one.target, TargetCategory):
+            raise MetricDefinitionError(f"the target of metric '{one.name}' is {one.target!r}, not a TargetCategory")
     require_distinct_names(chosen)
     return chosen
 
 
-def _checked(batch_size: int) -> int:
-    if batch_size < 1:
-        raise BadValueError(f"batch_size must be at least 1, not {batch_size}")
+T = TypeVar("T")
+
+
+def _listed(values: Iterable[T], what: str) -> Sequence[T]:
+    """The values as something that can be cut into batches."""
+    if isinstance(values, (list, tuple)):
+        return values
+    try:
+        return list(values)
+    except TypeError:
+        raise BadTypeError(f"{what} must be a list, not a {type(values).__name__}") from None
+
+
+def _unzipped(
+    pairs: list[tuple[EvaluationSample, SystemOutputs | None]],
+) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    try:
+        return [sample for sample, _ in pairs], [output for _, output in pairs]
+    except (TypeError, ValueError):
+        raise BadTypeError("a stream is made of pairs of a sample and its output (or None)") from None
+
+
+def _checked_size(batch_size: int) -> int:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise BadValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}")
     return batch_size
 
 
@@ -172,24 +218,26 @@ def _run(
 ) -> Results:
     kind = _Kept if keep_scores else _Folded
     tallies = {one.name: kind(one, run) for one in metrics if isinstance(one, BatchMetric)}
-    notes: list[Batch] = []
-    with collector_paused():
-        for batch in batches:
+    notes: list[dict[str, tuple[int, str]]] = []
+    for batch in batches:
+        with collector_paused():  # not while the caller's own generator runs: its garbage is not ours to keep
             for tally in tallies.values():
                 tally.add(settled_scores(tally.metric, batch))
-            if batch.notes:
-                notes.append(batch)
-            if progress is not None:
-                progress(len(batch))
+        if batch.notes:
+            notes.append(batch.notes)
+        if progress is not None:
+            progress(len(batch))
     if notes:
         warn_notes(notes, stacklevel=4)
     results = []
+    everything: Batch | None = None
     for one in metrics:
         if one.name in tallies:
             results.append(tallies[one.name].result())
         else:
             assert whole is not None  # streams refuse metrics that only compute
-            results.append(_computed(one, whole()))
+            everything = everything or whole()
+            results.append(_computed(one, everything))
     return Results(results, sample_ids=ids if keep_scores else ())
 
 
@@ -216,12 +264,14 @@ class _Folded(_Kept):
         self._all: Fold = metric.reducer.fold()
         self._completed: Fold = metric.reducer.fold()
         self._tally: Counter[tuple[Status, str]] = Counter()
+        self._means = StatMeans(metric.stat_names)
         self._counted = 0
 
     def add(self, scores: Scores) -> None:
         self._all.add(scores)
         self._completed.add(scores.take(scores.status == Status.SCORED) if scores.status.any() else scores)
         self._tally.update(scores.tally())
+        self._means.add(scores)
         self._counted += int(scores.counted.sum())
 
     def result(self) -> MetricResult:
@@ -237,6 +287,7 @@ class _Folded(_Kept):
             bounds=bounds,
             num_samples=self._counted,
             tally=dict(self._tally),
+            means=self._means.values(),
             signature=self.signature,
             scores=None,
         )
@@ -255,16 +306,15 @@ def _computed(metric: Metric, batch: Batch) -> MetricResult:
     if result.signature is None:
         kind = type(metric)
         result.signature = str(Signature(metric.name, {"by": f"{kind.__module__}.{kind.__qualname__}"}))
-    if math.isnan(result.value):
-        result.value, result.defined = 0.0, False
+    value = math.nan if result.value is None else float(result.value)
+    result.value, result.defined = (value, result.defined) if math.isfinite(value) else (0.0, False)
     if result.scores is not None and not isinstance(result.scores, Scores):
-        result.scores = _own_scores(metric, result, len(batch))
-        result.outcomes = result.outcomes or result.scores.outcomes
+        scores = _own_scores(metric, list(result.scores), len(batch))
+        result.scores, result.outcomes = scores, result.outcomes or scores.outcomes
     return result
 
 
-def _own_scores(metric: Metric, result: MetricResult, n: int) -> Scores:
-    given: Sequence[Any] = result.scores or ()
+def _own_scores(metric: Metric, given: Sequence[Any], n: int) -> Scores:
     if len(given) != n:
         raise MetricDefinitionError(
             f"{type(metric).__name__}.compute returned {len(given)} scores for {n} samples; give one per sample, "

@@ -42,11 +42,12 @@ __all__ = [
 
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """A clause that suggests the nearest known names, or ``otherwise`` where nothing is near."""
-    from difflib import get_close_matches  # only mistakes pay for it
+    from difflib import SequenceMatcher  # only mistakes pay for it
 
-    choices = sorted(known)
-    folded = {choice.lower(): choice for choice in choices}
-    near = [folded[found] for found in get_close_matches(name.lower(), folded, n=3, cutoff=0.6)]
+    likeness = {choice: SequenceMatcher(None, name.lower(), choice.lower()).ratio() for choice in sorted(known)}
+    best = max(likeness.values(), default=0.0)
+    # Only what is about as near as the nearest: a list of guesses is no suggestion.
+    near = [choice for choice, ratio in likeness.items() if ratio >= max(0.6, best - 0.03)][:3]
     if near:
         return f"; did you mean {' or '.join(repr(n) for n in near)}?"
     return otherwise

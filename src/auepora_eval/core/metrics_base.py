@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
-
-from .batch import Batch, warn_notes
-from .conventions import Conventions
+from .batch import Batch, check_samples, warn_notes
+from .conventions import CHOICE_NAMES, Conventions
 from .errors import AlignmentError, BadValueError, MetricDefinitionError
 from .reduce import Mean, Reducer
 from .scores import Score, Scores, Status
 from .signature import Signature
-from .types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
+from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
 
-__all__ = ["BatchMetric", "Metric", "RunFacts", "SampleMetric", "bound_to", "make_result", "renamed", "settled_scores"]
+__all__ = ["BatchMetric", "Metric", "RunFacts", "SampleMetric", "bound_to", "reason_of", "renamed", "snake_case"]
 
 MetricT = TypeVar("MetricT", bound="Metric")
 
@@ -28,7 +28,8 @@ SKIP_OF_FIELD = {"relevant_docs": "no_gold", "reference_answer": "no_reference",
 """The skip reason of a sample that lacks a required annotation; any other field gives ``no_<field>``."""
 
 
-def _snake(name: str) -> str:
+def snake_case(name: str) -> str:
+    """A class name as a metric name."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
@@ -67,11 +68,17 @@ class BatchMetric(Metric):
     version: ClassVar[int] = 1
     """Raised when the formula changes, so that old and new numbers are never subtracted."""
     conventions: Conventions | None = None
-    """The metric's own choices; ``None`` takes those of the plan."""
+    """The metric's own conventions; ``None`` takes those of the plan."""
+    overrides: tuple[tuple[str, Any], ...] = ()
+    """Single choices that hold whatever the conventions: ``(("min_relevance", 2),)``."""
     counts_system_failures: ClassVar[bool] = True
     """Whether a failed answer counts at the worst value; latency and the like have none."""
+    always_counts_failures: ClassVar[bool] = False
+    """Whether it does so whatever the conventions say, because failures are part of what is measured."""
     output_skips: ClassVar[frozenset[str]] = frozenset({"no_response", "empty_answer", "no_text", "no_timing"})
     """Skip reasons that lie in the output. A failed system has no output to skip: the failure wins over these."""
+    stat_names: ClassVar[tuple[str, ...]] = ()
+    """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``."""
     reads: ClassVar[frozenset[str]] = frozenset()
     """What an output must hold for this metric to say anything: ``retrieved``, ``response``, ``timings``."""
     suggested: ClassVar[bool] = True
@@ -84,7 +91,10 @@ class BatchMetric(Metric):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
-            cls.name = _snake(cls.__name__)
+            cls.name = snake_case(cls.__name__)
+        # A subclass adds its reasons; it must not lose the ones that keep a crash from hiding.
+        inherited: list[frozenset[str]] = [vars(base).get("output_skips", frozenset()) for base in cls.__mro__]
+        cls.output_skips = frozenset().union(*inherited)
 
     @abstractmethod
     def score(self, batch: Batch) -> Scores:
@@ -94,10 +104,14 @@ class BatchMetric(Metric):
         """Nothing, unless a metric says so."""
         return []
 
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The outcome of one answered sample by the plain definition, to hold ``score`` against, if there is one."""
+        return None
+
     @property
     def rules(self) -> Conventions:
-        """The conventions in force: the metric's own, else the default."""
-        return self.conventions or Conventions.of()
+        """The conventions in force: the metric's own, else the default, with its single choices on top."""
+        return _rules(self.conventions, self.overrides)
 
     @property
     def worst(self) -> float | None:
@@ -112,8 +126,15 @@ class BatchMetric(Metric):
         return None
 
     def choices(self) -> dict[str, str]:
-        """The choices that shape this metric's number, for its signature."""
-        return {}
+        """The choices that shape this metric's number, for its signature.
+
+        Unless a metric says better: who wrote it, the options it was given, and the conventions it may have read.
+        """
+        return {
+            "by": f"{type(self).__module__}.{type(self).__qualname__}",
+            **_given_options(self),
+            **_changed_rules(self),
+        }
 
     def run_choices(self, run: RunFacts) -> dict[str, str]:
         """What the way the outputs were made adds to the signature, such as the depth that was asked for."""
@@ -133,9 +154,12 @@ class BatchMetric(Metric):
         """The metric's number over aligned samples and outputs."""
         if len(samples) != len(outputs):
             raise AlignmentError(len(samples), len(outputs))
+        from .scoring import make_result, settled_scores  # they look at metrics from above
+
+        check_samples(samples)
         batch = Batch(samples, outputs)
         scores = settled_scores(self, batch)
-        warn_notes([batch], stacklevel=3)
+        warn_notes([batch.notes], stacklevel=3)
         return make_result(self, scores)
 
 
@@ -153,42 +177,43 @@ class SampleMetric(BatchMetric):
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome of one sample."""
 
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Why the question does not apply to this sample, whatever the output; ``None`` where it does.
+
+        Asked before anything else, so that a failure on such a sample is a skip and not a zero.
+        """
+        return None
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """``score_one`` is the definition."""
+        return self._outcome(Batch([sample], [output]), sample, output, answered=True)
+
     def score(self, batch: Batch) -> Scores:
         """``score_one`` of every sample. One that raises is a failed measurement, and a warning says so."""
-        required = self.required_fields()
-        answer = self.needs_response
-        if answer is None:
-            answer = self.target.name.startswith("GENERATION")
-        return Scores.from_list(
-            [
-                self._outcome(batch, sample, output, failure, required, answer)
-                for sample, output, failure in zip(batch.samples, batch.outputs, batch.failures, strict=True)
-            ]
-        )
+        outcomes = []
+        nothing = SystemOutputs(retrieved=[], response=Response(""))
+        for sample, output, failure in zip(batch.samples, batch.outputs, batch.failures, strict=True):
+            answered = failure is None if output is not None else self.rules.missing == "zero"
+            outcomes.append(self._outcome(batch, sample, output or nothing, answered=answered))
+        return Scores.from_list(outcomes)
 
-    def _outcome(
-        self,
-        batch: Batch,
-        sample: EvaluationSample,
-        output: SystemOutputs | None,
-        failure: str | None,
-        required: list[str],
-        answer: bool,
-    ) -> Score:
-        for field in required:
-            if getattr(sample, field) is None:
-                return Score.skip(SKIP_OF_FIELD.get(field, f"no_{field}"))
-        if failure is not None:
-            return Score.skip("no_response")  # gives way to the failure when the outcomes are settled
-        if output is None:
-            output = SystemOutputs(retrieved=[])
-        if answer and output.response is None:
+    def _outcome(self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
+        for field in self.required_fields():
+            if getattr(sample, field, None) is None:
+                return Score.skip(SKIP_OF_FIELD.get(field) or reason_of(f"no_{field}"))
+        reason = self.applies(sample)
+        if reason is not None:
+            return Score.skip(reason)
+        if not answered:
+            return Score(None, Status.SYSTEM_FAILED, "no_output")  # the engine says how it counts
+        needs = self.target.name.startswith("GENERATION") if self.needs_response is None else self.needs_response
+        if needs and output.response is None:
             return Score.skip("no_response")
         try:
             score = self.score_one(sample, output)
         except Exception as error:  # whatever a user's code raises must not cost the other samples their scores
             batch.note(f"metric '{self.name}' raised {type(error).__name__}: {error}", sample.sample_id)
-            return Score.fail(f"raised_{_snake(type(error).__name__)}")
+            return Score.fail(reason_of(f"raised_{snake_case(type(error).__name__)}"))
         if not isinstance(score, Score):
             raise MetricDefinitionError(
                 f"{type(self).__name__}.score_one returned {score!r}; return Score(number), Score.skip(reason) "
@@ -197,99 +222,14 @@ class SampleMetric(BatchMetric):
         return score
 
 
-def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
-    """The outcomes of a batch, with missing outputs and system failures settled by the metric's conventions.
-
-    A sample the question does not apply to stays skipped even where the system failed on it; a skip that lies in the
-    output (no response) gives way to the failure, or a crash would hide behind it.
-    """
-    rules = metric.rules
-    scores = metric.score(batch)
-    if len(scores) != len(batch):
-        raise MetricDefinitionError(f"metric '{metric.name}' gave {len(scores)} scores for {len(batch)} samples")
-    if batch.all_answered:
-        return scores
-    worst = metric.worst if rules.on_system_failure == "worst" else None
-    value, stats = (math.nan, None) if worst is None else (worst, metric.worst_stats)
-    applies = scores.status != Status.SKIPPED
-    for code, name in enumerate(scores.reason_names):
-        if name in metric.output_skips:
-            applies |= scores.reason_codes == code
-    missing = batch.missing
-    if missing.any() and rules.missing == "fail":
-        scores = scores.replaced(missing & applies, Status.SYSTEM_FAILED, "missing_output", value, stats)
-    elif missing.any() and rules.missing == "skip":
-        scores = scores.replaced(missing, Status.SKIPPED, "missing_output", math.nan)
-    for reason in dict.fromkeys(filter(None, batch.failures)):
-        failed = np.fromiter((failure == reason for failure in batch.failures), np.bool_, len(batch))
-        scores = scores.replaced(failed & applies, Status.SYSTEM_FAILED, reason, value, stats)
-    return scores
+def reason_of(text: str) -> str:
+    """A text as a reason: lower case and underscores alone."""
+    return re.sub(r"[^a-z]+", "_", text.lower())
 
 
-def make_result(
-    metric: BatchMetric, scores: Scores, *, signature: Signature | None = None, keep_scores: bool = True
-) -> MetricResult:
-    """The result of a metric from the settled outcomes of all its samples."""
-    fold, completed = metric.reducer.value(scores), math.nan
-    if (scores.status == Status.SYSTEM_FAILED).any():
-        completed = metric.reducer.value(scores.take(scores.status == Status.SCORED))
-    bounds = None
-    if (scores.status == Status.MEASURE_FAILED).any() and all(map(math.isfinite, metric.range)):
-        bounds = metric.reducer.bounds(scores, *metric.range)
-    return result_of(
-        metric,
-        value=fold,
-        completed=completed,
-        bounds=bounds,
-        num_samples=int(scores.counted.sum()),
-        tally=scores.tally(),
-        signature=signature or metric.signature,
-        scores=scores if keep_scores else None,
-    )
-
-
-def result_of(
-    metric: BatchMetric,
-    *,
-    value: float,
-    completed: float,
-    bounds: tuple[float, float] | None,
-    num_samples: int,
-    tally: dict[tuple[Status, str], int],
-    signature: Signature,
-    scores: Scores | None,
-) -> MetricResult:
-    """A result with the details every metric shows: who is in the mean, who is not, and why."""
-    totals = dict.fromkeys(Status, 0)
-    for (status, _), count in tally.items():
-        totals[status] += count
-    details: dict[str, Any] = {
-        "num_samples": num_samples,
-        "num_scored": totals[Status.SCORED],
-        "num_skipped": totals[Status.SKIPPED],
-        "num_system_failed": totals[Status.SYSTEM_FAILED],
-        "num_measure_failed": totals[Status.MEASURE_FAILED],
-        "num_failed": totals[Status.SYSTEM_FAILED] + totals[Status.MEASURE_FAILED],
-    }
-    for (status, reason), count in sorted(tally.items()):
-        if status is not Status.SCORED:
-            key = f"{'skipped' if status is Status.SKIPPED else 'failed'}_{reason}"
-            details[key] = details.get(key, 0) + count
-    if totals[Status.SYSTEM_FAILED]:
-        details["value_completed"] = None if math.isnan(completed) else completed
-    if bounds is not None:
-        details["bounds"] = list(bounds)
-    defined = not math.isnan(value)
-    return MetricResult(
-        name=metric.name,
-        target=metric.target,
-        value=value if defined else 0.0,
-        details=details,
-        scores=scores,
-        outcomes=None if scores is None else scores.outcomes,
-        signature=str(signature),
-        defined=defined,
-    )
+@lru_cache(maxsize=256)
+def _rules(conventions: Conventions | None, overrides: tuple[tuple[str, Any], ...]) -> Conventions:
+    return Conventions.of(conventions, **dict(overrides))
 
 
 def bound_to(metric: MetricT, conventions: Conventions) -> MetricT:
@@ -312,11 +252,36 @@ def renamed(metric: MetricT, name: str) -> MetricT:
 
 
 def _general_choices(metric: BatchMetric) -> dict[str, str]:
-    """Choices that concern every metric, shown only where they depart from the rule."""
+    """Choices that concern every metric, shown only where they depart from the rule and matter to the number."""
     rules = metric.rules
     choices: dict[str, str] = {}
+    if not metric.counts_system_failures:
+        return choices
     if rules.missing != "fail":
         choices["missing"] = rules.missing
-    if rules.on_system_failure != "worst" and metric.counts_system_failures:
+    if rules.on_system_failure != "worst" and not metric.always_counts_failures:
         choices["failed"] = rules.on_system_failure
     return choices
+
+
+def _given_options(metric: BatchMetric) -> dict[str, str]:
+    """The constructor's options that differ from their defaults, as far as the object shows them."""
+    shown = {}
+    for name, parameter in inspect.signature(type(metric)).parameters.items():
+        value = getattr(metric, name, parameter.default)
+        if name not in ("conventions", "overrides") and value != parameter.default:
+            shown[name] = re.sub(r"[|:\s]+", "_", value if isinstance(value, str) else repr(value))
+    return shown
+
+
+def _changed_rules(metric: BatchMetric) -> dict[str, str]:
+    """Departures from the default conventions that a metric reading ``rules`` may have felt."""
+    if isinstance(metric, SampleMetric):
+        return {}
+    apart = {"missing", "on_system_failure", "k_values"}  # shown elsewhere, or no matter
+    default, rules = Conventions.of(), metric.rules
+    return {
+        key: str(getattr(rules, key))
+        for key in CHOICE_NAMES
+        if key not in apart and getattr(rules, key) != getattr(default, key)
+    }

@@ -6,6 +6,7 @@ A fold sees only ``Scores``, in any subset and order: slices, resamples, shards 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from .exact import ExactSum, exact_sum
 from .scores import Scores, Status
 
-__all__ = ["Fold", "Mean", "Reducer"]
+__all__ = ["Fold", "Mean", "Reducer", "RunningMean", "StatMeans", "counted_values", "mean"]
 
 
 class Fold(ABC):
@@ -90,20 +91,57 @@ class Mean(Reducer):
 
 class _MeanFold(Fold):
     def __init__(self) -> None:
-        self._sum = ExactSum()
-        self._n = 0
+        self._mean = RunningMean()
 
     def add(self, scores: Scores) -> None:
-        values = counted_values(scores)
-        self._sum.add(values)
-        self._n += len(values)
+        self._mean.add(counted_values(scores))
 
     def value(self) -> float:
-        return self._sum.value / self._n if self._n else float("nan")
+        return self._mean.value
 
     def bounds(self, failed: int, low: float, high: float) -> tuple[float, float] | None:
-        n = self._n + failed
-        return ((self._sum.value + failed * low) / n, (self._sum.value + failed * high) / n) if n else None
+        total, n = self._mean.total, self._mean.n + failed
+        return ((total + failed * low) / n, (total + failed * high) / n) if n else None
+
+
+class RunningMean:
+    """The mean of numbers that come in parts, from an exact sum."""
+
+    def __init__(self) -> None:
+        self._sum = ExactSum()
+        self.n = 0
+
+    def add(self, values: npt.NDArray[np.float64]) -> None:
+        """Take in further numbers."""
+        self._sum.add(values)
+        self.n += len(values)
+
+    @property
+    def total(self) -> float:
+        """The sum so far."""
+        return self._sum.value
+
+    @property
+    def value(self) -> float:
+        """The mean so far; NaN of nothing."""
+        return self.total / self.n if self.n else float("nan")
+
+
+class StatMeans:
+    """The means of named statistics over what is in the fold, for a result's details."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._means = {name: RunningMean() for name in names}
+
+    def add(self, scores: Scores) -> None:
+        """Take in the next batch."""
+        if self._means and scores.stats is not None:
+            for mean_of, column in zip(self._means.values(), scores.stats[scores.counted].T, strict=True):
+                mean_of.add(np.ascontiguousarray(column))
+
+    def values(self) -> dict[str, float | None]:
+        """The means by name; ``None`` where nothing is in the fold."""
+        return {name: one.value if one.n else None for name, one in self._means.items()}
 
 
 def counted_values(scores: Scores) -> npt.NDArray[np.float64]:

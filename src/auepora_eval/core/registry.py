@@ -6,20 +6,23 @@ import importlib
 import inspect
 import pkgutil
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from .conventions import CHOICE_NAMES, Conventions
 from .errors import (
     AueporaError,
+    AueporaWarning,
     BadTypeError,
     BadValueError,
     MetricDefinitionError,
     UnknownMetricError,
     UnknownOptionError,
 )
-from .metrics_base import BatchMetric, Metric, renamed
+from .metrics_base import BatchMetric, Metric, renamed, snake_case
+from .spellings import our_spelling
 
 __all__ = ["MetricInfo", "Spec", "metric", "metric_info", "metric_infos", "metric_name", "register", "spec_of"]
 
@@ -62,9 +65,10 @@ class MetricInfo:
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """The options a spec may set, without the ones every metric has."""
-        return {name: p for name, p in self.parameters.items() if name != "conventions"}
+        return {name: p for name, p in self.parameters.items() if name not in ("conventions", "overrides")}
 
 
+_OWN_PACKAGE = f"{__name__.partition('.')[0]}."
 _METRICS: dict[str, MetricInfo] = {}
 _loaded: set[str] = set()
 
@@ -72,7 +76,12 @@ _loaded: set[str] = set()
 def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) -> Callable[[ClassT], ClassT]:
     """Register a metric class under ``name``; ``at`` and ``keys`` are the options that its name carries."""
 
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise MetricDefinitionError(f"a metric cannot be called {name!r}: letters, digits and underscores alone")
+
     def add(cls: ClassT) -> ClassT:
+        if not cls.__module__.startswith(_OWN_PACKAGE):
+            _load_built_in()  # so that a name of ours that is taken again is found here, where it happens
         known = _METRICS.get(name)
         if known is not None and (known.cls.__module__, known.cls.__qualname__) != (cls.__module__, cls.__qualname__):
             raise MetricDefinitionError(
@@ -81,26 +90,35 @@ def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) ->
             )
         _METRICS[name] = MetricInfo(name, cls, at, keys)
         cls.registered_as = name  # type: ignore[attr-defined]
+        if cls.__dict__.get("name", "") == snake_case(cls.__name__):
+            cls.name = name  # the class has only the name it was given by default
         return cls
 
     return add
 
 
-def _load() -> None:
-    """Import the built-in metric modules, then whatever other packages offer through entry points, once."""
-    if _loaded:
+def _load_built_in() -> None:
+    if "built-in" in _loaded:
         return
-    package = importlib.import_module("auepora_eval.metrics")
+    _loaded.add("built-in")
+    package = importlib.import_module(f"{_OWN_PACKAGE}metrics")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
-    _loaded.add("built-in")
+
+
+def _load() -> None:
+    """Import the built-in metric modules, then whatever other packages offer through entry points, once."""
+    _load_built_in()
+    if "entry points" in _loaded:
+        return
+    _loaded.add("entry points")
     from importlib.metadata import entry_points
 
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             entry.load()
-        except Exception as error:
-            raise MetricDefinitionError(f"the metrics of '{entry.value}' cannot be loaded: {error}") from error
+        except Exception as error:  # somebody else's package must not take ours down with it
+            warnings.warn(f"the metrics of '{entry.value}' cannot be loaded: {error}", AueporaWarning, stacklevel=4)
 
 
 def metric_infos() -> dict[str, MetricInfo]:
@@ -111,8 +129,7 @@ def metric_infos() -> dict[str, MetricInfo]:
 
 def metric_info(name: str) -> MetricInfo:
     """The registered metric of that name (``recall``, or any spec of it such as ``recall@5``)."""
-    _load()
-    base = name.partition("@")[0].partition("[")[0]
+    base = _translated(name)[0].partition("@")[0].partition("[")[0]
     if base not in _METRICS:
         raise UnknownMetricError(base, _METRICS)
     return _METRICS[base]
@@ -133,14 +150,26 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
         ((spec, inner),) = spec.items()
         if inner is not None and not isinstance(inner, Mapping):
             raise BadTypeError(f"the options of metric '{spec}' must be a mapping, not {inner!r}")
+        if not all(isinstance(key, str) for key in inner or ()):
+            raise BadTypeError(f"the options of metric '{spec}' must have names, not {list(inner or ())!r}")
         options = {**(inner or {}), **options}
     if not isinstance(spec, str):
         raise BadTypeError(f"a metric is given by name, by {{name: options}} or as a Metric object, not as {spec!r}")
+    spec, foreign = _translated(spec)
     info, named = _parse(spec)
+    named |= foreign
     for key in named:
         if key in options:
             raise BadValueError(f"metric '{spec}' names '{key}' twice, in its name and in its options")
     return _build(info, spec, {**named, **options})
+
+
+def _translated(spec: str) -> tuple[str, dict[str, Any]]:
+    """A spelling of ir_measures or trec_eval as ours; one that is ours already stays as it is."""
+    _load()
+    if spec.partition("@")[0].partition("[")[0].strip() in _METRICS and "(" not in spec:
+        return spec, {}
+    return our_spelling(spec.strip()) or (spec, {})
 
 
 def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
@@ -151,15 +180,25 @@ def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
     options: dict[str, Any] = {}
     if match["at"] is not None:
         if info.at is None:
-            raise BadValueError(f"metric '{info.name}' has no cut-off: write '{info.pattern}', not '{spec}'")
+            raise BadValueError(f"metric '{info.name}' has no cut-off: write {_examples(info)}")
         options[info.at] = _whole_number(match["at"], spec)
     if match["keys"] is not None:
         parts = [part.strip() for part in match["keys"].split(",")]
         if not info.keys or len(parts) > len(info.keys) or not all(parts):
-            raise BadValueError(f"cannot read the metric '{spec}'; it is written '{info.pattern}'")
+            raise BadValueError(f"cannot read the metric '{spec}'; write {_examples(info)}")
         for key, text in zip(info.keys, parts, strict=False):
             options[key] = _like(info.parameters[key].default, text, spec)
     return info, options
+
+
+def _examples(info: MetricInfo) -> str:
+    """How the name is written, by example."""
+    if info.keys:
+        return f"'{info.name}[{','.join(str(info.parameters[key].default) for key in info.keys)}]'"
+    if info.at is None:
+        return f"'{info.name}'"
+    optional = info.parameters[info.at].default is not inspect.Parameter.empty
+    return f"'{info.name}' or '{info.name}@10'" if optional else f"'{info.name}@10'"
 
 
 def _whole_number(text: str, spec: str) -> int:
@@ -190,8 +229,10 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         if key not in parameters and key != "conventions":
             raise UnknownOptionError(info.name, key, {*info.options, "conventions", "as"})
     conventions = given.pop("conventions", None)
-    if conventions is not None or choices:
-        conventions = Conventions.of(conventions, **choices)
+    if conventions is not None:
+        conventions = Conventions.of(conventions)
+    overrides = tuple((key, tuple(v) if isinstance(v, list) else v) for key, v in choices.items())
+    Conventions.of(conventions, **dict(overrides))  # a choice that does not exist is an error here, not when scoring
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
             hint = f"write '{info.name}@5'" if key == info.at else f"give '{key}'"
@@ -202,17 +243,21 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         raise
     except (TypeError, ValueError) as error:
         raise BadValueError(f"metric '{spec}' cannot be built: {error}") from error
-    if conventions is not None:
-        object.__setattr__(built, "conventions", conventions)  # frozen, but nobody else has seen it yet
+    for key, value in (("conventions", conventions), ("overrides", overrides)):
+        if value:
+            object.__setattr__(built, key, value)  # frozen, but nobody else has seen it yet
     return built if alias is None else renamed(built, alias)
 
 
 def metric_name(cls: type[Metric], options: Mapping[str, Any]) -> str | None:
-    """The name a registered class has with these options: ``recall@5``; ``None`` for a class nobody registered."""
-    info = _METRICS.get(cast(Any, cls).__dict__.get("registered_as", ""))
+    """The name a registered class has with these options: ``recall@5``; ``None`` for a class nobody registered.
+
+    A subclass that nobody registered is named after itself, in the pattern of the class it comes from.
+    """
+    info = _METRICS.get(getattr(cls, "registered_as", ""))
     if info is None:
         return None
-    text = info.name
+    text = info.name if info.cls is cls else snake_case(cls.__name__)
     if info.at is not None and options.get(info.at) is not None:
         text += f"@{options[info.at]}"
     if info.keys:
@@ -230,13 +275,14 @@ def spec_of(built: Metric) -> Spec:
     options: dict[str, Any] = {}
     for key, parameter in info.options.items():
         value = getattr(built, key)
-        if value != parameter.default and key != info.at and key not in info.keys:
+        in_name = key in info.keys or (key == info.at and value is not None)
+        if value != parameter.default and not in_name:
             options[key] = list(value) if isinstance(value, tuple) else value
     if isinstance(built, BatchMetric):
         if built.conventions is not None:
             options["conventions"] = built.conventions.name
-            changes = built.conventions.changes()
-            options |= {key: list(value) if isinstance(value, tuple) else value for key, value in changes.items()}
+        changes = {**(built.conventions.changes() if built.conventions else {}), **dict(built.overrides)}
+        options |= {key: list(value) if isinstance(value, tuple) else value for key, value in changes.items()}
         if built.base_name != built.name:
             options["as"] = built.name
     name = metric_name(type(built), {key: getattr(built, key) for key in info.options}) or info.name

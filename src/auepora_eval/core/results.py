@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import MissingDependencyError, UnknownMetricError
@@ -12,6 +13,13 @@ from .types import MetricResult
 __all__ = ["Results", "coverage", "display_name", "results_to_dict", "results_to_markdown"]
 
 SCHEMA = 1
+
+
+class _ByName(dict[str, MetricResult]):
+    """Results by name; one that is not there is answered with the nearest."""
+
+    def __missing__(self, name: str) -> MetricResult:
+        raise UnknownMetricError(name, self)
 
 
 class Results(list[MetricResult]):
@@ -24,12 +32,13 @@ class Results(list[MetricResult]):
         self.sample_ids = sample_ids
         self.run_id = run_id
 
-    def by_name(self, name: str) -> MetricResult:
-        """The result of the metric called ``name``."""
-        for result in self:
-            if result.name == name:
-                return result
-        raise UnknownMetricError(name, [result.name for result in self])
+    @property
+    def by_name(self) -> dict[str, MetricResult]:
+        """The results by the name of their metric: ``results.by_name["recall@5"].value``."""
+        return _ByName({result.name: result for result in self})
+
+    def __str__(self) -> str:
+        return self.to_markdown()
 
     def to_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """The results document (schema 1). What is not defined is ``None``, never a number."""
@@ -43,8 +52,8 @@ class Results(list[MetricResult]):
                     "value": result.value if result.defined else None,
                     "interval": None if result.interval is None else list(result.interval),
                     "signature": result.signature,
-                    "details": result.details,
-                    "slices": result.slices,
+                    "details": _plain(result.details),
+                    "slices": _plain(result.slices),
                 }
                 for result in self
             ],
@@ -84,21 +93,34 @@ class Results(list[MetricResult]):
         return pd.DataFrame(columns, index=pd.Index(self.sample_ids, name="sample_id"), dtype="float64")
 
 
-def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, float]]:
-    """The values by target and metric name: ``{"RETRIEVAL_RELEVANCE": {"recall@5": 0.83}}``."""
-    grouped: dict[str, dict[str, float]] = {}
+def _plain(value: Any) -> Any:
+    """What a user put into details, as JSON can hold it; a number that is none becomes ``None``."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(inner) for inner in value]
+    if hasattr(value, "tolist"):  # numpy's scalars and arrays
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
+
+
+def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, float | None]]:
+    """The values by target and metric name: ``{"RETRIEVAL_RELEVANCE": {"recall@5": 0.83}}``; undefined is ``None``."""
+    grouped: dict[str, dict[str, float | None]] = {}
     for result in results:
-        grouped.setdefault(result.target.name, {})[result.name] = result.value
+        grouped.setdefault(result.target.name, {})[result.name] = result.value if result.defined else None
     return grouped
 
 
 def results_to_markdown(results: Sequence[MetricResult]) -> str:
-    """A Markdown table; a fourth column tells the coverage of each metric where any sample was not scored."""
+    """A Markdown table; a fourth column tells what each value is a mean of where any sample was not scored."""
     remarks = [coverage(result) for result in results]
     with_coverage = any(remarks)
     lines = ["| Target | Metric | Value |", "|--------|--------|-------|"]
     if with_coverage:
-        lines = [f"{lines[0]} Coverage |", f"{lines[1]}----------|"]
+        lines = [f"{lines[0]} Mean of |", f"{lines[1]}---------|"]
     for result, remark in zip(results, remarks, strict=True):
         value = f"{result.value:.4f}" if result.defined else "n/a"
         line = f"| {result.target.name} | {display_name(result)} | {value} |"
@@ -113,15 +135,26 @@ def display_name(result: MetricResult) -> str:
 
 
 def coverage(result: MetricResult) -> str:
-    """How many samples were scored and what became of the others; empty where all were."""
+    """What the value is a mean of, where that is not simply all: ``9 of 10; 1 failed, counted worst (timeout)``.
+
+    Failures that count are told apart from samples that are left out.
+    """
     details = result.details
-    lost = {
-        key.partition("_")[2].replace("_", " "): count
-        for key, count in details.items()
-        if key.startswith(("skipped_", "failed_")) and count
-    }
-    if not lost:
+    skipped = _reasons(details, "skipped_")
+    failed = _reasons(details, "failed_")
+    if (not skipped and not failed) or "num_scored" not in details:
         return ""
-    scored = details["num_scored"]
-    total = scored + details["num_skipped"] + details["num_failed"]
-    return f"{scored} of {total} scored; " + ", ".join(f"{count} {reason}" for reason, count in lost.items())
+    total = details["num_scored"] + details["num_skipped"] + details["num_failed"]
+    parts = [f"{details['num_samples']} of {total}"]
+    counted = details["num_samples"] - details["num_scored"]
+    if failed:
+        how = "counted worst" if counted else "left out"
+        parts.append(f"{details['num_failed']} failed, {how} ({', '.join(failed)})")
+    if skipped:
+        parts.append(f"{details['num_skipped']} skipped ({', '.join(skipped)})")
+    return "; ".join(parts)
+
+
+def _reasons(details: Mapping[str, Any], prefix: str) -> list[str]:
+    found = {key.removeprefix(prefix): count for key, count in details.items() if key.startswith(prefix) and count}
+    return [f"{reason} {count}" if len(found) > 1 else reason for reason, count in found.items()]

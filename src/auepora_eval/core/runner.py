@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
+from ..features.rankings import retrieved_problem
+from .batch import check_samples, output_problem
 from .conventions import Conventions
 from .dataset import EvaluationDataset
 from .engine import evaluate, resolve_metrics
-from .errors import AueporaWarning, DuplicateIdError
+from .errors import AueporaWarning, BadValueError, DuplicateIdError
 from .metrics_base import Metric, RunFacts
 from .plan import EvaluationPlan
 from .rag_interface import RAGSystemProtocol
+from .registry import Spec
 from .results import Results
 from .types import EvaluationSample, SystemOutputs
 
@@ -28,11 +32,13 @@ class AueporaEvaluator:
     def __init__(
         self,
         system: RAGSystemProtocol,
-        plan: EvaluationPlan,
+        plan: EvaluationPlan | Sequence[Spec | Metric],
         *,
         top_k: int = 5,
         conventions: str | Conventions = "auepora",
     ) -> None:
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
+            raise BadValueError(f"top_k must be a whole number of at least 1, not {top_k!r}")
         self.system = system
         self.plan = plan
         self.top_k = top_k
@@ -49,8 +55,9 @@ class AueporaEvaluator:
         """
         samples = list(dataset)
         metrics = resolve_metrics(self.plan, self.conventions)
+        check_samples(samples)
         _require_distinct_ids(samples)
-        self.plan.validate_dataset(samples)
+        EvaluationPlan(metrics).validate_dataset(samples)
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
         for sample in samples:
@@ -72,12 +79,11 @@ class AueporaEvaluator:
         except Exception as error:  # the user's code may raise anything; that is its answer to this sample
             output = SystemOutputs(retrieved=[], error=f"raised: {type(error).__name__}: {error}")
         elapsed = time.perf_counter() - start
-        if not isinstance(output, SystemOutputs):
-            output = SystemOutputs(
-                retrieved=[], error=f"bad_output: run() returned {type(output).__name__}, not SystemOutputs"
-            )
-        output.timings.setdefault("end_to_end", elapsed)
-        return output
+        problem = output_problem(output) or retrieved_problem(output)
+        if problem is not None:
+            output = SystemOutputs(retrieved=[], error=f"bad_output: what run() returned {problem}")
+        # A copy: a system may hand out the same object twice, and its timings are its own.
+        return replace(output, timings={"end_to_end": elapsed, **output.timings})
 
 
 def _require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:

@@ -135,12 +135,15 @@ class Scores(Sequence[float | None]):
         for part in parts:
             renumber = np.array([names.setdefault(name, len(names)) for name in part.reason_names], dtype=np.int16)
             codes.append(renumber[part.reason_codes])
-        stats = None
-        if any(part.stats is not None for part in parts):
-            stats = np.concatenate([part.stats for part in parts if part.stats is not None])
-        keys = None
-        if any(part.keys is not None for part in parts):
-            keys = tuple(key for part in parts for key in part.keys or ())
+        stats, keys = None, None
+        wide = [part.stats for part in parts if part.stats is not None]
+        keyed = [part.keys for part in parts if part.keys is not None]
+        if len(wide) not in (0, len(parts)) or len(keyed) not in (0, len(parts)):
+            raise BadValueError("some parts have statistics or keys and others have none: they cannot be joined")
+        if wide:
+            stats = np.concatenate(wide)
+        if keyed:
+            keys = tuple(key for part in keyed for key in part)
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.status for part in parts]),
@@ -172,8 +175,9 @@ class Scores(Sequence[float | None]):
         names = self.reason_names if reason in self.reason_names else (*self.reason_names, reason)
         wide = self.stats
         if wide is not None and stats is not None:
+            # A statistic that does not apply to a sample (NaN) does not come to apply because the system failed.
             wide = wide.copy()
-            wide[mask] = stats
+            wide[mask] = np.where(np.isnan(wide[mask]), np.nan, np.asarray(stats, dtype=np.float64))
         values, codes, states = self.values.copy(), self.reason_codes.copy(), self.status.copy()
         values[mask], codes[mask], states[mask] = value, names.index(reason), status
         return Scores(values, states, codes, names, wide, self.keys)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Collection, Sequence
 
 from .conventions import Conventions
+from .errors import BadValueError
 from .metrics_base import BatchMetric
 from .registry import MetricInfo, metric, metric_infos
 from .types import EvaluationSample, SystemOutputs
@@ -28,6 +29,9 @@ def suggested_metrics(
         held.add("retrieved")
     if any(output.response is not None for output in given):
         held.add("response")
+    if not held:
+        # Nothing came back at all: an outage, or empty hands. The dataset says what should have come.
+        held = {"retrieved", "response"}
     timing_keys = dict.fromkeys(key for output in given for key in output.timings)
     if timing_keys:
         held.add("timings")
@@ -51,13 +55,21 @@ def specs_for(
     found: list[tuple[int, str]] = []
     for info in metric_infos().values():
         cls = info.cls
-        if not issubclass(cls, BatchMetric) or not cls.suggested or not cls.reads <= set(held):
+        if not issubclass(cls, BatchMetric) or not cls.suggested or not cls.reads <= set(held) or _asks(info):
             continue
         for spec in _specs(info, ks, timing_keys):
-            built = metric(spec)
+            try:
+                built = metric(spec)
+            except BadValueError:
+                continue  # a timing whose name cannot stand in a metric's
             if set(built.required_fields()) <= set(fields):
                 found.append((built.target.value, spec))
     return [spec for _, spec in sorted(found, key=lambda pair: pair[0])]
+
+
+def _asks(info: MetricInfo) -> bool:
+    """Whether the metric has an option besides its cut-off that only the user can give."""
+    return any(p.default is inspect.Parameter.empty for name, p in info.options.items() if name != info.at)
 
 
 def _specs(info: MetricInfo, ks: Sequence[int], timing_keys: Sequence[str]) -> list[str]:

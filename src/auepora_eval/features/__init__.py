@@ -1,4 +1,6 @@
 """Features: columns over a whole batch, computed once and read by every metric that needs them.
 
-hits    where each query's gold documents stand in its ranking
+rankings   per query the gold ids and the returned ids, as chunks, as judged, as parent documents
+bare_ids   the same from bare ids, without any object
+hits       where each query's gold documents stand in its ranking
 """

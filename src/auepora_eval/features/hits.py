@@ -8,7 +8,7 @@ a plain loop over the ranking.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, repeat
@@ -24,6 +24,7 @@ from .rankings import Gold, RankingColumns, rankings
 __all__ = [
     "Found",
     "Hits",
+    "View",
     "capped_gold",
     "found",
     "has_judgement",
@@ -32,11 +33,14 @@ __all__ = [
     "log_discounts",
     "reject_duplicates",
     "sum_by_query",
+    "view_key",
 ]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
+View = Callable[[Batch], RankingColumns]
+"""Which ids count as gold and as returned: ``rankings``, ``judged_rankings`` or ``document_rankings``."""
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -81,22 +85,26 @@ class Hits:
         return len(self.gold)
 
 
-def found(batch: Batch) -> Found:
-    """The positions of judged ids in a batch."""
-    return batch.feature("found", lambda b: _find(rankings(b)))
+def found(batch: Batch, view: View = rankings) -> Found:
+    """The positions of judged ids in a batch, as one view of its rankings has them."""
+    return batch.feature(("found", view_key(batch, view)), lambda b: _find(view(b)))
 
 
-def hits(batch: Batch, conventions: Conventions) -> Hits:
+def hits(batch: Batch, conventions: Conventions, view: View = rankings) -> Hits:
     """The hits of a batch under these conventions."""
-    key = ("hits", conventions.min_relevance, conventions.depth)
-    return batch.feature(key, lambda b: _relevant(found(b), conventions.min_relevance, conventions.depth))
+    key = ("hits", view_key(batch, view), conventions.min_relevance, conventions.depth)
+    return batch.feature(key, lambda b: _relevant(found(b, view), conventions.min_relevance, conventions.depth))
 
 
-def hits_within(batch: Batch, conventions: Conventions, k: int | None) -> Ints:
+def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: View = rankings) -> Ints:
     """Per query the number of hits in the first ``k`` positions."""
-    all_hits = hits(batch, conventions)
-    key = ("hits_within", conventions.min_relevance, conventions.depth, k)
-    return batch.feature(key, lambda b: _count(all_hits, k))
+    key = ("hits_within", view_key(batch, view), conventions.min_relevance, conventions.depth, k)
+    return batch.feature(key, lambda b: _count(hits(b, conventions, view), k))
+
+
+def view_key(batch: Batch, view: View) -> str:
+    """The name of a view; one that comes to the usual columns shares their work."""
+    return rankings.__name__ if view(batch) is rankings(batch) else view.__name__
 
 
 def _count(all_hits: Hits, k: int | None) -> Ints:
@@ -155,7 +163,7 @@ def reject_duplicates(batch: Batch) -> None:
 def _reject_duplicates(batch: Batch) -> bool:
     columns = rankings(batch)
     for query, ids in enumerate(columns.ranked):
-        if len(set(ids)) != len(ids):
+        if len(set(ids)) != len(ids) and columns.gold[query] is not None:
             seen: set[str] = set()
             twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
             raise DuplicateIdError(

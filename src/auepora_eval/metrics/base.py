@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,17 @@ from ..core.errors import DuplicateIdError
 from ..core.metrics_base import BatchMetric, RunFacts
 from ..core.registry import metric_name
 from ..core.scores import Score, Scores
-from ..features.hits import found, has_judgement, hits, reject_duplicates
+from ..core.types import EvaluationSample, SystemOutputs
+from ..features.hits import View, found, has_judgement, hits, reject_duplicates, view_key
+from ..features.rankings import rankings
 from .ranking import Gold, relevant_ids
 
-__all__ = ["ConfiguredMetric", "RankingMetric"]
+__all__ = ["ConfiguredMetric", "RankingMetric", "number_text"]
+
+
+def number_text(value: float) -> str:
+    """A number for a signature: every digit that counts, and no more."""
+    return repr(float(value)).removesuffix(".0")
 
 
 @dataclass(frozen=True)
@@ -28,10 +35,11 @@ class ConfiguredMetric(BatchMetric):
     """A metric whose options are its dataclass fields and whose name follows from them."""
 
     conventions: Conventions | None = field(default=None, kw_only=True)
+    overrides: tuple[tuple[str, Any], ...] = field(default=(), kw_only=True)
     name: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if isinstance(self.conventions, str):
+        if self.conventions is not None and not isinstance(self.conventions, Conventions):
             object.__setattr__(self, "conventions", Conventions.of(self.conventions))
         name = metric_name(type(self), vars(self))
         if name is not None:
@@ -43,6 +51,8 @@ class RankingMetric(ConfiguredMetric):
     """A metric over the ranked ids of each query."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    ranks_ids: ClassVar[bool] = True
+    """Whether the ids compared are those returned; parents of chunks may repeat where ids may not."""
     skip_reasons: ClassVar[dict[str, str]] = {
         "no_gold": "`relevant_docs` is not annotated",
         "empty_gold": "nothing is relevant, and the conventions skip such queries",
@@ -52,35 +62,62 @@ class RankingMetric(ConfiguredMetric):
         """Gold documents."""
         return ["relevant_docs"]
 
-    def scores(self, batch: Batch, values: npt.NDArray[np.float64]) -> Scores:
+    def scores(
+        self,
+        batch: Batch,
+        values: npt.NDArray[np.float64],
+        *,
+        stats: npt.NDArray[np.float64] | None = None,
+        view: View = rankings,
+    ) -> Scores:
         """The values of all queries, but for those the conventions leave out for want of gold."""
         rules = self.rules
         if rules.duplicates == "error":
             reject_duplicates(batch)
         # Every ranking metric under the same rules skips the same queries: worked out once, shared by all.
-        key = ("gold_outcomes", rules.empty_gold, rules.min_relevance)
-        return batch.feature(key, self._gold_outcomes).with_values(values)
+        key = ("gold_outcomes", view_key(batch, view), rules.empty_gold, rules.min_relevance)
+        return batch.feature(key, lambda b: self._gold_outcomes(b, view)).with_values(values, stats)
 
-    def _gold_outcomes(self, batch: Batch) -> Scores:
+    def _gold_outcomes(self, batch: Batch, view: View) -> Scores:
         rules = self.rules
-        skips = {"no_gold": ~found(batch).annotated}
+        skips = {"no_gold": ~found(batch, view).annotated}
         if rules.empty_gold != "zero":
-            empty = hits(batch, rules).gold == 0
+            empty = hits(batch, rules, view).gold == 0
             skips["empty_gold"] = empty if rules.empty_gold == "skip" else empty & ~has_judgement(batch)
         return Scores.of(np.zeros(len(batch)), skip=skips)
 
-    def score_plain(self, gold: Gold | None, ranked: Sequence[str]) -> Score:
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The outcome of one sample by the plain definitions."""
+        chunks, _ = RankingMetric.reference_ranking(self, sample, output)
+        judged = isinstance(chunks, Mapping) and any(level >= 0 for level in chunks.values())
+        return self.score_plain(*self.reference_ranking(sample, output), judged=judged)
+
+    def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
+        """Judged levels and returned ids of one sample, put together without any of the shared features."""
+        ranked = [item.doc.doc_id for item in output.retrieved]
+        if sample.relevant_docs is None:
+            return None, ranked
+        levels = {document.doc_id: 0 for document in sample.candidate_docs or []}
+        for document in sample.relevant_docs:
+            levels.pop(document.doc_id, None)
+        for document in sample.relevant_docs:
+            level = document.metadata.get("relevance", 1)
+            levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
+        return levels, ranked
+
+    def score_plain(self, gold: Gold | None, ranked: Sequence[str], *, judged: bool | None = None) -> Score:
         """The outcome of one query by the plain definitions, to hold the fast path against.
 
-        A query with gold levels alone is judged where any level is 0 or more.
+        ``judged`` tells whether the query has any judgement; by default whether any level is 0 or more.
         """
         rules = self.rules
         if gold is None:
             return Score.skip("no_gold")
-        if rules.duplicates == "error" and len(set(ranked)) != len(ranked):
+        if rules.duplicates == "error" and self.ranks_ids and len(set(ranked)) != len(ranked):
             raise DuplicateIdError("an id was returned twice, which the conventions forbid")
         levels = gold if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
-        judged = any(level >= 0 for level in levels.values())
+        if judged is None:
+            judged = any(level >= 0 for level in levels.values())
         if self.skips_empty_gold(judged) and not relevant_ids(gold, rules.min_relevance):
             return Score.skip("empty_gold")
         return Score(self.plain(gold, ranked[: rules.depth]))
@@ -109,15 +146,20 @@ class RankingMetric(ConfiguredMetric):
         choices: dict[str, str] = {"empty": rules.empty_gold}
         if rules.min_relevance != 1:
             choices["rel"] = str(rules.min_relevance)
-        if rules.depth is not None:
+        if rules.depth is not None and (self.looks_at is None or rules.depth < self.looks_at):
             choices["depth"] = str(rules.depth)
         return choices
+
+    @property
+    def looks_at(self) -> int | None:
+        """How many positions this metric looks at; ``None`` for all of them."""
+        return getattr(self, "k", None)
 
     def choices(self) -> dict[str, str]:
         """The choices that shape this metric's number."""
         return self.ranking_choices()
 
     def run_choices(self, run: RunFacts) -> dict[str, str]:
-        """The depth that was asked for, where this metric looks deeper."""
-        deepest = min(k for k in (getattr(self, "k", None), self.rules.depth, math.inf) if k is not None)
-        return {"depth": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}
+        """How many documents were asked for, where this metric looks at more."""
+        deepest = min(k for k in (self.looks_at, self.rules.depth, math.inf) if k is not None)
+        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}

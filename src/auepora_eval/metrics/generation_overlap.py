@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..core.errors import BadTypeError
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score
@@ -47,6 +48,11 @@ class RougeLAnswer(ConfiguredMetric, SampleMetric):
         "no_reference": "the sample has no reference answer",
         "no_response": "no answer was asked for",
     }
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.use_stemmer, bool):
+            raise BadTypeError(f"use_stemmer must be true or false, not {self.use_stemmer!r}")
+        super().__post_init__()
 
     def required_fields(self) -> list[str]:
         """A reference answer."""

@@ -14,16 +14,20 @@ from ..core.errors import BadTypeError, BadValueError
 __all__ = [
     "aqwv_at_k",
     "check_k",
+    "f1_at_k",
     "hit_ranks",
     "hit_rate_at_k",
     "map_at_k",
     "mrr_at_k",
     "ndcg_at_k",
     "precision_at_k",
+    "r_precision",
     "recall_at_k",
 ]
 
 Gold = Collection[str] | Mapping[str, int]
+LARGEST_K = 2**40
+"""No list is longer, and arrays can still count to it."""
 
 
 def check_k(k: int | None, *, optional: bool = True) -> None:
@@ -32,8 +36,8 @@ def check_k(k: int | None, *, optional: bool = True) -> None:
         return
     if isinstance(k, bool) or not isinstance(k, int):
         raise BadTypeError(f"the cut-off k must be a whole number, not {k!r}")
-    if k < 1:
-        raise BadValueError(f"the cut-off k must be at least 1, not {k}")
+    if not 1 <= k <= LARGEST_K:
+        raise BadValueError(f"the cut-off k must be at least 1{' and sensible' if k > 1 else ''}, not {k}")
 
 
 def relevant_ids(gold: Gold, min_relevance: int = 1) -> set[str]:
@@ -65,18 +69,19 @@ def recall_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int | None, *, min
 def precision_at_k(
     gold_ids: Gold,
     ranked_ids: Sequence[str],
-    k: int,
+    k: int | None,
     *,
     divide_by: Literal["returned", "k"] = "returned",
     min_relevance: int = 1,
 ) -> float:
     """Share of the first ``k`` that is relevant; over min(k, positions returned), or over ``k`` itself."""
     hits = hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k)
-    positions = k if divide_by == "k" else min(k, len(ranked_ids))
+    returned = len(ranked_ids)
+    positions = returned if k is None else k if divide_by == "k" else min(k, returned)
     return len(hits) / positions if positions else 0.0
 
 
-def hit_rate_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int, *, min_relevance: int = 1) -> float:
+def hit_rate_at_k(gold_ids: Gold, ranked_ids: Sequence[str], k: int | None, *, min_relevance: int = 1) -> float:
     """1.0 if any relevant document is among the first ``k``."""
     return 1.0 if hit_ranks(relevant_ids(gold_ids, min_relevance), ranked_ids, k) else 0.0
 
@@ -108,6 +113,26 @@ def map_at_k(
         total += found / rank
     capped = len(gold) if k is None else min(len(gold), k)
     return total / {"hits": len(ranks), "capped": capped, "gold": len(gold)}[divide_by]
+
+
+def f1_at_k(
+    gold_ids: Gold,
+    ranked_ids: Sequence[str],
+    k: int | None,
+    *,
+    divide_by: Literal["returned", "k"] = "returned",
+    min_relevance: int = 1,
+) -> float:
+    """Harmonic mean of precision and recall of the first ``k``."""
+    precision = precision_at_k(gold_ids, ranked_ids, k, divide_by=divide_by, min_relevance=min_relevance)
+    recall = recall_at_k(gold_ids, ranked_ids, k, min_relevance=min_relevance)
+    return 2 * precision * recall / (precision + recall) if precision + recall > 0 else 0.0
+
+
+def r_precision(gold_ids: Gold, ranked_ids: Sequence[str], *, min_relevance: int = 1) -> float:
+    """Share of the first |G| positions that hold a relevant document."""
+    gold = relevant_ids(gold_ids, min_relevance)
+    return len(hit_ranks(gold, ranked_ids, len(gold))) / len(gold) if gold else 0.0
 
 
 def gain_of(level: int, scheme: Literal["binary", "exponential", "linear"], min_relevance: int = 1) -> float:

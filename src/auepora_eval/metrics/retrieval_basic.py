@@ -7,28 +7,44 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.conventions import Conventions
 from ..core.registry import register
 from ..core.scores import Scores
-from ..core.types import TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import hits, hits_within
+from ..features.rankings import document_rankings
 from .base import RankingMetric
-from .ranking import Gold, check_k, hit_rate_at_k, precision_at_k, recall_at_k
+from .ranking import Gold, check_k, f1_at_k, hit_rate_at_k, precision_at_k, recall_at_k
 
-__all__ = ["HitRateAtK", "PrecisionAtK", "RecallAtK"]
+__all__ = ["F1AtK", "HitRateAtK", "PrecisionAtK", "RecallAtK", "RecallDocAtK"]
 
 
 @dataclass(frozen=True)
 class CutOffMetric(RankingMetric):
     """A ranking metric of the first ``k`` positions."""
 
-    k: int
+    k: int | None
     target = TargetCategory.RETRIEVAL_RELEVANCE
 
     def __post_init__(self) -> None:
-        check_k(self.k, optional=False)
+        check_k(self.k)
         super().__post_init__()
+
+    def precision_choices(self) -> dict[str, str]:
+        """What precision divides by, for a signature."""
+        return {"p": self.rules.precision, **(self.k_choice() if self.rules.precision == "k" else {})}
+
+
+def precision_values(batch: Batch, k: int | None, rules: Conventions) -> npt.NDArray[np.float64]:
+    """Per query hits over positions, divided as the conventions say."""
+    within = hits_within(batch, rules, k)
+    if k is not None and rules.precision == "k" and rules.k_policy == "written":
+        return within / k
+    positions = hits(batch, rules).returned if k is None else np.minimum(hits(batch, rules).returned, k)
+    return np.asarray(within / np.maximum(positions, 1), dtype=np.float64)
 
 
 @register("recall", at="k")
@@ -68,24 +84,53 @@ class PrecisionAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits over positions."""
-        within = hits_within(batch, self.rules, self.k)
-        if self.rules.precision == "k" and self.rules.k_policy == "written":
-            return self.scores(batch, within / self.k)
-        positions = np.minimum(hits(batch, self.rules).returned, self.k)
-        return self.scores(batch, within / np.maximum(positions, 1))
+        return self.scores(batch, precision_values(batch, self.k, self.rules))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         rules = self.rules
         k = self.plain_k(self.k, ranked)
-        if not k:
+        if not ranked:
             return 0.0
         return precision_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
 
     def choices(self) -> dict[str, str]:
         """Adds what the hits are divided by."""
-        shown = self.k_choice() if self.rules.precision == "k" else {}
-        return {"p": self.rules.precision, **shown, **self.ranking_choices()}
+        return {**self.precision_choices(), **self.ranking_choices()}
+
+
+@register("f1", at="k")
+@dataclass(frozen=True)
+class F1AtK(CutOffMetric):
+    r"""Harmonic mean of precision and recall of the first k.
+
+    .. math:: \frac{2 P R}{P + R}
+
+    Precision divides as the conventions say.
+    """
+
+    reference: ClassVar[str] = "van Rijsbergen 1979"
+
+    def score(self, batch: Batch) -> Scores:
+        """From the same hits as both."""
+        rules = self.rules
+        precision = precision_values(batch, self.k, rules)
+        recall = hits_within(batch, rules, self.k) / np.maximum(hits(batch, rules).gold, 1)
+        both = precision + recall
+        values = np.divide(2 * precision * recall, both, out=np.zeros_like(both), where=both > 0.0)
+        return self.scores(batch, values)
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        rules = self.rules
+        k = self.plain_k(self.k, ranked)
+        if not ranked:
+            return 0.0
+        return f1_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
+
+    def choices(self) -> dict[str, str]:
+        """Adds what precision is divided by."""
+        return {**self.precision_choices(), **self.ranking_choices()}
 
 
 @register("hit_rate", at="k")
@@ -105,3 +150,47 @@ class HitRateAtK(CutOffMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         return hit_rate_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
+
+
+@register("recall_doc", at="k")
+@dataclass(frozen=True)
+class RecallDocAtK(CutOffMetric):
+    r"""Share of the relevant documents of which any chunk is among the first k.
+
+    .. math:: |D \cap \text{parents}(R_k)| / |D|
+
+    Positions count chunks, ids are those of their parent documents. D is `metadata["expected_doc_ids"]` where given,
+    else the parents of `relevant_docs`.
+    """
+
+    ranks_ids: ClassVar[bool] = False
+    suggested: ClassVar[bool] = False  # the same as recall where nothing has a parent
+    reference: ClassVar[str] = "recall over parent documents"
+
+    def required_fields(self) -> list[str]:
+        """Nothing: expected documents may stand in the metadata alone."""
+        return []
+
+    def score(self, batch: Batch) -> Scores:
+        """Hits over gold, both as parents."""
+        rules = self.rules
+        gold = hits(batch, rules, document_rankings).gold
+        values = hits_within(batch, rules, self.k, document_rankings) / np.maximum(gold, 1)
+        return self.scores(batch, values, view=document_rankings)
+
+    def reference_ranking(self, sample: EvaluationSample, output: SystemOutputs) -> tuple[Gold | None, list[str]]:
+        """The same in terms of parents."""
+        ranked = [item.doc.parent for item in output.retrieved]
+        if "expected_doc_ids" in sample.metadata:
+            return list(sample.metadata["expected_doc_ids"]), ranked
+        if sample.relevant_docs is None:
+            return None, ranked
+        levels: dict[str, int] = {}
+        for document in sample.relevant_docs:
+            level = document.metadata.get("relevance", 1)
+            levels[document.parent] = max(level, levels.get(document.parent, level))
+        return levels, ranked
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition, given parents in place of chunks."""
+        return recall_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)

@@ -10,14 +10,14 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..core.batch import Batch, checked_outputs
-from ..core.errors import BadValueError, UnknownConventionError
-from ..core.reduce import Mean, Reducer, mean
+from ..core.errors import BadTypeError, BadValueError, UnknownConventionError
+from ..core.reduce import Fold, Mean, Reducer, RunningMean
 from ..core.registry import register
-from ..core.scores import Scores
-from ..core.types import TargetCategory
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import found, hits, hits_within, reject_duplicates
 from ..features.rankings import rankings
-from .base import ConfiguredMetric, RankingMetric
+from .base import ConfiguredMetric, RankingMetric, number_text
 from .ranking import Gold, aqwv_at_k, check_k
 
 __all__ = ["AQWV", "AQWVOverQueries", "EmptyResultRate"]
@@ -29,17 +29,33 @@ class AQWVOverQueries(Reducer):
     Reads the statistics (P_miss or NaN, P_FA).
     """
 
-    name = "aqwv_program"
-
     def __init__(self, beta: float) -> None:
         self.beta = beta
+        self.name = f"aqwv_program[{number_text(beta)}]"
 
     def value(self, scores: Scores) -> float:
         """The number; NaN where no query has gold."""
-        if scores.stats is None:  # not a single sample
-            return math.nan
-        miss, false_alarm = scores.stats[scores.counted].T
-        return 1.0 - mean(miss[~np.isnan(miss)]) - self.beta * mean(false_alarm)
+        fold = self.fold()
+        fold.add(scores)
+        return fold.value()
+
+    def fold(self) -> Fold:
+        """Two running means."""
+        return _AQWVFold(self.beta)
+
+
+class _AQWVFold(Fold):
+    def __init__(self, beta: float) -> None:
+        self._beta, self._miss, self._false_alarm = beta, RunningMean(), RunningMean()
+
+    def add(self, scores: Scores) -> None:
+        if scores.stats is not None:  # absent only where there is not a single sample
+            miss, false_alarm = scores.stats[scores.counted].T
+            self._miss.add(miss[~np.isnan(miss)])
+            self._false_alarm.add(np.ascontiguousarray(false_alarm))
+
+    def value(self) -> float:
+        return 1.0 - self._miss.value - self._beta * self._false_alarm.value
 
 
 @register("aqwv", at="k")
@@ -74,8 +90,12 @@ class AQWV(RankingMetric):
         for option, choices in (("p_fa", ("returned", "collection")), ("form", ("query", "program"))):
             if getattr(self, option) not in choices:
                 raise UnknownConventionError(f"value for aqwv's '{option}':", getattr(self, option), choices)
-        if not (isinstance(self.beta, (int, float)) and self.beta >= 0):
-            raise BadValueError(f"aqwv's beta must be a number of at least 0, not {self.beta!r}")
+        if isinstance(self.beta, bool) or not (isinstance(self.beta, (int, float)) and 0 <= self.beta < math.inf):
+            raise BadValueError(f"aqwv's beta must be a finite number of at least 0, not {self.beta!r}")
+        if self.corpus_size is not None and (
+            isinstance(self.corpus_size, bool) or not isinstance(self.corpus_size, int)
+        ):
+            raise BadTypeError(f"aqwv's corpus_size must be a whole number, not {self.corpus_size!r}")
         if (self.corpus_size is not None) != (self.p_fa == "collection"):
             raise BadValueError("aqwv needs 'corpus_size' exactly when 'p_fa' is \"collection\"")
         object.__setattr__(self, "range", (-float(self.beta), 1.0))
@@ -98,7 +118,7 @@ class AQWV(RankingMetric):
             pool = returned
         else:
             pool = self.corpus_size - all_hits.gold
-            if (pool < returned - within).any():
+            if (found(batch).annotated & (pool < returned - within)).any():
                 raise BadValueError(
                     f"aqwv: corpus_size is {self.corpus_size}, but a query has more relevant and returned documents "
                     "than that; give the size of the whole collection"
@@ -125,7 +145,7 @@ class AQWV(RankingMetric):
         """Adds the price, the pool of false alarms and the form."""
         shown = {key: value for key, value in self.ranking_choices().items() if key != "empty"}
         size = {} if self.corpus_size is None else {"corpus": str(self.corpus_size)}
-        return {"beta": f"{self.beta:g}", "fa": self.p_fa, **size, "form": self.form, **shown}
+        return {"beta": number_text(self.beta), "fa": self.p_fa, **size, "form": self.form, **shown}
 
 
 @register("empty_result_rate")
@@ -141,9 +161,18 @@ class EmptyResultRate(ConfiguredMetric):
     target = TargetCategory.RETRIEVAL_RELEVANCE
     reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
     higher_is_better = False
+    always_counts_failures: ClassVar[bool] = True
 
     def score(self, batch: Batch) -> Scores:
         """Whether the list is empty."""
         checked_outputs(batch)
         returned = np.fromiter(map(len, rankings(batch).ranked), np.int64, len(batch))
         return Scores.of(returned == 0)
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """By definition."""
+        return Score(0.0 if output.retrieved else 1.0)
+
+    def choices(self) -> dict[str, str]:
+        """There are none."""
+        return {}

@@ -16,9 +16,9 @@ from ..core.scores import Scores
 from ..core.types import TargetCategory
 from ..features.hits import Found, capped_gold, found, hits, hits_within, log_discounts, sum_by_query
 from .base import RankingMetric
-from .ranking import Gold, check_k, map_at_k, mrr_at_k, ndcg_at_k
+from .ranking import Gold, check_k, map_at_k, mrr_at_k, ndcg_at_k, r_precision
 
-__all__ = ["MRRAtK", "MeanAveragePrecision", "NDCGAtK"]
+__all__ = ["MRRAtK", "MeanAveragePrecision", "NDCGAtK", "RPrecision"]
 
 GainScheme = Literal["binary", "exponential", "linear"]
 Floats = npt.NDArray[np.float64]
@@ -49,7 +49,7 @@ class MRRAtK(OrderMetric):
     reference: ClassVar[str] = "trec_eval `recip_rank`; Voorhees 1999"
 
     @property
-    def cut(self) -> int | None:
+    def looks_at(self) -> int | None:
         """The cut-off in force."""
         return self.k if self.k is not None else self.rules.mrr_cut
 
@@ -57,20 +57,43 @@ class MRRAtK(OrderMetric):
         """The reciprocal rank of the first hit."""
         all_hits = hits(batch, self.rules)
         first = all_hits.place == 0
-        if self.cut is not None:
-            first &= all_hits.rank < self.cut
+        if self.looks_at is not None:
+            first &= all_hits.rank < self.looks_at
         values = np.zeros(len(batch))
         values[all_hits.row[first]] = 1.0 / (all_hits.rank[first] + 1)
         return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return mrr_at_k(gold, ranked, self.cut, min_relevance=self.rules.min_relevance)
+        return mrr_at_k(gold, ranked, self.looks_at, min_relevance=self.rules.min_relevance)
 
     def choices(self) -> dict[str, str]:
         """Adds a cut that the name does not show."""
-        cut = {"cut": str(self.cut)} if self.k is None and self.cut is not None else {}
+        cut = {"cut": str(self.looks_at)} if self.k is None and self.looks_at is not None else {}
         return {**cut, **self.ranking_choices()}
+
+
+@register("r_precision")
+@dataclass(frozen=True)
+class RPrecision(RankingMetric):
+    r"""Share of the first |G| positions that hold a relevant document: precision and recall where they meet.
+
+    .. math:: |G \cap R_{|G|}| / |G|
+    """
+
+    target = TargetCategory.RETRIEVAL_ACCURACY
+    reference: ClassVar[str] = "trec_eval `Rprec`"
+
+    def score(self, batch: Batch) -> Scores:
+        """Hits within as many positions as there is gold."""
+        all_hits = hits(batch, self.rules)
+        early = all_hits.rank < all_hits.gold[all_hits.row]
+        within = np.bincount(all_hits.row[early], minlength=len(batch))
+        return self.scores(batch, within / np.maximum(all_hits.gold, 1))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return r_precision(gold, ranked, min_relevance=self.rules.min_relevance)
 
 
 @register("map", at="k")

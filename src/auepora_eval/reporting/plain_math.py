@@ -7,7 +7,7 @@ __all__ = ["plain_math"]
 _SYMBOLS = {
     r"\cap": "∩", r"\cup": "∪", r"\sum": "Σ", r"\le": "≤", r"\ge": "≥", r"\ne": "≠", r"\emptyset": "∅", r"\beta": "β",
     r"\cdot": "·", r"\times": "×", r"\log": "log", r"\min": "min", r"\max": "max", r"\in": "∈", r"\mid": "|",
-    r"\quad": "   ", r"\qquad": "     ", r"\,": "", r"\;": " ", r"\{": "{", r"\}": "}",
+    r"\prod": "Π", r"\quad": "   ", r"\qquad": "     ", r"\,": "", r"\;": " ", r"\{": "{", r"\}": "}",
 }  # fmt: skip
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)")
 

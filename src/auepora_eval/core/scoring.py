@@ -1,0 +1,142 @@
+"""From a metric and a batch to settled outcomes, and from outcomes to a result: what holds for every metric."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .batch import Batch
+from .errors import AueporaError, MetricDefinitionError
+from .metrics_base import BatchMetric, reason_of, snake_case
+from .reduce import StatMeans
+from .scores import Scores, Status
+from .signature import Signature
+from .types import MetricResult
+
+__all__ = ["make_result", "result_of", "settled_scores"]
+
+
+def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
+    """The outcomes of a batch, with missing outputs and system failures settled by the metric's conventions.
+
+    A sample the question does not apply to stays skipped even where the system failed on it; a skip that lies in the
+    output (no response) gives way to the failure, or a crash would hide behind it.
+    """
+    rules = metric.rules
+    scores = _scored(metric, batch)
+    if batch.all_answered:
+        return scores
+    counts = rules.on_system_failure == "worst" or metric.always_counts_failures
+    worst = metric.worst if counts else None
+    value, stats = (math.nan, None) if worst is None else (worst, metric.worst_stats)
+    if scores.stats is not None and worst is not None and stats is None:
+        raise MetricDefinitionError(f"metric '{metric.name}' has statistics but no 'worst_stats' for a failed answer")
+    in_output = scores.status != Status.SKIPPED
+    for code, name in enumerate(scores.reason_names):
+        if name in metric.output_skips:
+            in_output |= scores.reason_codes == code
+    missing = batch.missing
+    if missing.any():
+        if rules.missing == "skip":
+            scores = scores.replaced(missing, Status.SKIPPED, "missing_output", math.nan)
+        else:
+            # Read as nothing returned, a missing output that still cannot be scored is a failure after all.
+            unscored = missing & in_output & (scores.status != Status.SCORED)
+            failed = missing & in_output if rules.missing == "fail" else unscored
+            scores = scores.replaced(failed, Status.SYSTEM_FAILED, "missing_output", value, stats)
+    for reason in dict.fromkeys(filter(None, batch.failures)):
+        failed = np.fromiter((failure == reason for failure in batch.failures), np.bool_, len(batch))
+        scores = scores.replaced(failed & in_output, Status.SYSTEM_FAILED, reason, value, stats)
+    return scores
+
+
+def _scored(metric: BatchMetric, batch: Batch) -> Scores:
+    try:
+        scores = metric.score(batch)
+    except AueporaError:
+        raise
+    except Exception as error:
+        if type(metric).__module__.startswith(__name__.partition(".")[0] + "."):
+            raise  # a mistake of ours, to be seen
+        for sample in batch.samples:
+            batch.note(f"metric '{metric.name}' raised {type(error).__name__}: {error}", sample.sample_id)
+        failed = reason_of(f"raised_{snake_case(type(error).__name__)}")
+        return Scores.of(np.zeros(len(batch)), fail={failed: np.ones(len(batch), dtype=np.bool_)})
+    if not isinstance(scores, Scores):
+        raise MetricDefinitionError(f"{type(metric).__name__}.score returned a {type(scores).__name__}, not Scores")
+    if len(scores) != len(batch):
+        raise MetricDefinitionError(f"metric '{metric.name}' gave {len(scores)} scores for {len(batch)} samples")
+    return scores
+
+
+def make_result(
+    metric: BatchMetric, scores: Scores, *, signature: Signature | None = None, keep_scores: bool = True
+) -> MetricResult:
+    """The result of a metric from the settled outcomes of all its samples."""
+    fold, completed = metric.reducer.value(scores), math.nan
+    if (scores.status == Status.SYSTEM_FAILED).any():
+        completed = metric.reducer.value(scores.take(scores.status == Status.SCORED))
+    bounds = None
+    if (scores.status == Status.MEASURE_FAILED).any() and all(map(math.isfinite, metric.range)):
+        bounds = metric.reducer.bounds(scores, *metric.range)
+    means = StatMeans(metric.stat_names)
+    means.add(scores)
+    return result_of(
+        metric,
+        value=fold,
+        completed=completed,
+        bounds=bounds,
+        num_samples=int(scores.counted.sum()),
+        tally=scores.tally(),
+        means=means.values(),
+        signature=signature or metric.signature,
+        scores=scores if keep_scores else None,
+    )
+
+
+def result_of(
+    metric: BatchMetric,
+    *,
+    value: float,
+    completed: float,
+    bounds: tuple[float, float] | None,
+    num_samples: int,
+    tally: dict[tuple[Status, str], int],
+    means: dict[str, float | None],
+    signature: Signature,
+    scores: Scores | None,
+) -> MetricResult:
+    """A result with the details every metric shows: who is in the mean, who is not, and why."""
+    totals = dict.fromkeys(Status, 0)
+    for (status, _), count in tally.items():
+        totals[status] += count
+    details: dict[str, Any] = {
+        "num_samples": num_samples,
+        "num_scored": totals[Status.SCORED],
+        "num_skipped": totals[Status.SKIPPED],
+        "num_system_failed": totals[Status.SYSTEM_FAILED],
+        "num_measure_failed": totals[Status.MEASURE_FAILED],
+        "num_failed": totals[Status.SYSTEM_FAILED] + totals[Status.MEASURE_FAILED],
+    }
+    for (status, reason), count in sorted(tally.items()):
+        if status is not Status.SCORED:
+            key = f"{'skipped' if status is Status.SKIPPED else 'failed'}_{reason}"
+            details[key] = details.get(key, 0) + count
+    if totals[Status.SYSTEM_FAILED]:
+        details["value_completed"] = None if math.isnan(completed) else completed
+    if bounds is not None:
+        details["bounds"] = list(bounds)
+    details |= means
+    defined = not math.isnan(value)
+    return MetricResult(
+        name=metric.name,
+        target=metric.target,
+        value=value if defined else 0.0,
+        details=details,
+        scores=scores,
+        outcomes=None if scores is None else scores.outcomes,
+        signature=str(signature),
+        defined=defined,
+    )

@@ -1,0 +1,69 @@
+"""Other people's names for our metrics: ir_measures' (``nDCG@10``, ``AP(rel=2)``) and trec_eval's (``ndcg_cut_10``)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+__all__ = ["our_spelling"]
+
+# ir_measures, lower case -> our name. Its cut-off follows an @, its parameters stand in parentheses.
+_IR_MEASURES = {
+    "ap": "map",
+    "map": "map",
+    "p": "precision",
+    "precision": "precision",
+    "r": "recall",
+    "recall": "recall",
+    "rr": "mrr",
+    "mrr": "mrr",
+    "ndcg": "ndcg",
+    "success": "hit_rate",
+    "rprec": "r_precision",
+    "rprecision": "r_precision",
+    "bpref": "bpref",
+    "judged": "judged",
+    "rbp": "rbp",
+    "err": "err",
+    "accuracy": "accuracy",
+}
+# trec_eval, with the cut-off after the last underscore -> our name.
+_TREC_EVAL_CUT = {
+    "P": "precision",
+    "recall": "recall",
+    "success": "hit_rate",
+    "map_cut": "map",
+    "ndcg_cut": "ndcg",
+}
+_TREC_EVAL = {"recip_rank": "mrr", "Rprec": "r_precision"}
+_PARAMETERS = {"rel": "min_relevance", "p": "p", "max_rel": "max_grade"}
+
+_IR_SPEC = re.compile(r"(?P<name>[A-Za-z]+)(?:\((?P<parameters>[^()]*)\))?(?:@(?P<k>\d+))?")
+_TREC_SPEC = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>\d+)")
+
+
+def our_spelling(text: str) -> tuple[str, dict[str, Any]] | None:
+    """Our name and the options that go with it, or ``None`` for a text that is nobody's spelling we know.
+
+    >>> our_spelling("nDCG@10"), our_spelling("AP(rel=2)@100"), our_spelling("ndcg_cut_10")
+    (('ndcg@10', {}), ('map@100', {'min_relevance': 2}), ('ndcg@10', {}))
+    """
+    if text in _TREC_EVAL:
+        return _TREC_EVAL[text], {}
+    trec = _TREC_SPEC.fullmatch(text)
+    if trec is not None and trec["name"] in _TREC_EVAL_CUT:
+        return f"{_TREC_EVAL_CUT[trec['name']]}@{trec['k']}", {}
+    match = _IR_SPEC.fullmatch(text)
+    if match is None or match["name"].lower() not in _IR_MEASURES:
+        return None
+    options: dict[str, Any] = {}
+    for part in filter(None, (match["parameters"] or "").split(",")):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key not in _PARAMETERS:
+            return None
+        try:
+            options[_PARAMETERS[key]] = float(value) if key == "p" else int(value)
+        except ValueError:
+            return None
+    cut = f"@{match['k']}" if match["k"] else ""
+    return f"{_IR_MEASURES[match['name'].lower()]}{cut}", options

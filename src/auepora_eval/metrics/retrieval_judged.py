@@ -1,0 +1,286 @@
+"""Ranking metrics that look at judgements: bpref, Judged@k, accuracy over candidates, RBP with its residual, ERR."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadTypeError, BadValueError
+from ..core.registry import register
+from ..core.scores import Score, Scores, Status
+from ..core.types import TargetCategory
+from ..features.hits import Found, found, hits, hits_within, sum_by_query
+from ..features.rankings import judged_rankings
+from .base import RankingMetric, number_text
+from .judged_ranking import accuracy_at_k, bpref, err_at_k, judged_at_k, levels_of, rbp
+from .ranking import Gold, check_k
+
+__all__ = ["RBP", "AccuracyAtK", "BPref", "ERRAtK", "JudgedAtK"]
+
+Ints = npt.NDArray[np.int64]
+
+
+def levels(every: Found) -> tuple[Ints, Ints]:
+    """The level of each found id and of each gold id, where a batch without levels has ones."""
+    level = np.ones_like(every.row) if every.level is None else every.level
+    return level, np.ones(int(every.gold_count.sum()), np.int64) if every.gold_level is None else every.gold_level
+
+
+@register("bpref")
+@dataclass(frozen=True)
+class BPref(RankingMetric):
+    r"""How rarely judged non-relevant documents stand above relevant ones; unjudged documents are ignored.
+
+    .. math:: \frac{\sum_{r} 1 - \min(n_r, |G|) / \min(|N|, |G|)}{|G|}, \quad n_r = \text{non-relevant above r}
+
+    N are the documents judged non-relevant: candidates, or levels from 0 to below `min_relevance`. A relevant document
+    with none of them above it adds 1. Without any judged non-relevant document it is recall.
+    """
+
+    target = TargetCategory.RETRIEVAL_ACCURACY
+    reference: ClassVar[str] = "Buckley & Voorhees 2004; trec_eval `bpref`"
+
+    def score(self, batch: Batch) -> Scores:
+        """By the number of judged non-relevant documents above each hit."""
+        every, rules = found(batch, judged_rankings), self.rules
+        level, gold_level = levels(every)
+        relevant = level >= rules.min_relevance
+        if rules.depth is not None:
+            relevant &= every.rank < rules.depth
+        other = (level >= 0) & (level < rules.min_relevance)
+        per_query = np.bincount(every.row[other], minlength=len(batch))
+        above = np.cumsum(other, dtype=np.int64) - (np.cumsum(per_query) - per_query)[every.row]
+        gold = hits(batch, rules, judged_rankings).gold
+        judged_other = (gold_level >= 0) & (gold_level < rules.min_relevance)
+        others = np.bincount(every.gold_rows()[judged_other], minlength=len(batch))
+        row, above = every.row[relevant], above[relevant]
+        most = np.maximum(np.minimum(others, gold), 1)[row]
+        worth = np.where(above > 0, 1.0 - np.minimum(above, gold[row]) / most, 1.0)
+        return self.scores(batch, sum_by_query(row, worth, len(batch)) / np.maximum(gold, 1))
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return bpref(gold, ranked, min_relevance=self.rules.min_relevance)
+
+
+@register("judged", at="k")
+@dataclass(frozen=True)
+class JudgedAtK(RankingMetric):
+    r"""Share of the first k positions that holds a judged document: how far the other numbers can be trusted.
+
+    .. math:: |J \cap R_k| / \min(k, |R|)
+
+    Judged are the relevant documents and the candidates (levels of 0 and above).
+    """
+
+    k: int
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    reference: ClassVar[str] = "ir_measures `Judged`; 1 − trec_eval `unj` for full lists"
+    skip_reasons: ClassVar[dict[str, str]] = {"no_gold": "`relevant_docs` is not annotated"}
+
+    def __post_init__(self) -> None:
+        check_k(self.k, optional=False)
+        super().__post_init__()
+
+    def score(self, batch: Batch) -> Scores:
+        """Judged positions over positions."""
+        every, cut = found(batch, judged_rankings), self._cut
+        keep = (levels(every)[0] >= 0) & (every.rank < cut)
+        positions = np.minimum(every.returned, cut)
+        values = np.bincount(every.row[keep], minlength=len(batch)) / np.maximum(positions, 1)
+        return Scores.of(values, skip={"no_gold": ~every.annotated})
+
+    @property
+    def _cut(self) -> int:
+        return self.k if self.rules.depth is None else min(self.k, self.rules.depth)
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return judged_at_k(gold, ranked, self.k)
+
+    def skips_empty_gold(self, judged: bool) -> bool:
+        """Never: that nothing was judged is the answer."""
+        return False
+
+    def choices(self) -> dict[str, str]:
+        """Neither relevance nor empty gold matters here."""
+        return {key: value for key, value in self.ranking_choices().items() if key == "depth"}
+
+
+@register("accuracy", at="k")
+@dataclass(frozen=True)
+class AccuracyAtK(RankingMetric):
+    r"""Share of the candidates on the right side of the cut: relevant ones within k, non-relevant ones outside.
+
+    .. math:: \frac{TP + TN}{|C \cup G|}
+
+    Returning the first k is read as calling them relevant. Needs candidates; with few relevant ones among many,
+    returning nothing already scores well.
+    """
+
+    k: int
+
+    target = TargetCategory.RETRIEVAL_ACCURACY
+    suggested: ClassVar[bool] = False  # flattered by large candidate sets
+    reference: ClassVar[str] = "Auepora, retrieval accuracy"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **RankingMetric.skip_reasons,
+        "no_candidates": "nothing was judged non-relevant: neither candidates nor levels below `min_relevance`",
+    }
+
+    def __post_init__(self) -> None:
+        check_k(self.k, optional=False)
+        super().__post_init__()
+
+    def score(self, batch: Batch) -> Scores:
+        """Right decisions over judged documents."""
+        every, rules = found(batch, judged_rankings), self.rules
+        level, gold_level = levels(every)
+        rows = every.gold_rows()
+        gold = hits(batch, rules, judged_rankings).gold
+        # Where min_relevance is below 0 an unjudged level may still be gold.
+        others = np.bincount(rows[(gold_level >= 0) & (gold_level < rules.min_relevance)], minlength=len(batch))
+        cut = self.k if rules.depth is None else min(self.k, rules.depth)
+        wrong = (level >= 0) & (level < rules.min_relevance) & (every.rank < cut)
+        false_positives = np.bincount(every.row[wrong], minlength=len(batch))
+        true_positives = hits_within(batch, rules, self.k, judged_rankings)
+        right = true_positives + others - false_positives
+        scores = self.scores(batch, right / np.maximum(others + gold, 1))
+        unpooled = (others == 0) & (scores.status == Status.SCORED)
+        if unpooled.any():
+            return scores.replaced(unpooled, Status.SKIPPED, "no_candidates", np.nan)
+        return scores
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return accuracy_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
+
+    def score_plain(self, gold: Gold | None, ranked: Sequence[str], *, judged: bool | None = None) -> Score:
+        """Skips where there is nothing that could be left out rightly."""
+        score = super().score_plain(gold, ranked, judged=judged)
+        others = gold is not None and any(0 <= level < self.rules.min_relevance for level in levels_of(gold).values())
+        return score if others or score.status is not Status.SCORED else Score.skip("no_candidates")
+
+
+@register("rbp")
+@dataclass(frozen=True)
+class RBP(RankingMetric):
+    r"""Rank-biased precision: what a reader gains who goes on to the next position with probability p.
+
+    .. math:: (1 - p) \sum_{i} p^{r_i - 1}, \quad r_i = \text{rank of the i-th hit}
+
+    Relevance is binary. `details["residual"]` is the mean of what unjudged positions, the end of the list included,
+    could still add: the value lies between itself and itself plus the residual.
+    """
+
+    p: float = 0.8
+
+    target = TargetCategory.RETRIEVAL_ACCURACY
+    reference: ClassVar[str] = "Moffat & Zobel 2008; trec_eval 10 `rbp`, `rbp_resid` (binary judgements)"
+    stat_names: ClassVar[tuple[str, ...]] = ("residual",)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.p, (int, float)) or not 0 < self.p < 1:
+            raise BadValueError(f"rbp's p must be a number between 0 and 1, not {self.p!r}")
+        super().__post_init__()
+
+    @property
+    def worst_stats(self) -> tuple[float]:
+        """A failed answer is known to be worth nothing."""
+        return (0.0,)
+
+    def score(self, batch: Batch) -> Scores:
+        """Weights of the hits, and what the judged ones leave."""
+        every, rules = found(batch, judged_rankings), self.rules
+        weight = _powers(self.p, int(every.rank.max(initial=0)) + 1)
+        keep = levels(every)[0] >= 0
+        if rules.depth is not None:
+            keep &= every.rank < rules.depth
+        row, rank = every.row[keep], every.rank[keep]
+        residual = 1.0 - (1.0 - self.p) * sum_by_query(row, weight[rank], len(batch))
+        all_hits = hits(batch, rules, judged_rankings)
+        total = sum_by_query(all_hits.row, weight[all_hits.rank], len(batch))
+        return self.scores(batch, (1.0 - self.p) * total, stats=residual[:, None])
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return rbp(gold, ranked, p=self.p, min_relevance=self.rules.min_relevance)
+
+    def choices(self) -> dict[str, str]:
+        """Adds the patience of the reader."""
+        return {"p": number_text(self.p), **self.ranking_choices()}
+
+
+@lru_cache(maxsize=8)
+def _power_table(p: float, size: int) -> npt.NDArray[np.float64]:
+    return np.array([p**rank for rank in range(size)])
+
+
+def _powers(p: float, size: int) -> npt.NDArray[np.float64]:
+    """p to the power of 0 ... size - 1 (at least)."""
+    return _power_table(p, 1 << max(size, 1).bit_length())
+
+
+@register("err", at="k")
+@dataclass(frozen=True)
+class ERRAtK(RankingMetric):
+    r"""Expected reciprocal rank: one over the position at which a reader is satisfied, over the first k positions.
+
+    .. math:: \sum_{r} \frac{s_r}{r} \prod_{i < r} (1 - s_i), \quad s_r = \frac{2^{g_r} - 1}{2^{\text{max}}}
+
+    g is the level of the document at rank r. `max_grade`, the highest level there can be, must be given, since the
+    value depends on it; a level above it is an error. `min_relevance` does not matter to the gain.
+    """
+
+    max_grade: int
+    k: int | None = None
+
+    target = TargetCategory.RETRIEVAL_ACCURACY
+    suggested: ClassVar[bool] = False  # max_grade is the user's to say
+    reference: ClassVar[str] = "Chapelle et al. 2009"
+
+    def __post_init__(self) -> None:
+        check_k(self.k)
+        if isinstance(self.max_grade, bool) or not isinstance(self.max_grade, int):
+            raise BadTypeError(f"err's max_grade must be a whole number, not {self.max_grade!r}")
+        if self.max_grade < 1:
+            raise BadValueError(f"err's max_grade must be at least 1, not {self.max_grade}")
+        super().__post_init__()
+
+    def score(self, batch: Batch) -> Scores:
+        """One step for the first hit of every query, one for the second, and so on: as many as the longest needs."""
+        every = found(batch)
+        level, gold_level = levels(every)
+        highest = int(gold_level.max(initial=0))
+        if highest > self.max_grade:
+            raise BadValueError(f"err: a document has level {highest}, above max_grade {self.max_grade}")
+        keep = level > 0
+        for cut in (self.k, self.rules.depth):
+            if cut is not None:
+                keep &= every.rank < cut
+        row, rank = every.row[keep], every.rank[keep]
+        satisfied = (np.exp2(level[keep].astype(np.float64)) - 1.0) / 2.0**self.max_grade
+        per_query = np.bincount(row, minlength=len(batch))
+        place = np.arange(len(row)) - (np.cumsum(per_query) - per_query)[row]
+        reading, total = np.ones(len(batch)), np.zeros(len(batch))
+        for step in range(int(per_query.max(initial=0))):
+            now = place == step
+            here = row[now]
+            total[here] += reading[here] * satisfied[now] / (rank[now] + 1)
+            reading[here] *= 1.0 - satisfied[now]
+        return self.scores(batch, total)
+
+    def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
+        """By definition."""
+        return err_at_k(gold, ranked, self.k, max_grade=self.max_grade)
+
+    def choices(self) -> dict[str, str]:
+        """Adds the scale of levels."""
+        return {"max": str(self.max_grade), **self.ranking_choices()}

@@ -1,0 +1,267 @@
+"""Retrieval relevance by characters: what the returned chunks cover of the gold passages, however they were cut."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadTypeError, BadValueError
+from ..core.metrics_base import RunFacts
+from ..core.registry import register
+from ..core.scores import Score, Scores
+from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..features.hits import reject_duplicates
+from ..features.rankings import rankings
+from .base import ConfiguredMetric
+from .ranking import check_k, relevant_ids
+
+__all__ = ["SpanIoUAtK", "SpanPrecisionAtK", "SpanRecallAtK", "covered"]
+
+Floats = npt.NDArray[np.float64]
+Piece = tuple[str, int, int]
+"""A parent's id, a first character, and one past the last."""
+Character = tuple[str, int]
+"""A parent's id and a position in it."""
+
+
+def covered(pieces: Iterable[Piece]) -> int:
+    """How many characters the pieces cover, each counted once.
+
+    >>> covered([("a", 0, 10), ("a", 5, 12), ("b", 0, 3)])
+    15
+    """
+    total, parent, reached = 0, "", 0
+    for owner, start, end in sorted(pieces):
+        if owner != parent:
+            parent, reached = owner, 0
+        if end > reached:
+            total += end - max(start, reached)
+            reached = end
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Per sample the characters of the gold, of the first k chunks, and of both; and who could be measured."""
+
+    gold: Floats
+    returned: Floats
+    common: Floats
+    outcomes: Scores
+
+
+@dataclass(frozen=True)
+class SpanMetric(ConfiguredMetric):
+    """A metric of the characters that gold passages and the first ``k`` chunks have in common."""
+
+    k: int
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    suggested: ClassVar[bool] = False
+    output_skips: ClassVar[frozenset[str]] = frozenset({"no_returned_spans"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_gold": "`relevant_docs` is not annotated",
+        "empty_gold": "nothing is relevant",
+        "no_spans": "a relevant document has neither a span nor, as a whole document, a text; or all of them are empty",
+        "no_returned_spans": "a chunk within k has neither a span nor, as a whole document, a text",
+    }
+
+    def __post_init__(self) -> None:
+        check_k(self.k, optional=False)
+        super().__post_init__()
+
+    def required_fields(self) -> list[str]:
+        """Gold documents."""
+        return ["relevant_docs"]
+
+    def overlap(self, batch: Batch) -> Overlap:
+        """The counts behind all three metrics, made once per cut and threshold of relevance."""
+        rules = self.rules
+        if rules.duplicates == "error":
+            reject_duplicates(batch)
+        cut = self.k if rules.depth is None else min(self.k, rules.depth)
+        key = ("span_overlap", rules.min_relevance, cut)
+        return batch.feature(key, lambda b: _overlap(b, rules.min_relevance, cut))
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """By definition, character by character."""
+        if sample.relevant_docs is None:
+            return Score.skip("no_gold")
+        level: dict[str, int] = {}
+        for document in sample.relevant_docs:
+            own = document.metadata.get("relevance", 1)
+            level[document.doc_id] = max(own, level.get(document.doc_id, own))
+        relevant = [d for d in sample.relevant_docs if level[d.doc_id] >= self.rules.min_relevance]
+        if not relevant:
+            return Score.skip("empty_gold")
+        gold = _characters(relevant)
+        returned = _characters([item.doc for item in output.retrieved[: self.rules.depth][: self.k]])
+        if not gold:
+            return Score.skip("no_spans")
+        return Score.skip("no_returned_spans") if returned is None else Score(self.plain(gold, returned))
+
+    @abstractmethod
+    def plain(self, gold: set[Character], returned: set[Character]) -> float:
+        """The value of one query from the characters of both sides."""
+
+    def choices(self) -> dict[str, str]:
+        """The threshold of relevance and the depth, where they are not the usual ones."""
+        rules = self.rules
+        choices = {} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)}
+        return choices if rules.depth is None or rules.depth >= self.k else {**choices, "depth": str(rules.depth)}
+
+    def run_choices(self, run: RunFacts) -> dict[str, str]:
+        """How many documents were asked for, where this metric looks at more."""
+        deepest = self.k if self.rules.depth is None else min(self.k, self.rules.depth)
+        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}
+
+
+@register("span_recall", at="k")
+@dataclass(frozen=True)
+class SpanRecallAtK(SpanMetric):
+    r"""Share of the gold passages' characters that the first k chunks cover.
+
+    .. math:: |C(G) \cap C(R_k)| / |C(G)|
+
+    C are characters of the parent documents, each counted once however many spans overlap on it. How the corpus was cut
+    into chunks does not matter, so systems with different chunkers can be compared; the k chunks of one may be longer
+    than those of the other, which precision and IoU show. A document that is its own parent and has a text but no span
+    covers all of its text. Returning nothing scores 0.
+    """
+
+    reference: ClassVar[str] = "Smith & Troynikov 2024 (Chroma, Evaluating Chunking Strategies for Retrieval)"
+
+    def score(self, batch: Batch) -> Scores:
+        """Common over gold."""
+        counts = self.overlap(batch)
+        return counts.outcomes.with_values(counts.common / np.maximum(counts.gold, 1.0))
+
+    def plain(self, gold: set[Character], returned: set[Character]) -> float:
+        """By definition."""
+        return len(gold & returned) / len(gold)
+
+
+@register("span_precision", at="k")
+@dataclass(frozen=True)
+class SpanPrecisionAtK(SpanMetric):
+    r"""Share of the characters of the first k chunks that lie in a gold passage.
+
+    .. math:: |C(G) \cap C(R_k)| / |C(R_k)|
+
+    C are characters of the parent documents, each counted once: a passage that two overlapping chunks return is neither
+    rewarded nor charged twice. Long chunks around a short passage score low. A document that is its own parent and has
+    a text but no span covers all of its text. Returning nothing, or empty chunks only, scores 0.
+    """
+
+    reference: ClassVar[str] = "Smith & Troynikov 2024, there with repeated characters counted in the denominator"
+
+    def score(self, batch: Batch) -> Scores:
+        """Common over returned."""
+        counts = self.overlap(batch)
+        return counts.outcomes.with_values(counts.common / np.maximum(counts.returned, 1.0))
+
+    def plain(self, gold: set[Character], returned: set[Character]) -> float:
+        """By definition."""
+        return len(gold & returned) / len(returned) if returned else 0.0
+
+
+@register("span_iou", at="k")
+@dataclass(frozen=True)
+class SpanIoUAtK(SpanMetric):
+    r"""Characters that gold passages and the first k chunks have in common, over those of either.
+
+    .. math:: |C(G) \cap C(R_k)| / |C(G) \cup C(R_k)|
+
+    Intersection over union (Jaccard's index) of the characters of the parent documents: 1 only where exactly the gold
+    passages are returned. It charges for what is missing and for what is too much. A document that is its own parent
+    and has a text but no span covers all of its text. Returning nothing scores 0.
+    """
+
+    reference: ClassVar[str] = "Jaccard 1901; Smith & Troynikov 2024, there with repeated characters counted"
+
+    def score(self, batch: Batch) -> Scores:
+        """Common over either."""
+        counts = self.overlap(batch)
+        either = counts.gold + counts.returned - counts.common
+        return counts.outcomes.with_values(counts.common / np.maximum(either, 1.0))
+
+    def plain(self, gold: set[Character], returned: set[Character]) -> float:
+        """By definition."""
+        return len(gold & returned) / len(gold | returned)
+
+
+def _overlap(batch: Batch, min_relevance: int, cut: int) -> Overlap:
+    counts = np.zeros((3, len(batch)))
+    outcomes = []
+    # The columns know which ids are relevant (a document given twice has its highest level), and are checked.
+    for row, ids in enumerate(rankings(batch).gold):
+        sample, output = batch.samples[row], batch.outputs[row]
+        if ids is None:
+            outcomes.append(Score.skip("no_gold"))
+            continue
+        relevant = relevant_ids(ids, min_relevance)
+        if not relevant:
+            outcomes.append(Score.skip("empty_gold"))
+            continue
+        gold = _pieces((d for d in sample.relevant_docs or () if d.doc_id in relevant), sample.sample_id)
+        answered = output is not None and output.error is None  # what a failed system left behind is not looked at
+        chunks = output.retrieved[:cut] if output is not None and answered else []
+        returned = _pieces((item.doc for item in chunks), sample.sample_id)
+        size = 0 if gold is None else covered(gold)
+        if gold is None or not size:
+            outcomes.append(Score.skip("no_spans"))
+        elif returned is None:
+            outcomes.append(Score.skip("no_returned_spans"))
+        else:
+            length = covered(returned)
+            counts[:, row] = size, length, size + length - covered(gold + returned)
+            outcomes.append(Score(0.0))
+    return Overlap(counts[0], counts[1], counts[2], Scores.from_list(outcomes))
+
+
+def _characters(documents: Sequence[Document]) -> set[Character] | None:
+    """Every character the documents cover, one by one; ``None`` if for one of them nobody can say."""
+    found: set[Character] = set()
+    for document in documents:
+        whole = document.text if document.parent == document.doc_id else ""
+        span = document.span or ((0, len(whole)) if whole else None)
+        if span is None:
+            return None
+        found |= {(document.parent, position) for position in range(*span)}
+    return found
+
+
+def _pieces(documents: Iterable[Document], sample_id: str) -> list[Piece] | None:
+    """What the documents cover; ``None`` if for one of them nobody can say."""
+    pieces: list[Piece] = []
+    unknown = False
+    for document in documents:
+        span = document.span
+        if span is None and document.text and document.parent == document.doc_id:
+            span = (0, len(document.text))
+        if span is None:
+            unknown = True  # the others are still checked
+            continue
+        pieces.append((document.parent, *_checked(span, document, sample_id)))
+    return None if unknown else pieces
+
+
+def _checked(span: tuple[int, int], document: Document, sample_id: str) -> tuple[int, int]:
+    where = f"sample '{sample_id}': the span of document '{document.doc_id}' is {span!r}"
+    try:
+        start, end = span
+    except (TypeError, ValueError):
+        raise BadTypeError(f"{where}; it must be a pair (start, end)") from None
+    for number in (start, end):
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise BadTypeError(f"{where}; start and end must be whole numbers")
+    if start < 0 or end < start:
+        raise BadValueError(f"{where}; it must satisfy 0 <= start <= end")
+    return int(start), int(end)

@@ -89,7 +89,8 @@ def ranking(*given: RetrievedDocument) -> SystemOutputs:
 
 
 OUTPUT_ROWS: list[tuple[str, SystemOutputs, str]] = [  # fields after the id, want, why
-    ("", SystemOutputs([]), "nothing came back"),
+    ("", SystemOutputs([]), "nothing is said"),
+    ('"retrieved": []', SystemOutputs([]), "nothing came back"),
     (
         '"retrieved": ["a", "b"]',
         ranking(RetrievedDocument(Document("a"), None, 1), RetrievedDocument(Document("b"), None, 2)),
@@ -158,13 +159,25 @@ def test_every_field_of_the_data_types_is_on_the_wire() -> None:
 
 # --- what is wrong with a line ---------------------------------------------------------------------------------------
 
-SAMPLE_FIELDS = "sample_id, query, relevant_docs, candidate_docs, reference_answer, labels, metadata, reference_answers"
+SAMPLE_FIELDS = (
+    "sample_id, query, relevant_docs, candidate_docs, reference_answer, labels, metadata, reference_answers, history, "
+    "cluster_id; put keys of your own under 'labels' or 'metadata'"
+)
 BAD_SAMPLES: list[tuple[bytes, str]] = [  # line, problem
     (b'{"sample_id": "1"}', "field 'query' is missing"),
     (b'{"query": "q"}', "field 'sample_id' is missing"),
     (
         b'{"sample_id": 1, "query": "q"}',
         "field 'sample_id' must be a string, not a number; ids are strings, so put it in quotes",
+    ),
+    (b'{"sample_id": "", "query": "q"}', "field 'sample_id' is empty; an id needs at least one character"),
+    (
+        b'{"sample_id": "1", "query": "q", "relevant_docs": ["a", ""]}',
+        "field 'relevant_docs[1]' is empty; an id needs at least one character",
+    ),
+    (
+        b'{"sample_id": "1", "query": "q", "candidate_docs": [{"doc_id": ""}]}',
+        "field 'candidate_docs[0].doc_id' is empty; an id needs at least one character",
     ),
     (b'{"sample_id": null, "query": "q"}', "field 'sample_id' must be a string, not null"),
     (b'{"sample_id": "1", "query": ["q"]}', "field 'query' must be a string, not an array"),
@@ -198,12 +211,12 @@ BAD_SAMPLES: list[tuple[bytes, str]] = [  # line, problem
         b'{"sample_id": "1", "query": "q", "reference": "x"}',
         "unknown field 'reference'; did you mean 'reference_answer'?",
     ),
-    (b'{"out of range": 1}', f"unknown field 'out of range'; known fields: {SAMPLE_FIELDS}, history, cluster_id"),
+    (b'{"out of range": 1}', f"unknown field 'out of range'; known fields: {SAMPLE_FIELDS}"),
     (b'{"Sample_ID": "1"}', "unknown field 'Sample_ID'; did you mean 'sample_id'?"),
-    (b'{"zzz": 1}', f"unknown field 'zzz'; known fields: {SAMPLE_FIELDS}, history, cluster_id"),
+    (b'{"zzz": 1}', f"unknown field 'zzz'; known fields: {SAMPLE_FIELDS}"),
     (
         b'{"sample_id": "1", "query": "q", "candidate_docs": [{"doc_id": "a", "id": 1}]}',
-        "unknown field 'candidate_docs[0].id'; known fields: doc_id, text, metadata, parent_id, span",
+        "unknown field 'candidate_docs[0].id'; did you mean 'doc_id'?",
     ),
     (
         b'{"sample_id": "1", "retrieved": []}',
@@ -211,7 +224,7 @@ BAD_SAMPLES: list[tuple[bytes, str]] = [  # line, problem
     ),
     (
         b'{"' + b"k" * 200 + b'": 1}',
-        f"unknown field '{'k' * 77}...'; known fields: {SAMPLE_FIELDS}, history, cluster_id",
+        f"unknown field '{'k' * 77}...'; known fields: {SAMPLE_FIELDS}",
     ),
     (
         b'{"sample_id": "1", "query": "q", "relevant_docs": [{"doc_id": "a", "span": [3]}]}',
@@ -270,6 +283,12 @@ def test_bad_samples(line: bytes, problem: str) -> None:
 
 BAD_OUTPUTS: list[tuple[bytes, str]] = [  # line, problem
     (b"{}", "field 'sample_id' is missing"),
+    (b'{"sample_id": ""}', "field 'sample_id' is empty; an id needs at least one character"),
+    (
+        b'{"sample_id": "1", "retrieved": [{"doc": ""}]}',
+        "field 'retrieved[0].doc' is empty; an id needs at least one character",
+    ),
+    (b'{"sample_id": "1", "retrieved": [""]}', "field 'retrieved[0]' is empty; an id needs at least one character"),
     (
         b'{"sample_id": 17.5}',
         "field 'sample_id' must be a string, not a number; ids are strings, so put it in quotes",
@@ -281,7 +300,8 @@ BAD_OUTPUTS: list[tuple[bytes, str]] = [  # line, problem
     (b'{"sample_id": "1", "retrived": []}', "unknown field 'retrived'; did you mean 'retrieved'?"),
     (
         b'{"sample_id": "1", "retrieved": [{"doc_id": "a"}]}',
-        "unknown field 'retrieved[0].doc_id'; did you mean 'doc'?",
+        """unknown field 'retrieved[0].doc_id': a position of a ranking is {"doc": {"doc_id": "d1", "text": "..."}, """
+        '"score": 0.5}, or just the id "d1"',
     ),
     (b'{"sample_id": "1", "retrieved": [{"score": 1}]}', "field 'retrieved[0].doc' is missing"),
     (
@@ -345,7 +365,7 @@ def test_bad_outputs(line: bytes, problem: str) -> None:
 
 def test_defaults_are_left_out() -> None:
     assert encode_sample(EvaluationSample("1", "q")) == b'{"sample_id":"1","query":"q"}'
-    assert encode_output("1", SystemOutputs([])) == b'{"sample_id":"1"}'
+    assert encode_output("1", SystemOutputs([])) == b'{"sample_id":"1","retrieved":[]}'  # nothing found is a result
     hit = RetrievedDocument(Document("a"), None, 1)
     assert encode_output("1", SystemOutputs([hit], Response(""))) == (
         b'{"sample_id":"1","retrieved":[{"doc":{"doc_id":"a"}}],"response":{"text":""}}'
@@ -422,6 +442,10 @@ UNWRITABLE: list[tuple[Callable[[], bytes], str]] = [  # attempt, problem
         "field 'relevant_docs[0].span' must be [start, end] with 0 <= start <= end",
     ),
     (
+        lambda: encode_sample(sample(relevant_docs=[Document("")])),
+        "field 'relevant_docs[0].doc_id' is empty; an id needs at least one character",
+    ),
+    (
         lambda: encode_output(1, SystemOutputs([])),  # type: ignore[arg-type]
         "field 'sample_id' must be a string, not a number; ids are strings, so put it in quotes",
     ),
@@ -456,6 +480,7 @@ def test_an_integer_with_too_many_digits_is_refused() -> None:
 # --- round trips and fuzz --------------------------------------------------------------------------------------------
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | numbers | texts,
@@ -464,14 +489,14 @@ values = st.recursive(
 )
 objects = st.dictionaries(texts, values, max_size=3)
 spans = st.tuples(st.integers(0, 9), st.integers(9, 20))
-documents = st.builds(Document, texts, texts, objects, st.none() | texts, st.none() | spans)
+documents = st.builds(Document, ids, texts, objects, st.none() | texts, st.none() | spans)
 sentences = st.builds(lambda text: {"text": text}, texts) | st.builds(
     lambda text, citations: {"text": text, "citations": citations}, texts, st.lists(texts, max_size=2)
 )
 responses = st.builds(Response, texts, st.none() | objects, objects, st.none() | st.lists(sentences, max_size=2))
 samples = st.builds(
     EvaluationSample,
-    texts,
+    ids,
     texts,
     relevant_docs=st.none() | st.lists(documents, max_size=3),
     candidate_docs=st.none() | st.lists(documents, max_size=3),
@@ -506,7 +531,7 @@ def test_samples_come_back_exactly(one: EvaluationSample) -> None:
     assert encode_sample(back) == line
 
 
-@given(texts, outputs)
+@given(ids, outputs)
 def test_outputs_come_back_exactly(sample_id: str, one: SystemOutputs) -> None:
     line = encode_output(sample_id, one)
     assert b"\n" not in line

@@ -4,6 +4,7 @@ import errno
 import gc
 import gzip
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,13 @@ from auepora_eval.core.dataset import InMemoryDataset
 from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.io import files
-from auepora_eval.io.jsonl import load_jsonl_dataset, load_jsonl_outputs, save_jsonl_dataset, save_jsonl_outputs
+from auepora_eval.io.jsonl import (
+    load_jsonl_dataset,
+    load_jsonl_outputs,
+    read_outputs,
+    save_jsonl_dataset,
+    save_jsonl_outputs,
+)
 
 SAMPLES = [
     EvaluationSample("1", "Wer schrieb „Faust“?", [Document("d1", "Goethe")], reference_answer=Response("Goethe")),
@@ -25,6 +32,7 @@ SAMPLES = [
 OUTPUTS = {
     "2": SystemOutputs([], error="timed out"),
     "1": SystemOutputs([RetrievedDocument(Document("d1"), 0.5, 1)], Response("Goethe"), {"total": 0.25}),
+    "3": SystemOutputs([]),
 }
 LINE = b'{"sample_id": "%s", "query": "q"}'
 
@@ -73,10 +81,43 @@ def test_the_collector_is_on_again_afterwards(tmp_path: Path) -> None:
 
 
 def test_outputs_are_in_file_order(tmp_path: Path) -> None:
-    path = written(tmp_path / "out.jsonl", b'{"sample_id": "b", "retrieved": ["x"]}\n{"sample_id": "a"}\n')
+    path = written(
+        tmp_path / "out.jsonl", b'{"sample_id": "b", "retrieved": ["x"]}\n{"sample_id": "a", "retrieved": []}\n'
+    )
     got = load_jsonl_outputs(path)
     assert list(got) == ["b", "a"]
     assert got["b"] == SystemOutputs([RetrievedDocument(Document("x"), None, 1)])
+
+
+RANKED, EMPTY = b'{"sample_id": "r", "retrieved": ["x"]}', b'{"sample_id": "e", "retrieved": []}'
+FAILED, ANSWER = b'{"sample_id": "f", "error": "timeout"}', b'{"sample_id": "a", "response": "x"}'
+WHO_RETRIEVES: list[tuple[list[bytes], bool | int, str]] = [  # lines, answers only (or the bad line), why
+    ([RANKED, EMPTY], False, "every line says what was returned"),
+    ([EMPTY], False, "nothing was returned, and that is said"),
+    ([RANKED, FAILED], False, "a failure needs no ranking"),
+    ([FAILED], False, "an outage says nothing of what the system does"),
+    ([ANSWER], True, "only answers"),
+    ([FAILED, ANSWER], True, "only answers, where any came"),
+    ([RANKED, ANSWER], 2, "a line without it after one with it"),
+    ([FAILED, ANSWER, EMPTY], 2, "a line without it before one with it"),
+]
+
+
+@pytest.mark.parametrize(("content", "want", "why"), WHO_RETRIEVES, ids=[row[-1] for row in WHO_RETRIEVES])
+def test_retrieved_is_on_every_line_or_on_none(
+    tmp_path: Path, content: list[bytes], want: bool | int, why: str
+) -> None:
+    path = written(tmp_path / "out.jsonl", b"\n".join(content))
+    if isinstance(want, bool):
+        read = read_outputs(path)
+        assert read.answers_only is want, why
+        assert load_jsonl_outputs(path) == read.outputs
+        return
+    with pytest.raises(DataFileError) as caught:
+        load_jsonl_outputs(path)
+    assert str(caught.value) == (
+        f"{path}:{want}: field 'retrieved' is missing; other lines have it: write [] where nothing was returned"
+    )
 
 
 BAD_FILES: list[tuple[str, bytes, str]] = [  # name, content, the message after the path
@@ -293,3 +334,30 @@ def test_permissions_and_links_are_kept(tmp_path: Path) -> None:
         assert ids(target) == "1"
     finally:
         os.umask(umask)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs the devices of Linux")
+def test_devices_are_written_to_and_stay() -> None:
+    before = os.stat("/dev/null")
+    save_jsonl_dataset(SAMPLES, "/dev/null")
+    assert os.stat("/dev/null").st_rdev == before.st_rdev
+    assert os.stat("/dev/null").st_ino == before.st_ino
+    with pytest.raises(DataFileError) as caught:
+        save_jsonl_dataset(SAMPLES, "/dev/full")
+    assert str(caught.value) == "/dev/full: cannot be written: No space left on device"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("name", ["pipe.jsonl", "pipe.jsonl.gz"])
+def test_a_pipe_is_written_to_and_stays(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    os.mkfifo(path)
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
+    reader.start()
+    save_jsonl_dataset(SAMPLES[:1], path)
+    reader.join(timeout=30)
+    assert path.is_fifo()
+    data = gzip.decompress(received[0]) if name.endswith("gz") else received[0]
+    assert data.startswith(b'{"sample_id":"1"')
+    assert names(tmp_path) == [name]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -15,6 +17,7 @@ __all__ = ["cli", "main"]
 
 # Name -> (module, one-line help). The help stands here so that listing the commands imports none of them.
 COMMANDS = {
+    "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
     "metrics": ("metrics", "List the metrics, or explain one."),
     "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
 }
@@ -22,7 +25,31 @@ COMMANDS = {
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
+class _OutputError(Exception):
+    """Writing to stdout failed. Not an ``OSError``: click would make an exit code of its own of a broken pipe."""
+
+
+@contextmanager
+def _own_output_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # files that are read or written raise DataFileError
+        raise _OutputError from error
+
+
 class _LazyGroup(click.Group):
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _own_output_errors():  # --help prints here
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _own_output_errors():
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
 
@@ -63,6 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit: 0 fine, 2 bad input, 130 interrupted. Mistakes of the user get no traceback."""
     import warnings
 
+    _accept_every_character()
     with warnings.catch_warnings():
         _show_warnings_plainly()
         sys.exit(_run(arguments))
@@ -74,18 +102,42 @@ def _run(arguments: list[str] | None) -> int:
     try:
         cli.main(args=arguments, prog_name="auepora", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return BAD_INPUT
     except AueporaError as error:
-        click.echo(f"Error: {error}", err=True)
+        _say(f"Error: {error}")
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted.", err=True)
+        _say("Interrupted.")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) went away; point stdout elsewhere so that the interpreter's last flush is quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except _OutputError as failure:
+        _silence_stdout()
+        cause = failure.__cause__
+        assert isinstance(cause, OSError)
+        if not isinstance(cause, BrokenPipeError):  # that one only means that the reader (head, less) has seen enough
+            _say(f"Error: the output cannot be written: {cause.strerror or cause}")
+            return BAD_INPUT
     return 0
+
+
+def _say(message: str) -> None:
+    with suppress(OSError):  # where stderr fails as well there is nobody left to tell
+        click.echo(message, err=True)
+
+
+def _silence_stdout() -> None:
+    """Point stdout elsewhere, so that the interpreter's last flush does not fail once more."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _accept_every_character() -> None:
+    """Let a terminal or file of a narrow encoding (cp1252) show ``\\u2193`` for what it cannot, rather than fail."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
 
 
 def _show_warnings_plainly() -> None:
@@ -93,6 +145,7 @@ def _show_warnings_plainly() -> None:
     import warnings
 
     from ..core.errors import AueporaWarning
+    from .progress import wipe
 
     usual = warnings.showwarning
 
@@ -105,6 +158,7 @@ def _show_warnings_plainly() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, AueporaWarning):
+            wipe()
             click.echo(f"Warning: {message}", err=True)
         else:
             usual(message, category, filename, lineno, file, line)

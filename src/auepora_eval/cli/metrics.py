@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import click
+
+if TYPE_CHECKING:
+    from ..core.registry import MetricInfo
+    from ..reporting.metric_cards import MetricCard
 
 __all__ = ["command"]
 
@@ -13,6 +20,8 @@ __all__ = ["command"]
 def command(name: str | None, as_json: bool) -> None:
     """List the metrics, or explain the one called NAME.
 
+    The options of a metric are set after a colon: auepora score ... -m ndcg@10:gain_scheme=linear,as=mine
+
     \b
     auepora metrics
     auepora metrics ndcg
@@ -21,28 +30,75 @@ def command(name: str | None, as_json: bool) -> None:
     import json
 
     from ..core.registry import metric_info
-    from ..core.targets import TARGETS
     from ..reporting.metric_cards import metric_card, metric_cards
-    from .output import table
 
     if name is not None:
-        # The index of names prints as `mrr[@k]`; accept that spelling too.
-        card = metric_card(metric_info(name))
-        click.echo(json.dumps(_plain(card), indent=2, ensure_ascii=False) if as_json else card.to_text())
+        info = metric_info(name)  # any spelling of it: mrr, mrr@10, or mrr[@k] as the list prints it
+        card = metric_card(info)
+        text = f"{card.to_text()}\n\n{_on_the_command_line(info)}"
+        click.echo(json.dumps(_plain(card), indent=2, ensure_ascii=False) if as_json else text)
         return
     cards = metric_cards()
     if as_json:
         click.echo(json.dumps([_plain(card) for card in cards], indent=2, ensure_ascii=False))
         return
-    order = list(TARGETS)
-    cards.sort(key=lambda card: (order.index(card.target) if card.target in order else len(order), card.name))
-    rows, last = [], None
-    for card in cards:
-        title = TARGETS[card.target].title if card.target is not None else ""
-        rows.append(["" if title == last else title, card.pattern, card.range_text, card.summary])
-        last = title
-    click.echo(table(rows, headers=["target", "metric", "range", "what it says"]))
+    click.echo(_listing(cards))
+    if any(card.higher_is_better is False for card in cards):
+        click.echo(f"\n{LOWER} lower is better")
     click.echo("\n`auepora metrics NAME` explains one.", err=True)
+
+
+LOWER = "↓"
+
+
+def _listing(cards: Sequence[MetricCard]) -> str:
+    """One line per metric for a pipe; for a terminal, paragraphs that fit its width under a heading per target."""
+    import shutil
+    import sys
+    from textwrap import wrap
+
+    from ..core.targets import TARGETS
+    from .output import table
+
+    order = list(TARGETS)
+    cards = sorted(cards, key=lambda c: (order.index(c.target) if c.target in order else len(order), c.name))
+    narrow = sys.stdout.isatty()
+    left = 2 + max(len(card.pattern) for card in cards) + 2 + max(len(_range(card)) for card in cards) + 2
+    room = max(20, shutil.get_terminal_size().columns - left)
+    rows: list[list[str]] = []
+    last = None
+    for card in cards:
+        title = TARGETS[card.target].title if card.target is not None else "Other"
+        if narrow:
+            first, *more = wrap(card.summary, room) or [""]
+            if title != last:
+                rows += [["", "", ""]] * bool(rows) + [[title, "", ""]]
+            rows.append([f"  {card.pattern}", _range(card), first])
+            rows += [["", "", line] for line in more]
+        else:
+            rows.append(["" if title == last else title, card.pattern, _range(card), card.summary])
+        last = title
+    headers = ["metric", "range", "what it says"]
+    return table(rows, headers=headers if narrow else ["target", *headers])
+
+
+def _range(card: MetricCard) -> str:
+    return f"{card.range_text} {LOWER}" if card.higher_is_better is False else card.range_text
+
+
+def _on_the_command_line(info: MetricInfo) -> str:
+    """How this metric is written after ``-m`` with an option: one of its own where it has any."""
+    import inspect
+
+    own = [name for name in info.options if name != info.at and name not in info.keys]
+    options = [f"{name}=VALUE" for name in own[:1]]
+    if not own and "retrieved" in getattr(info.cls, "reads", ()):
+        options = ["min_relevance=2"]  # conventions are options of every metric; this one matters to rankings
+    spec = info.pattern.replace(f"[@{info.at}]", "@10").replace(f"@{info.at}", "@10")
+    for key in info.keys:
+        default = info.parameters[key].default
+        spec = spec.replace(f"[{key}", f"[{key if default is inspect.Parameter.empty else default}")
+    return f"Set options on the command line after a colon: -m '{spec}:{','.join([*options, 'as=NAME'])}'"
 
 
 def _plain(card: object) -> dict[str, object]:

@@ -1,16 +1,18 @@
-"""Plain tables for the terminal: aligned columns that read well without colour and survive a pipe."""
+"""Plain tables that read well without colour and survive a pipe, and where they go."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from ..core.results import Results, coverage, display_name
 from ..core.targets import TARGETS
 
-__all__ = ["figure", "results_table", "table", "write_out"]
+__all__ = ["figure", "output_format", "refuse_input_as_output", "results_table", "table", "write_out"]
 
 
 def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Sequence[int] = ()) -> str:
@@ -34,7 +36,7 @@ def results_table(results: Results) -> str:
         for position, result in enumerate(group):
             value = figure(result.value) if result.defined else "n/a"
             rows.append([entry.title if position == 0 else "", display_name(result), value, coverage(result)])
-    headers = ["target", "metric", "value", "coverage"]
+    headers = ["target", "metric", "value", "mean of"]
     if not any(row[3] for row in rows):
         rows, headers = [row[:3] for row in rows], headers[:3]
     return table(rows, headers=headers, right=(2,))
@@ -45,12 +47,33 @@ def figure(value: float) -> str:
     return f"{value:.2e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
 
 
+def output_format(output: str | None) -> Literal["json", "markdown", "table"]:
+    """What the name of the file asks for; ``r.json.gz`` is JSON as well."""
+    name = (output or "").lower().removesuffix(".gz")
+    if name.endswith(".json"):
+        return "json"
+    return "markdown" if name.endswith((".md", ".markdown")) else "table"
+
+
+def refuse_input_as_output(output: str | None, inputs: Sequence[str]) -> None:
+    """Raise where writing would destroy what is read, under whatever name."""
+    for path in inputs:
+        try:
+            same = output is not None and os.path.samefile(output, path)
+        except OSError:  # one of them is not there: reading or writing will say so
+            continue
+        # Reading from and writing to the same terminal or device destroys nothing.
+        if same and os.path.isfile(path):
+            raise click.UsageError(f"-o {output} is the input {path}; write to another file")
+
+
 def write_out(text: str, output: str | None) -> None:
     """Print, or write to a file (whole or not at all)."""
-    if output is None:
+    if output in (None, "-", "/dev/stdout"):  # stdout by any name: what is there already must not be truncated
         click.echo(text)
         return
     from ..io.files import write_lines
 
+    assert output is not None
     write_lines(Path(output), [text.encode()])
     click.echo(f"wrote {output}", err=True)

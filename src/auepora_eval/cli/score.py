@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from ..core.conventions import Conventions
+    from ..core.registry import Spec
     from ..core.results import Results
 
 __all__ = ["command"]
@@ -23,7 +23,12 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @click.option("--qrels", type=click.Path(), help="TREC judgements, instead of DATASET.")
 @click.option("--run", "run_file", type=click.Path(), help="TREC run, instead of OUTPUTS.")
 @click.option(
-    "-m", "--metric", "metrics", multiple=True, metavar="SPEC", help="A metric, such as recall@5; repeatable."
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="SPEC",
+    help="A metric, such as recall@5 or, with options, ndcg@10:gain_scheme=linear,as=mine; repeatable.",
 )
 @click.option(
     "--conventions",
@@ -32,9 +37,19 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     type=click.Choice(PRESETS),
     help="Whose definitions to follow; auto is trec for a TREC run and auepora otherwise.",
 )
+@click.option("-l", "--min-relevance", type=int, metavar="LEVEL", help="Relevant from this level up (trec_eval -l).")
+@click.option(
+    "-c", "--complete", is_flag=True, help="A sample without output scores as nothing returned (trec_eval -c)."
+)
+@click.option("-M", "--depth", type=click.IntRange(min=1), help="Cut every ranking here first (trec_eval -M).")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
-@click.option("-o", "--output", type=click.Path(), help="Write to this file instead of printing.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    help="Write to this file (.json: JSON, .md: Markdown, else the table) instead of printing.",
+)
 def command(
     dataset: str | None,
     outputs: str | None,
@@ -42,6 +57,9 @@ def command(
     run_file: str | None,
     metrics: tuple[str, ...],
     conventions: str,
+    min_relevance: int | None,
+    complete: bool,
+    depth: int | None,
     as_json: bool,
     per_query: bool,
     output: str | None,
@@ -55,81 +73,98 @@ def command(
     auepora score data.jsonl outputs.jsonl -m recall@5 -m rougeL_answer --json
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
     """
-    from .output import results_table, write_out
+    from .output import output_format, refuse_input_as_output, results_table, write_out
+    from .specs import parse_specs, translation
 
     trec = qrels is not None or run_file is not None
     if trec and (dataset is not None or qrels is None or run_file is None):
         raise click.UsageError("give --qrels and --run together and nothing else, or DATASET and OUTPUTS")
     if not trec and (dataset is None or outputs is None):
         raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
-    if per_query and not as_json:
+    form = "json" if as_json else output_format(output)
+    if per_query and form != "json":
         raise click.UsageError("--per-query goes with --json")
-    if conventions == "auto":
-        from ..core.conventions import auto_conventions
-
-        conventions = auto_conventions(judged_pool=trec).name
-        if not metrics or trec:
-            click.echo(f"conventions: {conventions}", err=True)
+    refuse_input_as_output(output, [path for path in (dataset, outputs, qrels, run_file) if path is not None])
+    rules, said = _rules(conventions, trec, min_relevance, complete, depth)
+    specs = parse_specs(metrics)
+    for remark in filter(None, map(translation, specs)):
+        click.echo(remark, err=True)
     if qrels is not None and run_file is not None:
-        results = _score_trec(qrels, run_file, metrics, conventions)
+        results = _score_trec(qrels, run_file, specs, rules)
     else:
         assert dataset is not None
         assert outputs is not None
-        results = _score_jsonl(dataset, outputs, metrics, conventions)
-    write_out(results.to_json(per_query=per_query) if as_json else results_table(results), output)
+        results = _score_jsonl(dataset, outputs, specs, rules)
+    if form == "json":
+        text = results.to_json(per_query=per_query)
+    else:
+        # The figures mean little without the definitions behind them, so the two travel together.
+        text = f"{results.to_markdown() if form == 'markdown' else results_table(results)}\n\n{said}"
+    write_out(text, output)
 
 
-def _score_trec(qrels_path: str, run_path: str, metrics: tuple[str, ...], conventions: str) -> Results:
+def _rules(
+    preset: str, trec: bool, min_relevance: int | None, complete: bool, depth: int | None
+) -> tuple[Conventions, str]:
+    """The conventions the options ask for, and a line that names them."""
+    from ..core.conventions import Conventions, auto_conventions
+
+    choices: dict[str, object] = {}
+    if min_relevance is not None:
+        choices["min_relevance"] = min_relevance
+    if complete:
+        choices["missing"] = "zero"
+    if depth is not None:
+        choices["depth"] = depth
+    rules = Conventions.of(auto_conventions(judged_pool=trec) if preset == "auto" else preset, **choices)
+    chosen = [f"{rules.name} (auto)" if preset == "auto" else rules.name]
+    chosen += [f"{key} {value}" for key, value in choices.items()]
+    return rules, f"conventions: {', '.join(chosen)}"
+
+
+def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
     from ..core.engine import evaluate_rankings, resolve_metrics
     from ..core.suggest import specs_for
-    from ..io.trec import load_qrels, load_run, trec_rankings
+    from ..io.trec import load_qrels, load_run, queries_without_judgements, trec_rankings
+    from .progress import progress
+    from .remarks import warn_of_strays
 
     chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions)
     resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
-    qrels, run = load_qrels(qrels_path), load_run(run_path)
+    with progress(f"reading {qrels_path}"):
+        qrels = load_qrels(qrels_path)
+    with progress(f"reading {run_path}"):
+        run = load_run(run_path)
     ids, gold, ranked = trec_rankings(qrels, run)
-    _report_alignment(
-        missing=sum(ranking is None for ranking in ranked), unknown=len(run.keys() - qrels.keys()), total=len(ids)
-    )
-    return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
+    missing = [one for one, ranking in zip(ids, ranked, strict=True) if ranking is None]
+    warn_of_strays(missing, queries_without_judgements(qrels, run), total=len(ids), conventions=conventions)
+    with progress("scoring"):
+        return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
 
 
-def _score_jsonl(dataset_path: str, outputs_path: str, metrics: tuple[str, ...], conventions: str) -> Results:
+def _score_jsonl(dataset_path: str, outputs_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
     from ..core.engine import evaluate, resolve_metrics
     from ..core.suggest import suggested_metrics
     from ..io.align import align_outputs
-    from ..io.jsonl import load_jsonl_dataset, load_jsonl_outputs
+    from ..io.jsonl import load_jsonl_dataset, read_outputs
+    from .progress import progress
+    from .remarks import nothing_to_score, readers_of_retrieved, require_retrieved, warn_of_strays
 
-    if metrics:
-        resolve_metrics(list(metrics), conventions)
-    samples = list(load_jsonl_dataset(dataset_path))
-    aligned = align_outputs(samples, load_jsonl_outputs(outputs_path))
-    _report_alignment(missing=len(aligned.missing), unknown=len(aligned.unknown), total=len(samples))
-    chosen = list(metrics) or suggested_metrics(samples, aligned.outputs, conventions=conventions)
-    with _progress(len(samples)) as advance:
-        return evaluate(samples, aligned.outputs, chosen, conventions=conventions, progress=advance)
-
-
-def _report_alignment(*, missing: int, unknown: int, total: int) -> None:
-    if missing:
-        click.echo(f"Warning: {missing} of {total} samples have no output", err=True)
-    if unknown:
-        click.echo(f"Warning: {unknown} outputs belong to no sample and are left out", err=True)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on stderr where someone is watching and there is enough to wait for."""
-    if total < 5_000 or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("scoring", total=total)
-
-        def advance(done: int) -> None:
-            bar.advance(task, done)
-
-        yield advance
+    chosen = resolve_metrics(metrics, conventions)
+    with progress(f"reading {dataset_path}"):
+        samples = list(load_jsonl_dataset(dataset_path))
+    with progress(f"reading {outputs_path}"):
+        read = read_outputs(outputs_path)
+    if read.answers_only:
+        require_retrieved(chosen, outputs_path)
+    aligned = align_outputs(samples, read.outputs)
+    warn_of_strays(aligned.missing, aligned.unknown, total=len(samples), conventions=conventions)
+    if not metrics:
+        chosen = resolve_metrics(suggested_metrics(samples, aligned.outputs, conventions=conventions), conventions)
+        if read.answers_only:  # a system that retrieves nothing is not one that finds nothing
+            out_of_place = readers_of_retrieved(chosen)
+            chosen = [one for one in chosen if one.name not in out_of_place]
+    if not chosen:
+        raise nothing_to_score(samples, aligned.outputs)
+    with progress("scoring", len(samples)) as advance:
+        return evaluate(samples, aligned.outputs, chosen, progress=advance)

@@ -8,6 +8,7 @@ trec       ``load_qrels``, ``load_run``, ``trec_rankings``: TREC judgements and 
 align      ``align_outputs``: outputs by sample id, put in the order of the samples
 codec      one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
 problems   what is wrong with such a line, as a sentence
+hints      what an unknown key in it was probably meant to be
 files      opening, gzip, atomic writing
 ========== =============================================================================================
 """

@@ -8,16 +8,16 @@ so is whatever could not be written back.
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from ..core.errors import BadValueError
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from .hints import Shape
 from .problems import (
     BAD_SPAN,
     TOO_DEEP,
-    Shape,
     decoding_problem,
     first_odd,
     odd_number,
@@ -26,7 +26,10 @@ from .problems import (
     value_problem,
 )
 
-__all__ = ["LineError", "decode_output", "decode_sample", "encode_output", "encode_sample"]
+__all__ = ["LineError", "decode_output", "decode_output_line", "decode_sample", "encode_output", "encode_sample"]
+
+Id = Annotated[str, msgspec.Meta(min_length=1)]
+"""An empty id is a column that was not filled in."""
 
 
 class LineError(BadValueError):
@@ -40,7 +43,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=Fa
 class DocumentRow(_Row):
     """A document, or a chunk of one."""
 
-    doc_id: str
+    doc_id: Id
     text: str = ""
     metadata: dict[str, Any] = {}
     parent_id: str | None = None
@@ -54,7 +57,7 @@ class DocumentRow(_Row):
 class RetrievedRow(_Row):
     """One position of a ranking; without ``rank`` it is the position in the list."""
 
-    doc: DocumentRow | str
+    doc: DocumentRow | Id
     score: float | None = None
     rank: int | None = None
 
@@ -78,10 +81,10 @@ class ResponseRow(_Row):
 class SampleRow(_Row):
     """One line of a dataset."""
 
-    sample_id: str
+    sample_id: Id
     query: str
-    relevant_docs: list[DocumentRow | str] | None = None
-    candidate_docs: list[DocumentRow | str] | None = None
+    relevant_docs: list[DocumentRow | Id] | None = None
+    candidate_docs: list[DocumentRow | Id] | None = None
     reference_answer: ResponseRow | str | None = None
     labels: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
@@ -93,8 +96,8 @@ class SampleRow(_Row):
 class OutputRow(_Row):
     """One line of an outputs file."""
 
-    sample_id: str
-    retrieved: list[RetrievedRow | str] = []
+    sample_id: Id
+    retrieved: list[RetrievedRow | Id] | msgspec.UnsetType = msgspec.UNSET  # [] is written out: it says something
     response: ResponseRow | str | None = None
     timings: dict[str, float] = {}
     extra: dict[str, Any] = {}
@@ -158,12 +161,18 @@ def decode_sample(line: bytes) -> EvaluationSample:
 
 def decode_output(line: bytes) -> tuple[str, SystemOutputs]:
     """The sample id and the outputs on one line of an outputs file; ``LineError`` says what is wrong with it."""
+    return decode_output_line(line)[:2]
+
+
+def decode_output_line(line: bytes) -> tuple[str, SystemOutputs, bool]:
+    """What ``decode_output`` gives, and whether the line has the field ``retrieved``."""
     try:
         row = _OUTPUTS.decode(line)
     except (ValueError, RecursionError) as error:
         raise LineError(decoding_problem(line, error, _OUTPUT_SHAPE)) from error
-    return row.sample_id, SystemOutputs(
-        retrieved=_retrieved(row.retrieved),
+    has_retrieved = row.retrieved is not msgspec.UNSET
+    output = SystemOutputs(
+        retrieved=[] if row.retrieved is msgspec.UNSET else _retrieved(row.retrieved),
         response=_response(row.response),
         timings=row.timings,
         extra=row.extra,
@@ -174,6 +183,7 @@ def decode_output(line: bytes) -> tuple[str, SystemOutputs]:
         usage=row.usage,
         repeat=row.repeat,
     )
+    return row.sample_id, output, has_retrieved
 
 
 def encode_sample(sample: EvaluationSample) -> bytes:

@@ -45,20 +45,22 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write the lines to a temporary file beside ``path``, then put it in its place; on failure the old file stays."""
+    """Write the lines to a temporary file beside ``path``, then put it in its place; on failure the old file stays.
+
+    What exists and is no regular file (a device, a pipe) is written to as it is: replacing it would be destroying it.
+    """
+    if _is_special(path):
+        _write_through(path, lines)
+        return
     target = Path(os.path.realpath(path))  # writing to a link changes the file it leads to, not the link
     if target.is_dir():
         raise DataFileError(path, None, "is a directory, not a file")
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     with _writing(path):
         raw = temporary.open("xb")
-    # No name and no time inside the archive: the same data gives the same bytes.
-    file: IO[bytes] | gzip.GzipFile = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_gzip(path) else raw
+    file = _compressing(path, raw)
     try:
-        for line in lines:  # outside `_writing`: an error of the caller's own iterable passes as it is
-            with _writing(path):
-                file.write(line)
-                file.write(b"\n")
+        _put(path, file, lines)
         with _writing(path):
             if file is not raw:
                 file.close()
@@ -69,11 +71,48 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
             os.replace(temporary, target)
     except BaseException:
-        for opened in (file, raw):
-            with contextlib.suppress(OSError, ValueError):
-                opened.close()
+        _close_quietly(file, raw)
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _is_special(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _write_through(path: Path, lines: Iterable[bytes]) -> None:
+    with _writing(path):
+        raw = path.open("wb")
+    file = _compressing(path, raw)
+    try:
+        _put(path, file, lines)
+        with _writing(path):
+            file.close()
+            raw.close()
+    finally:
+        _close_quietly(file, raw)
+
+
+def _compressing(path: Path, raw: IO[bytes]) -> IO[bytes] | gzip.GzipFile:
+    # No name and no time inside the archive: the same data gives the same bytes.
+    return gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_gzip(path) else raw
+
+
+def _put(path: Path, file: IO[bytes] | gzip.GzipFile, lines: Iterable[bytes]) -> None:
+    for line in lines:  # outside `_writing`: an error of the caller's own iterable passes as it is
+        with _writing(path):
+            file.write(line)
+            file.write(b"\n")
+
+
+def _close_quietly(*files: IO[bytes] | gzip.GzipFile) -> None:
+    for opened in files:
+        with contextlib.suppress(OSError, ValueError):
+            opened.close()
 
 
 def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:

@@ -1,16 +1,34 @@
 """JSONL files: one sample, or one system output, per line; compressed where the name ends in ``.gz``."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.collector import collector_paused
 from ..core.dataset import InMemoryDataset
 from ..core.errors import BadValueError, DataFileError, DuplicateIdError
 from ..core.types import EvaluationSample, SystemOutputs
-from .codec import LineError, decode_output, decode_sample, encode_output, encode_sample
+from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
 from .files import is_gzip, read_lines, write_lines
 
-__all__ = ["load_jsonl_dataset", "load_jsonl_outputs", "save_jsonl_dataset", "save_jsonl_outputs"]
+__all__ = [
+    "OutputsFile",
+    "load_jsonl_dataset",
+    "load_jsonl_outputs",
+    "read_outputs",
+    "save_jsonl_dataset",
+    "save_jsonl_outputs",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class OutputsFile:
+    """The outputs of a file, and what only the file can tell."""
+
+    outputs: dict[str, SystemOutputs]
+    """By sample id, in the order of the file."""
+    answers_only: bool
+    """Whether ``retrieved`` is on no line, although something came back: the system answers and retrieves nothing."""
 
 
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:
@@ -36,23 +54,41 @@ def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDat
 
 def load_jsonl_outputs(path: str | Path) -> dict[str, SystemOutputs]:
     """The outputs of a file by sample id, in its order."""
+    return read_outputs(path).outputs
+
+
+def read_outputs(path: str | Path) -> OutputsFile:
+    """What ``load_jsonl_outputs`` gives, with what is known of the file.
+
+    Where some lines say what was retrieved, one that does not (and names no error) was written by mistake: taking it
+    for an empty ranking would count against the system what is the file's fault.
+    """
     path = Path(path)
     outputs: dict[str, SystemOutputs] = {}
     lines: dict[str, int] = {}
+    with_ranking, without = False, 0
     with collector_paused():
         for number, line in read_lines(path):
             try:
-                sample_id, output = decode_output(line)
+                sample_id, output, has_retrieved = decode_output_line(line)
             except LineError as error:
                 raise DataFileError(path, number, str(error)) from error
             if lines.setdefault(sample_id, number) != number:
                 repeated = outputs[sample_id].repeat != output.repeat
                 hint = "; put each repeat in a file of its own" if repeated else ""
                 raise DuplicateIdError(_twice(path, number, sample_id, lines[sample_id]) + hint)
+            if has_retrieved:
+                with_ranking = True
+            elif not without and output.error is None:
+                without = number
             outputs[sample_id] = output
     if not outputs:
         raise DataFileError(path, None, "the file is empty; each line must be the output for one sample")
-    return outputs
+    if with_ranking and without:
+        raise DataFileError(
+            path, without, "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"
+        )
+    return OutputsFile(outputs, answers_only=without > 0)
 
 
 def save_jsonl_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:

@@ -3,19 +3,16 @@
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from ..core.errors import did_you_mean
+from .hints import Shape, hint
 
 __all__ = [
     "BAD_SPAN",
     "TOO_DEEP",
-    "Shape",
     "decoding_problem",
     "first_odd",
     "odd_number",
@@ -32,6 +29,7 @@ _AT = re.compile(r"(?s)(.*) - at `\$\.?([^`]*)`")
 _UNKNOWN = re.compile(r"(?s)Object contains unknown field `(.*)`")
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 _EXPECTED = re.compile(r"Expected `([^`]*)`, got `([^`]*)`")
+_EMPTY = "Expected `str` of length >= 1"  # only ids have a shortest length
 _MALFORMED = re.compile(r"JSON is malformed: (.*) \(byte (\d+)\)")
 _SPAN = re.compile(r"(.*\bspan)(?:\[\d\])?")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
@@ -45,18 +43,6 @@ _WORDS = {
     "array": "an array",
     "null": "null",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the rows of one kind of file look like: enough to suggest the right name for a wrong one."""
-
-    rows: str
-    """What the rows are called: ``samples``."""
-    keys: Mapping[str, Sequence[str]]
-    """The known keys, by the field that holds the object; ``""`` is the row itself."""
-    other_rows: str
-    other_keys: Sequence[str]
 
 
 def decoding_problem(line: bytes, error: Exception, shape: Shape) -> str:
@@ -82,20 +68,22 @@ def value_problem(error: Exception, raw: object, shape: Shape) -> str:
     if message == BAD_SPAN:
         path = _joined(path, "span")
     if found := _UNKNOWN.fullmatch(message):
-        return f"unknown field {shown(_joined(path, found[1]))}{_suggestion(path, found[1], shape)}"
+        return f"unknown field {shown(_joined(path, found[1]))}{hint(path, found[1], raw, shape)}"
     if found := _MISSING.fullmatch(message):
         return f"field {shown(_joined(path, found[1]))} is missing"
     if "out of range" in message:
         return too_large(next((where for where, value in _odd(raw) if isinstance(value, float)), _named(path, raw)))
     if found := _SPAN.fullmatch(path):
         return f"field {shown(found[1])} must be [start, end] with 0 <= start <= end"
+    if message == _EMPTY:
+        return f"field {shown(path)} is empty; an id needs at least one character"
     if found := _EXPECTED.fullmatch(message):
         expected, got = found[1].split(" | "), found[2]
         if not path:
             return f"each line must be one JSON object, not {_got(got, expected)}"
         wanted = " or ".join(", ".join(_WORDS.get(kind, kind) for kind in expected).rsplit(", ", 1))
-        hint = "; ids are strings, so put it in quotes" if path == "sample_id" and got in ("int", "float") else ""
-        return f"field {shown(_named(path, raw))} must be {wanted}, not {_got(got, expected)}{hint}"
+        quotes = "; ids are strings, so put it in quotes" if path == "sample_id" and got in ("int", "float") else ""
+        return f"field {shown(_named(path, raw))} must be {wanted}, not {_got(got, expected)}{quotes}"
     return f"field {shown(path)}: {message}" if path else message
 
 
@@ -138,15 +126,6 @@ def _odd(raw: object) -> Iterator[tuple[str, float | str]]:
             isinstance(value, str) and _LONE_SURROGATE.search(value)
         ):
             yield path, value
-
-
-def _suggestion(path: str, key: str, shape: Shape) -> str:
-    holder = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
-    known = shape.keys.get(holder, ())
-    if not path and key in shape.other_keys:
-        return f": {shape.other_rows} have it, {shape.rows} do not (are the two files swapped?)"
-    nearest = get_close_matches(key[:80].lower(), known, n=1)  # one: `reference` is near both reference_answer(s)
-    return did_you_mean(key[:80], nearest, otherwise=f"; known fields: {', '.join(known)}")
 
 
 def _joined(path: str, key: str) -> str:

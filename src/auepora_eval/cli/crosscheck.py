@@ -1,0 +1,89 @@
+"""``auepora crosscheck``: every metric computed twice, and against other tools where they are installed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ..crosscheck.report import Check
+
+__all__ = ["command"]
+
+DEVIATES = 1
+
+
+@click.command(name="crosscheck")
+@click.option("--cases", default=200, show_default=True, type=click.IntRange(min=1), help="Generated cases per metric.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the generated cases.")
+@click.option("--peers/--no-peers", default=True, show_default=True, help="Check against other tools as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(cases: int, seed: int, peers: bool, as_json: bool) -> None:
+    """Compute every metric by the fast path and by its plain definition, and compare with other tools.
+
+    The deviation is |a - b| / max(1, |b|); above 1e-9 anywhere the exit code is 1.
+
+    \b
+    auepora crosscheck
+    auepora crosscheck --no-peers --cases 1000 --json
+    """
+    from ..crosscheck.peers import DEFECTS, PEERS, peer_checks
+    from ..crosscheck.plain import plain_checks
+    from ..crosscheck.report import TOLERANCE, merged
+    from ..crosscheck.roc import roc_checks
+
+    click.echo("checking against the plain definitions", err=True)
+    checks = [*plain_checks(cases, seed=seed), *roc_checks(cases, seed=seed)]
+    absent = []
+    for name, peer in PEERS.items() if peers else ():
+        if not peer.installed:
+            absent.append(name)
+            continue
+        remark = " (it compiles for about a minute)" if name == "ranx" else ""
+        click.echo(f"checking against {name}{remark}", err=True)
+        checks += peer_checks(name, cases, seed=seed)
+    checks = merged(checks)
+    wrong = [check for check in checks if not check.agrees]
+    if as_json:
+        _print_json(checks, absent)
+    else:
+        _print_table(checks)
+        for check in wrong:
+            click.echo(f"deviates: {check.metric} against {check.against}: {check.worst_case}")
+        for defect in DEFECTS:
+            click.echo(f"left out: {defect.peer} {defect.metric}: {defect.what}")
+        if absent:
+            click.echo(f"not installed: {', '.join(absent)}")
+        click.echo(f"{len(checks) - len(wrong)} of {len(checks)} agree within {TOLERANCE:g}")
+    if wrong:
+        sys.exit(DEVIATES)
+
+
+def _print_table(checks: list[Check]) -> None:
+    from .output import table
+
+    rows = [
+        [check.metric, check.against, str(check.cases), f"{check.largest:.1e}", "ok" if check.agrees else "DEVIATES"]
+        for check in sorted(checks, key=lambda check: (check.metric, check.against))
+    ]
+    click.echo(table(rows, headers=["metric", "against", "cases", "largest deviation", ""], right=(2, 3)))
+
+
+def _print_json(checks: list[Check], absent: list[str]) -> None:
+    import json
+    import math
+    from dataclasses import asdict
+
+    from ..crosscheck.peers import DEFECTS
+
+    document = {
+        "checks": [
+            {**asdict(check), "largest": None if math.isinf(check.largest) else check.largest, "agrees": check.agrees}
+            for check in checks
+        ],
+        "not_installed": absent,
+        "known_defects": [asdict(defect) for defect in DEFECTS],
+    }
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -1,0 +1,80 @@
+"""The line on stderr that tells how far the work is, for whoever watches and waits longer than a second."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO
+
+__all__ = ["progress", "wipe"]
+
+PATIENCE = 1.0
+"""Seconds of work that need no line."""
+EVERY = 0.2
+
+
+class _Line:
+    """The one line there is; it is rewritten in place and wiped when the work ends or something else is printed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._shown = 0
+
+    def show(self, stream: TextIO, text: str) -> None:
+        with self._lock:
+            self._write(stream, text)
+            self._shown = len(text)
+
+    def wipe(self, stream: TextIO) -> None:
+        with self._lock:
+            if self._shown:
+                self._write(stream, "")
+                self._shown = 0
+
+    def _write(self, stream: TextIO, text: str) -> None:
+        # A terminal that went away is no reason to stop the work.
+        with suppress(OSError, ValueError):
+            stream.write(f"\r{text:<{self._shown}}" + ("" if text else "\r"))
+            stream.flush()
+
+
+_line = _Line()
+
+
+def wipe() -> None:
+    """Take the line away before something else is written to stderr; the next tick brings it back."""
+    _line.wipe(sys.stderr)
+
+
+@contextmanager
+def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Show ``what`` is being done and, where ``total`` is known, how much of it; yields what counts it up."""
+    stream = sys.stderr
+    if not stream.isatty():
+        yield lambda _: None
+        return
+    done, began, over = 0, time.monotonic(), threading.Event()
+
+    def advance(more: int) -> None:
+        nonlocal done
+        done += more
+
+    def tick() -> None:
+        # A thread, because reading a file is one long call that reports nothing on its way.
+        pause = PATIENCE
+        while not over.wait(pause):
+            pause = EVERY
+            share = f"{done:,} of {total:,}" if total is not None else f"{time.monotonic() - began:.0f} s"
+            _line.show(stream, f"{what} ... {share}")
+
+    ticker = threading.Thread(target=tick, daemon=True)
+    ticker.start()
+    try:
+        yield advance
+    finally:
+        over.set()
+        ticker.join()
+        _line.wipe(stream)

@@ -1,0 +1,87 @@
+"""What ``auepora score`` says about the data besides the numbers: what has no partner, what cannot be computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from ..core.errors import BadValueError
+
+if TYPE_CHECKING:
+    from ..core.conventions import Conventions
+    from ..core.metrics_base import Metric
+    from ..core.types import EvaluationSample, SystemOutputs
+
+__all__ = ["nothing_to_score", "readers_of_retrieved", "require_retrieved", "warn_of_strays"]
+
+NAMED = 3
+"""So many ids are named; the rest is counted."""
+
+
+def warn_of_strays(missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions) -> None:
+    """Warn of samples without an output, saying what becomes of them, and of outputs without a sample."""
+    if missing:
+        one = len(missing) == 1
+        fate = {
+            "fail": "counts as a failure" if one else "count as failures",
+            "skip": "is skipped" if one else "are skipped",
+            "zero": "counts as nothing returned" if one else "count as nothing returned",
+        }[conventions.missing]
+        has = "has" if one else "have"
+        click.echo(
+            f"Warning: {len(missing)} of {total} samples {has} no output and {fate}: {_named(missing)}", err=True
+        )
+    if unknown:
+        what = "1 output belongs to no sample and is" if len(unknown) == 1 else None
+        what = what or f"{len(unknown)} outputs belong to no sample and are"
+        click.echo(f"Warning: {what} left out: {_named(unknown)}", err=True)
+
+
+def readers_of_retrieved(metrics: Sequence[Metric]) -> list[str]:
+    """The names of the metrics that can say nothing about an output without ``retrieved``."""
+    from ..core.metrics_base import BatchMetric
+
+    return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.reads]
+
+
+def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
+    """Refuse metrics that read ``retrieved``, for an outputs file in which no line has that field."""
+    asked = readers_of_retrieved(metrics)
+    if asked:
+        raise BadValueError(
+            f"{_listed(asked)} {'reads' if len(asked) == 1 else 'read'} the field 'retrieved', which no line of "
+            f"{outputs_path} has; write what was returned ([] where nothing was), or leave the metric out"
+        )
+
+
+def nothing_to_score(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> BadValueError:
+    """The error for data from which no metric can be computed: what there is, and what is missing."""
+    given = [output for output in outputs if output is not None]
+    annotated = [
+        name
+        for name in ("relevant_docs", "candidate_docs", "reference_answer")
+        if any(getattr(sample, name) is not None for sample in samples)
+    ]
+    returned = {
+        "retrieved": any(output.retrieved for output in given),
+        "response": any(output.response is not None for output in given),
+        "timings": any(output.timings for output in given),
+        "error": any(output.error is not None for output in given),
+    }
+    return BadValueError(
+        f"no metric can be computed: the samples hold {_listed(['query', *annotated])}, "
+        f"the outputs hold {_listed([name for name, there in returned.items() if there])}; retrieval metrics need "
+        "'relevant_docs' in the samples and 'retrieved' in the outputs, answer metrics 'reference_answer' and "
+        "'response', latency 'timings'"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(", ".join(f"'{name}'" for name in names).rsplit(", ", 1)) if names else "nothing"
+
+
+def _named(ids: Sequence[str]) -> str:
+    shown = ", ".join(repr(one) for one in ids[:NAMED])
+    return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"

@@ -1,0 +1,83 @@
+"""Metrics as they are written after ``-m``: a name, ``name:option=value,...``, or a JSON object."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import BadValueError
+from ..core.spellings import our_spelling
+
+if TYPE_CHECKING:
+    from ..core.registry import Spec
+
+__all__ = ["parse_spec", "parse_specs", "translation"]
+
+# The colon that starts the options: one in the brackets of `mean_latency[a:b]` does not.
+_SHORT = re.compile(r"(?P<name>[^:\[\]]*(?:\[[^\[\]]*\])?[^:\[\]]*):(?P<options>.*)", re.DOTALL)
+# Only a comma before `option=` separates, so that a value may be a list: `k_values=[1,5],as=mine`.
+_COMMA = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)")
+
+
+def parse_specs(texts: Iterable[str]) -> list[Spec]:
+    """The specs, in order. The same text twice is one metric: scripts that put command lines together repeat some."""
+    return [parse_spec(text) for text in dict.fromkeys(text.strip() for text in texts)]
+
+
+def parse_spec(text: str) -> Spec:
+    """One spec as the registry takes it.
+
+    >>> parse_spec("recall@5"), parse_spec("ndcg@10:gain_scheme=linear,as=mine")
+    ('recall@5', {'ndcg@10': {'gain_scheme': 'linear', 'as': 'mine'}})
+    """
+    if text.startswith("{"):
+        return _from_json(text)
+    short = _SHORT.fullmatch(text)
+    return text if short is None else {short["name"].strip(): _options(short["options"], text)}
+
+
+def translation(spec: Spec) -> str | None:
+    """A remark on a metric that was given by another tool's name; ``None`` where the name is ours."""
+    name = spec if isinstance(spec, str) else next(iter(spec), "")
+    ours = our_spelling(name)
+    if ours is None or ours[0] == name:
+        return None
+    options = ",".join(f"{key}={value}" for key, value in ours[1].items())
+    return f"{name} is called {ours[0]}{':' if options else ''}{options} here"
+
+
+def _from_json(text: str) -> Mapping[str, Any]:
+    try:
+        spec = json.loads(text)
+    except ValueError as error:
+        raise BadValueError(
+            f'cannot read the metric {text!r}: not valid JSON ({error}); write \'{{"name": {{"option": value}}}}\''
+        ) from None
+    assert isinstance(spec, dict)  # it starts with a brace
+    return spec
+
+
+def _options(text: str, spec: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for part in _COMMA.split(text):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value):
+            raise BadValueError(f"cannot read the options of '{spec}'; write name:option=value,option=value")
+        if key in options:
+            raise BadValueError(f"metric '{spec}' names '{key}' twice")
+        options[key] = value if key == "as" else _value(value)
+    return options
+
+
+def _value(text: str) -> Any:
+    """What the text means as JSON, or else the text itself."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(name)  # NaN and Infinity are not JSON, whatever the standard library takes

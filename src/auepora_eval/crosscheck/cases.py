@@ -1,0 +1,57 @@
+"""Generated samples and outputs that are difficult on purpose: repeats, levels below 0, empty lists, chunks."""
+
+from __future__ import annotations
+
+import random
+
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+
+__all__ = ["made_pairs"]
+
+_IDS = [f"d{number}" for number in range(14)]
+_WORDS = ["the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "naïve", "it's", "-\n", "犬"]
+
+
+def made_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
+    """Answered samples: every annotation is there in some and missing in others. ``repeats`` allows an id twice."""
+    rng = random.Random(seed)  # noqa: S311 -- test data
+    return [_pair(rng, f"case {number}", repeats) for number in range(count)]
+
+
+def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSample, SystemOutputs]:
+    relevant = None
+    if rng.random() < 0.95:
+        graded = rng.random() < 0.6
+        relevant = [_chunk(rng, i) for i in rng.choices(_IDS, k=rng.randint(0, 6))]
+        for document in relevant:
+            if graded and rng.random() < 0.8:
+                document.metadata["relevance"] = rng.choice([-2, -1, 0, 0, 1, 1, 2, 3, 4])
+    candidates = [Document(i) for i in rng.sample(_IDS, rng.randint(0, 8))] if rng.random() < 0.6 else None
+    length = rng.choice([0, 1, 2, 5, 11, 14])
+    ids = rng.choices(_IDS, k=length) if repeats and rng.random() < 0.4 else rng.sample(_IDS, length)
+    sample = EvaluationSample(
+        name,
+        _text(rng),
+        relevant_docs=relevant,
+        candidate_docs=candidates,
+        reference_answer=Response(_text(rng)) if rng.random() < 0.8 else None,
+        reference_answers=[_text(rng)] if rng.random() < 0.3 else [],
+        metadata={"expected_doc_ids": rng.sample(["p0", "p1", "p2"], rng.randint(0, 3))} if rng.random() < 0.3 else {},
+    )
+    output = SystemOutputs(
+        [RetrievedDocument(_chunk(rng, i), 1.0 / rank, rank) for rank, i in enumerate(ids, 1)],
+        Response(_text(rng)) if rng.random() < 0.9 else None,
+        timings={"end_to_end": rng.random()} if rng.random() < 0.8 else {},
+    )
+    return sample, output
+
+
+def _chunk(rng: random.Random, doc_id: str) -> Document:
+    """A chunk of one of a few parents; the same id is always the same chunk."""
+    number = int(doc_id[1:])
+    start = 7 * (number // 4)
+    return Document(doc_id, parent_id=f"p{number % 4}", span=(start, start + 10))
+
+
+def _text(rng: random.Random) -> str:
+    return " ".join(rng.choices(_WORDS, k=rng.randint(0, 9)))

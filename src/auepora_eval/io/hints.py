@@ -1,0 +1,110 @@
+"""What was probably meant by an unknown key: other tools' names, near misses, the wrong file, a key of one's own."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from ..core.errors import did_you_mean
+
+__all__ = ["Shape", "hint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the rows of one kind of file look like: enough to suggest the right name for a wrong one."""
+
+    rows: str
+    """What the rows are called: ``samples``."""
+    keys: Mapping[str, Sequence[str]]
+    """The known keys, by the field that holds the object; ``""`` is the row itself."""
+    other_rows: str
+    other_keys: Sequence[str]
+
+
+def _by_key(words: Mapping[str, str]) -> dict[str, str]:
+    """Key -> field, from field -> the keys that other tools use for it."""
+    return {key: field for field, keys in words.items() for key in keys.split()}
+
+
+# What other tools and common datasets call the fields, in lower case.
+_IDS = "id _id qid query_id question_id"
+_SAMPLES = _by_key(
+    {
+        "sample_id": _IDS,
+        "query": "question user_input input prompt",
+        "reference_answer": "answer reference expected_output ground_truth gold_answer",
+        "reference_answers": "answers references ground_truths",
+        "relevant_docs": "relevant relevant_documents reference_contexts gold_docs positive_passages",
+    }
+)
+_OUTPUTS = _by_key(
+    {
+        "sample_id": _IDS,
+        "response": "answer prediction output actual_output generated_answer completion",
+        "retrieved": "contexts retrieved_contexts retrieval_context documents docs results",
+    }
+)
+# Keys of the other file under other tools' names, where they cannot be a name for anything in this one.
+_OTHER_FILE = {
+    "samples": {key: field for key, field in _OUTPUTS.items() if key not in _SAMPLES},
+    "outputs": {key: field for key, field in _SAMPLES.items() if key not in _OUTPUTS},
+}
+_DOCUMENT = _by_key(
+    {
+        "doc_id": "id _id docid document_id passage_id chunk_id",
+        "text": "content page_content contents body passage",
+        "metadata.relevance": "relevance rel grade relevance_score",
+    }
+)
+_ANSWER = _by_key({"text": "answer content output"})
+_SYNONYMS = {
+    "relevant_docs": _DOCUMENT,
+    "candidate_docs": _DOCUMENT,
+    "doc": _DOCUMENT,
+    "response": _ANSWER,
+    "reference_answer": _ANSWER,
+}
+_OWN_PLACE = {  # where keys of one's own go
+    "relevant_docs": "'metadata'",
+    "candidate_docs": "'metadata'",
+    "doc": "'metadata'",
+    "response": "'metadata'",
+    "reference_answer": "'metadata'",
+    "retrieved": "'doc.metadata'",
+}
+_OWN_PLACE_OF_ROW = {"samples": "'labels' or 'metadata'", "outputs": "'extra'"}
+
+_POSITION = 'a position of a ranking is {"doc": {"doc_id": "d1", "text": "..."}, "score": 0.5}, or just the id "d1"'
+_LEVEL = '; did you mean \'metadata.relevance\'? Write {"doc_id": "d1", "metadata": {"relevance": 2}}'
+
+
+def hint(path: str, key: str, raw: object, shape: Shape) -> str:
+    """A clause on the unknown ``key`` of the object at ``path`` in the row ``raw``."""
+    holder = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
+    known, word = shape.keys.get(holder, ()), key.lower()
+    if not path and (elsewhere := _of_the_other_file(key, raw, shape)):
+        return elsewhere
+    if holder == "retrieved" and (word in shape.keys["doc"] or word in _DOCUMENT):
+        return f": {_POSITION}"
+    synonyms = _SYNONYMS.get(holder, {}) if path else (_SAMPLES if shape.rows == "samples" else _OUTPUTS)
+    meant = synonyms.get(word)
+    if meant == "metadata.relevance":
+        return _LEVEL
+    if meant is not None:
+        return f"; did you mean {meant!r}?"
+    own = _OWN_PLACE.get(holder) if path else _OWN_PLACE_OF_ROW[shape.rows]
+    listing = f"; known fields: {', '.join(known)}" + (f"; put keys of your own under {own}" if own else "")
+    nearest = get_close_matches(key[:80].lower(), known, n=1)  # one: `reference` is near both reference_answer(s)
+    return did_you_mean(key[:80], nearest, otherwise=listing)
+
+
+def _of_the_other_file(key: str, raw: object, shape: Shape) -> str:
+    own = set(shape.keys[""]) - {"sample_id"}
+    of_this_file = isinstance(raw, Mapping) and not own.isdisjoint(raw)
+    place = f"leave it out, or put it under {_OWN_PLACE_OF_ROW[shape.rows]}"
+    if key in shape.other_keys:
+        says = f": {shape.other_rows} have it, {shape.rows} do not"
+        return f"{says}; {place}" if of_this_file else f"{says} (are the two files swapped?)"
+    meant = _OTHER_FILE[shape.rows].get(key.lower())
+    return "" if meant is None else f": that is {meant!r} in the file of the {shape.other_rows}; {place}"

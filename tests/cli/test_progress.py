@@ -1,0 +1,69 @@
+"""The progress line: only for a terminal, only after a while, and gone afterwards."""
+
+import io
+import sys
+import threading
+
+import pytest
+
+from auepora_eval.cli import progress as module
+from auepora_eval.cli.progress import progress, wipe
+
+
+class Terminal(io.StringIO):
+    """A terminal that tells when something was written."""
+
+    def __init__(self, tty: bool = True) -> None:
+        super().__init__()
+        self.tty = tty
+        self.written = threading.Event()
+
+    def isatty(self) -> bool:
+        return self.tty
+
+    def write(self, text: str) -> int:
+        count = super().write(text)
+        self.written.set()
+        return count
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, *, tty: bool = True, patience: float = 0.0) -> Terminal:
+    stream = Terminal(tty)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(module, "PATIENCE", patience)
+    monkeypatch.setattr(module, "EVERY", 0.001)
+    return stream
+
+
+@pytest.mark.parametrize(("total", "want"), [(5, "\rscoring ... 3 of 5"), (None, "\rscoring ... 0 s")])
+def test_long_work_shows_a_line_and_takes_it_away(
+    monkeypatch: pytest.MonkeyPatch, total: int | None, want: str
+) -> None:
+    stream = terminal(monkeypatch, patience=0.01)
+    with progress("scoring", total) as advance:
+        advance(3)
+        assert stream.written.wait(30)
+    assert stream.getvalue().startswith(want)
+    assert stream.getvalue().endswith("\r" + " " * (len(want) - 1) + "\r")
+
+
+@pytest.mark.parametrize(("tty", "patience"), [(False, 0.0), (True, 3600.0)], ids=["no terminal", "short work"])
+def test_nothing_is_shown(monkeypatch: pytest.MonkeyPatch, tty: bool, patience: float) -> None:
+    stream = terminal(monkeypatch, tty=tty, patience=patience)
+    with progress("scoring", 5) as advance:
+        advance(5)
+    wipe()
+    assert stream.getvalue() == ""
+
+
+def test_an_error_takes_the_line_away_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = terminal(monkeypatch)
+
+    def work() -> None:
+        with progress("reading x"):
+            assert stream.written.wait(30)
+            raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        work()
+    assert stream.getvalue().endswith(" \r")

@@ -1,0 +1,85 @@
+"""Metrics as they are written after -m."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval.cli.specs import parse_spec, parse_specs, translation
+from auepora_eval.core.errors import BadValueError
+from auepora_eval.core.registry import Spec, metric
+
+Run = Callable[..., tuple[int, str, str]]
+
+ROWS: list[tuple[str, Spec, str]] = [  # text, spec, why
+    ("recall@5", "recall@5", "a name stays a name"),
+    ("nDCG@10", "nDCG@10", "the registry translates"),
+    ("ndcg@10:gain_scheme=linear,as=lin", {"ndcg@10": {"gain_scheme": "linear", "as": "lin"}}, "text values"),
+    ("mrr: min_relevance = 2 , as = strict", {"mrr": {"min_relevance": 2, "as": "strict"}}, "blanks do not matter"),
+    ("mrr:depth=null,as=null", {"mrr": {"depth": None, "as": "null"}}, "JSON where it is JSON, but a name is text"),
+    ("mrr:k_values=[1,5],as=x", {"mrr": {"k_values": [1, 5], "as": "x"}}, "a value may hold commas"),
+    ('mrr:as="a"', {"mrr": {"as": '"a"'}}, "a name is taken as it stands"),
+    ("rbp:p=0.5", {"rbp": {"p": 0.5}}, "a number"),
+    ("rbp:p=NaN", {"rbp": {"p": "NaN"}}, "NaN is not JSON"),
+    ("mean_latency[a:b]", "mean_latency[a:b]", "a colon in a key starts no options"),
+    ("mean_latency[a:b]:as=x", {"mean_latency[a:b]": {"as": "x"}}, "one after the key does"),
+    ("AP(rel=2)@100:as=x", {"AP(rel=2)@100": {"as": "x"}}, "options after a foreign name"),
+    ('{"map": {"k": 10}}', {"map": {"k": 10}}, "a JSON object"),
+    ('{"map": null}', {"map": None}, "a JSON object without options"),
+]
+
+
+@pytest.mark.parametrize(("text", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
+def test_specs(text: str, want: Spec, why: str) -> None:
+    assert parse_spec(text) == want, why
+
+
+@pytest.mark.parametrize("text", ["ndcg@10:gain_scheme=linear,as=lin", '{"ndcg@10": {"gain_scheme": "linear"}}'])
+def test_the_registry_builds_them(text: str) -> None:
+    assert metric(parse_spec(text)).gain_scheme == "linear"  # type: ignore[attr-defined]
+
+
+BAD = [  # text, what the message says
+    ("mrr:", "cannot read the options of 'mrr:'"),
+    ("mrr:depth", "write name:option=value,option=value"),
+    ("mrr:=1", "cannot read the options"),
+    ("mrr:depth=", "cannot read the options"),
+    ("mrr:depth=1,depth=2", "names 'depth' twice"),
+    ('{"mrr"', "not valid JSON"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD, ids=[row[0] for row in BAD])
+def test_bad_specs(text: str, message: str) -> None:
+    with pytest.raises(BadValueError) as caught:
+        parse_spec(text)
+    assert message in str(caught.value)
+
+
+def test_an_exact_repetition_is_one_metric() -> None:
+    assert parse_specs(["mrr", "map", " mrr", "mrr:as=x", "mrr:as=x"]) == ["mrr", "map", {"mrr": {"as": "x"}}]
+
+
+TRANSLATIONS: list[tuple[Any, str | None]] = [
+    ("ndcg@10", None),
+    ("nope", None),
+    ({}, None),
+    ("nDCG@10", "nDCG@10 is called ndcg@10 here"),
+    ("AP(rel=2)", "AP(rel=2) is called map:min_relevance=2 here"),
+    ({"ndcg_cut_10": {"as": "x"}}, "ndcg_cut_10 is called ndcg@10 here"),
+]
+
+
+@pytest.mark.parametrize(("spec", "remark"), TRANSLATIONS, ids=[str(row[0]) for row in TRANSLATIONS])
+def test_foreign_names_get_a_remark(spec: Spec, remark: str | None) -> None:
+    assert translation(spec) == remark
+
+
+def test_on_the_command_line(files: Path, run: Run) -> None:
+    specs = ["ndcg@10", "ndcg@10", "ndcg@10:gain_scheme=linear,as=lin", '{"map": {"as": "m"}}', "P@5"]
+    code, out, err = run("score", "data.jsonl", "out.jsonl", "--json", *(part for s in specs for part in ("-m", s)))
+    assert code == 0
+    assert [result["name"] for result in json.loads(out)["results"]] == ["ndcg@10", "lin", "m", "precision@5"]
+    assert "P@5 is called precision@5 here\n" in err

@@ -1,0 +1,101 @@
+"""The cross-check: it agrees today, it would notice a broken formula, and it says what it left out."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from auepora_eval.cli.main import main
+from auepora_eval.core.batch import Batch
+from auepora_eval.core.registry import metric_infos
+from auepora_eval.core.scores import Scores
+from auepora_eval.crosscheck.peers import DEFECTS, PEERS, peer_checks
+from auepora_eval.crosscheck.plain import plain_checks, specs_to_check
+from auepora_eval.crosscheck.report import Check, Tally, deviation, merged
+from auepora_eval.crosscheck.roc import roc_checks
+from auepora_eval.metrics.retrieval_basic import RecallAtK
+from parts import need
+
+
+def test_every_registered_metric_agrees_with_its_definition() -> None:
+    checks = list(plain_checks(15, seed=3))
+    assert [check for check in checks if not check.agrees] == []
+    assert {check.metric for check in checks} == set(metric_infos()), "a metric without a plain definition"
+    assert all(check.cases >= 15 * 6 for check in checks)
+
+
+def test_the_roc_measures_agree_with_their_definitions() -> None:
+    checks = list(roc_checks(60, seed=3))
+    assert {check.metric for check in checks} == {"auroc", "auprc", "tpr_at_fpr"}
+    assert all(check.agrees for check in checks)
+
+
+@pytest.mark.parametrize("peer", [name for name in PEERS if name not in ("ranx", "pytrec_eval")])
+def test_peers_agree(peer: str) -> None:
+    need(PEERS[peer].package)
+    checks = list(peer_checks(peer, 60, seed=3))
+    assert checks
+    assert [check for check in checks if not check.agrees] == []
+
+
+DEVIATIONS = [  # ours, theirs, deviation
+    (0.5, 0.5, 0.0),
+    (0.5, 0.25, 0.25),
+    (-30.0, -40.0, 10 / 40),
+    (None, None, 0.0),
+    (None, 0.0, math.inf),
+    (0.0, None, math.inf),
+    (math.nan, 0.0, math.inf),
+]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "want"), DEVIATIONS)
+def test_deviation(ours: float | None, theirs: float | None, want: float) -> None:
+    assert deviation(ours, theirs) == want
+
+
+def test_rows_of_one_metric_are_merged() -> None:
+    rows = merged([Check("map", "x", 2, 1e-3, "a"), Check("map", "x", 3, 1e-2, "b"), Check("map", "y", 1, 0.0)])
+    assert rows == [Check("map", "x", 5, 1e-2, "b"), Check("map", "y", 1, 0.0)]
+    tally = Tally("m", "n")
+    tally.add(1.0, 0.5, "here")
+    assert tally.check() == Check("m", "n", 1, 0.5, "here: 1.0 against 0.5")
+
+
+def test_specs_cover_presets_and_choices() -> None:
+    specs = specs_to_check(metric_infos()["ndcg"])
+    text = str(specs)
+    for word in ("trec", "golden", "min_relevance", "depth", "effective", "exponential", "linear", "ndcg@1'", "'ndcg'"):
+        assert word in text
+
+
+def run(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str]:
+    with pytest.raises(SystemExit) as stopped:
+        main(["crosscheck", "--no-peers", "--cases", "6", *arguments])
+    return stopped.value.code, capsys.readouterr().out
+
+
+def test_the_command_agrees_and_names_known_defects(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = run(capsys=capsys)
+    assert code == 0
+    assert "agree within 1e-09" in out
+    for defect in DEFECTS:
+        assert defect.what in out
+
+
+def test_a_broken_formula_is_noticed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = RecallAtK.score
+
+    def generous(self: RecallAtK, batch: Batch) -> Scores:
+        scores = honest(self, batch)
+        return scores.with_values(np.minimum(np.nan_to_num(scores.values) * 1.0001, 1.0))
+
+    monkeypatch.setattr(RecallAtK, "score", generous)
+    code, out = run(capsys=capsys)
+    assert code == 1
+    assert "deviates: recall against plain definition" in out
+    code, out = run("--json", capsys=capsys)
+    assert code == 1
+    document = json.loads(out)
+    assert [check["metric"] for check in document["checks"] if not check["agrees"]] == ["recall"]

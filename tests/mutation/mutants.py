@@ -1,0 +1,162 @@
+"""Seeded mutants of the metric kernels: one small wrong turn each, in a copy of the package."""
+
+import ast
+import copy
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from parts import REPO
+
+KERNELS = [
+    "metrics/ranking.py",
+    "metrics/judged_ranking.py",
+    "metrics/retrieval_basic.py",
+    "metrics/retrieval_ranking.py",
+    "metrics/retrieval_judged.py",
+    "metrics/retrieval_cost.py",
+    "metrics/retrieval_spans.py",
+    "features/hits.py",
+    "stats/roc.py",
+    "core/exact.py",
+]
+# Not formulas: names, options and their messages. Tests of their own look at those.
+NOT_KERNELS = {"__post_init__", "choices", "k_choice", "run_choices", "required_fields", "check_k", "precision_choices"}
+
+COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+}  # fmt: skip
+ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult,
+}  # fmt: skip
+NAMES = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min", "ones_like": "zeros_like"}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mutation: the file, the place, what was done, and the whole mutated source."""
+
+    path: str
+    line: int
+    what: str
+    source: str
+
+
+def all_mutants() -> Iterator[Mutant]:
+    """Every mutation of every kernel."""
+    for path in KERNELS:
+        source = (REPO / "src" / "auepora_eval" / path).read_text(encoding="utf-8")
+        tree = ast.parse(source)
+        sites = [node for function in _functions(tree) for node in _body(function)]
+        for index, node in enumerate(sites):
+            for number, what in enumerate(_mutations(node)):
+                again = copy.deepcopy(tree)
+                twin = [n for function in _functions(again) for n in _body(function)][index]
+                _apply(twin, number)
+                yield Mutant(path, getattr(node, "lineno", 0), what, ast.unparse(again))
+
+
+def _functions(tree: ast.Module) -> list[ast.FunctionDef]:
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name not in NOT_KERNELS]
+    nested = {id(inner) for outer in found for inner in ast.walk(outer) if inner is not outer}
+    return [node for node in found if id(node) not in nested]
+
+
+def _body(function: ast.FunctionDef) -> list[ast.AST]:
+    """Every node of the body but what is raised: a message is no formula."""
+    found: list[ast.AST] = []
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop(0)
+        if isinstance(node, (ast.Raise, ast.Assert)):
+            continue
+        found.append(node)
+        waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def _mutations(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARISONS:
+        return [f"{type(node.ops[0]).__name__} -> {COMPARISONS[type(node.ops[0])].__name__}"]
+    if (
+        isinstance(node, ast.BinOp)
+        and type(node.op) in ARITHMETIC
+        and not isinstance(node.left, ast.Name | ast.Subscript)
+    ):
+        return [f"{type(node.op).__name__} -> {ARITHMETIC[type(node.op)].__name__}"]
+    if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
+        return [f"{type(node.op).__name__} -> {ARITHMETIC[type(node.op)].__name__}"]
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
+        return [f"{node.value} -> {node.value + 1}"]
+    if isinstance(node, ast.Attribute) and node.attr in NAMES:
+        return [f"{node.attr} -> {NAMES[node.attr]}"]
+    if isinstance(node, ast.Name) and node.id in NAMES:
+        return [f"{node.id} -> {NAMES[node.id]}"]
+    if isinstance(node, ast.BoolOp):
+        return ["and <-> or"]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert)):
+        return [f"{type(node.op).__name__} dropped"]
+    return []
+
+
+def _apply(node: ast.AST, number: int) -> None:
+    assert number == 0
+    if isinstance(node, ast.Compare):
+        node.ops[0] = COMPARISONS[type(node.ops[0])]()
+    elif isinstance(node, ast.BinOp):
+        node.op = ARITHMETIC[type(node.op)]()
+    elif isinstance(node, ast.Constant):
+        assert isinstance(node.value, (int, float))
+        node.value = node.value + 1
+    elif isinstance(node, ast.Attribute):
+        node.attr = NAMES[node.attr]
+    elif isinstance(node, ast.Name):
+        node.id = NAMES[node.id]
+    elif isinstance(node, ast.BoolOp):
+        node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    elif isinstance(node, ast.UnaryOp):
+        node.op = ast.UAdd() if isinstance(node.op, ast.Invert) else ast.Not()
+        node.operand = ast.UnaryOp(ast.Not(), node.operand) if isinstance(node.op, ast.Not) else node.operand
+
+
+def seeded_mutants(count: int, *, seed: int) -> list[Mutant]:
+    """Some of all mutants, the same ones for the same seed and source."""
+    return random.Random(seed).sample(list(all_mutants()), count)
+
+
+CROSSCHECK = "from auepora_eval.cli.main import main; main(['crosscheck', '--no-peers', '--cases', '14', '--json'])"
+TESTS = [
+    "tests/metrics",
+    "tests/stats",
+    "tests/core/test_exact.py",
+    "tests/core/test_engine.py",
+    "tests/test_publication_gate.py",
+]
+
+
+def is_caught(mutant: Mutant, folder: Path) -> bool:
+    """Whether the cross-check, or else the tests, notice the mutant. ``folder`` gets a copy of the package."""
+    package = folder / "auepora_eval"
+    if not package.exists():
+        shutil.copytree(REPO / "src" / "auepora_eval", package, ignore=shutil.ignore_patterns("__pycache__"))
+    target = package / mutant.path
+    honest = target.read_text(encoding="utf-8")
+    target.write_text(mutant.source, encoding="utf-8")
+    environment = {"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        for command in (
+            [sys.executable, "-c", CROSSCHECK],
+            [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *TESTS],
+        ):
+            done = subprocess.run(command, cwd=REPO, env=environment, capture_output=True, timeout=300, check=False)
+            if done.returncode != 0:
+                return True
+        return False
+    except subprocess.TimeoutExpired:
+        return True  # a loop that no longer ends is noticed by anyone who waits
+    finally:
+        target.write_text(honest, encoding="utf-8")

@@ -7,6 +7,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from ..features.bare_ids import rankings_batch
@@ -219,14 +220,18 @@ def _run(
     kind = _Kept if keep_scores else _Folded
     tallies = {one.name: kind(one, run) for one in metrics if isinstance(one, BatchMetric)}
     notes: list[dict[str, tuple[int, str]]] = []
-    for batch in batches:
-        with collector_paused():  # not while the caller's own generator runs: its garbage is not ours to keep
-            for tally in tallies.values():
-                tally.add(settled_scores(tally.metric, batch))
-        if batch.notes:
-            notes.append(batch.notes)
-        if progress is not None:
-            progress(len(batch))
+    # Over lists the collector rests for the whole pass; over a stream only while we score, since the garbage that the
+    # caller's own generator makes is not ours to keep.
+    in_memory = whole is not None
+    with collector_paused() if in_memory else nullcontext():
+        for batch in batches:
+            with nullcontext() if in_memory else collector_paused():
+                for tally in tallies.values():
+                    tally.add(settled_scores(tally.metric, batch))
+            if batch.notes:
+                notes.append(batch.notes)
+            if progress is not None:
+                progress(len(batch))
     if notes:
         warn_notes(notes, stacklevel=4)
     results = []

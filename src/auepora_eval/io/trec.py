@@ -1,76 +1,47 @@
 """TREC files: qrels (judgements) and runs (rankings), read as trec_eval reads them."""
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
-from operator import gt
 from pathlib import Path
+from types import ModuleType
+from typing import Literal, get_args
 
 from ..core.collector import collector_paused
-from ..core.errors import DataFileError
+from ..core.errors import BadValueError, DataFileError
+from . import trec_arrow, trec_python
 from .align import require_common_id
 from .files import read_bytes
 from .problems import shown
+from .trec_order import judgements, rankings
+from .trec_python import level_of
 
-__all__ = ["load_qrels", "load_run", "queries_without_judgements", "trec_rankings"]
+__all__ = ["Reader", "load_qrels", "load_run", "queries_without_judgements", "trec_rankings"]
+
+Reader = Literal["auto", "python", "arrow"]
+"""What reads the lines. Both give the same; ``auto`` is Arrow where it is installed and the file is not small."""
+
+_WORTH_AN_IMPORT = 4 << 20  # below so many bytes, importing Arrow takes longer than it saves
 
 
-def load_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[str, int]]:
     """Judged levels by query and document, in file order. Of several levels for one document the highest counts."""
     path = Path(path)
-    judged: dict[bytes, dict[bytes, int]] = {}
-    level_of: dict[bytes, int] = {}  # few distinct levels, many lines
+    data = read_bytes(path)
     with collector_paused():
-        for number, line in enumerate(_lines(path), start=1):
-            columns = line.split()
-            if len(columns) != 4:
-                if not columns:
-                    continue
-                raise _wrong_columns(path, number, line, "4 columns (query, iteration, document, level)", len(columns))
-            query, _, doc, text = columns
-            level = level_of.get(text)
-            if level is None:
-                level = level_of[text] = _level(path, number, text)
-            levels = judged.get(query)
-            if levels is None:
-                judged[query] = {doc: level}
-            elif levels.setdefault(doc, level) < level:
-                levels[doc] = level
-        if not judged:
-            raise DataFileError(path, None, "the file is empty; each line must be 'query iteration document level'")
-        return {
-            query.decode(): dict(zip(_decoded(list(levels)), levels.values(), strict=True))
-            for query, levels in judged.items()
-        }
+        lines = _reader(reader, data).qrels_lines(data)
+        return judgements(lines) if lines is not None else _qrels_by_line(path, data)
 
 
-def load_run(path: str | Path) -> dict[str, list[str]]:
+def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str]]:
     """Returned documents by query, best first: by score descending, ties by document id descending.
 
     As in trec_eval the rank column does not count, nor does anything after the sixth column. A document that comes
     twice for a query is kept twice. Queries are in file order.
     """
     path = Path(path)
-    rankings: dict[bytes, tuple[list[bytes], list[float]]] = {}
-    current: bytes | None = None
-    docs: list[bytes] = []
-    scores: list[float] = []
+    data = read_bytes(path)
     with collector_paused():
-        for number, line in enumerate(_lines(path), start=1):
-            columns = line.split(None, 6)
-            if len(columns) < 6:
-                if not columns:
-                    continue
-                raise _wrong_columns(
-                    path, number, line, "6 columns (query, Q0, document, rank, score, tag)", len(columns)
-                )
-            if columns[0] != current:
-                current = columns[0]
-                docs, scores = rankings.setdefault(current, ([], []))
-            docs.append(columns[2])
-            scores.append(_score(path, number, columns[4]))
-        if not rankings:
-            raise DataFileError(path, None, "the file is empty; each line must be 'query Q0 document rank score tag'")
-        return {query.decode(): _decoded(_ranked(docs, scores)) for query, (docs, scores) in rankings.items()}
+        lines = _reader(reader, data).run_lines(data)
+        return rankings(lines) if lines is not None else _run_by_line(path, data)
 
 
 def trec_rankings(
@@ -89,15 +60,59 @@ def queries_without_judgements(qrels: Mapping[str, object], run: Mapping[str, ob
     return [query for query in run if query not in qrels]
 
 
-def _lines(path: Path) -> list[bytes]:
+def _reader(name: str, data: bytes) -> ModuleType:
+    """The module that reads the lines. Where it cannot be sure of a file, that is read line by line."""
+    if name not in get_args(Reader):
+        raise BadValueError(f"unknown reader {name!r}; choose one of: {', '.join(get_args(Reader))}")
+    if name == "python" or (name == "auto" and len(data) < _WORTH_AN_IMPORT):
+        return trec_python
+    if name == "arrow":
+        trec_arrow.require_arrow()
+    return trec_arrow if trec_arrow.arrow_is_installed() else trec_python
+
+
+def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:
+    """What ``load_qrels`` gives, in plain steps, or what is wrong with the file."""
+    judged: dict[bytes, dict[bytes, int]] = {}
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        columns = line.split()
+        if len(columns) != 4:
+            if not columns:
+                continue
+            raise _wrong_columns(path, number, line, "4 columns (query, iteration, document, level)", len(columns))
+        query, _, doc, text = columns
+        level = _level(path, number, text)
+        levels = judged.setdefault(query, {})
+        if levels.setdefault(doc, level) < level:
+            levels[doc] = level
+    if not judged:
+        raise DataFileError(path, None, "the file is empty; each line must be 'query iteration document level'")
+    return {
+        query.decode(): dict(zip(_decoded(list(levels)), levels.values(), strict=True))
+        for query, levels in judged.items()
+    }
+
+
+def _run_by_line(path: Path, data: bytes) -> dict[str, list[str]]:
+    """What ``load_run`` gives, in plain steps, or what is wrong with the file."""
     # Bytes all the way: `bytes.split` knows exactly C's white space, where `str.split` would also cut ids at a
     # no-break space, and bytes compare as strcmp does.
-    return read_bytes(path).split(b"\n")
+    returned: dict[bytes, tuple[list[bytes], list[float]]] = {}
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        columns = line.split(None, 6)
+        if len(columns) < 6:
+            if not columns:
+                continue
+            raise _wrong_columns(path, number, line, "6 columns (query, Q0, document, rank, score, tag)", len(columns))
+        docs, scores = returned.setdefault(columns[0], ([], []))
+        docs.append(columns[2])
+        scores.append(_score(path, number, columns[4]))
+    if not returned:
+        raise DataFileError(path, None, "the file is empty; each line must be 'query Q0 document rank score tag'")
+    return {query.decode(): _decoded(_ranked(docs, scores)) for query, (docs, scores) in returned.items()}
 
 
 def _ranked(docs: list[bytes], scores: list[float]) -> list[bytes]:
-    if all(map(gt, scores, islice(scores, 1, None))):
-        return docs  # most files are written best first and have no ties
     return [doc for _, doc in sorted(zip(scores, docs, strict=True), reverse=True)]
 
 
@@ -117,11 +132,10 @@ def _score(path: Path, line: int, text: bytes) -> float:
 
 def _level(path: Path, line: int, text: bytes) -> int:
     try:
-        if b"_" not in text:
-            return int(text)
+        return level_of(text)
     except ValueError:
-        pass
-    raise DataFileError(path, line, f"the level (column 4) must be an integer, found {shown(text.decode())}")
+        problem = f"the level (column 4) must be an integer, found {shown(text.decode())}"
+        raise DataFileError(path, line, problem) from None
 
 
 def _wrong_columns(path: Path, line: int, content: bytes, expected: str, found: int) -> DataFileError:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs mutants bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -31,9 +31,14 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python -m auepora_eval.reporting.metric_cards docs/metrics
 
+# A hundred seeded wrong turns in the metric kernels: nearly all must be noticed.
+mutants: $(VENV)/.dev
+	AUEPORA_MUTANTS=1 $(BIN)/python -m pytest -s tests/mutation
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.retrieval
+	$(BIN)/python -m benchmarks.trec_files
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis auepora-demo

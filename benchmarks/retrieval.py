@@ -1,4 +1,4 @@
-"""Twenty ranking metrics on generated rankings: ours from id lists and from objects, against ranx.
+"""Twenty ranking metrics on generated rankings: ours from ids and from objects, against ranx, pytrec_eval, ir_measures.
 
     python -m benchmarks.retrieval [--only wide|deep] [--quick]
 
@@ -9,6 +9,7 @@ import argparse
 import platform
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs, evaluate, evaluate_rankings
@@ -47,6 +48,33 @@ def ranx_contenders(gold: list[list[str]], ranked: list[list[str]]) -> dict[str,
     }
 
 
+def trec_contenders(gold: list[list[str]], ranked: list[list[str]]) -> dict[str, Callable[[], Any]]:
+    """pytrec_eval and ir_measures from dictionaries, where they are installed; reading the run included."""
+    qrels = {f"q{i}": dict.fromkeys(ids, 1) for i, ids in enumerate(gold)}
+    runs = {f"q{i}": {d: float(len(ids) - place) for place, d in enumerate(ids)} for i, ids in enumerate(ranked)}
+    found: dict[str, Callable[[], Any]] = {}
+    if find_spec("pytrec_eval"):
+        import pytrec_eval
+
+        cuts = ",".join(map(str, KS))
+        measures = {f"recall.{cuts}", f"P.{cuts}", f"success.{cuts}", "recip_rank", "map", "ndcg_cut.5,10,20"}
+        evaluator = pytrec_eval.RelevanceEvaluator(qrels, measures)
+        found["pytrec_eval, judgements prepared"] = lambda: evaluator.evaluate(runs)
+    if find_spec("ir_measures"):
+        import ir_measures
+
+        names = [f"{name}@{k}" for k in KS for name in ("R", "P", "Success")] + [
+            "RR",
+            "AP",
+            "nDCG@5",
+            "nDCG@10",
+            "nDCG@20",
+        ]
+        chosen = [ir_measures.parse_measure(name) for name in names]
+        found["ir_measures, from dicts"] = lambda: ir_measures.calc_aggregate(chosen, qrels, runs)
+    return found
+
+
 def workload(queries: int, depth: int, *, rounds: int, peer_rounds: int) -> None:
     gold, ranked = make_rankings(queries, depth)
     sets = [set(ids) for ids in gold]
@@ -62,7 +90,7 @@ def workload(queries: int, depth: int, *, rounds: int, peer_rounds: int) -> None
             gold[: queries // 2], ranked[: queries // 2], METRICS, conventions=CONVENTIONS
         ),
     }
-    peers = ranx_contenders(gold, ranked)
+    peers = ranx_contenders(gold, ranked) | trec_contenders(gold, ranked)
     counts = dict.fromkeys(contenders, rounds) | dict.fromkeys(peers, peer_rounds)
     times = best_times(contenders | peers, counts)
     ours = times["ours, from id lists"]

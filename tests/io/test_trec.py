@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError
-from auepora_eval.io.trec import load_qrels, load_run, queries_without_judgements, trec_rankings
+from auepora_eval.io.trec import Reader, load_qrels, load_run, queries_without_judgements, trec_rankings
+from auepora_eval.io.trec_arrow import arrow_is_installed
 from parts import need_data
+
+
+@pytest.fixture(params=["python", "arrow"] if arrow_is_installed() else ["python"])
+def reader(request: pytest.FixtureRequest) -> Reader:
+    name: Reader = request.param
+    return name
 
 
 def written(path: Path, data: str | bytes) -> Path:
@@ -38,10 +45,10 @@ RUN_ROWS = [  # document and score of each line, want, why
 
 
 @pytest.mark.parametrize(("lines", "want", "why"), RUN_ROWS, ids=[row[-1] for row in RUN_ROWS])
-def test_ranking(tmp_path: Path, lines: str, want: str, why: str) -> None:
+def test_ranking(tmp_path: Path, reader: Reader, lines: str, want: str, why: str) -> None:
     pairs = [line.split(":") for line in lines.split(" ")]
     run = "".join(f"q Q0 {doc} {rank} {score} tag\n" for rank, (doc, score) in enumerate(pairs))
-    assert load_run(written(tmp_path / "run", run)) == {"q": want.split(" ")}, why
+    assert load_run(written(tmp_path / "run", run), reader=reader) == {"q": want.split(" ")}, why
 
 
 FORMS = [  # content, why
@@ -54,13 +61,14 @@ FORMS = [  # content, why
 
 @pytest.mark.parametrize("name", ["run", "run.gz"])
 @pytest.mark.parametrize(("content", "why"), FORMS, ids=[row[-1] for row in FORMS])
-def test_run_forms(tmp_path: Path, content: bytes, name: str, why: str) -> None:
-    assert load_run(written(tmp_path / name, content)) == {"q": ["a", "b"]}, why
+def test_run_forms(tmp_path: Path, reader: Reader, content: bytes, name: str, why: str) -> None:
+    assert load_run(written(tmp_path / name, content), reader=reader) == {"q": ["a", "b"]}, why
 
 
-def test_queries_keep_file_order_and_may_be_interleaved(tmp_path: Path) -> None:
+def test_queries_keep_file_order_and_may_be_interleaved(tmp_path: Path, reader: Reader) -> None:
     run = "q2 Q0 a 1 1 t\nq1 Q0 x 1 1 t\nq2 Q0 b 2 2 t\nq1 Q0 y 2 .5 t\n"
-    assert list(load_run(written(tmp_path / "run", run)).items()) == [("q2", ["b", "a"]), ("q1", ["x", "y"])]
+    got = load_run(written(tmp_path / "run", run), reader=reader)
+    assert list(got.items()) == [("q2", ["b", "a"]), ("q1", ["x", "y"])]
 
 
 @given(st.lists(st.tuples(st.text("aé\uffff\U0001f600Z9", min_size=1, max_size=3), st.integers(-2, 2)), min_size=1))
@@ -100,10 +108,10 @@ BAD_QRELS: list[tuple[bytes, str]] = [  # content, the message after the path
     [(load_run, *row) for row in BAD_RUNS] + [(load_qrels, *row) for row in BAD_QRELS],
     ids=[message[:60] for _, message in BAD_RUNS + BAD_QRELS],
 )
-def test_bad_files(tmp_path: Path, load: Callable[[Path], object], content: bytes, message: str) -> None:
+def test_bad_files(tmp_path: Path, reader: Reader, load: Callable[..., object], content: bytes, message: str) -> None:
     path = written(tmp_path / "file", content)
     with pytest.raises(DataFileError) as caught:
-        load(path)
+        load(path, reader=reader)
     assert str(caught.value) == f"{path}{message}"
 
 
@@ -123,9 +131,9 @@ def test_random_files_raise_nothing_but_our_errors(tmp_path_factory: pytest.Temp
 # --- qrels -----------------------------------------------------------------------------------------------------------
 
 
-def test_qrels_keep_order_and_the_highest_level(tmp_path: Path) -> None:
+def test_qrels_keep_order_and_the_highest_level(tmp_path: Path, reader: Reader) -> None:
     qrels = "q2 0 b 1\nq1 0 é -2\r\n\nq2 0 a 0\nq2 0 b 3\nq2 0 a -1\nq2 0 c +1\n"
-    got = load_qrels(written(tmp_path / "qrels.gz", qrels))
+    got = load_qrels(written(tmp_path / "qrels.gz", qrels), reader=reader)
     assert [(query, list(levels.items())) for query, levels in got.items()] == [
         ("q2", [("b", 3), ("a", 0), ("c", 1)]),
         ("q1", [("é", -2)]),
@@ -153,8 +161,8 @@ def test_no_common_query_is_an_error() -> None:
 # --- NIST's own files ------------------------------------------------------------------------------------------------
 
 
-def test_results_of_trec_eval() -> None:
-    run = load_run(need_data("trec_eval", "results.test"))
+def test_results_of_trec_eval(reader: Reader) -> None:
+    run = load_run(need_data("trec_eval", "results.test"), reader=reader)
     assert {query: len(docs) for query, docs in run.items()} == {"301": 500, "302": 500, "303": 500}
     assert all(len(set(docs)) == 500 for docs in run.values())
     # the first two of each by `LC_ALL=C sort -k5,5gr -k3,3r`
@@ -179,7 +187,7 @@ QRELS_ROWS = [  # file, queries, judgements, of which level -1 and level 4
 
 
 @pytest.mark.parametrize(("name", "queries", "judgements", "negative", "top"), QRELS_ROWS)
-def test_qrels_of_trec_eval(name: str, queries: int, judgements: int, negative: int, top: int) -> None:
-    qrels = load_qrels(need_data("trec_eval", name))
+def test_qrels_of_trec_eval(reader: Reader, name: str, queries: int, judgements: int, negative: int, top: int) -> None:
+    qrels = load_qrels(need_data("trec_eval", name), reader=reader)
     levels = [level for by_doc in qrels.values() for level in by_doc.values()]
     assert (len(qrels), len(levels), levels.count(-1), levels.count(4)) == (queries, judgements, negative, top)

@@ -7,6 +7,7 @@ import pytest
 
 from auepora_eval import BatchMetric, evaluate_rankings, metric
 from auepora_eval.core.errors import BadTypeError, BadValueError, DuplicateIdError
+from auepora_eval.metrics.judged_ranking import rbp_residual
 from auepora_eval.metrics.ranking import (
     aqwv_at_k,
     hit_rate_at_k,
@@ -219,6 +220,19 @@ def test_k_must_be_a_whole_number(k: object) -> None:
         metric("recall", k=k)
 
 
+def test_the_residual_of_rbp_is_what_nobody_judged() -> None:
+    """p = 1/2: positions weigh 1/2, 1/4, 1/8, ...; a and x are judged, u is not, and the list ends after three."""
+    gold, ranked = {"a": 1, "x": 0}, ["a", "u", "x"]
+    known = 1 / 2 + 1 / 8
+    assert rbp_residual(gold, ranked, p=0.5) == 1 - known
+    (result,) = evaluate_rankings([gold, gold], [ranked, []], [{"rbp": {"p": 0.5}}])
+    assert list(result.scores or ()) == [1 / 2, 0.0]
+    assert result.details["residual"] == ((1 - known) + 1.0) / 2
+    failed = metric("rbp", p=0.5)
+    assert isinstance(failed, BatchMetric)
+    assert failed.compute([sample(["a"])], [output(error="x")]).details["residual"] == 0.0
+
+
 class TestAQWV:
     def test_collection_form_of_false_alarms(self) -> None:
         """2 of 4 returned are wrong; the collection holds 100 - 2 non-relevant documents."""
@@ -262,6 +276,13 @@ class TestAQWV:
         for options in ({"p_fa": "collection"}, {"corpus_size": 10}):
             with pytest.raises(BadValueError, match="corpus_size"):
                 metric("aqwv", **options)
+
+    def test_a_collection_of_exactly_what_was_returned(self) -> None:
+        """Three wrong documents and one gold one that was not found: the collection holds at least four."""
+        spec = {"aqwv": {"p_fa": "collection", "corpus_size": 4, "beta": 1}}
+        assert evaluate_rankings([["a"]], [["x", "y", "z"]], [spec])[0].value == 1 - 1 - 3 / 3
+        found = {"aqwv": {"p_fa": "collection", "corpus_size": 2, "beta": 1}}
+        assert evaluate_rankings([["a"]], [["a", "x"]], [found])[0].value == 1 - 0 - 1 / 1
 
     def test_a_collection_smaller_than_what_was_returned(self) -> None:
         with pytest.raises(BadValueError, match="whole collection"):

@@ -114,7 +114,8 @@ def _count(all_hits: Hits, k: int | None) -> Ints:
 
 def _relevant(every: Found, min_relevance: int, depth: int | None) -> Hits:
     row, rank, gold, returned = every.row, every.rank, every.gold_count, every.returned
-    if every.level is not None and every.gold_level is not None:
+    if every.level is not None:
+        assert every.gold_level is not None  # both, or neither
         keep = every.level >= min_relevance
         row, rank = row[keep], rank[keep]
         gold = np.bincount(every.gold_rows()[every.gold_level >= min_relevance], minlength=len(gold))
@@ -253,6 +254,7 @@ def _log_table(size: int) -> Floats:
     return np.array([math.log2(rank + 2) for rank in range(size)])
 
 
-def log_discounts(size: int) -> Floats:
-    """log2(r + 1) for the 1-based ranks r = 1 ... size (at least)."""
-    return _log_table(1 << max(size, 1).bit_length())
+def log_discounts(*ranks: Ints) -> Floats:
+    """log2(r + 1) of the 1-based rank r, at its 0-based place, for all the 0-based ranks given."""
+    size = max(int(several.max(initial=0)) for several in ranks) + 1
+    return _log_table(1 << size.bit_length())

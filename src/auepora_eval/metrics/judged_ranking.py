@@ -77,9 +77,7 @@ def err_at_k(gold: Gold, ranked: Sequence[str], k: int | None, *, max_grade: int
         raise BadValueError(f"err: a document has level {max(too_high)}, above max_grade {max_grade}")
     still_reading, total = 1.0, 0.0
     for rank, doc_id in enumerate(ranked[:k], start=1):
-        level = levels.pop(doc_id, 0)
-        if level > 0:
-            satisfied = (2.0**level - 1.0) / 2.0**max_grade
-            total += still_reading * satisfied / rank
-            still_reading *= 1.0 - satisfied
+        satisfied = (2.0 ** max(levels.pop(doc_id, 0), 0) - 1.0) / 2.0**max_grade
+        total += still_reading * satisfied / rank
+        still_reading *= 1.0 - satisfied
     return total

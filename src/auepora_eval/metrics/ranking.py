@@ -136,12 +136,11 @@ def r_precision(gold_ids: Gold, ranked_ids: Sequence[str], *, min_relevance: int
 
 
 def gain_of(level: int, scheme: Literal["binary", "exponential", "linear"], min_relevance: int = 1) -> float:
-    """What a document of this level is worth. Only the binary scheme knows a threshold."""
+    """What a document of this level is worth, which is never negative. Only the binary scheme knows a threshold."""
     if scheme == "binary":
-        return 1.0 if level >= min_relevance else 0.0
-    if level <= 0:
-        return 0.0
-    return 2.0**level - 1.0 if scheme == "exponential" else float(level)
+        return float(level >= min_relevance)
+    worth = max(level, 0)
+    return 2.0**worth - 1.0 if scheme == "exponential" else float(worth)
 
 
 def ndcg_at_k(

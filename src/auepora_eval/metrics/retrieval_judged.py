@@ -61,7 +61,7 @@ class BPref(RankingMetric):
         others = np.bincount(every.gold_rows()[judged_other], minlength=len(batch))
         row, above = every.row[relevant], above[relevant]
         most = np.maximum(np.minimum(others, gold), 1)[row]
-        worth = np.where(above > 0, 1.0 - np.minimum(above, gold[row]) / most, 1.0)
+        worth = 1.0 - np.minimum(above, gold[row]) / most
         return self.scores(batch, sum_by_query(row, worth, len(batch)) / np.maximum(gold, 1))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
@@ -199,7 +199,7 @@ class RBP(RankingMetric):
     def score(self, batch: Batch) -> Scores:
         """Weights of the hits, and what the judged ones leave."""
         every, rules = found(batch, judged_rankings), self.rules
-        weight = _powers(self.p, int(every.rank.max(initial=0)) + 1)
+        weight = _powers(self.p, every.rank)
         keep = levels(every)[0] >= 0
         if rules.depth is not None:
             keep &= every.rank < rules.depth
@@ -223,9 +223,9 @@ def _power_table(p: float, size: int) -> npt.NDArray[np.float64]:
     return np.array([p**rank for rank in range(size)])
 
 
-def _powers(p: float, size: int) -> npt.NDArray[np.float64]:
-    """p to the power of 0 ... size - 1 (at least)."""
-    return _power_table(p, 1 << max(size, 1).bit_length())
+def _powers(p: float, ranks: Ints) -> npt.NDArray[np.float64]:
+    """p to the power of each 0-based rank, at its place, for all the ranks given."""
+    return _power_table(p, 1 << (int(ranks.max(initial=0)) + 1).bit_length())
 
 
 @register("err", at="k")
@@ -261,12 +261,12 @@ class ERRAtK(RankingMetric):
         highest = int(gold_level.max(initial=0))
         if highest > self.max_grade:
             raise BadValueError(f"err: a document has level {highest}, above max_grade {self.max_grade}")
-        keep = level > 0
+        keep = np.ones(len(level), dtype=np.bool_)
         for cut in (self.k, self.rules.depth):
             if cut is not None:
                 keep &= every.rank < cut
         row, rank = every.row[keep], every.rank[keep]
-        satisfied = (np.exp2(level[keep].astype(np.float64)) - 1.0) / 2.0**self.max_grade
+        satisfied = (np.exp2(np.maximum(level[keep], 0).astype(np.float64)) - 1.0) / 2.0**self.max_grade
         per_query = np.bincount(row, minlength=len(batch))
         place = np.arange(len(row)) - (np.cumsum(per_query) - per_query)[row]
         reading, total = np.ones(len(batch)), np.zeros(len(batch))

@@ -189,7 +189,7 @@ class NDCGAtK(OrderMetric):
             within = rank < self.k
             row, rank = row[within], rank[within]
         best = capped_gold(all_hits, self.k, self.rules)
-        logs = log_discounts(int(max(rank.max(initial=0) + 1, best.max(initial=0))))
+        logs = log_discounts(rank, best)
         ideal = np.concatenate(([0.0], np.cumsum(1.0 / logs)))[best]
         return sum_by_query(row, 1.0 / logs[rank], len(batch)), ideal
 
@@ -211,7 +211,7 @@ class NDCGAtK(OrderMetric):
         if self.k is not None or self.rules.k_policy == "effective":
             keep = best_rank < self._ideal_depth(every)[gold_row]
             gold_row, best_rank, best_gain = gold_row[keep], best_rank[keep], best_gain[keep]
-        logs = log_discounts(int(max(rank.max(initial=0), best_rank.max(initial=0))) + 1)
+        logs = log_discounts(rank, best_rank)
         got = sum_by_query(row, gain / logs[rank], queries)
         return got, sum_by_query(gold_row, best_gain / logs[best_rank], queries)
 

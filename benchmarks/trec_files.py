@@ -1,0 +1,110 @@
+"""From TREC files to twenty ranking metrics: ours by each of its readers, against ranx.
+
+    python -m benchmarks.trec_files [--quick]
+
+Prints Markdown: the best wall time of each, in seconds and in units of ours, and how far the numbers are apart. The run
+has ties; it is written once in order, and once with all its lines shuffled. ranx compiles itself before it is timed.
+"""
+
+import argparse
+import platform
+import random
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from auepora_eval import Results, evaluate_rankings
+from auepora_eval.io.trec import Reader, load_qrels, load_run, trec_rankings
+from auepora_eval.io.trec_arrow import arrow_is_installed
+
+from .rankings import make_rankings
+from .retrieval import METRICS
+from .timing import best_times
+
+TIED = 0.1
+"""The share of lines that tie with the line above."""
+
+
+def write_files(folder: Path, queries: int, depth: int, *, ties: bool = True, seed: int = 7) -> None:
+    """``qrels``, ``ordered`` and ``shuffled``, with six decimals as most systems write them."""
+    rng = random.Random(seed)
+    qrels: list[str] = []
+    run: list[str] = []
+    for query, (gold, ranked) in enumerate(zip(*make_rankings(queries, depth), strict=True)):
+        qrels += [f"{query} 0 {doc} {rng.choice((0, 1, 1, 2))}\n" for doc in gold]
+        score = 40.0
+        for rank, doc in enumerate(dict.fromkeys(ranked), 1):
+            if not ties or rng.random() >= TIED:
+                score -= rng.uniform(0.01, 0.3)
+            run.append(f"{query} Q0 {doc} {rank} {score:.6f} system\n")
+    (folder / "qrels").write_text("".join(qrels))
+    (folder / "ordered").write_text("".join(run))
+    rng.shuffle(run)
+    (folder / "shuffled").write_text("".join(run))
+
+
+def ours(qrels: Path, run: Path, reader: Reader) -> Results:
+    ids, gold, ranked = trec_rankings(load_qrels(qrels, reader=reader), load_run(run, reader=reader))
+    return evaluate_rankings(gold, ranked, METRICS, conventions="trec", ids=ids)
+
+
+def ranx(qrels: Path, run: Path) -> dict[str, float]:
+    from ranx import Qrels, Run
+    from ranx import evaluate as ranx_evaluate
+
+    judged, returned = Qrels.from_file(str(qrels), kind="trec"), Run.from_file(str(run), kind="trec")
+    numbers: dict[str, float] = ranx_evaluate(judged, returned, METRICS)
+    return numbers
+
+
+def contenders(qrels: Path, run: Path) -> dict[str, Callable[[], Any]]:
+    """Whole ways from files to numbers, and ours without the last step."""
+    found: dict[str, Callable[[], Any]] = {"ours, pure Python": lambda: ours(qrels, run, "python")}
+    if arrow_is_installed():
+        found["ours, Arrow"] = lambda: ours(qrels, run, "arrow")
+    found["ranx"] = lambda: ranx(qrels, run)
+    found["of ours, pure Python: reading"] = lambda: (
+        load_qrels(qrels, reader="python"),
+        load_run(run, reader="python"),
+    )
+    if arrow_is_installed():
+        found["of ours, Arrow: reading"] = lambda: (load_qrels(qrels, reader="arrow"), load_run(run, reader="arrow"))
+    return found
+
+
+def difference(qrels: Path, run: Path) -> float:
+    numbers, theirs = {r.name: r.value for r in ours(qrels, run, "auto")}, ranx(qrels, run)
+    return max(abs(numbers[m] - theirs[m]) for m in METRICS)
+
+
+def workload(folder: Path, order: str, title: str, *, rounds: int, peer_rounds: int) -> None:
+    calls = contenders(folder / "qrels", folder / order)
+    times = best_times(calls, dict.fromkeys(calls, rounds) | {"ranx": peer_rounds})
+    print(f"\n### {title}, {order}, {len(METRICS)} metrics\n")
+    print("| | seconds | ranx takes so many times as long |\n|---|---|---|")
+    for name, seconds in times.items():
+        print(f"| {name} | {seconds:.3f} | {times['ranx'] / seconds:.1f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # ranx's compiler remarks
+    queries, depth = (1_000 if options.quick else 10_000), 100
+    print(f"Python {platform.python_version()}, {platform.machine()}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        # Without ties first: ranx breaks them in an order of its own, so that only these numbers can be compared.
+        write_files(folder, 200, depth, ties=False)
+        apart = difference(folder / "qrels", folder / "shuffled")
+        print(f"Largest difference between the numbers, without ties: {apart:.1e}")
+        write_files(folder, queries, depth)
+        for order in ("ordered", "shuffled"):
+            workload(folder, order, f"{queries:,} queries x {depth:,} results", rounds=7, peer_rounds=5)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""TREC lines read by Arrow (extra ``parquet``), for files with single spaces or single tabs between their columns."""
+
+from __future__ import annotations
+
+import codecs
+import importlib.util
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..core.errors import MissingDependencyError
+from .trec_order import Floats, Ints, Lines
+from .trec_python import level_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["arrow_is_installed", "qrels_lines", "require_arrow", "run_lines"]
+
+_PART = 1 << 19
+_SPACE = 32
+
+
+def arrow_is_installed() -> bool:
+    """Whether this reader can be used."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def require_arrow() -> None:
+    """Raise, with a hint, where this reader cannot be used."""
+    if not arrow_is_installed():
+        raise MissingDependencyError("pyarrow", purpose="reader='arrow'", install="'auepora-eval[parquet]'")
+
+
+def run_lines(data: bytes) -> Lines[Floats] | None:
+    """The lines of a run, or ``None`` if Arrow would not read them as Python does."""
+    import pyarrow as pa
+
+    table = _table(data, 6, {"0": pa.dictionary(pa.int32(), pa.string()), "2": pa.large_string(), "4": pa.float64()})
+    if table is None:
+        return None
+    scores = table["4"].to_numpy()
+    if np.isnan(scores).any():
+        return None
+    queries, rows = _coded(table, "0")
+    return Lines(queries, rows, partial(_texts, table["2"]), scores)
+
+
+def qrels_lines(data: bytes) -> Lines[list[int]] | None:
+    """The lines of qrels, or ``None`` if Arrow would not read them as Python does."""
+    import pyarrow as pa
+
+    coded = pa.dictionary(pa.int32(), pa.string())
+    table = _table(data, 4, {"0": coded, "2": pa.large_string(), "3": coded})
+    if table is None:
+        return None
+    texts, places = _coded(table, "3")
+    try:
+        # Not Arrow's integers: it reads 0x10, and no level beyond 64 bits.
+        levels = np.array([level_of(text.encode()) for text in texts], dtype=object)
+    except ValueError:
+        return None
+    queries, rows = _coded(table, "0")
+    return Lines(queries, rows, partial(_texts, table["2"]), levels[places].tolist())
+
+
+def _table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | None:
+    """The wanted columns, by their numbers; ``None`` where the lines are not regular, or a number is no number."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    # Arrow takes \r for a line end and drops a second byte order mark, which Python takes for a part of the first id.
+    if b"\r" in data or data.startswith(codecs.BOM_UTF8):
+        return None
+    white = _single_white_space(data)
+    if not white:
+        return None
+    tab = b"\t" in data[: data.find(b"\n") + 1 or None]
+    try:
+        table = csv.read_csv(
+            pa.py_buffer(data),
+            read_options=csv.ReadOptions(column_names=list(map(str, range(columns)))),
+            parse_options=csv.ParseOptions(
+                delimiter="\t" if tab else " ", quote_char=False, double_quote=False, escape_char=False
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types=types, include_columns=list(types), null_values=[], check_utf8=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None
+    # Arrow saw so many delimiters and line ends. Any other white space is one too many.
+    return table if white == columns * table.num_rows - (not data.endswith(b"\n")) else None
+
+
+def _single_white_space(data: bytes) -> int:
+    """How many bytes of white space or control characters there are; 0 if two are together or the first is one."""
+    whole = np.frombuffer(data, dtype=np.uint8)
+    if not data or whole[0] <= _SPACE:
+        return 0
+    total = 0
+    for start in range(0, len(data), _PART):
+        white = whole[start : start + _PART + 1] <= _SPACE  # one more, to see the pair across the border
+        if (white[1:] & white[:-1]).any():
+            return 0
+        total += int(np.count_nonzero(white[:_PART]))
+    return total
+
+
+def _coded(table: pa.Table, column: str) -> tuple[list[str], Ints]:
+    """The distinct texts of a column by first appearance, and for each line the place of its text among them."""
+    chunks = table[column].unify_dictionaries().chunks
+    places = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in chunks]
+    return chunks[0].dictionary.to_pylist(), np.concatenate(places).astype(np.int64)
+
+
+def _texts(column: pa.ChunkedArray, order: Ints | None) -> list[str]:
+    chunks = column.chunks if order is None else column.take(order).chunks
+    texts: list[str] = []
+    for chunk in chunks:
+        texts += chunk.to_numpy(zero_copy_only=False).tolist()
+    return texts

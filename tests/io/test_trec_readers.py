@@ -1,0 +1,345 @@
+"""The fast readers of TREC files give what reading line by line gives, whatever is in the file."""
+
+import importlib.util
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, MissingDependencyError
+from auepora_eval.io import trec, trec_arrow, trec_blocks, trec_python
+from auepora_eval.io.files import read_bytes
+from auepora_eval.io.trec import Reader, load_qrels, load_run
+
+INSTALLED: list[Reader] = ["python", "arrow"] if trec_arrow.arrow_is_installed() else ["python"]
+Load = Callable[..., Mapping[str, object]]
+needs_arrow = pytest.mark.skipif("arrow" not in INSTALLED, reason="pyarrow is not installed")
+
+
+@pytest.fixture(params=INSTALLED)
+def reader(request: pytest.FixtureRequest) -> Reader:
+    name: Reader = request.param
+    return name
+
+
+def outcome(load: Load, *arguments: object, **options: object) -> object:
+    """What was read, with the order of the keys, or what the error says."""
+    try:
+        read = load(*arguments, **options)
+    except AueporaError as error:
+        return str(error)
+    return [(query, list(value.items()) if isinstance(value, dict) else value) for query, value in read.items()]
+
+
+def assert_all_agree(path: Path) -> None:
+    loads: list[tuple[Load, Load]] = [(load_run, trec._run_by_line), (load_qrels, trec._qrels_by_line)]
+    for load, by_line in loads:
+        try:
+            want = outcome(by_line, path, read_bytes(path))
+        except AueporaError as error:
+            want = str(error)
+        for name in INSTALLED:
+            assert outcome(load, path, reader=name) == want, name
+
+
+@pytest.fixture(params=["blocks of a megabyte", "blocks of 48 bytes"])
+def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small blocks, and a cache of two places, so that the borders and collisions of large files come up in small ones."""
+    if request.param == "blocks of 48 bytes":
+        monkeypatch.setattr(trec_blocks, "_SIZE", 48)
+        monkeypatch.setattr(trec_python, "_CACHE_BITS", 1)
+        monkeypatch.setattr(trec_arrow, "_PART", 5)
+
+
+# --- generated files -------------------------------------------------------------------------------------------------
+
+ODD_IDS = [
+    "NA",
+    "null",
+    "nan",
+    "NaN",
+    "",
+    '"',
+    "'",
+    '"a',
+    'a"b',
+    '""',
+    "\\",
+    "a\\",
+    "a,b",
+    "#N/A",
+    "true",
+    "1",
+    "01",
+    "0x1",
+]
+ODD_IDS += ["é", "\U0001f600", "\uffff", "a\xa0b", "\ufeff", "12345678", "123456789", "a-very-long-id" * 6, "\x7f"]
+IDS = st.sampled_from([one for one in ODD_IDS if one]) | st.text("ab\"'\\é", min_size=1, max_size=9)
+ODD_SCORES = [
+    "0",
+    "-0",
+    "-0.0",
+    "0.0",
+    "00",
+    "007",
+    "+1",
+    ".5",
+    "5.",
+    "1e3",
+    "1E-3",
+    "1e400",
+    "-1e400",
+    "1e-400",
+    "inf",
+]
+ODD_SCORES += ["-Infinity", "INF", "9007199254740993", "18446744073709551616", "1" * 40, "0.1", "0.10000000000000001"]
+BAD_NUMBERS = [
+    "nan",
+    "-nan",
+    "nan(1)",
+    "1_0",
+    "1,5",
+    "high",
+    "0x10",
+    "1e",
+    "-",
+    "[1]",
+    "null",
+    "true",
+    '"1"',
+    "1d",
+    "--1",
+    "1.0f",
+]
+SCORES = (
+    st.sampled_from(ODD_SCORES)
+    | st.integers(-3, 3).map(str)
+    | st.floats(allow_nan=False).map(repr)
+    | st.decimals(-100, 100, places=6).map(str)
+)
+LEVELS = st.integers(-2, 3).map(str) | st.sampled_from(["+1", "01", "-0", "1" * 30])
+BAD_LEVELS = ["1.0", "0x10", "1_0", "yes", "1e2", "٣"]
+SPACES = [" ", "\t", "  ", " \t", "\r", "\x0b", "\x0c"]
+
+
+@st.composite
+def files(draw: st.DrawFn) -> bytes:
+    """Runs or qrels: mostly regular, now and then with something odd or wrong in them."""
+    wild = draw(st.booleans())
+    levels = draw(st.booleans())
+    numbers = LEVELS if levels else SCORES
+    if wild:
+        numbers |= st.sampled_from(BAD_LEVELS if levels else BAD_NUMBERS)
+    space = st.just(draw(st.sampled_from(SPACES[:2])))
+    if wild:
+        space |= st.sampled_from(SPACES)
+    queries = draw(st.lists(IDS, min_size=1, max_size=3))
+    lines = []
+    for _ in range(draw(st.integers(1, 12))):
+        columns = [draw(st.sampled_from(queries)), "Q0", draw(IDS), draw(numbers)]
+        if not levels:
+            columns[3:3] = ["1"]
+            columns.append("tag")
+        if wild and draw(st.integers(0, 9)) == 0:
+            columns = columns[: draw(st.integers(0, 6))] + draw(st.lists(IDS, max_size=3))
+        line = "".join(column + draw(space) for column in columns)
+        lines.append(line[:-1] if not wild or draw(st.booleans()) else draw(space) + line)
+    ends = st.sampled_from(["\n", "\n", "\r\n", "\n\n", "\n \n"]) if wild else st.just("\n")
+    text = "".join(line + draw(ends) for line in lines)
+    if wild and draw(st.integers(0, 9)) == 0:
+        text = draw(st.sampled_from(["\ufeff", "\ufeff\ufeff", "\n", " "])) + text
+    return (text if draw(st.booleans()) else text.rstrip("\n")).encode()
+
+
+@settings(max_examples=400, deadline=None)
+@given(files())
+@example(b"q Q0 a 1 2 t\nq Q0 b 2 1 t\n")
+def test_readers_agree(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "generated"
+    path.write_bytes(content)
+    assert_all_agree(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trec_blocks, "_SIZE", 48)
+        patch.setattr(trec_python, "_CACHE_BITS", 1)
+        patch.setattr(trec_arrow, "_PART", 5)
+        assert_all_agree(path)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=60) | st.text("q0 aé1.\n\t\r-_e\x00\x0b\x1c", max_size=60).map(str.encode))
+def test_readers_agree_on_anything(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    path = tmp_path_factory.getbasetemp() / "anything"
+    path.write_bytes(content)
+    assert_all_agree(path)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(SCORES, min_size=1, max_size=30))
+@example(ODD_SCORES)
+def test_scores_are_what_float_makes_of_them(texts: list[str]) -> None:
+    data = "".join(f"q Q0 d 1 {text} t\n" for text in texts).encode()
+    want = np.array([float(text) for text in texts])
+    for module in [trec_python] + ([trec_arrow] if "arrow" in INSTALLED else []):
+        lines = module.run_lines(data)
+        if lines is not None:  # else it is read line by line, by float()
+            assert (lines.values == want).all()  # to the last bit, but for the sign of zero, which orders nothing
+
+
+# --- files that would fool a reader that counts ----------------------------------------------------------------------
+
+SIX, FOUR = "6 columns (query, Q0, document, rank, score, tag)", "4 columns (query, iteration, document, level)"
+BAD_SCORE = ":2: the score (column 5) must be a number, found '{}'"
+FOOLING: list[tuple[bytes, str]] = [  # a run, the message after the path
+    (b"q Q0 a 1 2\nq Q0 b 2 1 t x\n", f":1: expected {SIX}, found 5: 'q Q0 a 1 2'"),
+    (b"q Q0 b 2 1 t x\nq Q0 a 1 2\n", f":2: expected {SIX}, found 5: 'q Q0 a 1 2'"),
+    (b"q Q0 a\n1 2 t\n", f":1: expected {SIX}, found 3: 'q Q0 a'"),
+    (b" q Q0 a 1 2\n", f":1: expected {SIX}, found 5: 'q Q0 a 1 2'"),
+    (b"q Q0 a 1 2 \n", f":1: expected {SIX}, found 5: 'q Q0 a 1 2'"),
+    (b"q  a 1 2 t\n", f":1: expected {SIX}, found 5: 'q  a 1 2 t'"),
+    (b"q Q0 a 1 2 t\nq Q0 b 1 2\n t\n", f":2: expected {SIX}, found 5: 'q Q0 b 1 2'"),
+    (b'"q Q0" a 1 2 t\nq Q0 a 1 2\n', f":2: expected {SIX}, found 5: 'q Q0 a 1 2'"),
+    (b"q Q0 a\x1c1 2 t\n", f":1: expected {SIX}, found 5: 'q Q0 a\\x1c1 2 t'"),
+    (b"q Q0 a 1 2,3 t\nq Q0 a 1 [ t\n", ":1: the score (column 5) must be a number, found '2,3'"),
+]
+FOOLING += [(b"q Q0 a 1 2 t\nq Q0 b 1 %b t\n" % bad.encode(), BAD_SCORE.format(bad)) for bad in BAD_NUMBERS]
+ACCEPTED: list[tuple[bytes, dict[str, list[str]], str]] = [  # a run, want, why
+    (b"q\tQ0 a 1 2 t x\n", {"q": ["a"]}, "tab and space are both white space"),
+    (b"q Q0 a 1 2 t\nr\tQ1 Q0 b 1 2 t\n", {"q": ["a"], "r": ["Q0"]}, "a tab that makes up for a column"),
+    (b"q Q0 a 1 2 t\rq Q0 b 1 2 t\n", {"q": ["a"]}, "a lone carriage return ends no line"),
+    (b"q Q0 a\x00 1 2 t\n", {"q": ["a\x00"]}, "a zero byte is part of an id"),
+    (b"q\x00 Q0 a 1 2 t\nq Q0 a 1 2 t\n", {"q\x00": ["a"], "q": ["a"]}, "and makes it another id"),
+    (b"q\x1fr Q0 a 1 2 t\n", {"q\x1fr": ["a"]}, "so is a unit separator, where str.split would cut"),
+    (b"q\x0bQ0\x0ca 1 2 t\n", {"q": ["a"]}, "vertical tab and form feed are white space"),
+    (b"\xef\xbb\xbf\xef\xbb\xbfq Q0 a 1 2 t\n", {"\ufeffq": ["a"]}, "only one byte order mark is dropped"),
+    (b'q Q0 "a 1 2 t\nq Q0 b" 1 1 t\n', {"q": ['"a', 'b"']}, "a quote is a letter"),
+    (b"q Q0 NA 1 2 t\nnull Q0 \\N 1 2 t\n", {"q": ["NA"], "null": ["\\N"]}, "no id stands for nothing"),
+    (b"q Q0 a 1 +2 t\nq Q0 b 1 .5e1 t\n", {"q": ["b", "a"]}, "numbers that JSON does not know"),
+    (
+        b"q Q0 a 1 9007199254740992 t\nq Q0 b 1 9007199254740993 t\n",
+        {"q": ["b", "a"]},
+        "integers become doubles, and tie",
+    ),
+    (b"q Q0 a 1 0.0 t\nq Q0 b 1 -0.0 t\n", {"q": ["b", "a"]}, "zeros tie, whatever their sign"),
+    (
+        b"long-query Q0 a 1 1 t\nq Q0 b 1 1 t\nlong-query Q0 c 1 2 t\n",
+        {"long-query": ["c", "a"], "q": ["b"]},
+        "long ids",
+    ),
+]
+
+
+@pytest.mark.usefixtures("block_size")
+@pytest.mark.parametrize(("content", "message"), FOOLING, ids=[row[1][:50] for row in FOOLING])
+def test_not_fooled(tmp_path: Path, reader: Reader, content: bytes, message: str) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(content)
+    with pytest.raises(DataFileError) as caught:
+        load_run(path, reader=reader)
+    assert str(caught.value) == f"{path}{message}"
+
+
+@pytest.mark.usefixtures("block_size")
+@pytest.mark.parametrize(("content", "want", "why"), ACCEPTED, ids=[row[-1] for row in ACCEPTED])
+def test_accepted(tmp_path: Path, reader: Reader, content: bytes, want: dict[str, list[str]], why: str) -> None:
+    path = tmp_path / "run"
+    path.write_bytes(content)
+    assert list(load_run(path, reader=reader).items()) == list(want.items()), why
+
+
+REGULAR: list[tuple[bytes, str]] = [  # a run, why a fast reader must not give it back
+    (b"q Q0 a 1 2 t\nq Q0 \xc3\xa9 2 1e1 t\n", "spaces"),
+    (b"q\tQ0\ta\t1\t2.5\tt\nq\tQ0\tb\t2\t1\tt", "tabs, and no line end at the end"),
+    (b"q Q0 a 1 2 t\r\n\r\nq\tQ0  b 2 1 t more\r\n", "anything else, by the Python reader"),
+]
+
+
+@pytest.mark.parametrize(("content", "why"), REGULAR, ids=[row[-1] for row in REGULAR])
+def test_fast_readers_are_used(content: bytes, why: str) -> None:
+    assert trec_python.run_lines(content) is not None
+    if "arrow" in INSTALLED:
+        assert (trec_arrow.run_lines(content) is not None) == ("Python" not in why)
+
+
+# --- large files -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
+def test_several_blocks(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
+    rng = random.Random(5)
+    names = [f"q{number}" if number % 3 else f"query-{number}" for number in range(700)]
+    run = [f"{q} Q0 d{rng.randrange(999)} 1 {rng.randrange(50) / 8} t\n" for q in names for _ in range(100)]
+    qrels = [f"{q} 0 d{rng.randrange(60)} {rng.randrange(-1, 4)}\n" for q in names for _ in range(100)]
+    if shuffled:
+        rng.shuffle(run)
+        rng.shuffle(qrels)
+    (tmp_path / "run").write_text("".join(run))
+    (tmp_path / "qrels").write_text("".join(qrels))
+    assert (tmp_path / "run").stat().st_size > 1.5 * (1 << 20)
+    loads: list[tuple[Path, Load, Load]] = [
+        (tmp_path / "run", load_run, trec._run_by_line),
+        (tmp_path / "qrels", load_qrels, trec._qrels_by_line),
+    ]
+    for path, load, by_line in loads:
+        assert outcome(load, path, reader=reader) == outcome(by_line, path, path.read_bytes())
+
+
+def test_more_queries_than_sixteen_bits_can_number(tmp_path: Path, reader: Reader) -> None:
+    names = list(map(str, range(70_000)))
+    (tmp_path / "run").write_text("".join(f"{q} Q0 {doc} 1 {doc} t\n" for doc in (1, 2) for q in names))
+    got = load_run(tmp_path / "run", reader=reader)
+    assert list(got) == names
+    assert all(docs == ["2", "1"] for docs in got.values())
+
+
+def test_a_line_longer_than_a_block(tmp_path: Path, reader: Reader) -> None:
+    long = "x" * (3 << 20)
+    (tmp_path / "run").write_text(f"q Q0 a 1 1 t\nq Q0 {long} 1 2 t\nq Q0 b 1 1 {long}")
+    assert load_run(tmp_path / "run", reader=reader) == {"q": [long, "b", "a"]}
+
+
+# --- which reader ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "pyarrow" else found(name))
+
+
+@pytest.fixture
+def small_run(tmp_path: Path) -> Path:
+    (tmp_path / "run").write_text("q Q0 a 1 1 t\n")
+    return tmp_path / "run"
+
+
+def fails(data: bytes) -> None:
+    raise AssertionError("the wrong reader")
+
+
+@needs_arrow
+@pytest.mark.parametrize(("smallest", "wrong"), [(0, trec_python), (1000, trec_arrow)])
+def test_arrow_reads_files_that_are_worth_it(
+    small_run: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, wrong: object
+) -> None:
+    monkeypatch.setattr(trec, "_WORTH_AN_IMPORT", smallest)
+    monkeypatch.setattr(wrong, "run_lines", fails)
+    assert load_run(small_run) == {"q": ["a"]}
+
+
+@pytest.mark.usefixtures("without_arrow")
+def test_without_arrow(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trec, "_WORTH_AN_IMPORT", 0)
+    assert load_run(small_run) == {"q": ["a"]}
+    with pytest.raises(MissingDependencyError) as caught:
+        load_run(small_run, reader="arrow")
+    assert str(caught.value) == "reader='arrow' needs the package 'pyarrow': pip install 'auepora-eval[parquet]'"
+
+
+def test_an_unknown_reader(small_run: Path) -> None:
+    with pytest.raises(BadValueError) as caught:
+        load_run(small_run, reader="pandas")  # type: ignore[arg-type]
+    assert str(caught.value) == "unknown reader 'pandas'; choose one of: auto, python, arrow"

@@ -52,7 +52,7 @@ def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     if request.param == "blocks of 48 bytes":
         monkeypatch.setattr(trec_blocks, "_SIZE", 48)
         monkeypatch.setattr(trec_python, "_CACHE_BITS", 1)
-        monkeypatch.setattr(trec_arrow, "_PART", 5)
+        monkeypatch.setattr(trec_arrow, "_PART", 1)
 
 
 # --- generated files -------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_readers_agree(tmp_path_factory: pytest.TempPathFactory, content: bytes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trec_blocks, "_SIZE", 48)
         patch.setattr(trec_python, "_CACHE_BITS", 1)
-        patch.setattr(trec_arrow, "_PART", 5)
+        patch.setattr(trec_arrow, "_PART", 1)
         assert_all_agree(path)
 
 
@@ -285,6 +285,9 @@ def test_several_blocks(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
     ]
     for path, load, by_line in loads:
         assert outcome(load, path, reader=reader) == outcome(by_line, path, path.read_bytes())
+    module = trec_python if reader == "python" else trec_arrow
+    assert module.run_lines((tmp_path / "run").read_bytes()) is not None
+    assert module.qrels_lines((tmp_path / "qrels").read_bytes()) is not None
 
 
 def test_more_queries_than_sixteen_bits_can_number(tmp_path: Path, reader: Reader) -> None:

@@ -233,6 +233,18 @@ def test_the_residual_of_rbp_is_what_nobody_judged() -> None:
     assert failed.compute([sample(["a"])], [output(error="x")]).details["residual"] == 0.0
 
 
+def test_err_needs_to_know_the_highest_grade() -> None:
+    gold = {"a": 1, "b": 3}
+    (result,) = evaluate_rankings([gold], [["x", "b", "a"]], [{"err": {"max_grade": 3}}])
+    first, second = 7 / 8, 1 / 8
+    assert result.value == first / 2 + (1 - first) * second / 3
+    with pytest.raises(BadValueError, match="a document has level 3, above max_grade 2"):
+        evaluate_rankings([gold], [["a"]], [{"err": {"max_grade": 2}}])
+    for bad in (0, 2.5, True):
+        with pytest.raises(BadValueError, match="max_grade"):
+            metric("err", max_grade=bad)
+
+
 class TestAQWV:
     def test_collection_form_of_false_alarms(self) -> None:
         """2 of 4 returned are wrong; the collection holds 100 - 2 non-relevant documents."""

@@ -1,6 +1,7 @@
 """The fast readers of TREC files give what reading line by line gives, whatever is in the file."""
 
 import importlib.util
+import itertools
 import random
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -262,6 +263,32 @@ def test_fast_readers_are_used(content: bytes, why: str) -> None:
     assert trec_python.run_lines(content) is not None
     if "arrow" in INSTALLED:
         assert (trec_arrow.run_lines(content) is not None) == ("Python" not in why)
+
+
+ASCENDING = [
+    "a",
+    "a" * 7,
+    "a" * 8,
+    "a" * 8 + "b",
+    "a" * 16,
+    "ab",
+    "é" * 40,
+    "é" * 40 + "a",
+    "é" * 41,
+    "é" * 41 + "a",
+    "\U0001f600",
+]
+
+
+@pytest.mark.parametrize("shuffled", [False, True], ids=["in order", "shuffled"])
+def test_ties_of_two(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
+    pairs = list(itertools.product(ASCENDING, repeat=2))
+    run = [f"{number} Q0 {doc} 1 1 t\n" for number, pair in enumerate(pairs) for doc in pair]
+    if shuffled:
+        random.Random(3).shuffle(run)
+    (tmp_path / "run").write_text("".join(run))
+    got = load_run(tmp_path / "run", reader=reader)
+    assert [got[str(number)] for number in range(len(pairs))] == [sorted(pair, reverse=True) for pair in pairs]
 
 
 # --- large files -----------------------------------------------------------------------------------------------------

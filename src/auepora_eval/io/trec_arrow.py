@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import codecs
 import importlib.util
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.errors import MissingDependencyError
-from .trec_order import Floats, Ints, Lines
+from .trec_order import Bools, Floats, Ints, Lines
 from .trec_python import level_of
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def run_lines(data: bytes) -> Lines[Floats] | None:
     if np.isnan(scores).any():
         return None
     queries, rows = _coded(table, "0")
-    return Lines(queries, rows, partial(_texts, table["2"]), scores)
+    return Lines(queries, rows, _Column(table["2"]), scores)
 
 
 def qrels_lines(data: bytes) -> Lines[list[int]] | None:
@@ -62,7 +61,7 @@ def qrels_lines(data: bytes) -> Lines[list[int]] | None:
     except ValueError:
         return None
     queries, rows = _coded(table, "0")
-    return Lines(queries, rows, partial(_texts, table["2"]), levels[places].tolist())
+    return Lines(queries, rows, _Column(table["2"]), levels[places].tolist())
 
 
 def _table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | None:
@@ -115,9 +114,23 @@ def _coded(table: pa.Table, column: str) -> tuple[list[str], Ints]:
     return chunks[0].dictionary.to_pylist(), np.concatenate(places).astype(np.int64)
 
 
-def _texts(column: pa.ChunkedArray, order: Ints | None) -> list[str]:
-    chunks = column.chunks if order is None else column.take(order).chunks
-    texts: list[str] = []
-    for chunk in chunks:
-        texts += chunk.to_numpy(zero_copy_only=False).tolist()
-    return texts
+class _Column:
+    """One column of all lines."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self._column = column
+
+    def texts(self, order: Ints | None = None) -> list[str]:
+        """The cells as texts, in the order of the lines or in another."""
+        column = self._column if order is None else self._column.take(order)
+        texts: list[str] = []
+        for chunk in column.chunks:
+            texts += chunk.to_numpy(zero_copy_only=False).tolist()
+        return texts
+
+    def less(self, first: Ints, second: Ints) -> Bools:
+        """Whether the cell of the one line is less than that of the other, byte by byte, for many pairs of lines."""
+        from pyarrow import compute
+
+        less: Bools = compute.less(self._column.take(first), self._column.take(second)).to_numpy()
+        return less

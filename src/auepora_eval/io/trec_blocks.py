@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Block", "Cells", "blocks", "texts"]
+__all__ = ["Block", "Cells", "Column", "blocks"]
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
@@ -60,14 +61,11 @@ class Block:
         found[np.cumsum(sizes) - 1] = ord(end)
         return Cells(found.tobytes(), sizes)
 
-    def words(self, column: int, only: Bools) -> Words | None:
-        """The cells of one column, of some lines, as numbers: their bytes are the digits, the least first.
-
-        ``None`` if one has more than 8 bytes.
-        """
-        starts = self.starts[:, column][only]
-        sizes = self.ends[:, column][only] - starts
-        return None if sizes.max() > _WORD else self._words(starts, sizes)
+    def words(self, column: int) -> Words | None:
+        """The cells of one column as numbers, their bytes being the digits, the least first; none beyond 8 bytes."""
+        starts = self.starts[:, column]
+        sizes = self.ends[:, column] - starts
+        return None if sizes.max() > _WORD else _words(self.text, starts, sizes)
 
     def changes(self, column: int) -> Bools:
         """Where a cell differs from the one in the line above; the first line always does, very long cells may."""
@@ -78,15 +76,59 @@ class Block:
         if longest <= _SHORT:
             changed[1:] = sizes[1:] != sizes[:-1]
             for place in range(0, longest, _WORD):
-                word = self._words(starts + place, np.clip(sizes - place, 0, _WORD))
+                word = _words(self.text, starts + place, sizes - place)
                 changed[1:] |= word[1:] != word[:-1]
         return changed
 
-    def _words(self, starts: Ints, sizes: Ints) -> Words:
-        words: Words = np.ndarray(len(self.text) - _WORD + 1, "<u8", self.text, strides=(1,))
-        # A start too near to the end is one of which no byte counts.
-        found: Words = words[np.minimum(starts, len(words) - 1)] & _FILLED[sizes]
+
+class Column:
+    """One column of all lines, as its blocks gave it, with a line end behind each cell."""
+
+    def __init__(self, parts: Sequence[Cells]) -> None:
+        self._parts = parts
+
+    def texts(self, order: Ints | None = None) -> list[str]:
+        """The cells as texts, in the order of the lines or in another.
+
+        Texts that are used one after the other should be made one after the other: then they are neighbours in memory.
+        """
+        found: list[str] = []
+        for part in self._parts if order is None else self._reordered(order):
+            found += part.joined.decode().split("\n")
+            found.pop()
         return found
+
+    def less(self, first: Ints, second: Ints) -> Bools:
+        """Whether the cell of the one line is less than that of the other, byte by byte, for many pairs of lines."""
+        text, starts, sizes = self._whole
+        less = np.zeros(len(first), dtype=np.bool_)
+        equal = np.arange(len(first))  # the pairs that are equal so far
+        for place in range(0, _SHORT, _WORD):
+            lines_1, lines_2 = first[equal], second[equal]
+            # Swapped, the first byte is the most significant. A cell that has ended goes on with zeros, so it is less.
+            word_1 = _words(text, starts[lines_1] + place, sizes[lines_1] - 1 - place).byteswap()
+            word_2 = _words(text, starts[lines_2] + place, sizes[lines_2] - 1 - place).byteswap()
+            less[equal] = word_1 < word_2
+            equal = equal[(word_1 == word_2) & (np.maximum(sizes[lines_1], sizes[lines_2]) - 1 > place + _WORD)]
+        for pair in equal.tolist():
+            cells = [
+                text[starts[line] : starts[line] + sizes[line] - 1].tobytes() for line in (first[pair], second[pair])
+            ]
+            less[pair] = cells[0] < cells[1]
+        return less
+
+    def _reordered(self, order: Ints) -> Iterator[Cells]:
+        text, starts, sizes = self._whole
+        lines = max(_SIZE * len(sizes) // len(text), 1)  # of which a part is cut at a time
+        for first in range(0, len(order), lines):
+            wanted = order[first : first + lines]
+            yield Cells(_cut(text, starts[wanted], sizes[wanted]).tobytes(), sizes[wanted])
+
+    @cached_property
+    def _whole(self) -> tuple[Bytes, Ints, Ints]:
+        text = np.frombuffer(b"".join([*(part.joined for part in self._parts), bytes(_SHORT)]), dtype=np.uint8)
+        sizes = np.concatenate([part.sizes for part in self._parts])
+        return text, np.cumsum(sizes) - sizes, sizes
 
 
 def blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[Block | None]:
@@ -114,30 +156,11 @@ def blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[Block |
         start = stop
 
 
-def texts(parts: Sequence[Cells], order: Ints | None = None) -> list[str]:
-    """The cells of these parts, each with a line end behind it, as texts; in another order if one is given.
-
-    Texts that are used one after the other should be made one after the other: then they are neighbours in memory.
-    """
-    if order is not None:
-        parts = _reordered(parts, order)
-    found: list[str] = []
-    for part in parts:
-        found += part.joined.decode().split("\n")
-        found.pop()
-    return found
-
-
-def _reordered(parts: Sequence[Cells], order: Ints) -> list[Cells]:
-    text = np.frombuffer(b"".join([*(part.joined for part in parts), bytes(_SHORT)]), dtype=np.uint8)
-    sizes = np.concatenate([part.sizes for part in parts])
-    starts = np.cumsum(sizes) - sizes
-    found = []
-    lines = max(_SIZE * len(sizes) // len(text), 1)  # of which a part is cut at a time
-    for first in range(0, len(order), lines):
-        wanted = order[first : first + lines]
-        some = sizes[wanted]
-        found.append(Cells(_cut(text, starts[wanted], some).tobytes(), some))
+def _words(text: Bytes, starts: Ints, sizes: Ints) -> Words:
+    """The first bytes from each start, up to 8 and up to these sizes, as numbers, the first being the least digit."""
+    words: Words = np.ndarray(len(text) - _WORD + 1, "<u8", text, strides=(1,))
+    # A start too near to the end is one of which no byte counts.
+    found: Words = words[np.minimum(starts, len(words) - 1)] & _FILLED[np.clip(sizes, 0, _WORD)]
     return found
 
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Lines", "judgements", "rankings"]
+__all__ = ["Docs", "Lines", "judgements", "rankings"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Values = TypeVar("Values")
+
+
+class Docs(Protocol):
+    """The document ids of all lines, not yet made into texts."""
+
+    def texts(self, order: Ints | None = None) -> list[str]:
+        """The ids in the order of the lines, or in another."""
+        ...
+
+    def less(self, first: Ints, second: Ints) -> Bools:
+        """Whether the id of the one line is less than that of the other, byte by byte, for many pairs of lines."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +36,7 @@ class Lines(Generic[Values]):
     queries: list[str]
     rows: Ints
     """Per line its query, as a place in ``queries``."""
-    docs: Callable[[Ints | None], list[str]]
-    """Makes the documents' ids, in the order of the lines or in the order that it is given."""
+    docs: Docs
     values: Values
     """Per line its score or its level."""
 
@@ -33,17 +44,16 @@ class Lines(Generic[Values]):
 def rankings(lines: Lines[Floats]) -> dict[str, list[str]]:
     """Documents by query, best first: by score descending, ties by id descending. No score is NaN."""
     rows, scores = lines.rows, lines.values
+    counts = np.bincount(rows, minlength=len(lines.queries))
+    bounds = [0, *np.cumsum(counts).tolist()]
     order = None
     same = rows[1:] == rows[:-1]
     if not (rows[1:] >= rows[:-1]).all() or (same & (scores[1:] > scores[:-1])).any():
         order = _stable_order(rows, len(lines.queries), np.argsort(-scores))
-        rows, scores = rows[order], scores[order]
-        same = rows[1:] == rows[:-1]
-    docs = lines.docs(order)
-    tied = np.flatnonzero(same & (scores[1:] == scores[:-1]))
-    if len(tied):
-        _sort_ties(docs, tied)
-    bounds = [0, *np.cumsum(np.bincount(rows, minlength=len(lines.queries))).tolist()]
+        scores = scores[order]
+        same = np.ones(len(same), dtype=np.bool_)
+        same[np.cumsum(counts)[:-1] - 1] = False
+    docs = _texts_by_tie(lines.docs, order, np.flatnonzero(same & (scores[1:] == scores[:-1])))
     return {query: docs[start:stop] for query, (start, stop) in zip(lines.queries, pairwise(bounds), strict=True)}
 
 
@@ -54,7 +64,7 @@ def judgements(lines: Lines[list[int]]) -> dict[str, dict[str, int]]:
     if not (rows[1:] >= rows[:-1]).all():
         order = _stable_order(rows, len(lines.queries), np.arange(len(rows)))
         levels = [levels[place] for place in order.tolist()]
-    docs = lines.docs(order)
+    docs = lines.docs.texts(order)
     pairs = zip(docs, levels, strict=True)
     judged = [dict(islice(pairs, count)) for count in np.bincount(rows, minlength=len(lines.queries)).tolist()]
     if sum(map(len, judged)) < len(docs):
@@ -77,16 +87,25 @@ def _stable_order(rows: Ints, queries: int, order: Ints) -> Ints:
     return order
 
 
-def _sort_ties(docs: list[str], tied: Ints) -> None:
-    """Sort, in place, each stretch of ties by id descending; ``tied`` are the places that tie with the next one."""
-    # Texts compare by code points, which is the order of their UTF-8 bytes and of trec_eval's strcmp.
+def _texts_by_tie(docs: Docs, order: Ints | None, tied: Ints) -> list[str]:
+    """The ids in that order, each stretch of ties by id descending; ``tied`` are the places that tie with the next."""
+    if not len(tied):
+        return docs.texts(order)
     breaks = np.flatnonzero(np.diff(tied) > 1)
     starts = tied[np.concatenate(([0], breaks + 1))]
     stops = tied[np.concatenate((breaks, [len(tied) - 1]))] + 2
-    pairs = stops - starts == 2
-    for start, stop in zip(starts[~pairs].tolist(), stops[~pairs].tolist(), strict=True):
-        docs[start:stop] = sorted(docs[start:stop], reverse=True)
-    for place in starts[pairs].tolist():
-        above, below = docs[place], docs[place + 1]
-        if above < below:
-            docs[place], docs[place + 1] = below, above
+    # Most ties are of two, and those are compared all at once.
+    pairs = starts[stops - starts == 2]
+    lines = np.stack((pairs, pairs + 1)) if order is None else np.stack((order[pairs], order[pairs + 1]))
+    swapped = docs.less(*lines)
+    if order is not None:
+        order[pairs[swapped]], order[pairs[swapped] + 1] = lines[1, swapped], lines[0, swapped]
+    texts = docs.texts(order)
+    if order is None:
+        for place in pairs[swapped].tolist():
+            texts[place], texts[place + 1] = texts[place + 1], texts[place]
+    # Texts compare by code points, which is the order of their UTF-8 bytes and of trec_eval's strcmp.
+    longer = stops - starts > 2
+    for start, stop in zip(starts[longer].tolist(), stops[longer].tolist(), strict=True):
+        texts[start:stop] = sorted(texts[start:stop], reverse=True)
+    return texts

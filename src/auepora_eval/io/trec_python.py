@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
 from itertools import count
 
 import msgspec
 import numpy as np
 
-from .trec_blocks import Block, Cells, Words, blocks, texts
+from .trec_blocks import Block, Cells, Column, Words, blocks
 from .trec_order import Floats, Ints, Lines
 
 __all__ = ["level_of", "qrels_lines", "run_lines"]
@@ -31,7 +30,7 @@ def run_lines(data: bytes) -> Lines[Floats] | None:
         rows.append(queries.rows(block))
         docs.append(block.cells(2))
         scores.append(values)
-    return Lines(queries.names(), np.concatenate(rows), partial(texts, docs), np.concatenate(scores)) if rows else None
+    return Lines(queries.names(), np.concatenate(rows), Column(docs), np.concatenate(scores)) if rows else None
 
 
 def qrels_lines(data: bytes) -> Lines[list[int]] | None:
@@ -50,7 +49,7 @@ def qrels_lines(data: bytes) -> Lines[list[int]] | None:
             return None
         rows.append(queries.rows(block))
         docs.append(block.cells(2))
-    return Lines(queries.names(), np.concatenate(rows), partial(texts, docs), levels) if rows else None
+    return Lines(queries.names(), np.concatenate(rows), Column(docs), levels) if rows else None
 
 
 def level_of(text: bytes) -> int:
@@ -82,13 +81,14 @@ class _Numbered:
 
     def rows(self, block: Block) -> Ints:
         """Per line the number of its query."""
-        changed = block.changes(0)
-        words = block.words(0, changed)
+        words = block.words(0)
         if words is None:
+            changed = block.changes(0)
             cells = block.cells(0, only=changed).joined.split()
             numbers = self._looked_up([int.from_bytes(cell, "little") for cell in cells])
         else:
-            numbers = self._cached(words)
+            changed = np.concatenate(([True], words[1:] != words[:-1]))
+            numbers = self._cached(words[changed])
         return np.repeat(numbers, np.diff(np.flatnonzero(changed), append=len(block)))
 
     def _cached(self, words: Words) -> Ints:

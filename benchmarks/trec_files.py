@@ -108,7 +108,7 @@ def main() -> None:
         print(f"Largest difference between the numbers, without ties: {apart:.1e}")
         write_files(folder, queries, depth)
         for order in ("ordered", "shuffled"):
-            workload(folder, order, f"{queries:,} queries x {depth:,} results", rounds=7, peer_rounds=4)
+            workload(folder, order, f"{queries:,} queries x {depth:,} results", rounds=12, peer_rounds=5)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ module     what it holds
 ========== =============================================================================================
 jsonl      ``load_jsonl_dataset``, ``save_jsonl_dataset``, ``load_jsonl_outputs``, ``save_jsonl_outputs``
 trec       ``load_qrels``, ``load_run``, ``trec_rankings``: TREC judgements and runs
+trec_*     its parts: two readers (python, arrow), columns of a block, rankings from lines
 align      ``align_outputs``: outputs by sample id, put in the order of the samples
 codec      one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
 problems   what is wrong with such a line, as a sentence

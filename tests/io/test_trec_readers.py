@@ -4,6 +4,7 @@ import importlib.util
 import itertools
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,10 @@ from auepora_eval.io.trec import Reader, load_qrels, load_run
 
 INSTALLED: list[Reader] = ["python", "arrow"] if trec_arrow.arrow_is_installed() else ["python"]
 Load = Callable[..., Mapping[str, object]]
+LOADS: dict[str, tuple[Load, Load]] = {  # what is called, and what it must equal
+    "run": (load_run, trec._run_by_line),
+    "qrels": (load_qrels, trec._qrels_by_line),
+}
 needs_arrow = pytest.mark.skipif("arrow" not in INSTALLED, reason="pyarrow is not installed")
 
 
@@ -37,8 +42,7 @@ def outcome(load: Load, *arguments: object, **options: object) -> object:
 
 
 def assert_all_agree(path: Path) -> None:
-    loads: list[tuple[Load, Load]] = [(load_run, trec._run_by_line), (load_qrels, trec._qrels_by_line)]
-    for load, by_line in loads:
+    for load, by_line in LOADS.values():
         try:
             want = outcome(by_line, path, read_bytes(path))
         except AueporaError as error:
@@ -190,6 +194,59 @@ def test_scores_are_what_float_makes_of_them(texts: list[str]) -> None:
             assert (lines.values == want).all()  # to the last bit, but for the sign of zero, which orders nothing
 
 
+@st.composite
+def decimals_of_one_form(draw: st.DrawFn) -> list[str]:
+    places = draw(st.integers(0, 12))
+    digits = st.integers(0, 10 ** draw(st.integers(places + 1, 17)) - 1).map(lambda n: f"{n:0{places + 1}d}")
+    texts = digits.map(lambda text: f"{text[:-places]}.{text[-places:]}" if places else text)
+    sign = st.sampled_from(["", "-"]) if draw(st.booleans()) else st.just("")
+    return draw(st.lists(st.tuples(sign, texts).map("".join), min_size=1, max_size=30))
+
+
+@settings(max_examples=300, deadline=None)
+@given(decimals_of_one_form())
+def test_scores_of_one_form_are_what_float_makes_of_them(texts: list[str]) -> None:
+    data = "".join(f"query Q0 document 1. {text} t\n" for text in texts).encode()
+    lines = trec_python.run_lines(data)
+    assert lines is not None
+    assert (lines.values == np.array([float(text) for text in texts])).all()
+
+
+ALIGNED: list[tuple[str, bool, str]] = [  # scores, whether they are read column by column, why
+    ("1.25 -0.50 100.00", True, "two decimals each"),
+    (".5 5.5", True, "no digit before the point"),
+    ("5. 17.", True, "no digit behind it"),
+    ("3 -12 007", True, "whole numbers"),
+    ("-0.0 0.0", True, "a zero with a sign"),
+    ("123456789.012345 1.000000", True, "as many digits as a double holds for certain"),
+    ("1234567890.012345 1.000000", False, "one digit more"),
+    ("1.25 5", False, "whole numbers among others, behind a rank that ends in a point"),
+    ("1.25 0.5", False, "another number of decimals"),
+    ("1.25 1.5.", False, "two points"),
+    ("5. .", False, "a point alone"),
+    ("5 -", False, "a sign alone"),
+    ("5.5 -.", False, "a sign and a point"),
+    ("1.5 +2.5", False, "a plus"),
+    ("1.5 1e5", False, "an exponent"),
+    ("1.5 nan", False, "no number"),
+]
+
+
+@pytest.mark.parametrize(("scores", "aligned", "why"), ALIGNED, ids=[row[-1] for row in ALIGNED])
+def test_scores_read_column_by_column(tmp_path: Path, scores: str, aligned: bool, why: str) -> None:
+    path = tmp_path / "run"
+    path.write_text("".join(f"query Q0 doc{n} 1. {score} t\n" for n, score in enumerate(scores.split())))
+    (block,) = trec_blocks.blocks(path.read_bytes(), 6)
+    assert block is not None
+    values = trec_python._aligned_scores(block)
+    if aligned:
+        assert values is not None, why
+        assert list(map(repr, values.tolist())) == [repr(float(score)) for score in scores.split()]
+    else:
+        assert values is None, why
+    assert_all_agree(path)
+
+
 # --- files that would fool a reader that counts ----------------------------------------------------------------------
 
 SIX, FOUR = "6 columns (query, Q0, document, rank, score, tag)", "4 columns (query, iteration, document, level)"
@@ -224,6 +281,7 @@ ACCEPTED: list[tuple[bytes, dict[str, list[str]], str]] = [  # a run, want, why
         {"q": ["b", "a"]},
         "integers become doubles, and tie",
     ),
+    (b"q 0 a 1 5 t\nq 0 b 1 123456789012345 t\n", {"q": ["b", "a"]}, "a score longer than what precedes the first"),
     (b"q Q0 a 1 0.0 t\nq Q0 b 1 -0.0 t\n", {"q": ["b", "a"]}, "zeros tie, whatever their sign"),
     (
         b"long-query Q0 a 1 1 t\nq Q0 b 1 1 t\nlong-query Q0 c 1 2 t\n",
@@ -306,11 +364,8 @@ def test_several_blocks(tmp_path: Path, reader: Reader, shuffled: bool) -> None:
     (tmp_path / "run").write_text("".join(run))
     (tmp_path / "qrels").write_text("".join(qrels))
     assert (tmp_path / "run").stat().st_size > 1.5 * (1 << 20)
-    loads: list[tuple[Path, Load, Load]] = [
-        (tmp_path / "run", load_run, trec._run_by_line),
-        (tmp_path / "qrels", load_qrels, trec._qrels_by_line),
-    ]
-    for path, load, by_line in loads:
+    for kind, (load, by_line) in LOADS.items():
+        path = tmp_path / kind
         assert outcome(load, path, reader=reader) == outcome(by_line, path, path.read_bytes())
     module = trec_python if reader == "python" else trec_arrow
     assert module.run_lines((tmp_path / "run").read_bytes()) is not None
@@ -346,7 +401,7 @@ def small_run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def fails(data: bytes) -> None:
+def fails(*arguments: object) -> None:
     raise AssertionError("the wrong reader")
 
 
@@ -358,6 +413,45 @@ def test_arrow_reads_files_that_are_worth_it(
     monkeypatch.setattr(trec, "_WORTH_AN_IMPORT", smallest)
     monkeypatch.setattr(wrong, "run_lines", fails)
     assert load_run(small_run) == {"q": ["a"]}
+
+
+REFUSED_BY_ARROW: list[tuple[str, str, str]] = [  # space between columns, line end, why
+    (" ", "\r\n", "Windows line ends"),
+    ("\t", " \n", "a space at the end of each line"),
+    (" \t", "\n", "mixed white space"),
+    ("  ", "\n", "columns set apart"),
+    (" ", "\n\n", "blank lines"),
+]
+
+
+@needs_arrow
+@pytest.mark.usefixtures("block_size")
+@pytest.mark.parametrize(("space", "end", "why"), REFUSED_BY_ARROW, ids=[row[-1] for row in REFUSED_BY_ARROW])
+@pytest.mark.parametrize("kind", ["run", "qrels"])
+def test_what_arrow_refuses_is_read_in_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, space: str, end: str, why: str
+) -> None:
+    last = ["1 2.5 tag", "1 2.5 tag", "1 3 tag"] if kind == "run" else ["0", "2", "-1"]
+    rows = [f"{query} Q0 {doc} {more}" for query in ("q1", "q2") for doc, more in zip("abc", last, strict=True)]
+    path = tmp_path / kind
+    path.write_bytes("".join(row.replace(" ", space) + end for row in rows).encode())
+    load, by_line = LOADS[kind]
+    want = outcome(by_line, path, path.read_bytes())
+    tried: list[tuple[str, bool]] = []
+
+    def watched(name: str, lines_of: Callable[[bytes], object], data: bytes) -> object:
+        lines = lines_of(data)
+        tried.append((name, lines is not None))
+        return lines
+
+    monkeypatch.setattr(trec, "_WORTH_AN_IMPORT", 0)
+    monkeypatch.setattr(trec, f"_{kind}_by_line", fails)
+    for name, module in (("arrow", trec_arrow), ("python", trec_python)):
+        lines_of = getattr(module, f"{kind}_lines")
+        monkeypatch.setattr(module, f"{kind}_lines", partial(watched, name, lines_of))
+    assert outcome(load, path) == want, why
+    assert tried == [("arrow", False), ("python", True)]
+    assert outcome(load, path, reader="arrow") == want
 
 
 @pytest.mark.usefixtures("without_arrow")

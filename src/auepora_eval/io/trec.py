@@ -17,7 +17,10 @@ from .trec_python import level_of
 __all__ = ["Reader", "load_qrels", "load_run", "queries_without_judgements", "trec_rankings"]
 
 Reader = Literal["auto", "python", "arrow"]
-"""What reads the lines. Both give the same; ``auto`` is Arrow where it is installed and the file is not small."""
+"""What reads the lines. Both give the same; ``auto`` is Arrow where it is installed and the file is not small.
+
+A file that Arrow refuses (mixed white space, Windows line ends) is read by the other.
+"""
 
 _WORTH_AN_IMPORT = 4 << 20  # below so many bytes, importing Arrow takes longer than it saves
 
@@ -27,8 +30,11 @@ def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[s
     path = Path(path)
     data = read_bytes(path)
     with collector_paused():
-        lines = _reader(reader, data).qrels_lines(data)
-        return judgements(lines) if lines is not None else _qrels_by_line(path, data)
+        for module in _readers(reader, data):
+            lines = module.qrels_lines(data)
+            if lines is not None:
+                return judgements(lines)
+        return _qrels_by_line(path, data)
 
 
 def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str]]:
@@ -40,8 +46,11 @@ def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str
     path = Path(path)
     data = read_bytes(path)
     with collector_paused():
-        lines = _reader(reader, data).run_lines(data)
-        return rankings(lines) if lines is not None else _run_by_line(path, data)
+        for module in _readers(reader, data):
+            lines = module.run_lines(data)
+            if lines is not None:
+                return rankings(lines)
+        return _run_by_line(path, data)
 
 
 def trec_rankings(
@@ -60,15 +69,15 @@ def queries_without_judgements(qrels: Mapping[str, object], run: Mapping[str, ob
     return [query for query in run if query not in qrels]
 
 
-def _reader(name: str, data: bytes) -> ModuleType:
-    """The module that reads the lines. Where it cannot be sure of a file, that is read line by line."""
+def _readers(name: str, data: bytes) -> list[ModuleType]:
+    """The modules that may read the lines, fastest first. Each refuses a file that it is not sure to read rightly."""
     if name not in get_args(Reader):
         raise BadValueError(f"unknown reader {name!r}; choose one of: {', '.join(get_args(Reader))}")
-    if name == "python" or (name == "auto" and len(data) < _WORTH_AN_IMPORT):
-        return trec_python
     if name == "arrow":
         trec_arrow.require_arrow()
-    return trec_arrow if trec_arrow.arrow_is_installed() else trec_python
+    elif name == "python" or len(data) < _WORTH_AN_IMPORT or not trec_arrow.arrow_is_installed():
+        return [trec_python]
+    return [trec_arrow, trec_python]
 
 
 def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:

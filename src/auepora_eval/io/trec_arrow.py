@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.errors import MissingDependencyError
-from .trec_order import Bools, Floats, Ints, Lines
+from .trec_order import Floats, Ints, Lines
 from .trec_python import level_of
 
 if TYPE_CHECKING:
@@ -127,10 +127,3 @@ class _Column:
         for chunk in column.chunks:
             texts += chunk.to_numpy(zero_copy_only=False).tolist()
         return texts
-
-    def less(self, first: Ints, second: Ints) -> Bools:
-        """Whether the cell of the one line is less than that of the other, byte by byte, for many pairs of lines."""
-        from pyarrow import compute
-
-        less: Bools = compute.less(self._column.take(first), self._column.take(second)).to_numpy()
-        return less

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +66,13 @@ class Block:
         sizes = self.ends[:, column] - starts
         return None if sizes.max() > _WORD else _words(self.text, starts, sizes)
 
+    def tails(self, column: int, size: int) -> Bytes | None:
+        """The last bytes of each cell, so many, as a row; those of a shorter cell begin with what stands before it."""
+        starts = self.ends[:, column] - size
+        if starts[0] < 0:
+            return None
+        return np.ndarray(len(self.text) - size + 1, f"V{size}", self.text, strides=(1,))[starts].view((np.uint8, size))
+
     def changes(self, column: int) -> Bools:
         """Where a cell differs from the one in the line above; the first line always does, very long cells may."""
         changed = np.ones(len(self), dtype=np.bool_)
@@ -98,37 +104,14 @@ class Column:
             found.pop()
         return found
 
-    def less(self, first: Ints, second: Ints) -> Bools:
-        """Whether the cell of the one line is less than that of the other, byte by byte, for many pairs of lines."""
-        text, starts, sizes = self._whole
-        less = np.zeros(len(first), dtype=np.bool_)
-        equal = np.arange(len(first))  # the pairs that are equal so far
-        for place in range(0, _SHORT, _WORD):
-            lines_1, lines_2 = first[equal], second[equal]
-            # Swapped, the first byte is the most significant. A cell that has ended goes on with zeros, so it is less.
-            word_1 = _words(text, starts[lines_1] + place, sizes[lines_1] - 1 - place).byteswap()
-            word_2 = _words(text, starts[lines_2] + place, sizes[lines_2] - 1 - place).byteswap()
-            less[equal] = word_1 < word_2
-            equal = equal[(word_1 == word_2) & (np.maximum(sizes[lines_1], sizes[lines_2]) - 1 > place + _WORD)]
-        for pair in equal.tolist():
-            cells = [
-                text[starts[line] : starts[line] + sizes[line] - 1].tobytes() for line in (first[pair], second[pair])
-            ]
-            less[pair] = cells[0] < cells[1]
-        return less
-
     def _reordered(self, order: Ints) -> Iterator[Cells]:
-        text, starts, sizes = self._whole
+        text = np.frombuffer(b"".join([*(part.joined for part in self._parts), bytes(_SHORT)]), dtype=np.uint8)
+        sizes = np.concatenate([part.sizes for part in self._parts])
+        starts = np.cumsum(sizes) - sizes
         lines = max(_SIZE * len(sizes) // len(text), 1)  # of which a part is cut at a time
         for first in range(0, len(order), lines):
             wanted = order[first : first + lines]
             yield Cells(_cut(text, starts[wanted], sizes[wanted]).tobytes(), sizes[wanted])
-
-    @cached_property
-    def _whole(self) -> tuple[Bytes, Ints, Ints]:
-        text = np.frombuffer(b"".join([*(part.joined for part in self._parts), bytes(_SHORT)]), dtype=np.uint8)
-        sizes = np.concatenate([part.sizes for part in self._parts])
-        return text, np.cumsum(sizes) - sizes, sizes
 
 
 def blocks(data: bytes, columns: int, *, more: bool = False) -> Iterator[Block | None]:

@@ -13,7 +13,6 @@ __all__ = ["Docs", "Lines", "judgements", "rankings"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Values = TypeVar("Values")
 
 
@@ -22,10 +21,6 @@ class Docs(Protocol):
 
     def texts(self, order: Ints | None = None) -> list[str]:
         """The ids in the order of the lines, or in another."""
-        ...
-
-    def less(self, first: Ints, second: Ints) -> Bools:
-        """Whether the id of the one line is less than that of the other, byte by byte, for many pairs of lines."""
         ...
 
 
@@ -89,23 +84,18 @@ def _stable_order(rows: Ints, queries: int, order: Ints) -> Ints:
 
 def _texts_by_tie(docs: Docs, order: Ints | None, tied: Ints) -> list[str]:
     """The ids in that order, each stretch of ties by id descending; ``tied`` are the places that tie with the next."""
+    texts = docs.texts(order)
     if not len(tied):
-        return docs.texts(order)
+        return texts
     breaks = np.flatnonzero(np.diff(tied) > 1)
     starts = tied[np.concatenate(([0], breaks + 1))]
     stops = tied[np.concatenate((breaks, [len(tied) - 1]))] + 2
-    # Most ties are of two, and those are compared all at once.
-    pairs = starts[stops - starts == 2]
-    lines = np.stack((pairs, pairs + 1)) if order is None else np.stack((order[pairs], order[pairs + 1]))
-    swapped = docs.less(*lines)
-    if order is not None:
-        order[pairs[swapped]], order[pairs[swapped] + 1] = lines[1, swapped], lines[0, swapped]
-    texts = docs.texts(order)
-    if order is None:
-        for place in pairs[swapped].tolist():
-            texts[place], texts[place + 1] = texts[place + 1], texts[place]
     # Texts compare by code points, which is the order of their UTF-8 bytes and of trec_eval's strcmp.
-    longer = stops - starts > 2
-    for start, stop in zip(starts[longer].tolist(), stops[longer].tolist(), strict=True):
+    pairs = stops - starts == 2  # most ties are of two, for which swapping is several times faster than sorting
+    for place in starts[pairs].tolist():
+        first, second = texts[place], texts[place + 1]
+        if first < second:
+            texts[place], texts[place + 1] = second, first
+    for start, stop in zip(starts[~pairs].tolist(), stops[~pairs].tolist(), strict=True):
         texts[start:stop] = sorted(texts[start:stop], reverse=True)
     return texts

@@ -1,4 +1,4 @@
-"""TREC lines read with what every installation has: NumPy finds the columns, msgspec reads the scores."""
+"""TREC lines read with what every installation has: NumPy finds the columns, and reads scores that are all alike."""
 
 from __future__ import annotations
 
@@ -107,11 +107,17 @@ class _Numbered:
 
 
 _JSON_NUMBERS = msgspec.json.Decoder(list[float])
+_SCORE = 4  # its column
+_MINUS, _POINT, _ZERO = b"-.0"
+_DIGITS = 15  # so many digits are exact in a double
 
 
 def _scores(block: Block) -> Floats | None:
     """The scores as ``float`` reads them; ``None`` if one is not a number."""
-    cells = block.cells(4, b",").joined[:-1]
+    values = _aligned_scores(block)
+    if values is not None:
+        return values
+    cells = block.cells(_SCORE, b",").joined[:-1]
     try:
         # Nearly all scores are numbers as JSON writes them, and msgspec reads those several times faster than float().
         scores = _JSON_NUMBERS.decode(b"[%b]" % cells)
@@ -126,3 +132,34 @@ def _scores(block: Block) -> Floats | None:
     if len(values) != len(block) or np.isnan(values).any():  # more numbers than cells: a cell held a comma
         return None
     return values
+
+
+def _aligned_scores(block: Block) -> Floats | None:
+    """The scores, if all have the same number of decimals and few digits: then those of one place make a column."""
+    text, starts, ends = block.text, block.starts[:, _SCORE], block.ends[:, _SCORE]
+    negative = text[starts] == _MINUS
+    sizes = ends - starts - negative
+    longest, shortest = int(sizes.max()), int(sizes.min())
+    _, point, fraction = text[starts[0] : ends[0]].tobytes().partition(b".")
+    if shortest < max(len(fraction), 1) + len(point) or longest > _DIGITS + len(point):
+        return None
+    if point and (text[ends - 1 - len(fraction)] != _POINT).any():
+        return None
+    digits = block.tails(_SCORE, longest)
+    if digits is None:
+        return None
+    digits -= _ZERO
+    places = list(range(longest))
+    if point:
+        digits[:, places.pop(-1 - len(fraction))] = 0
+    if shortest < longest:
+        digits *= np.tri(longest + 1, longest, -1, dtype=np.uint8)[:, ::-1][sizes]  # what stands before a score is 0
+    if digits.max() > 9:
+        return None
+    values = np.zeros(len(block))
+    for place in places:
+        values *= 10.0
+        values += digits[:, place]
+    # Both are whole and exact, so that their quotient is the nearest double, which is what float() gives.
+    values /= float(10 ** len(fraction))
+    return np.negative(values, out=values, where=negative)

@@ -1,0 +1,251 @@
+"""Confidence intervals of a mean: Wilson for a share, Student's t by cluster otherwise, and one for equal values.
+
+An interval says how far the mean may move if other samples of the same kind had been drawn. It knows the samples drawn,
+not how they were chosen, and it supposes that units are independent of each other: samples that belong together share
+a cluster, and then clusters are the units. How often each interval covers the true mean is in docs/statistics.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError
+from .student import t_quantile
+
+__all__ = [
+    "Interval",
+    "Moments",
+    "all_equal_interval",
+    "is_rounding",
+    "mean_interval",
+    "numbered_clusters",
+    "tail_of",
+    "wilson_interval",
+]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+# Below these a t or a Wilson interval is flagged "few"; docs/statistics.md has the coverage on both sides.
+_FEW_FOR_T = 30
+_FEW_FOR_WILSON = 5
+# Cochran's rule: a mean of n values is close enough to normal when n >= 25 * skewness**2.
+_COCHRAN = 25
+# Relative to the largest value, differences up to this are rounding: 0.1 + 0.2 and 0.3 are the same score.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Two ends that hold the true value with a chance of about ``level``, and how they were found."""
+
+    low: float
+    high: float
+    method: Literal["wilson", "t", "all_equal", "bootstrap"]
+    units: int
+    """What was drawn independently: clusters where there are clusters, samples otherwise."""
+    level: float = 0.95
+    flags: tuple[str, ...] = ()
+    """Why it may cover less than it says: ``few``, ``skewed``, ``unbounded``, ``unstable`` (docs/statistics.md)."""
+
+
+def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interval:
+    """Wilson's score interval of a share: the shares whose own sampling error would explain what was seen.
+
+    It stays within 0 and 1 and has a width even where all or none succeed. Successes may be fractional: values between
+    0 and 1 vary less than zeros and ones of the same mean, so the interval is then wider than it need be.
+    """
+    if n < 1 or not 0 <= successes <= n:
+        raise BadValueError(f"{successes!r} successes of {n!r}: there must be a trial at least, and 0 to n successes")
+    z = NormalDist().inv_cdf(1 - tail_of(level))
+    share, shrink = successes / n, 1 + z * z / n
+    centre = (share + z * z / (2 * n)) / shrink
+    half = z / shrink * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    # At the borders the formula gives 0 and 1 up to rounding; say them exactly. The share itself is inside, likewise.
+    low = min(centre - half, share) if successes > 0 else 0.0
+    high = max(centre + half, share) if successes < n else 1.0
+    flags: tuple[str, ...] = ("few",) if n < _FEW_FOR_WILSON else ()
+    if round(min(successes, n - successes)) == 1:  # a rare outcome seen once: the end next to 0 or 1 may be too tight
+        flags += ("skewed",)
+    return Interval(low, high, "wilson", n, level, flags)
+
+
+def mean_interval(
+    values: Floats,
+    *,
+    clusters: Ints | None = None,
+    binary: bool = False,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+    level: float = 0.95,
+) -> Interval | None:
+    r"""Interval of the mean of ``values``; None where there is none: no value, or one unit that is not binary.
+
+    ``clusters`` holds an integer per sample; samples with the same one belong together. ``binary`` says that values
+    are 0 or 1, and ``lowest`` and ``highest`` between which values they can lie at all.
+
+    * Binary, each sample a unit of its own: Wilson.
+    * Otherwise Student's t with C - 1 degrees of freedom for C units, cut at ``lowest`` and ``highest``. The standard
+      error comes from the residual totals of the units, :math:`e_c = \sum_{i \in c} (x_i - \bar x)`:
+
+      .. math:: se^2 = \frac{C}{C - 1} \cdot \frac{\sum_c e_c^2}{n^2}
+
+      With clusters of one size it is the t interval of the cluster means; with one sample per unit the textbook one.
+    * Where all values are equal, or all clusters have the same mean, that standard error is zero, and nobody should
+      believe it. What was seen still bounds what was not: if a share q of all units differed, the chance of meeting
+      none of them in C draws would be :math:`(1 - q)^C`. The largest q that leaves this chance at half of
+      ``1 - level`` is taken, and the units that differ may lie as far away as the range allows, on either side. An
+      end of the range that is infinite gives no bound: that end stays at the value, flagged ``unbounded``.
+    """
+    values = _finite_column(values)
+    if binary:
+        lowest, highest = 0.0, 1.0
+    codes = numbered_clusters(clusters, len(values))
+    if codes is None:
+        moments = Moments()
+        moments.add(values)
+        return moments.interval(binary=binary, lowest=lowest, highest=highest, level=level)
+    tail_of(level)
+    sizes = np.bincount(codes)
+    n, units = len(values), len(sizes)
+    if units == 1:
+        return None
+    mean, smallest, largest = float(values.mean()), float(values.min()), float(values.max())
+    lowest, highest = min(lowest, smallest), max(highest, largest)
+    with np.errstate(over="ignore", invalid="ignore"):  # squares beyond all floats: the interval is infinite
+        totals = np.bincount(codes, values - mean)
+        squares, cubes = float(totals @ totals), float(totals**2 @ totals)
+    if not squares or is_rounding(float(np.abs(totals / sizes).max()), smallest, largest):
+        return all_equal_interval(math.fsum(values) / n, units, lowest=lowest, highest=highest, level=level)
+    skewness = _skewness(squares, cubes, units)
+    # As many units of one size would weigh the same: a giant among dwarfs is hardly more than one unit.
+    evenly = n * n / float(sizes @ sizes)
+    half = t_quantile(tail_of(level), units - 1) * math.sqrt(units / (units - 1) * squares) / n
+    flags = _t_flags(evenly, units, skewness)
+    return Interval(max(mean - half, lowest), min(mean + half, highest), "t", units, level, flags)
+
+
+class Moments:
+    """Running moments of values that come in batches and are not kept; the interval of their mean at any time.
+
+    Batches, their order and merging change the interval by rounding only. Deviations are summed around the mean of
+    their own batch and moved to the common mean afterwards (Chan, Golub and LeVeque), because plain sums of squares
+    lose every digit where the mean is large beside the spread.
+    """
+
+    __slots__ = ("cubes", "largest", "mean", "n", "smallest", "squares")
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.mean = 0.0
+        self.squares = 0.0
+        """Sum of the squared deviations from the mean."""
+        self.cubes = 0.0
+        self.smallest = math.inf
+        self.largest = -math.inf
+
+    def add(self, values: Floats) -> None:
+        """Take in a batch of finite numbers."""
+        values = _finite_column(values)
+        if not len(values):
+            return
+        batch = Moments()
+        batch.n, batch.mean = len(values), float(values.mean())
+        deviations = values - batch.mean
+        with np.errstate(over="ignore", invalid="ignore"):  # squares beyond all floats: the interval is infinite
+            squared = deviations * deviations
+            batch.squares, batch.cubes = float(squared.sum()), float(squared @ deviations)
+        batch.smallest, batch.largest = float(values.min()), float(values.max())
+        self.merge(batch)
+
+    def merge(self, other: Moments) -> None:
+        """Take in what another one has seen."""
+        if not other.n:
+            return
+        n = self.n + other.n
+        shift = other.mean - self.mean
+        here, there = self.n / n, other.n / n
+        between = (shift * here) * (shift * other.n)  # in this order zero for a first batch, however large its mean
+        self.cubes += (
+            other.cubes + between * shift * (here - there) + 3 * shift * (here * other.squares - there * self.squares)
+        )
+        self.squares += other.squares + between
+        self.mean += shift * there
+        self.n = n
+        self.smallest, self.largest = min(self.smallest, other.smallest), max(self.largest, other.largest)
+
+    def interval(
+        self, *, binary: bool = False, lowest: float = -math.inf, highest: float = math.inf, level: float = 0.95
+    ) -> Interval | None:
+        """What ``mean_interval`` gives for the same values without clusters."""
+        tail_of(level)  # a level that cannot be meant is refused even where there is no interval
+        n = self.n
+        if binary and n:
+            return wilson_interval(n * self.mean, n, level=level)
+        if n < 2:
+            return None
+        # A score a rounding error beyond its range must not turn the interval inside out.
+        lowest, highest = min(lowest, self.smallest), max(highest, self.largest)
+        if not self.squares or is_rounding(self.largest - self.smallest, self.smallest, self.largest):
+            # n * c / n is the mean that a correctly rounded sum of n times c gives, so that the interval holds it.
+            return all_equal_interval(n * self.smallest / n, n, lowest=lowest, highest=highest, level=level)
+        half = t_quantile(tail_of(level), n - 1) * math.sqrt(self.squares / (n - 1) / n)
+        flags = _t_flags(n, n, _skewness(self.squares, self.cubes, n))
+        return Interval(max(self.mean - half, lowest), min(self.mean + half, highest), "t", n, level, flags)
+
+
+def all_equal_interval(value: float, units: int, *, lowest: float, highest: float, level: float) -> Interval:
+    """The interval where every unit gave ``value``; see ``mean_interval`` for why it is as wide as it is."""
+    differ = 1 - tail_of(level) ** (1 / units)
+    unbounded = math.isinf(lowest) or math.isinf(highest)
+    low = value if math.isinf(lowest) else value - differ * (value - lowest)
+    high = value if math.isinf(highest) else value + differ * (highest - value)
+    return Interval(min(low, value), max(high, value), "all_equal", units, level, ("unbounded",) if unbounded else ())
+
+
+def numbered_clusters(clusters: Ints | None, n: int) -> Ints | None:
+    """The clusters numbered from 0, or None where no two of the ``n`` samples share one."""
+    if clusters is None:
+        return None
+    names, codes = np.unique(clusters, return_inverse=True)
+    if codes.shape != (n,):
+        raise BadValueError(f"{n} values but clusters of shape {np.shape(clusters)}: there must be one code per value")
+    return None if len(names) == n else codes
+
+
+def is_rounding(difference: float, smallest: float, largest: float) -> bool:
+    """Whether a difference is one that rounding makes among numbers between these two."""
+    return difference <= _ROUNDING * max(abs(smallest), abs(largest))
+
+
+def _finite_column(values: Floats) -> Floats:
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1:
+        raise BadValueError(f"the values must be one flat array, not one of shape {values.shape}")
+    finite = np.isfinite(values)
+    if not finite.all():
+        place = int(np.argmin(finite))
+        raise BadValueError(f"the value at index {place} is {values[place]}; leave out what has no score")
+    return values
+
+
+def tail_of(level: float) -> float:
+    """The chance that is left on each side of an interval of that level."""
+    if not 0 < level < 1:
+        raise BadValueError(f"level must lie between 0 and 1, not at {level!r}; 0.95 is usual")
+    return (1 - level) / 2
+
+
+def _skewness(squares: float, cubes: float, units: int) -> float:
+    return cubes / squares * math.sqrt(units / squares)
+
+
+def _t_flags(evenly: float, units: int, skewness: float) -> tuple[str, ...]:
+    flags = ("few",) if evenly < _FEW_FOR_T else ()
+    return (*flags, "skewed") if units < _COCHRAN * skewness**2 else flags

@@ -7,9 +7,22 @@ an addition on long integers (Crochemore et al. 2001; Hyyrö, "Bit-parallel LCS-
 some thirty cells per machine operation instead of one per turn of a Python loop.
 """
 
-from collections.abc import Hashable, Sequence
+from __future__ import annotations
 
-__all__ = ["lcs_length"]
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from .coding import Coded
+
+__all__ = ["lcs_length", "lcs_lengths", "lcs_positions"]
+
+# A word number as a character: those from here on are shifted past the surrogates, which no character can be.
+_SURROGATES, _HOW_MANY, _CHARACTERS = 0xD800, 0x800, 0x110000
 
 
 def lcs_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
@@ -31,3 +44,63 @@ def lcs_length(a: Sequence[Hashable], b: Sequence[Hashable]) -> int:
             matches = flat & mask
             flat = ((flat + matches) | (flat - matches)) & every
     return len(columns) - flat.bit_count()
+
+
+def lcs_positions(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[int]:
+    """The places in ``a`` of one longest common subsequence with ``b``.
+
+    Of several, the one that is found by walking back from the end and, at a fork, going down in ``a`` unless a step
+    down in ``b`` loses less: the choice of the rouge-score package, whose union over sentences depends on it.
+    """
+    masks: dict[Hashable, int] = {}
+    for column, item in enumerate(b):
+        masks[item] = masks.get(item, 0) | 1 << column
+    every = flat = (1 << len(b)) - 1
+    grows = [0]  # per row the columns where it grows; a cell is the number of those before it
+    for item in a:
+        if mask := masks.get(item):
+            matches = flat & mask
+            flat = ((flat + matches) | (flat - matches)) & every
+        grows.append(every & ~flat)
+    row, column, found = len(a), len(b), []
+    while row and column:
+        if a[row - 1] == b[column - 1]:
+            row, column = row - 1, column - 1
+            found.append(row)
+        elif _cell(grows[row], column - 1) > _cell(grows[row - 1], column):
+            column -= 1
+        else:
+            row -= 1
+    return found[::-1]
+
+
+def _cell(grows: int, column: int) -> int:
+    """The number in a row's table cell: how often the row grows before it."""
+    return (grows & ((1 << column) - 1)).bit_count()
+
+
+def lcs_lengths(first: Coded, second: Coded) -> npt.NDArray[np.int64]:
+    """``lcs_length`` of each text of ``first`` with its counterpart in ``second``.
+
+    Words become characters of one string each, on which rapidfuzz runs the same recurrence in compiled code.
+    """
+    most = max(first.ids.max(initial=0), second.ids.max(initial=0))
+    if most >= _CHARACTERS - _HOW_MANY:  # more different words than there are characters
+        return np.array([lcs_length(a, b) for a, b in zip(_lists(first), _lists(second), strict=True)], np.int64)
+    from rapidfuzz.distance import LCSseq
+    from rapidfuzz.process import cpdist
+
+    lengths = cpdist(_strings(first), _strings(second), scorer=LCSseq.similarity, dtype=np.int32)
+    return np.asarray(lengths, np.int64)
+
+
+def _lists(texts: Coded) -> list[list[int]]:
+    ids, bounds = texts.ids.tolist(), texts.bounds.tolist()
+    return [ids[start:end] for start, end in pairwise(bounds)]
+
+
+def _strings(texts: Coded) -> list[str]:
+    codes = texts.ids.astype("<u4")
+    codes[codes >= _SURROGATES] += _HOW_MANY
+    joined, bounds = codes.tobytes().decode("utf-32-le"), texts.bounds.tolist()
+    return [joined[start:end] for start, end in pairwise(bounds)]

@@ -1,0 +1,211 @@
+"""N-grams of many rows at once: how many two texts share, how many occur in some evidence, how many are distinct.
+
+An n-gram of a row is the number of the (n-1)-gram before its last word, together with that word: two 32-bit halves of
+one exact key. So numbers grow order by order, n-grams of different rows never mix, and only what matched at one order
+is looked at in the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .coding import Coded
+from .numbering import Keys, Numbering, Numbers
+
+__all__ = ["DistinctGrams", "Support", "distinct_per_text", "gram_counts", "shared_grams"]
+
+Integers = npt.NDArray[np.int64]
+_HALF = np.uint64(32)
+
+
+def gram_counts(texts: Coded, n: int) -> Integers:
+    """How many n-grams each text has."""
+    return np.maximum(texts.counts - (n - 1), 0)
+
+
+def shared_grams(given: Coded, wanted: Coded, owners: Integers | None = None) -> Iterator[Integers]:
+    """For n = 1, 2, ...: per given text the number of n-grams it shares with what was wanted, each at most as often as
+    it stands there. ``owners`` says for every wanted text to which given one it belongs (default: one each, in order);
+    of several for one, an n-gram counts as often as in the one that has it most often.
+    """
+    owners = np.arange(len(given)) if owners is None else owners
+    several = len(np.unique(owners)) < len(owners)
+    chains = _Chains(
+        np.concatenate((given.ids, wanted.ids)),
+        np.concatenate((given.rows, np.repeat(owners, wanted.counts))),
+        np.concatenate((_room(given), _room(wanted))),
+    )
+    while True:
+        # The places are in ascending order, and the given texts come first.
+        split = int(np.searchsorted(chains.places, len(given.ids)))
+        have, want = chains.numbers[:split], chains.numbers[split:]
+        if several:
+            most = _most_often(want, wanted.rows.take(chains.places[split:] - len(given.ids)), chains.count)
+        else:
+            most = np.bincount(want, minlength=chains.count)
+        shared = np.minimum(np.bincount(have, minlength=chains.count), most)
+        row = np.zeros(chains.count, np.int64)
+        row[have] = chains.rows[:split]
+        # Counts are far below 2**53, where floating point begins to lose whole numbers.
+        yield np.bincount(row, weights=shared, minlength=len(given)).astype(np.int64)
+        chains = chains.longer(shared > 0)
+
+
+def _most_often(numbers: Numbers, texts: Integers, count: int) -> Integers:
+    """Per number how often it stands in the text that has it most often."""
+    per_text = Numbering()
+    codes = per_text.number(_pairs(numbers, texts))
+    number_of = np.zeros(per_text.count, np.int64)
+    number_of[codes] = numbers
+    most = np.zeros(count, np.int64)
+    np.maximum.at(most, number_of, np.bincount(codes, minlength=per_text.count))
+    return most
+
+
+class _Chains:
+    """The n-grams of some texts: where each begins, the row it belongs to, and its number among equals of its row."""
+
+    def __init__(self, ids: Numbers, rows: Integers, room: Integers) -> None:
+        self._ids = ids
+        self._room = room
+        self._order = 1
+        self.places: Integers = np.arange(len(ids))
+        self.rows = rows
+        self._numbering = Numbering()
+        self.numbers = self._numbering.number(_pairs(rows, ids))
+
+    @property
+    def count(self) -> int:
+        """How many different n-grams there are."""
+        return self._numbering.count
+
+    def longer(self, keep: npt.NDArray[np.bool_]) -> _Chains:
+        """The n-grams that are longer by one, of those whose number is kept and that have a word after them."""
+        chains = object.__new__(_Chains)
+        chains._ids, chains._room, chains._order = self._ids, self._room, self._order + 1
+        going = np.flatnonzero(keep.take(self.numbers) & (self._room.take(self.places) > self._order))
+        chains.places, chains.rows = self.places.take(going), self.rows.take(going)
+        chains._numbering = Numbering()
+        last = self._ids.take(chains.places + self._order)
+        chains.numbers = chains._numbering.number(_pairs(self.numbers.take(going), last))
+        return chains
+
+
+def _pairs(first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> Keys:
+    """Two numbers below 2**32 as one key."""
+    keys: Keys = first.astype(np.uint64)
+    keys <<= _HALF
+    keys |= second.astype(np.uint64)
+    return keys
+
+
+def _room(texts: Coded) -> Integers:
+    """Per word how many words its text has from there on."""
+    return np.repeat(texts.bounds[1:], texts.counts) - np.arange(len(texts.ids))
+
+
+class Support:
+    """Which n-grams of given texts occur in the evidence of their row, worked out order by order as it is asked for."""
+
+    def __init__(self, given: Coded, evidence: Coded, owners: Integers) -> None:
+        """``owners`` says for every evidence text to which given text it belongs."""
+        self._given, self._evidence = given, evidence
+        # Most evidence does not matter: words that stand in no given text at all go first.
+        wanted = np.zeros(max(given.ids.max(initial=-1), evidence.ids.max(initial=-1)) + 1, np.bool_)
+        wanted[given.ids] = True
+        places = np.flatnonzero(wanted.take(evidence.ids))
+        rows = np.repeat(owners, evidence.counts).take(places)
+        self._orders = [
+            _Order.of(
+                np.arange(len(given.ids)),
+                _pairs(given.rows, given.ids),
+                places,
+                _pairs(rows, evidence.ids.take(places)),
+            )
+        ]
+
+    def found(self, n: int) -> tuple[Integers, npt.NDArray[np.bool_]]:
+        """Where n-grams of the given texts begin, and whether each occurs; without those of which a part does not."""
+        while len(self._orders) < n:
+            self._orders.append(self._longer(self._orders[-1], len(self._orders)))
+        order = self._orders[n - 1]
+        return order.places, order.found
+
+    def counts(self, n: int) -> Integers:
+        """Per given text the number of its n-grams that occur, repeats counted."""
+        places, found = self.found(n)
+        return np.bincount(self._given.rows.take(places[found]), minlength=len(self._given))
+
+    def _longer(self, order: _Order, n: int) -> _Order:
+        going = np.flatnonzero(order.found & (_room(self._given).take(order.places) > n))
+        places = order.places.take(going)
+        there = np.flatnonzero(_room(self._evidence).take(order.evidence_places) > n)
+        evidence_places = order.evidence_places.take(there)
+        return _Order.of(
+            places,
+            _pairs(order.numbers.take(going), self._given.ids.take(places + n)),
+            evidence_places,
+            _pairs(order.evidence_numbers.take(there), self._evidence.ids.take(evidence_places + n)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """The n-grams of one order: where they begin, their numbers, and those of the evidence that equal one of them."""
+
+    places: Integers
+    numbers: Numbers
+    found: npt.NDArray[np.bool_]
+    evidence_places: Integers
+    evidence_numbers: Numbers
+
+    @classmethod
+    def of(cls, places: Integers, keys: Keys, evidence_places: Integers, evidence_keys: Keys) -> _Order:
+        numbering = Numbering()
+        numbers = numbering.number(keys)
+        evidence_numbers = numbering.find(evidence_keys)
+        there = np.flatnonzero(evidence_numbers >= 0)
+        evidence_numbers = evidence_numbers.take(there)
+        seen = np.zeros(numbering.count, np.bool_)
+        seen[evidence_numbers] = True
+        return cls(places, numbers, seen.take(numbers), evidence_places.take(there), evidence_numbers)
+
+
+def distinct_per_text(texts: Coded, n: int) -> Integers:
+    """How many different n-grams each text has."""
+    chains = _Chains(texts.ids, texts.rows, _room(texts))
+    for _ in range(n - 1):
+        chains = chains.longer(np.ones(chains.count, np.bool_))
+    row = np.zeros(chains.count, np.int64)
+    row[chains.numbers] = chains.rows
+    return np.bincount(row, minlength=len(texts))
+
+
+class DistinctGrams:
+    """Counts the n-grams of texts that come in parts, in all and how many of them differ."""
+
+    def __init__(self, n: int) -> None:
+        self._orders = [Numbering() for _ in range(n - 1)]
+        self._words = 0
+        self.total = 0
+        """How many there are in all."""
+
+    @property
+    def distinct(self) -> int:
+        """How many of them differ."""
+        return self._orders[-1].count if self._orders else self._words
+
+    def add(self, texts: Coded) -> None:
+        """Take in further texts, whose words are numbered like those before. No n-gram goes across two texts."""
+        room = _room(texts)
+        numbers, places = texts.ids, np.arange(len(texts.ids))
+        for order, numbering in enumerate(self._orders, 1):
+            going = np.flatnonzero(room.take(places) > order)
+            places = places.take(going)
+            numbers = numbering.number(_pairs(numbers.take(going), texts.ids.take(places + order)))
+        self._words = max(self._words, int(texts.ids.max(initial=-1)) + 1)
+        self.total += len(places)

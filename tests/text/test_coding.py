@@ -1,0 +1,87 @@
+"""Words as numbers: the batch path against each rule's plain definition, on any text, in any number of calls."""
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from auepora_eval.text.coding import Coded, RawCoder, Refiner, code_characters
+from auepora_eval.text.cutting import (
+    CharacterRule,
+    WordRule,
+    bleu_rule,
+    chrf_word_rule,
+    ready_made_rule,
+    rouge_rule,
+    word_rule,
+)
+from texts import TEXT
+
+RULES = [
+    *(
+        word_rule(case=case, punctuation=punctuation, articles=articles)
+        for case in (True, False)
+        for punctuation in (True, False)
+        for articles in (True, False)
+    ),
+    *(rouge_rule(stem=stem, script=script) for stem in (True, False) for script in ("latin", "unicode")),
+    *(bleu_rule(tokenize=tokenize, lowercase=lower) for tokenize in ("13a", "none") for lower in (True, False)),
+    *(chrf_word_rule(lowercase=lower) for lower in (True, False)),
+    ready_made_rule("reversed", lambda text: text[::-1].split()),
+]
+
+
+def spelled(coder: RawCoder, coded: Coded) -> list[list[str]]:
+    """The words behind the numbers."""
+    words = coder.words(np.arange(coder.count))
+    return [
+        [words[i] for i in coded.ids[start:end]] for start, end in zip(coded.bounds, coded.bounds[1:], strict=False)
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@given(calls=st.lists(st.lists(TEXT, max_size=5), max_size=3))
+@settings(max_examples=150)
+@example([["the a\nan"], ["the-a a.b THE—Cat"]])
+@example([["", " ", "\n"], []])
+def test_words_are_those_of_the_plain_definition(rule: WordRule, calls: list[list[str]]) -> None:
+    coder = RawCoder(rule.cut)
+    refiner = Refiner(rule, coder)
+    coded = [refiner.refine(coder.code(texts)) for texts in calls]
+    for texts, one in zip(calls, coded, strict=True):
+        assert spelled(coder, one) == [rule.plain(text) for text in texts]
+    words = coder.words(np.arange(coder.count))
+    assert len(set(words)) == len(words) == coder.count  # equal words, equal numbers, and the other way round
+
+
+@pytest.mark.parametrize("whitespace", [True, False])
+@pytest.mark.parametrize("lowercase", [True, False])
+@given(texts=st.lists(TEXT, max_size=5))
+def test_characters(lowercase: bool, whitespace: bool, texts: list[str]) -> None:
+    rule = CharacterRule(lowercase=lowercase, whitespace=whitespace)
+    coded = code_characters(texts, rule)
+    for text, start, end in zip(texts, coded.bounds, coded.bounds[1:], strict=False):
+        assert list(map(chr, coded.ids[start:end])) == rule.plain(text)
+
+
+@given(st.lists(TEXT, min_size=1, max_size=6), st.data())
+def test_taking_texts(texts: list[str], data: st.DataObject) -> None:
+    coder = RawCoder(word_rule().cut)
+    coded = coder.code(texts)
+    chosen = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=8))
+    taken = coded.take(np.array(chosen, dtype=np.int64))
+    assert spelled(coder, taken) == [word_rule().plain(texts[i]) for i in chosen]
+    assert taken.counts.tolist() == [len(word_rule().plain(texts[i])) for i in chosen]
+
+
+def test_a_coder_that_does_not_remember_numbers_alike() -> None:
+    texts = ["one two one", "two three internationalization " + "x" * 100]
+    forgetful = RawCoder(word_rule().cut, remember=False)
+    assert forgetful.code(texts).ids.tolist() == RawCoder(word_rule().cut).code(texts).ids.tolist()
+
+
+def test_a_hundred_thousand_words_in_one_text() -> None:
+    words = [f"word{i % 7919} {'long' * (i % 9)}" for i in range(100_000)]
+    coder = RawCoder(word_rule().cut)
+    (found,) = spelled(coder, coder.code([" ".join(words)]))
+    assert found == " ".join(words).split()

@@ -1,0 +1,48 @@
+"""Dense numbers for keys: a dictionary is the definition."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auepora_eval.text import numbering
+from auepora_eval.text.numbering import Numbering
+
+# Small keys, keys that differ in high bits only, and keys chosen so that the multiplication sends them to one slot.
+KEY = st.integers(0, 40) | st.integers(0, 40).map(lambda i: i << 57) | st.integers(0, 2**64 - 1)
+
+
+@given(st.lists(st.lists(KEY, max_size=60), max_size=4), st.lists(KEY, max_size=30))
+def test_equal_keys_equal_numbers(calls: list[list[int]], others: list[int]) -> None:
+    numbers: dict[int, int] = {}
+    ours = Numbering()
+    for keys in calls:
+        for key, number in zip(keys, ours.number(np.array(keys, np.uint64)).tolist(), strict=True):
+            assert numbers.setdefault(key, number) == number
+    assert sorted(numbers.values()) == list(range(ours.count))
+    found = ours.find(np.array(others, np.uint64)).tolist()
+    assert found == [numbers.get(key, -1) for key in others]
+
+
+def test_keys_that_all_want_the_same_slot() -> None:
+    usual = numbering._slots
+    numbering._slots = lambda keys, level, table: np.zeros(len(keys), np.int64)
+    try:
+        ours = Numbering()
+        keys = np.array([5, 7, 5, 9, 7, 0], np.uint64)
+        numbers = ours.number(keys)
+        assert len(set(numbers.tolist())) == ours.count == 4
+        assert numbers[0] == numbers[2]
+        assert numbers[1] == numbers[4]
+        assert ours.find(np.array([9, 8], np.uint64)).tolist() == [numbers[3], -1]
+        assert (ours.number(keys) == numbers).all()
+    finally:
+        numbering._slots = usual
+
+
+def test_many_more_keys_than_the_first_call_had() -> None:
+    ours = Numbering()
+    ours.number(np.arange(3, dtype=np.uint64))
+    many = np.arange(200_000, dtype=np.uint64) * np.uint64(977)
+    numbers = ours.number(many)
+    assert len(np.unique(numbers)) == 200_000
+    assert (ours.find(many) == numbers).all()

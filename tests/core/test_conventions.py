@@ -18,7 +18,7 @@ SIGNATURES = [  # spec, conventions, signature
     ("mrr@5", "golden", "mrr@5|empty:skip|v1"),
     ("ndcg@10", "trec", "ndcg@10|gain:linear|empty:judged|missing:skip|v1"),
     ("aqwv@10", "client", "aqwv@10|beta:40|fa:returned|form:query|v1"),
-    ("rougeL_answer", "auepora", "rougeL_answer|stem:porter|v1"),
+    ("rougeL_answer", "auepora", "rougeL_answer|tok:rouge_score|stem:porter|v1"),
     ("mean_latency[retrieval]", "auepora", "mean_latency[retrieval]|v1"),
 ]
 

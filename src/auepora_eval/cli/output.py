@@ -11,8 +11,12 @@ import click
 
 from ..core.results import Results, coverage, display_name
 from ..core.targets import TARGETS
+from ..core.types import MetricResult
 
 __all__ = ["figure", "output_format", "refuse_input_as_output", "results_table", "table", "write_out"]
+
+_DOUBT = "?"
+"""Marks an interval that may claim too much."""
 
 
 def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Sequence[int] = ()) -> str:
@@ -29,17 +33,28 @@ def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Seque
 
 
 def results_table(results: Results) -> str:
-    """Results grouped by Auepora target. Coverage is shown where any sample was not scored."""
+    """Results grouped by Auepora target, with intervals. Coverage is shown where any sample was not scored."""
     rows: list[list[str]] = []
     for target, entry in TARGETS.items():
         group = [result for result in results if result.target is target]
         for position, result in enumerate(group):
             value = figure(result.value) if result.defined else "n/a"
-            rows.append([entry.title if position == 0 else "", display_name(result), value, coverage(result)])
-    headers = ["target", "metric", "value", "mean of"]
-    if not any(row[3] for row in rows):
-        rows, headers = [row[:3] for row in rows], headers[:3]
-    return table(rows, headers=headers, right=(2,))
+            title = entry.title if position == 0 else ""
+            rows.append([title, display_name(result), value, _interval(result), coverage(result)])
+    headers = ["target", "metric", "value", "95 % interval", "mean of"]
+    shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
+    text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
+    doubtful = any(row[3].endswith(_DOUBT) for row in rows)
+    return f"{text}\n\n{_DOUBT} few or skewed samples: the interval may be too narrow" if doubtful else text
+
+
+def _interval(result: MetricResult) -> str:
+    """The interval, marked where it may claim too much."""
+    if result.interval is None or not result.defined:
+        return ""
+    low, high = map(figure, result.interval)
+    flags = result.details.get("interval", {}).get("flags")
+    return f"{low} – {high}" + (f" {_DOUBT}" if flags else "")
 
 
 def figure(value: float) -> str:

@@ -12,9 +12,8 @@ from ..core.errors import BadValueError
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
     from ..core.metrics_base import Metric
-    from ..core.types import EvaluationSample, SystemOutputs
 
-__all__ = ["nothing_to_score", "readers_of_retrieved", "require_retrieved", "warn_of_strays"]
+__all__ = ["readers_of_retrieved", "require_retrieved", "warn_of_strays"]
 
 NAMED = 3
 """So many ids are named; the rest is counted."""
@@ -54,28 +53,6 @@ def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
             f"{_listed(asked)} {'reads' if len(asked) == 1 else 'read'} the field 'retrieved', which no line of "
             f"{outputs_path} has; write what was returned ([] where nothing was), or leave the metric out"
         )
-
-
-def nothing_to_score(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> BadValueError:
-    """The error for data from which no metric can be computed: what there is, and what is missing."""
-    given = [output for output in outputs if output is not None]
-    annotated = [
-        name
-        for name in ("relevant_docs", "candidate_docs", "reference_answer")
-        if any(getattr(sample, name) is not None for sample in samples)
-    ]
-    returned = {
-        "retrieved": any(output.retrieved for output in given),
-        "response": any(output.response is not None for output in given),
-        "timings": any(output.timings for output in given),
-        "error": any(output.error is not None for output in given),
-    }
-    return BadValueError(
-        f"no metric can be computed: the samples hold {_listed(['query', *annotated])}, "
-        f"the outputs hold {_listed([name for name, there in returned.items() if there])}; retrieval metrics need "
-        "'relevant_docs' in the samples and 'retrieved' in the outputs, answer metrics 'reference_answer' and "
-        "'response', latency 'timings'"
-    )
 
 
 def _listed(names: Sequence[str]) -> str:

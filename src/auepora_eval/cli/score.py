@@ -148,7 +148,7 @@ def _score_jsonl(dataset_path: str, outputs_path: str, metrics: Sequence[Spec], 
     from ..io.align import align_outputs
     from ..io.jsonl import load_jsonl_dataset, read_outputs
     from .progress import progress
-    from .remarks import nothing_to_score, readers_of_retrieved, require_retrieved, warn_of_strays
+    from .remarks import readers_of_retrieved, require_retrieved, warn_of_strays
 
     chosen = resolve_metrics(metrics, conventions)
     with progress(f"reading {dataset_path}"):
@@ -164,7 +164,5 @@ def _score_jsonl(dataset_path: str, outputs_path: str, metrics: Sequence[Spec], 
         if read.answers_only:  # a system that retrieves nothing is not one that finds nothing
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
-    if not chosen:
-        raise nothing_to_score(samples, aligned.outputs)
     with progress("scoring", len(samples)) as advance:
         return evaluate(samples, aligned.outputs, chosen, progress=advance)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
+import numpy as np
+
 from ..features.bare_ids import rankings_batch
 from .batch import Batch, check_samples, warn_notes
 from .collector import collector_paused
@@ -24,11 +26,11 @@ from .errors import (
 )
 from .metrics_base import BatchMetric, Metric, RunFacts, bound_to
 from .plan import EvaluationPlan, require_distinct_names
-from .reduce import Fold, StatMeans
+from .reduce import Clusters, Fold, StatMeans
 from .registry import Spec, metric
 from .results import Results
 from .scores import Score, Scores, Status
-from .scoring import make_result, result_of, settled_scores
+from .scoring import cluster_codes, make_result, result_of, settled_scores
 from .signature import Signature
 from .types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
 
@@ -71,7 +73,16 @@ def evaluate(
     size = _checked_size(batch_size)
     batches = (Batch(rows[start : start + size], given[start : start + size]) for start in range(0, len(rows), size))
     ids = [row.sample_id for row in rows]
-    return _run(batches, chosen, run or RunFacts(), keep_scores, progress, ids=ids, whole=lambda: Batch(rows, given))
+    return _run(
+        batches,
+        chosen,
+        run or RunFacts(),
+        keep_scores,
+        progress,
+        ids=ids,
+        clusters=lambda: cluster_codes(rows),
+        whole=lambda: Batch(rows, given),
+    )
 
 
 def evaluate_stream(
@@ -94,6 +105,7 @@ def evaluate_stream(
             )
     size = _checked_size(batch_size)
     ids: list[str] = []
+    clusters = _Clusters(keep_scores)
     seen: set[str] = set()
     fields = {name for one in chosen for name in one.required_fields()}
 
@@ -107,9 +119,12 @@ def evaluate_stream(
                     seen.add(name)
             if keep_scores:
                 ids.extend(sample.sample_id for sample in samples)
+            clusters.add(samples)
             yield Batch(samples, outputs)
 
-    results = _run(batches(), chosen, run or RunFacts(), keep_scores, progress, ids=ids, whole=None)
+    results = _run(
+        batches(), chosen, run or RunFacts(), keep_scores, progress, ids=ids, clusters=clusters.codes, whole=None
+    )
     if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
         for one in chosen:
             for name in one.required_fields():
@@ -154,7 +169,16 @@ def evaluate_rankings(
 
     size = RANKINGS_BATCH_SIZE
     batches = (part(start, start + size) for start in range(0, len(golds), size))
-    return _run(batches, chosen, RunFacts(), keep_scores, None, ids=names, whole=lambda: part(0, len(golds)))
+    return _run(
+        batches,
+        chosen,
+        RunFacts(),
+        keep_scores,
+        None,
+        ids=names,
+        clusters=lambda: None,
+        whole=lambda: part(0, len(golds)),
+    )
 
 
 def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora") -> list[Metric]:
@@ -215,6 +239,7 @@ def _run(
     progress: Progress | None,
     *,
     ids: Sequence[str],
+    clusters: Callable[[], Clusters | None],
     whole: Callable[[], Batch] | None,
 ) -> Results:
     kind = _Kept if keep_scores else _Folded
@@ -235,15 +260,35 @@ def _run(
     if notes:
         warn_notes(notes, stacklevel=4)
     results = []
+    codes = clusters()
     everything: Batch | None = None
     for one in metrics:
         if one.name in tallies:
-            results.append(tallies[one.name].result())
+            results.append(tallies[one.name].result(codes))
         else:
             assert whole is not None  # streams refuse metrics that only compute
             everything = everything or whole()
             results.append(_computed(one, everything))
     return Results(results, sample_ids=ids if keep_scores else ())
+
+
+class _Clusters:
+    """Which samples of a stream belong together: in full where scores are kept, else only whether any do."""
+
+    def __init__(self, keep: bool) -> None:
+        self._keep = keep
+        self._numbers: dict[str, int] = {}
+        self._codes: list[int] = []
+        self._any = False
+
+    def add(self, samples: Sequence[EvaluationSample]) -> None:
+        self._any = self._any or cluster_codes(samples) is not None
+        if self._keep:
+            numbers = self._numbers
+            self._codes += [numbers.setdefault(sample.cluster, len(numbers)) for sample in samples]
+
+    def codes(self) -> Clusters | None:
+        return np.array(self._codes, dtype=np.intp) if self._any else None
 
 
 class _Kept:
@@ -257,8 +302,8 @@ class _Kept:
     def add(self, scores: Scores) -> None:
         self._parts.append(scores)
 
-    def result(self) -> MetricResult:
-        return make_result(self.metric, Scores.concat(self._parts), signature=self.signature)
+    def result(self, clusters: Clusters | None) -> MetricResult:
+        return make_result(self.metric, Scores.concat(self._parts), signature=self.signature, clusters=clusters)
 
 
 class _Folded(_Kept):
@@ -279,8 +324,11 @@ class _Folded(_Kept):
         self._means.add(scores)
         self._counted += int(scores.counted.sum())
 
-    def result(self) -> MetricResult:
+    def result(self, clusters: Clusters | None) -> MetricResult:
         value = self._all.value()
+        # Which samples belong together cannot be told without keeping them: no interval rather than one too narrow.
+        alone = clusters is None
+        interval = self._all.interval(*self.metric.range, binary=self.metric.binary) if alone else None
         failed = sum(n for (status, _), n in self._tally.items() if status is Status.MEASURE_FAILED)
         bounds = None
         if failed and all(map(math.isfinite, self.metric.range)):
@@ -295,6 +343,7 @@ class _Folded(_Kept):
             means=self._means.values(),
             signature=self.signature,
             scores=None,
+            interval=interval,
         )
 
 

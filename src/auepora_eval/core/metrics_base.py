@@ -65,6 +65,8 @@ class BatchMetric(Metric):
     reducer: Reducer = Mean()
     range: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
+    binary: ClassVar[bool] = False
+    """Whether every score is 0 or 1, so that their mean is a share and has the interval of one."""
     version: ClassVar[int] = 1
     """Raised when the formula changes, so that old and new numbers are never subtracted."""
     conventions: Conventions | None = None
@@ -108,6 +110,13 @@ class BatchMetric(Metric):
         """The outcome of one answered sample by the plain definition, to hold ``score`` against, if there is one."""
         return None
 
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether this sample and output hold what the metric looks at, beyond ``required_fields`` and ``reads``.
+
+        Where the user names no metric, one that has no work in any sample is not run.
+        """
+        return True
+
     @property
     def rules(self) -> Conventions:
         """The conventions in force: the metric's own, else the default, with its single choices on top."""
@@ -122,7 +131,7 @@ class BatchMetric(Metric):
 
     @property
     def worst_stats(self) -> Sequence[float] | None:
-        """The statistics of a failed answer, for reducers that read ``stats``."""
+        """The statistics of a failed answer, for reducers that read ``stats``. NaN keeps what an empty answer gave."""
         return None
 
     def choices(self) -> dict[str, str]:
@@ -154,13 +163,13 @@ class BatchMetric(Metric):
         """The metric's number over aligned samples and outputs."""
         if len(samples) != len(outputs):
             raise AlignmentError(len(samples), len(outputs))
-        from .scoring import make_result, settled_scores  # they look at metrics from above
+        from .scoring import cluster_codes, make_result, settled_scores  # they look at metrics from above
 
         check_samples(samples)
         batch = Batch(samples, outputs)
         scores = settled_scores(self, batch)
         warn_notes([batch.notes], stacklevel=3)
-        return make_result(self, scores)
+        return make_result(self, scores, clusters=cluster_codes(samples))
 
 
 class SampleMetric(BatchMetric):
@@ -193,7 +202,9 @@ class SampleMetric(BatchMetric):
         outcomes = []
         nothing = SystemOutputs(retrieved=[], response=Response(""))
         for sample, output, failure in zip(batch.samples, batch.outputs, batch.failures, strict=True):
-            answered = failure is None if output is not None else self.rules.missing == "zero"
+            # Read as nothing returned, a missing output is an answer only where failing to give one would count.
+            zero = self.rules.missing == "zero" and self.counts_system_failures
+            answered = failure is None if output is not None else zero
             outcomes.append(self._outcome(batch, sample, output or nothing, answered=answered))
         return Scores.from_list(outcomes)
 

@@ -11,10 +11,14 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ..stats.interval import Interval, Moments, mean_interval
 from .exact import ExactSum, exact_sum
 from .scores import Scores, Status
 
-__all__ = ["Fold", "Mean", "Reducer", "RunningMean", "StatMeans", "counted_values", "mean"]
+__all__ = ["Fold", "Mean", "OfSums", "Reducer", "RunningMean", "StatMeans", "counted_values", "mean"]
+
+Clusters = npt.NDArray[np.intp]
+"""An integer per sample; samples with the same one belong together."""
 
 
 class Fold(ABC):
@@ -30,6 +34,10 @@ class Fold(ABC):
 
     def bounds(self, failed: int, low: float, high: float) -> tuple[float, float] | None:
         """The number if ``failed`` further samples had all scored ``low``, and ``high``; None if unknown."""
+        return None
+
+    def interval(self, low: float, high: float, *, binary: bool) -> Interval | None:
+        """How far the number may be off, each sample taken for itself; None where that cannot be told."""
         return None
 
 
@@ -48,6 +56,15 @@ class Reducer(ABC):
 
     def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
         """What the number would be if every measure-failed sample had scored ``low``, and ``high``; None if unknown."""
+        return None
+
+    def interval(
+        self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
+    ) -> Interval | None:
+        """How far the number may be off because other samples could have been drawn; None where that is unknown.
+
+        Scores lie between ``low`` and ``high``, and are 0 or 1 where they are ``binary``.
+        """
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -88,13 +105,27 @@ class Mean(Reducer):
         fold.add(scores)
         return fold.bounds(int((scores.status == Status.MEASURE_FAILED).sum()), low, high)
 
+    def interval(
+        self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
+    ) -> Interval | None:
+        """Wilson's for shares, Student's t by cluster otherwise."""
+        if clusters is not None:
+            clusters = clusters[scores.counted]
+        return mean_interval(counted_values(scores), clusters=clusters, binary=binary, lowest=low, highest=high)
+
 
 class _MeanFold(Fold):
     def __init__(self) -> None:
         self._mean = RunningMean()
+        self._moments = Moments()
 
     def add(self, scores: Scores) -> None:
-        self._mean.add(counted_values(scores))
+        values = counted_values(scores)
+        self._mean.add(values)
+        self._moments.add(values)
+
+    def interval(self, low: float, high: float, *, binary: bool) -> Interval | None:
+        return self._moments.interval(lowest=low, highest=high, binary=binary)
 
     def value(self) -> float:
         return self._mean.value
@@ -102,6 +133,60 @@ class _MeanFold(Fold):
     def bounds(self, failed: int, low: float, high: float) -> tuple[float, float] | None:
         total, n = self._mean.total, self._mean.n + failed
         return ((total + failed * low) / n, (total + failed * high) / n) if n else None
+
+
+class OfSums(Reducer):
+    """A number that follows from the sums of statistics over all samples, such as corpus BLEU from its counts."""
+
+    @abstractmethod
+    def of_sums(self, sums: Sequence[float]) -> float:
+        """The number from the sum of each statistic; NaN where they give none."""
+
+    def value(self, scores: Scores) -> float:
+        """The number; NaN of nothing."""
+        fold = self.fold()
+        fold.add(scores)
+        return fold.value()
+
+    def fold(self) -> Fold:
+        """A sum per statistic."""
+        return _SumsFold(self)
+
+    def interval(
+        self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
+    ) -> Interval | None:
+        """By drawing samples, or clusters of them, anew and adding up their statistics."""
+        if scores.stats is None:
+            return None
+        from ..stats.resample import bootstrap_interval
+
+        counted = scores.counted
+        return bootstrap_interval(
+            scores.stats[counted],
+            lambda drawn: np.array([self.of_sums(sums) for sums in drawn.tolist()]),
+            clusters=None if clusters is None else clusters[counted],
+            lowest=low,
+            highest=high,
+        )
+
+
+class _SumsFold(Fold):
+    def __init__(self, reducer: OfSums) -> None:
+        self._reducer = reducer
+        self._sums: list[ExactSum] = []
+        self._counted = 0
+
+    def add(self, scores: Scores) -> None:
+        if scores.stats is None:  # absent only where there is not a single sample
+            return
+        counted = scores.stats[scores.counted]
+        self._counted += len(counted)
+        self._sums = self._sums or [ExactSum() for _ in range(counted.shape[1])]
+        for total, column in zip(self._sums, counted.T, strict=True):
+            total.add(np.ascontiguousarray(column))
+
+    def value(self) -> float:
+        return self._reducer.of_sums([total.value for total in self._sums]) if self._counted else float("nan")
 
 
 class RunningMean:

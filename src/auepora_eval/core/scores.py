@@ -175,9 +175,10 @@ class Scores(Sequence[float | None]):
         names = self.reason_names if reason in self.reason_names else (*self.reason_names, reason)
         wide = self.stats
         if wide is not None and stats is not None:
-            # A statistic that does not apply to a sample (NaN) does not come to apply because the system failed.
-            wide = wide.copy()
-            wide[mask] = np.where(np.isnan(wide[mask]), np.nan, np.asarray(stats, dtype=np.float64))
+            # A statistic that does not apply to a sample (NaN) does not come to apply because the system failed; one
+            # that is replaced by NaN stays as it was.
+            wide, worst = wide.copy(), np.asarray(stats, dtype=np.float64)
+            wide[mask] = np.where(np.isnan(wide[mask]) | np.isnan(worst), wide[mask], worst)
         values, codes, states = self.values.copy(), self.reason_codes.copy(), self.status.copy()
         values[mask], codes[mask], states[mask] = value, names.index(reason), status
         return Scores(values, states, codes, names, wide, self.keys)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ..stats.interval import Interval
 from .batch import Batch
 from .errors import AueporaError, MetricDefinitionError
 from .metrics_base import BatchMetric, reason_of, snake_case
-from .reduce import StatMeans
+from .reduce import Clusters, StatMeans
 from .scores import Scores, Status
 from .signature import Signature
-from .types import MetricResult
+from .types import EvaluationSample, MetricResult
 
-__all__ = ["make_result", "result_of", "settled_scores"]
+__all__ = ["cluster_codes", "make_result", "result_of", "settled_scores"]
 
 
 def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
@@ -71,8 +73,21 @@ def _scored(metric: BatchMetric, batch: Batch) -> Scores:
     return scores
 
 
+def cluster_codes(samples: Sequence[EvaluationSample]) -> Clusters | None:
+    """A number per cluster of samples; None where no sample says that it belongs to one."""
+    if not any(sample.cluster_id is not None or "variant_of" in sample.labels for sample in samples):
+        return None
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(sample.cluster, len(numbers)) for sample in samples], dtype=np.intp)
+
+
 def make_result(
-    metric: BatchMetric, scores: Scores, *, signature: Signature | None = None, keep_scores: bool = True
+    metric: BatchMetric,
+    scores: Scores,
+    *,
+    signature: Signature | None = None,
+    keep_scores: bool = True,
+    clusters: Clusters | None = None,
 ) -> MetricResult:
     """The result of a metric from the settled outcomes of all its samples."""
     fold, completed = metric.reducer.value(scores), math.nan
@@ -93,6 +108,7 @@ def make_result(
         means=means.values(),
         signature=signature or metric.signature,
         scores=scores if keep_scores else None,
+        interval=metric.reducer.interval(scores, *metric.range, binary=metric.binary, clusters=clusters),
     )
 
 
@@ -107,6 +123,7 @@ def result_of(
     means: dict[str, float | None],
     signature: Signature,
     scores: Scores | None,
+    interval: Interval | None,
 ) -> MetricResult:
     """A result with the details every metric shows: who is in the mean, who is not, and why."""
     totals = dict.fromkeys(Status, 0)
@@ -128,6 +145,8 @@ def result_of(
         details["value_completed"] = None if math.isnan(completed) else completed
     if bounds is not None:
         details["bounds"] = list(bounds)
+    if interval is not None:
+        details["interval"] = {"method": interval.method, "units": interval.units, "flags": list(interval.flags)}
     details |= means
     defined = not math.isnan(value)
     return MetricResult(
@@ -139,4 +158,5 @@ def result_of(
         outcomes=None if scores is None else scores.outcomes,
         signature=str(signature),
         defined=defined,
+        interval=None if interval is None else (interval.low, interval.high),
     )

@@ -9,7 +9,7 @@ from .conventions import Conventions
 from .errors import BadValueError
 from .metrics_base import BatchMetric
 from .registry import MetricInfo, metric, metric_infos
-from .types import EvaluationSample, SystemOutputs
+from .types import EvaluationSample, Response, SystemOutputs
 
 __all__ = ["suggested_metrics"]
 
@@ -40,7 +40,18 @@ def suggested_metrics(
         for name in ("relevant_docs", "candidate_docs", "reference_answer")
         if any(getattr(sample, name) is not None for sample in samples)
     }
-    return specs_for(fields, held, timing_keys=list(timing_keys), conventions=conventions)
+    if any(o.citations is not None or (o.response is not None and o.response.sentences is not None) for o in given):
+        held.add("citations")
+    specs = specs_for(fields, held, timing_keys=list(timing_keys), conventions=conventions)
+    return [spec for spec in specs if _has_work(spec, samples, outputs)]
+
+
+def _has_work(spec: str, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> bool:
+    built = metric(spec)
+    if not isinstance(built, BatchMetric) or type(built).has_work is BatchMetric.has_work:
+        return True
+    nothing = SystemOutputs([], Response(""))
+    return any(built.has_work(sample, output or nothing) for sample, output in zip(samples, outputs, strict=True))
 
 
 def specs_for(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 
 __all__ = ["made_pairs"]
 
 _IDS = [f"d{number}" for number in range(14)]
-_WORDS = ["the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "naïve", "it's", "-\n", "犬"]
+_WORDS = [
+    "the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "3.5", "naïve", "it's", "-\n", "\n", "犬",
+    "—the", "internationally", "U.S.", "&amp;",
+]  # fmt: skip
+_STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
 
 
 def made_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
@@ -34,23 +39,38 @@ def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSampl
         _text(rng),
         relevant_docs=relevant,
         candidate_docs=candidates,
-        reference_answer=Response(_text(rng)) if rng.random() < 0.8 else None,
+        reference_answer=Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.8 else None,
         reference_answers=[_text(rng)] if rng.random() < 0.3 else [],
-        metadata={"expected_doc_ids": rng.sample(["p0", "p1", "p2"], rng.randint(0, 3))} if rng.random() < 0.3 else {},
+        labels=rng.choice([{}, {"label": "cats"}, {"kind": True}]),
+        metadata=_metadata(rng),
     )
     output = SystemOutputs(
         [RetrievedDocument(_chunk(rng, i), 1.0 / rank, rank) for rank, i in enumerate(ids, 1)],
-        Response(_text(rng)) if rng.random() < 0.9 else None,
+        Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
         timings={"end_to_end": rng.random()} if rng.random() < 0.8 else {},
+        citations=rng.choice([None, [], rng.choices(_IDS, k=3)]),
+        refused=rng.choice([None, False, True]),
     )
     return sample, output
+
+
+def _metadata(rng: random.Random) -> dict[str, Any]:
+    metadata: dict[str, Any] = {}
+    if rng.random() < 0.3:
+        metadata["expected_doc_ids"] = rng.sample(["p0", "p1", "p2"], rng.randint(0, 3))
+    if rng.random() < 0.3:
+        metadata |= {"must_contain": rng.sample(_WORDS, 1), "forbidden": rng.sample(_WORDS, 1)}
+    if rng.random() < 0.3:
+        metadata["output_schema"] = {"type": "object", "required": ["n"]}
+    return metadata
 
 
 def _chunk(rng: random.Random, doc_id: str) -> Document:
     """A chunk of one of a few parents; the same id is always the same chunk."""
     number = int(doc_id[1:])
     start = 7 * (number // 4)
-    return Document(doc_id, parent_id=f"p{number % 4}", span=(start, start + 10))
+    text = _text(rng) if rng.random() < 0.9 else ""
+    return Document(doc_id, text, parent_id=f"p{number % 4}", span=(start, start + 10))
 
 
 def _text(rng: random.Random) -> str:

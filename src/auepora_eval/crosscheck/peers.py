@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from ..core.engine import evaluate, evaluate_rankings
-from ..core.types import EvaluationSample, Response, SystemOutputs
+from ..core.engine import evaluate_rankings
 from .report import Check, Tally
 from .roc import made_scores
+from .text_peers import rouge_checks, sacrebleu_checks
 
 __all__ = ["DEFECTS", "PEERS", "Defect", "Peer", "peer_checks"]
 
@@ -120,23 +120,6 @@ def _pytrec(count: int, seed: int) -> Iterator[Check]:
         yield tally.check()
 
 
-def _rouge(count: int, seed: int) -> Iterator[Check]:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    rng = random.Random(seed)  # noqa: S311 -- test data
-    words = ["the", "cats", "sat", "running", "quickly", "on", "mats", "it's", "U.S.", "naïve", "organization", "-\n"]
-    texts = [[" ".join(rng.choices(words, k=rng.randint(0, 12))) for _ in range(2)] for _ in range(count)]
-    samples = [EvaluationSample(str(n), "", reference_answer=Response(wanted)) for n, (wanted, _) in enumerate(texts)]
-    outputs = [SystemOutputs([], Response(given)) for _, given in texts]
-    for stem in (True, False):
-        scorer = RougeScorer(["rougeL"], use_stemmer=stem)
-        (result,) = evaluate(samples, outputs, [{"rougeL_answer": {"use_stemmer": stem}}])
-        tally = Tally("rougeL_answer", "rouge-score")
-        for (wanted, given), mine in zip(texts, result.scores or (), strict=True):
-            tally.add(mine, scorer.score(wanted, given)["rougeL"].fmeasure, f"{wanted!r} / {given!r}")
-        yield tally.check()
-
-
 def _sklearn(count: int, seed: int) -> Iterator[Check]:
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
@@ -160,7 +143,8 @@ def _sklearn(count: int, seed: int) -> Iterator[Check]:
 PEERS = {
     "ranx": Peer("ranx", _ranx),
     "pytrec_eval": Peer("pytrec_eval", _pytrec),
-    "rouge-score": Peer("rouge_score", _rouge),
+    "rouge-score": Peer("rouge_score", rouge_checks),
+    "sacrebleu": Peer("sacrebleu", sacrebleu_checks),
     "scikit-learn": Peer("sklearn", _sklearn),
 }
 

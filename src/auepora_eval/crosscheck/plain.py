@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 from ..core.conventions import PRESETS
@@ -19,11 +20,36 @@ __all__ = ["plain_checks", "specs_to_check"]
 
 # Options that a metric cannot do without, for the metrics that have such.
 _NEEDED: dict[str, Any] = {"max_grade": 4}
+_NORMALISATIONS: list[dict[str, Any]] = [
+    {},
+    *({option: False} for option in ("ignore_case", "ignore_punctuation", "ignore_articles")),
+]
 _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "aqwv": [{}, {"form": "program"}, {"p_fa": "collection", "corpus_size": 100}, {"beta": 2.5}],
+    "bleu": [
+        {},
+        {"max_order": 2, "lowercase": True},
+        *({"smooth_method": method} for method in ("floor", "add-k", "none")),
+        *({"tokenize": name} for name in ("none", "char")),
+    ],
+    "chrf": [{}, {"word_order": 2}, {"char_order": 3, "beta": 1, "lowercase": True}, {"whitespace": True}],
+    "citation_coverage": [{}, {"corpus_ids": [f"d{number}" for number in range(7)]}],
+    "distinct_n": [{}, {"n": 1}, {"n": 3}],
+    "evidence_overlap": [{}, {"n": 2}, {"n": 3, "k": 2}, {"evidence_source": "relevant"}],
+    "exact_match": _NORMALISATIONS,
+    "field_accuracy": [{}, {"fields": ["label"]}],
+    "label_accuracy": [{}, {"field": "kind"}],
     "ndcg": [{}, {"gain_scheme": "exponential"}, {"gain_scheme": "linear"}],
     "rbp": [{}, {"p": 0.5}],
-    "rougeL_answer": [{}, {"use_stemmer": False}],
+    **{
+        f"{name}_{side}": [{}, {"use_stemmer": False}, {"tokenizer": "unicode"}]
+        for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")
+        for side in ("answer", "query")
+    },
+    "rouge_scores": [{}, {"variants": ["rouge2", "rougeLsum"]}],
+    "structured_validity": [{}, {"schema": {"type": "object", "required": ["n"]}}],
+    "support_coverage": [{}, {"k": 2}],
+    "token_f1": _NORMALISATIONS,
 }
 _CHANGES: list[dict[str, Any]] = [{}, {"min_relevance": 2}, {"depth": 4}, {"k_policy": "effective"}]
 _KS = (1, 3, 10)
@@ -41,12 +67,14 @@ def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
         optional = info.parameters[info.at].default is not inspect.Parameter.empty
         cuts = [*_KS, None] if optional else list(_KS)
     names = [info.name if cut is None else f"{info.name}@{cut}" for cut in cuts]
+    reads: frozenset[str] = getattr(info.cls, "reads", frozenset())
+    # What is wrong with an answer is the same whatever the conventions of rankings.
+    rules = [("auepora", {})] if "response" in reads and "citations" not in reads else list(product(PRESETS, _CHANGES))
     return [
         {name: {**needed, **variant, "conventions": preset, **change}}
         for name in names
         for variant in _VARIANTS.get(info.name, [{}])
-        for preset in PRESETS
-        for change in _CHANGES
+        for preset, change in rules
     ]
 
 

@@ -7,8 +7,17 @@ retrieval_ranking        MRR, MAP, nDCG, R-precision
 retrieval_judged         bpref, Judged@k, accuracy over candidates, RBP, ERR
 retrieval_spans          span recall, precision, IoU: characters covered, whatever the chunking
 retrieval_cost           AQWV, empty results
-generation_overlap       ROUGE-L
-additional               latency
+overlap                  plain functions of one answer, also the readable reference of the fast path
+answer_match             exact match, token F1, containment, relevance to the query
+rouge                    ROUGE-1, -2, -L, -Lsum against references or the query
+bleu, chrf               BLEU and chrF of all answers together
+grounding                evidence overlap, support coverage and density, hallucination rate
+citations                citation coverage, precision and recall of cited gold
+expectations             groundedness: what an answer must and must not contain
+structured               labels, fields and JSON schemas of structured answers
+answers                  what metrics of answers share
+generation_overlap       the overlap metrics in one place (re-exports); generation_text likewise
+additional               latency, distinct n-grams
 k_policy                 the K lists of a paper, and K_eff
 retrieval_eval           evaluate_queries, dual_evaluate, paper_evaluate over rows of ids
 classification           AUROC, AUPRC, TPR at FPR (NEGateMetrics)

@@ -1,5 +1,21 @@
 """The text metrics in one place; each lives in a module of its family."""
 
-from .generation_overlap import RougeLAnswer
+from .answer_match import AnswerRelevance, Containment, ExactMatch, TokenF1
+from .bleu import BleuScore
+from .chrf import ChrF
+from .rouge import Rouge1, Rouge2, RougeL, RougeLAnswer, RougeLsum, RougeScores
 
-__all__ = ["RougeLAnswer"]
+__all__ = [
+    "AnswerRelevance",
+    "BleuScore",
+    "ChrF",
+    "Containment",
+    "ExactMatch",
+    "Rouge1",
+    "Rouge2",
+    "RougeL",
+    "RougeLAnswer",
+    "RougeLsum",
+    "RougeScores",
+    "TokenF1",
+]

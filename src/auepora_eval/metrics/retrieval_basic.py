@@ -142,6 +142,7 @@ class HitRateAtK(CutOffMetric):
     """
 
     reference: ClassVar[str] = "trec_eval `success`"
+    binary: ClassVar[bool] = True
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is a hit."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.batch import Batch, checked_outputs
 from ..core.errors import BadTypeError, BadValueError, UnknownConventionError
-from ..core.reduce import Fold, Mean, Reducer, RunningMean
+from ..core.reduce import Mean, OfSums
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -23,39 +23,20 @@ from .ranking import Gold, aqwv_at_k, check_k
 __all__ = ["AQWV", "AQWVOverQueries", "EmptyResultRate"]
 
 
-class AQWVOverQueries(Reducer):
+class AQWVOverQueries(OfSums):
     """1 − mean P_miss − β·mean P_FA, misses averaged over queries with gold and false alarms over all queries.
 
-    Reads the statistics (P_miss or NaN, P_FA).
+    Reads the statistics (1 − P_miss or 0, whether there is gold, P_FA, 1).
     """
 
     def __init__(self, beta: float) -> None:
         self.beta = beta
         self.name = f"aqwv_program[{number_text(beta)}]"
 
-    def value(self, scores: Scores) -> float:
+    def of_sums(self, sums: Sequence[float]) -> float:
         """The number; NaN where no query has gold."""
-        fold = self.fold()
-        fold.add(scores)
-        return fold.value()
-
-    def fold(self) -> Fold:
-        """Two running means."""
-        return _AQWVFold(self.beta)
-
-
-class _AQWVFold(Fold):
-    def __init__(self, beta: float) -> None:
-        self._beta, self._miss, self._false_alarm = beta, RunningMean(), RunningMean()
-
-    def add(self, scores: Scores) -> None:
-        if scores.stats is not None:  # absent only where there is not a single sample
-            miss, false_alarm = scores.stats[scores.counted].T
-            self._miss.add(miss[~np.isnan(miss)])
-            self._false_alarm.add(np.ascontiguousarray(false_alarm))
-
-    def value(self) -> float:
-        return 1.0 - self._miss.value - self._beta * self._false_alarm.value
+        found, with_gold, false_alarm, queries = sums
+        return found / with_gold - self.beta * (false_alarm / queries) if with_gold else math.nan
 
 
 @register("aqwv", at="k")
@@ -103,9 +84,9 @@ class AQWV(RankingMetric):
         super().__post_init__()
 
     @property
-    def worst_stats(self) -> tuple[float, float]:
-        """Everything missed, everything a false alarm."""
-        return 1.0, 1.0
+    def worst_stats(self) -> tuple[float, ...]:
+        """Everything missed, everything a false alarm; whether there was anything to miss stays as it is."""
+        return 0.0, math.nan, 1.0, 1.0
 
     def score(self, batch: Batch) -> Scores:
         """The value of each query, and its P_miss and P_FA as statistics."""
@@ -113,7 +94,7 @@ class AQWV(RankingMetric):
         within = hits_within(batch, self.rules, self.k)
         returned = all_hits.returned if self.k is None else np.minimum(all_hits.returned, self.k)
         has_gold = all_hits.gold > 0
-        miss = np.where(has_gold, 1.0 - within / np.maximum(all_hits.gold, 1), np.nan)
+        recall = within / np.maximum(all_hits.gold, 1)
         if self.corpus_size is None:
             pool = returned
         else:
@@ -124,11 +105,13 @@ class AQWV(RankingMetric):
                     "than that; give the size of the whole collection"
                 )
         false_alarm = (returned - within) / np.maximum(pool, 1)
-        values = 1.0 - np.where(has_gold, miss, 0.0) - self.beta * false_alarm
+        values = 1.0 - np.where(has_gold, 1.0 - recall, 0.0) - self.beta * false_alarm
         if self.rules.duplicates == "error":
             reject_duplicates(batch)
         skips = {"no_gold": ~found(batch).annotated, "empty_gold": ~has_gold & (self.form == "query")}
-        return Scores.of(values, skip=skips, stats=np.column_stack([miss, false_alarm]))
+        return Scores.of(
+            values, skip=skips, stats=np.column_stack([recall, has_gold, false_alarm, np.ones(len(batch))])
+        )
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
@@ -162,6 +145,7 @@ class EmptyResultRate(ConfiguredMetric):
     reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
     higher_is_better = False
     always_counts_failures: ClassVar[bool] = True
+    binary: ClassVar[bool] = True
 
     def score(self, batch: Batch) -> Scores:
         """Whether the list is empty."""

@@ -7,6 +7,8 @@ __all__ = ["plain_math"]
 _SYMBOLS = {
     r"\cap": "∩", r"\cup": "∪", r"\sum": "Σ", r"\le": "≤", r"\ge": "≥", r"\ne": "≠", r"\emptyset": "∅", r"\beta": "β",
     r"\cdot": "·", r"\times": "×", r"\log": "log", r"\min": "min", r"\max": "max", r"\in": "∈", r"\mid": "|",
+    r"\subseteq": "⊆", r"\nsubseteq": "⊈", r"\exists": "∃", r"\forall": "∀", r"\wedge": "∧", r"\models": "⊨",
+    r"\exp": "exp", r"\ln": "ln", r"\_": "_", r"\Big": "",
     r"\prod": "Π", r"\quad": "   ", r"\qquad": "     ", r"\,": "", r"\;": " ", r"\{": "{", r"\}": "}",
 }  # fmt: skip
 _COMMAND = re.compile(r"\\(?:[A-Za-z]+|.)")
@@ -18,7 +20,7 @@ def plain_math(latex: str) -> str:
     >>> plain_math(r"\frac{|G \cap R_k|}{\min(k, |R|)}")
     '|G ∩ R_k| / min(k, |R|)'
     """
-    text = re.sub(r"\\(?:text|mathrm)\s*\{([^{}]*)\}", r"\1", latex)
+    text = re.sub(r"\\(?:text|mathrm)\s*\{([^{}]*)\}", r"\1", latex).replace(r"\tfrac", r"\frac")
     while r"\frac" in text:
         start = text.index(r"\frac")
         top, after = _group(text, start + len(r"\frac"))

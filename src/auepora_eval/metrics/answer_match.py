@@ -1,0 +1,240 @@
+"""Does the answer say what the reference says, word for word or word by word: exact match, token F1, containment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.metrics_base import SampleMetric
+from ..core.registry import register
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.texts import Pairs, best_pairs, chosen, coded, pairs, shared
+from ..text.cutting import WordRule, squad_words, word_rule
+from .answers import AnswerMetric, ComparedMetric, require_bool
+from .base import ConfiguredMetric
+from .overlap import bag_f1, contained, exact_match, token_f1
+
+__all__ = ["AnswerRelevance", "Containment", "ExactMatch", "TokenF1"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def bag_f1s(common: npt.NDArray[np.int64], given: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> Floats:
+    """``bag_f1`` of each pair, operation by operation, so that no digit differs."""
+    some = np.maximum(common, 1)
+    precision, recall = some / np.maximum(given, 1), some / np.maximum(wanted, 1)
+    values = np.where(common > 0, 2 * precision * recall / (precision + recall), 0.0)
+    values[(given == 0) & (wanted == 0)] = 1.0
+    return values
+
+
+@dataclass(frozen=True)
+class _NormalisedMetric(AnswerMetric):
+    """A comparison after normalisation: what of case, punctuation and articles is ignored."""
+
+    ignore_case: bool = True
+    ignore_punctuation: bool = True
+    ignore_articles: bool = True
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    reference: ClassVar[str] = "Rajpurkar et al. 2016, 2018; the evaluation script of SQuAD 2.0"
+    skip_reasons: ClassVar[dict[str, str]] = ComparedMetric.skip_reasons
+
+    def __post_init__(self) -> None:
+        for name in ("ignore_case", "ignore_punctuation", "ignore_articles"):
+            require_bool(name, getattr(self, name))
+        super().__post_init__()
+
+    def required_fields(self) -> list[str]:
+        """A reference answer."""
+        return ["reference_answer"]
+
+    @property
+    def words(self) -> WordRule:
+        """How texts are cut into words."""
+        return word_rule(case=self.ignore_case, punctuation=self.ignore_punctuation, articles=self.ignore_articles)
+
+    def choices(self) -> dict[str, str]:
+        """What is ignored."""
+        ignored = {
+            "case": self.ignore_case,
+            "punctuation": self.ignore_punctuation,
+            "articles": self.ignore_articles,
+        }
+        if all(ignored.values()):
+            return {"norm": "squad"}
+        return {"norm": ",".join(name for name, yes in ignored.items() if yes) or "none"}
+
+    def skips(self, sample: EvaluationSample) -> str | None:
+        """A sample without a reference is skipped."""
+        return "no_reference" if sample.reference_answer is None else None
+
+    def best(self, batch: Batch, values: Floats, sides: Pairs) -> Scores:
+        """The best value of each row, references without words left out where there are others."""
+        empty = sides.wanted.counts == 0
+        if empty.any():
+            others = np.zeros(len(batch), np.bool_)
+            others[sides.owners[~empty]] = True
+            # No value is below 0, so that this is the same as not being there.
+            values = np.where(empty & others[sides.owners], 0.0, values)
+        best = chosen(values, best_pairs(values, sides.owners, len(batch)))
+        missing = np.bincount(sides.owners, minlength=len(batch)) == 0
+        return self.outcome(batch, best, skip={"no_reference": missing})
+
+
+@register("exact_match")
+@dataclass(frozen=True)
+class ExactMatch(_NormalisedMetric):
+    r"""1 if the answer equals a reference after normalisation, else 0.
+
+    .. math:: \max_r [\,\text{norm}(\text{answer}) = \text{norm}(r)\,]
+
+    Normalisation is that of SQuAD: lower case, no ASCII punctuation, no articles (a, an, the), white space as one
+    blank. References that normalise to nothing are left out while another remains; alone they ask for an answer that
+    does too, which is how SQuAD 2.0 writes "no answer". The best over all reference answers counts.
+    """
+
+    binary: ClassVar[bool] = True
+
+    def score(self, batch: Batch) -> Scores:
+        """Whether all words are equal, pair by pair."""
+        sides = pairs(batch, self.words, "reference")
+        given, wanted = sides.given, sides.wanted
+        alike = given.counts == wanted.counts
+        candidates = np.flatnonzero(alike)
+        # Word by word, only where the numbers of words agree; a pair without any word is equal.
+        one, other = given.take(candidates), wanted.take(candidates)
+        differing = np.bincount(one.rows[one.ids != other.ids], minlength=len(candidates))
+        alike[candidates] = differing == 0
+        return self.best(batch, alike.astype(np.float64), sides)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """By the plain definition."""
+        return Score(exact_match(answer, sample.references, self.words.plain))
+
+
+@register("token_f1")
+@dataclass(frozen=True)
+class TokenF1(_NormalisedMetric):
+    r"""F1 of the words of answer and reference, as bags: how much of each is in the other.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{reference}|
+
+    Words are what stands between white space after the normalisation of `exact_match`. If one side has no words the
+    value is 0, if neither has, 1. The best over all reference answers counts.
+    """
+
+    def score(self, batch: Batch) -> Scores:
+        """F1, pair by pair."""
+        sides = pairs(batch, self.words, "reference")
+        common = shared(batch, self.words, "reference")[1]
+        return self.best(batch, bag_f1s(common, sides.given.counts, sides.wanted.counts), sides)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """By the plain definition."""
+        return Score(token_f1(answer, sample.references, self.words.plain))
+
+
+@register("answer_relevance")
+@dataclass(frozen=True)
+class AnswerRelevance(AnswerMetric):
+    r"""Token F1 of answer and query: whether the answer stays with the words of the question.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{query}|
+
+    A lexical stand-in: a good answer that uses other words scores low, a repeated question scores 1. Normalisation as
+    in `token_f1`.
+    """
+
+    target = TargetCategory.GENERATION_RELEVANCE
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "empty_query": "the query has no words",
+        **AnswerMetric.skip_reasons,
+    }
+
+    def choices(self) -> dict[str, str]:
+        """The normalisation."""
+        return {"norm": "squad"}
+
+    def score(self, batch: Batch) -> Scores:
+        """F1 of each answer with its query."""
+        words = word_rule(articles=True)
+        given, query = coded(batch, words, "answers").counts, coded(batch, words, "query").counts
+        values = bag_f1s(shared(batch, words, "query")[1], given, query)
+        return self.outcome(batch, values, skip={"empty_query": query == 0})
+
+    def skips(self, sample: EvaluationSample) -> str | None:
+        """A query without words is skipped."""
+        return None if squad_words(sample.query) else "empty_query"
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """By the plain definition."""
+        return Score(bag_f1(squad_words(answer), squad_words(sample.query)))
+
+
+@register("containment")
+@dataclass(frozen=True)
+class Containment(ConfiguredMetric, SampleMetric):
+    r"""1 if the answer contains a reference, else 0: the reading of "right" for long answers to short questions.
+
+    .. math:: [\,\exists r: \text{norm}(r) \subseteq \text{norm}(\text{answer})\,]
+
+    Both are normalised as in `exact_match`, and contained means as a stretch of text, not as words. References that
+    normalise to nothing do not count. Where an answer must name several things, `reference_answer.structured["slots"]`
+    lists the spellings of each, and all must be contained.
+    """
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    binary: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    reference: ClassVar[str] = "Chen et al. 2024 (RGB); Wang et al. 2023 (EVOUNA)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_reference": "the sample has no reference answer",
+        "empty_reference": "every reference normalises to nothing",
+        "no_response": "no answer was asked for",
+    }
+
+    def required_fields(self) -> list[str]:
+        """A reference answer."""
+        return ["reference_answer"]
+
+    def choices(self) -> dict[str, str]:
+        """The normalisation."""
+        return {"norm": "squad"}
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """References that all normalise to nothing ask for nothing."""
+        slots = _slots(sample)
+        if slots is None or any(squad_words(name) for names in slots for name in names):
+            return None
+        return "empty_reference"
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether each slot is filled."""
+        assert output.response is not None  # an output without one is skipped before it gets here
+        slots = _slots(sample)
+        if slots is None:
+            return Score.fail("bad_slots")
+        answer = " ".join(squad_words(output.response.text))
+        asked = [names for names in slots if any(map(squad_words, names))]
+        return Score(all(contained(answer, names, squad_words) for names in asked))
+
+
+def _slots(sample: EvaluationSample) -> list[Sequence[str]] | None:
+    """Per thing to name its spellings; ``None`` where the slots are not what they should be."""
+    structured: Any = sample.reference_answer.structured if sample.reference_answer is not None else None
+    slots = structured.get("slots") if isinstance(structured, dict) else None
+    if slots is None:
+        return [sample.references]
+    if not isinstance(slots, (list, tuple)):
+        return None
+    listed = [[slot] if isinstance(slot, str) else slot for slot in slots]
+    if not all(isinstance(names, (list, tuple)) and all(isinstance(n, str) for n in names) for names in listed):
+        return None
+    return listed

@@ -1,0 +1,226 @@
+"""BLEU: n-gram precision of all answers together, with a penalty for being short; equal to sacrebleu."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError, MissingDependencyError
+from ..core.reduce import OfSums
+from ..core.registry import register
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.texts import coded, shared_with_all, wanted
+from ..text.cutting import CharacterRule, WordRule, bleu_rule, ready_made_rule
+from ..text.ngrams import gram_counts
+from .answers import ComparedMetric, require_bool, require_choice, require_count
+from .base import number_text
+from .overlap import grams
+
+__all__ = ["BleuScore", "CorpusBleu", "bleu_counts", "bleu_of_counts"]
+
+Smooth = Literal["exp", "floor", "add-k", "none"]
+SMOOTH_VALUES = {"exp": 0.0, "floor": 0.1, "add-k": 1.0, "none": 0.0}
+"""The value each way of smoothing takes where none is given; 0 where it takes none."""
+_LOG_OF_NOTHING = -9999999999.0
+"""What sacrebleu takes for the logarithm of 0."""
+
+
+def bleu_counts(given: Sequence[str], references: Sequence[Sequence[str]], max_order: int) -> list[int]:
+    """What BLEU adds up, for one answer: its length, the closest reference's, matches by order, n-grams by order.
+
+    An n-gram matches at most as often as it stands in the reference that has it most often. Of two references equally
+    close in length, the shorter counts.
+    """
+    closest = min((abs(len(words) - len(given)), len(words)) for words in references)[1]
+    matches, totals = [], []
+    for n in range(1, max_order + 1):
+        have, most = Counter(grams(given, n)), Counter[tuple[str, ...]]()
+        for words in references:
+            most |= Counter(grams(words, n))
+        matches.append((have & most).total())
+        totals.append(have.total())
+    return [len(given), closest, *matches, *totals]
+
+
+def bleu_of_counts(
+    counts: Sequence[float], *, smooth_method: Smooth = "exp", smooth_value: float = 0.0, effective_order: bool = False
+) -> float:
+    """BLEU from the counts of one answer or the sums over many, from 0 to 100.
+
+    The geometric mean of the n-gram precisions, times exp(1 - reference length / length) for what is shorter than the
+    references. ``effective_order`` leaves out the orders for which a text is too short, as is usual for one sentence.
+    """
+    orders = (len(counts) - 2) // 2
+    length, reference_length = counts[0], counts[1]
+    matches, totals = list(counts[2 : 2 + orders]), list(counts[2 + orders :])
+    if not any(matches):
+        return 0.0
+    penalty = 1.0
+    if length < reference_length:
+        penalty = math.exp(1 - reference_length / length) if length > 0 else 0.0
+    precisions = [0.0] * orders
+    used, halving = orders, 1.0
+    for order in range(orders):
+        if smooth_method == "add-k" and order:
+            matches[order] += smooth_value
+            totals[order] += smooth_value
+        if not totals[order]:
+            break
+        if effective_order:
+            used = order + 1
+        if matches[order]:
+            precisions[order] = 100.0 * matches[order] / totals[order]
+        elif smooth_method == "exp":
+            halving *= 2
+            precisions[order] = 100.0 / (halving * totals[order])
+        elif smooth_method == "floor":
+            precisions[order] = 100.0 * smooth_value / totals[order]
+    logarithms = [math.log(precision) if precision else _LOG_OF_NOTHING for precision in precisions[:used]]
+    return penalty * math.exp(sum(logarithms) / used)
+
+
+class CorpusBleu(OfSums):
+    """BLEU of the summed counts."""
+
+    def __init__(self, smooth_method: Smooth, smooth_value: float) -> None:
+        self.smooth_method: Smooth = smooth_method
+        self.smooth_value = smooth_value
+        self.name = f"bleu[{smooth_method},{number_text(smooth_value)}]"
+
+    def of_sums(self, sums: Sequence[float]) -> float:
+        """The corpus value."""
+        return bleu_of_counts(sums, smooth_method=self.smooth_method, smooth_value=self.smooth_value)
+
+
+@register("bleu")
+@dataclass(frozen=True)
+class BleuScore(ComparedMetric):
+    r"""BLEU of all answers together (0 to 100): how many of their n-grams, up to four words, stand in a reference.
+
+    .. math:: 100 \cdot \text{BP} \cdot \exp\Big(\tfrac{1}{N} \sum_{n=1}^{N} \ln p_n\Big), \quad
+       \text{BP} = \min(1, e^{1 - r/c})
+
+    p_n is the share of n-grams that match, over all answers at once; c and r are the lengths of answers and (closest)
+    references. Value, tokens (`13a`) and smoothing are those of sacrebleu, all references of a sample at once. The
+    score of a sample is its sentence BLEU; the value is not their mean, and its interval comes from drawing samples
+    anew. A failed answer counts as an empty one. The tokenisers `none` and `char` are built in too; any other name of
+    sacrebleu's needs that package.
+    """
+
+    max_order: int = 4
+    smooth_method: Smooth = "exp"
+    smooth_value: float | None = None
+    tokenize: str = "13a"
+    lowercase: bool = False
+    compare_to: Literal["reference"] = field(default="reference", init=False, repr=False)
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    range = (0.0, 100.0)
+    reference: ClassVar[str] = "Papineni et al. 2002; Post 2018 (sacrebleu 2)"
+
+    def __post_init__(self) -> None:
+        require_count("max_order", self.max_order)
+        require_choice("smooth_method", self.smooth_method, tuple(SMOOTH_VALUES))
+        require_bool("lowercase", self.lowercase)
+        value = SMOOTH_VALUES[self.smooth_method] if self.smooth_value is None else self.smooth_value
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+            raise BadValueError(f"smooth_value must be a finite number of at least 0, not {self.smooth_value!r}")
+        if self.smooth_value is not None and self.smooth_method in ("exp", "none"):
+            raise BadValueError(f"smooth_method '{self.smooth_method}' takes no smooth_value; leave it out")
+        _ = self.words  # a tokeniser that does not exist is an error here, not when scoring
+        object.__setattr__(self, "reducer", CorpusBleu(self.smooth_method, float(value)))
+        super().__post_init__()
+
+    @property
+    def words(self) -> WordRule | CharacterRule:
+        """How texts are cut into words."""
+        if self.tokenize in ("13a", "none"):
+            return bleu_rule(tokenize=self.tokenize, lowercase=self.lowercase)
+        if self.tokenize == "char":
+            return CharacterRule(lowercase=self.lowercase)
+        return _sacrebleu_rule(self.tokenize, self.lowercase)
+
+    @property
+    def worst_stats(self) -> tuple[float, ...]:
+        """Those of an empty answer, which is what a failed one is scored as."""
+        return (math.nan,) * (2 + 2 * self.max_order)
+
+    def choices(self) -> dict[str, str]:
+        """As in sacrebleu's own signature."""
+        smooth = self.smooth_method
+        if SMOOTH_VALUES[smooth]:
+            smooth += f"[{number_text(self._smooth_value)}]"  # type: ignore[assignment]
+        case = "lc" if self.lowercase else "mixed"
+        return {"tok": self.tokenize, "case": case, "order": str(self.max_order), "smooth": smooth}
+
+    @property
+    def _smooth_value(self) -> float:
+        assert isinstance(self.reducer, CorpusBleu)
+        return self.reducer.smooth_value
+
+    def score(self, batch: Batch) -> Scores:
+        """Sentence BLEU of each answer, and its counts."""
+        given, texts = coded(batch, self.words, "answers"), coded(batch, self.words, "reference")
+        matches = shared_with_all(batch, self.words, "reference")
+        orders = range(1, self.max_order + 1)
+        counts = np.column_stack(
+            [
+                given.counts,
+                _closest(given.counts, texts.counts, wanted(batch, "reference").owners),
+                *(matches[n] for n in orders),
+                *(gram_counts(given, n) for n in orders),
+            ]
+        )
+        values = np.array([self._sentence(row) for row in counts.tolist()])
+        return self.outcome(batch, values, skip=self.without_reference(batch), stats=counts.astype(np.float64))
+
+    def _sentence(self, counts: Sequence[int]) -> float:
+        return bleu_of_counts(
+            counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value, effective_order=True
+        )
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """Sentence BLEU by the plain definition."""
+        words = self.words.plain
+        return Score(self._sentence(bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)))
+
+
+@lru_cache
+def _sacrebleu_rule(tokenize: str, lowercase: bool) -> WordRule:
+    """One of sacrebleu's own tokenisers."""
+    try:
+        from sacrebleu.metrics.bleu import BLEU
+    except ImportError as error:
+        raise MissingDependencyError(
+            "sacrebleu", purpose=f"BLEU's tokeniser '{tokenize}'", install="sacrebleu"
+        ) from error
+    names = sorted(BLEU.TOKENIZERS)
+    if tokenize not in names:
+        raise BadValueError(f"bleu has no tokeniser '{tokenize}'; there are {', '.join(names)}")
+    tokenizer = BLEU(tokenize=tokenize).tokenizer
+
+    def words(text: str) -> list[str]:
+        line: str = tokenizer((text.lower() if lowercase else text).rstrip())
+        return line.split()
+
+    return ready_made_rule(f"bleu[{tokenize},{'lower' if lowercase else 'cased'}]", words)
+
+
+def _closest(
+    given: npt.NDArray[np.int64], texts: npt.NDArray[np.int64], owners: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Per answer the length of the reference that is closest in length, the shorter of two."""
+    closest = np.zeros(len(given), np.int64)
+    # The best comes first in each row, so that the last to be written, in reverse, is the best.
+    order = np.lexsort((texts, np.abs(texts - given[owners]), owners))[::-1]
+    closest[owners[order]] = texts[order]
+    return closest

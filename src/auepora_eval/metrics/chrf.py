@@ -1,0 +1,153 @@
+"""chrF: overlap of answer and reference in character n-grams, which needs no words; equal to sacrebleu."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError
+from ..core.reduce import OfSums
+from ..core.registry import register
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.texts import best_pairs, chosen, pairs, shared, wanted
+from ..text.cutting import CharacterRule, WordRule, chrf_word_rule
+from ..text.ngrams import gram_counts
+from .answers import ComparedMetric, require_bool, require_count
+from .base import number_text
+from .overlap import grams
+
+__all__ = ["ChrF", "CorpusChrF", "chrf_counts", "chrf_of_counts"]
+
+
+def chrf_counts(given: Sequence[str], wanted: Sequence[str], orders: int) -> list[int]:
+    """What chrF adds up for one pair of texts: per order the n-grams of either, and those in common.
+
+    An order in which the reference has no n-gram counts none for the answer either.
+    """
+    counts = []
+    for n in range(1, orders + 1):
+        have, want = Counter(grams(given, n)), Counter(grams(wanted, n))
+        counts += [have.total() if want else 0, want.total(), (have & want).total()]
+    return counts
+
+
+def chrf_of_counts(counts: Sequence[float], beta: float) -> float:
+    """chrF from the counts of one pair or the sums over many, from 0 to 100.
+
+    Precision and recall are averaged over the orders for which both texts are long enough, then combined.
+    """
+    precision = recall = 0.0
+    used = 0
+    for place in range(0, len(counts), 3):
+        given, wanted, common = counts[place : place + 3]
+        if given > 0 and wanted > 0:
+            precision += common / given
+            recall += common / wanted
+            used += 1
+    if not used or not precision + recall:
+        return 0.0
+    precision, recall, weight = precision / used, recall / used, beta**2
+    return 100 * ((1 + weight) * precision * recall / (weight * precision + recall))
+
+
+class CorpusChrF(OfSums):
+    """chrF of the summed counts."""
+
+    def __init__(self, beta: float) -> None:
+        self.beta = beta
+        self.name = f"chrf[{number_text(beta)}]"
+
+    def of_sums(self, sums: Sequence[float]) -> float:
+        """The corpus value."""
+        return chrf_of_counts(sums, self.beta)
+
+
+@register("chrf")
+@dataclass(frozen=True)
+class ChrF(ComparedMetric):
+    r"""chrF of all answers together (0 to 100): F-score of character n-grams, up to six characters.
+
+    .. math:: 100 \cdot (1 + \beta^2) P R / (\beta^2 P + R)
+
+    P and R are the shares of common n-grams, averaged over the orders; recall weighs `beta` times as much. White space
+    does not count unless `whitespace` says so; `word_order: 2` adds words and pairs of words (chrF++). Value and
+    options are those of sacrebleu: of several references the best by F counts, the score of a sample is its sentence
+    chrF, and the value is not their mean. A failed answer counts as an empty one.
+    """
+
+    char_order: int = 6
+    word_order: int = 0
+    beta: float = 2
+    lowercase: bool = False
+    whitespace: bool = False
+    compare_to: Literal["reference"] = field(default="reference", init=False, repr=False)
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    range = (0.0, 100.0)
+    reference: ClassVar[str] = "Popović 2015, 2017; Post 2018 (sacrebleu 2)"
+
+    def __post_init__(self) -> None:
+        require_count("char_order", self.char_order)
+        require_count("word_order", self.word_order, least=0)
+        require_bool("lowercase", self.lowercase)
+        require_bool("whitespace", self.whitespace)
+        if isinstance(self.beta, bool) or not isinstance(self.beta, (int, float)) or not 0 < self.beta < math.inf:
+            raise BadValueError(f"beta must be a finite number above 0, not {self.beta!r}")
+        object.__setattr__(self, "reducer", CorpusChrF(self.beta))
+        super().__post_init__()
+
+    @property
+    def parts(self) -> list[tuple[WordRule | CharacterRule, int]]:
+        """The units n-grams are made of, and up to which order: characters, and perhaps words."""
+        characters = CharacterRule(lowercase=self.lowercase, whitespace=self.whitespace)
+        words = [(chrf_word_rule(lowercase=self.lowercase), self.word_order)] if self.word_order else []
+        return [(characters, self.char_order), *words]
+
+    @property
+    def worst_stats(self) -> tuple[float, ...]:
+        """Those of an empty answer, which is what a failed one is scored as."""
+        return (math.nan,) * (3 * (self.char_order + self.word_order))
+
+    def choices(self) -> dict[str, str]:
+        """As in sacrebleu's own signature."""
+        return {
+            "case": "lc" if self.lowercase else "mixed",
+            "nc": str(self.char_order),
+            "nw": str(self.word_order),
+            "beta": number_text(self.beta),
+            "space": "yes" if self.whitespace else "no",
+        }
+
+    def score(self, batch: Batch) -> Scores:
+        """Sentence chrF of each answer, and the counts of its best reference."""
+        columns = []
+        for rule, orders in self.parts:
+            sides, common = pairs(batch, rule, "reference"), shared(batch, rule, "reference")
+            for n in range(1, orders + 1):
+                want = gram_counts(sides.wanted, n)
+                columns += [np.where(want > 0, gram_counts(sides.given, n), 0), want, common[n]]
+        owners = wanted(batch, "reference").owners
+        per_pair = np.column_stack(columns).astype(np.float64)
+        values = np.array([chrf_of_counts(row, self.beta) for row in per_pair.tolist()])
+        best = best_pairs(values, owners, len(batch))
+        counts = np.zeros((len(batch), per_pair.shape[1]))
+        counts[best >= 0] = per_pair[best[best >= 0]]
+        return self.outcome(batch, chosen(values, best), skip=self.without_reference(batch), stats=counts)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """Sentence chrF by the plain definition."""
+
+        def value(reference: str) -> float:
+            counts = []
+            for rule, orders in self.parts:
+                counts += chrf_counts(rule.plain(answer), rule.plain(reference), orders)
+            return chrf_of_counts(counts, self.beta)
+
+        return Score(max(map(value, sample.references)))

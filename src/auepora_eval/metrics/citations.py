@@ -1,0 +1,218 @@
+"""Citations: whether they name documents that exist, and whether those are the relevant ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ..core.errors import BadTypeError, BadValueError
+from ..core.metrics_base import SampleMetric
+from ..core.registry import register
+from ..core.scores import Score
+from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..features.rankings import level_of
+from .base import ConfiguredMetric
+from .ranking import relevant_ids
+
+__all__ = ["CitationCoverage", "CitationGoldPrecision", "CitationGoldRecall", "cited_ids"]
+
+_NO_CITATIONS = "this system gives no citations, neither for the answer nor for its sentences"
+
+
+def cited_ids(output: SystemOutputs) -> set[str] | None:
+    """The ids an answer cites: ``citations``, else those of its sentences; ``None`` where there is neither.
+
+    Sentences of which none has the key ``citations`` are no citations, an empty list of sentences is an empty list of
+    citations. Raises ``BadTypeError`` for what is not a list of ids.
+    """
+    if output.citations is not None:
+        return set(_ids(output.citations))
+    sentences = None if output.response is None else output.response.sentences
+    if sentences is None:
+        return None
+    if not isinstance(sentences, (list, tuple)) or not all(isinstance(sentence, Mapping) for sentence in sentences):
+        raise BadTypeError("sentences are a list of objects with 'text' and 'citations'")
+    lists = [sentence["citations"] for sentence in sentences if sentence.get("citations") is not None]
+    return None if sentences and not lists else {doc_id for cited in lists for doc_id in _ids(cited)}
+
+
+def _ids(cited: object) -> Iterable[str]:
+    if not isinstance(cited, (list, tuple, set, frozenset)) or not all(isinstance(doc_id, str) for doc_id in cited):
+        raise BadTypeError(f"citations are a list of document ids, not {cited!r:.80}")
+    return cited
+
+
+@dataclass(frozen=True)
+class CitationMetric(ConfiguredMetric, SampleMetric):
+    """A metric over the distinct ids that an answer cites."""
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    output_skips: ClassVar[frozenset[str]] = frozenset({"no_citations"})
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The value of the cited ids, where there are such."""
+        try:
+            cited = cited_ids(output)
+        except BadTypeError:
+            return Score.fail("bad_citations")
+        return Score.skip("no_citations") if cited is None else self.score_cited(cited, sample, output)
+
+    @abstractmethod
+    def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The outcome for an answer that cites these ids."""
+
+
+@register("citation_coverage")
+@dataclass(frozen=True)
+class CitationCoverage(CitationMetric):
+    r"""1 if the answer cites, and everything it cites is a known document.
+
+    .. math:: [\,C \ne \emptyset \,\wedge\, C \subseteq K\,]
+
+    C are the ids in `citations`, else those that the answer's sentences cite. K are the ids of the corpus where the
+    option `corpus_ids` gives them, else the ids retrieved for this sample; ids must be equal to the letter. An answer
+    that gives an empty list of citations scores 0. Counted are the grounded answers: failed outputs are left out, and
+    so are refusals. Citations that are not a list of ids are a failed measurement (`bad_citations`).
+    """
+
+    corpus_ids: tuple[str, ...] | None = None
+    _known: frozenset[str] = field(default=frozenset(), init=False, repr=False, compare=False)
+    _fingerprint: str = field(default="", init=False, repr=False, compare=False)
+
+    binary: ClassVar[bool] = True
+    counts_system_failures: ClassVar[bool] = False
+    output_skips: ClassVar[frozenset[str]] = frozenset({"refused"})
+    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved", "citations"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "refused": "the system refused to answer, and says so in `refused`",
+        "no_citations": _NO_CITATIONS,
+        "no_response": "no answer was asked for",
+    }
+
+    def __post_init__(self) -> None:
+        if self.corpus_ids is not None:
+            known = _corpus(self.corpus_ids)
+            ids = tuple(sorted(known))
+            object.__setattr__(self, "corpus_ids", ids)
+            object.__setattr__(self, "_known", known)
+            object.__setattr__(self, "_fingerprint", hashlib.sha256(json.dumps(ids).encode()).hexdigest()[:12])
+            object.__setattr__(self, "reads", self.reads - {"retrieved"})  # it is not looked at any more
+        super().__post_init__()
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether all citations are known, where the system did not refuse."""
+        return Score.skip("refused") if output.refused else super().score_one(sample, output)
+
+    def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether all these ids are known."""
+        known = self._known if self.corpus_ids is not None else {item.doc.doc_id for item in output.retrieved}
+        return Score(bool(cited) and cited <= known)
+
+    def choices(self) -> dict[str, str]:
+        """Where the known ids come from."""
+        return {"corpus": "retrieved" if self.corpus_ids is None else f"given-{self._fingerprint}"}
+
+
+def _corpus(ids: Any) -> frozenset[str]:
+    if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+        raise BadTypeError(f"corpus_ids must be a list of document ids, not {ids!r:.80}")
+    known = list(ids)
+    for doc_id in known:
+        if not isinstance(doc_id, str):
+            raise BadTypeError(f"corpus_ids holds {doc_id!r:.80}; document ids must be strings")
+    if not known:
+        raise BadValueError("corpus_ids is empty; leave it out to hold citations against what was retrieved")
+    return frozenset(known)
+
+
+@dataclass(frozen=True)
+class CitationGoldMetric(CitationMetric):
+    """A metric that holds the cited ids against the relevant ones."""
+
+    reads: ClassVar[frozenset[str]] = frozenset({"response", "citations"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_gold": "`relevant_docs` is not annotated",
+        "empty_gold": "nothing is relevant, and the conventions skip such queries",
+        "no_citations": _NO_CITATIONS,
+        "no_response": "no answer was asked for",
+    }
+
+    def required_fields(self) -> list[str]:
+        """Gold documents."""
+        return ["relevant_docs"]
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """To samples with gold; whether to those with empty gold, the conventions say."""
+        levels, rule = _levels(sample), self.rules.empty_gold
+        if rule == "zero" or relevant_ids(levels, self.rules.min_relevance):
+            return None
+        judged = bool(sample.candidate_docs) or any(level >= 0 for level in levels.values())
+        return None if rule == "judged" and judged else "empty_gold"
+
+    def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The share of hits in whatever the metric divides by."""
+        gold = relevant_ids(_levels(sample), self.rules.min_relevance)
+        whole = self.whole(cited, gold)
+        return Score(len(cited & gold) / len(whole) if whole else 0.0)
+
+    @abstractmethod
+    def whole(self, cited: set[str], gold: set[str]) -> set[str]:
+        """The ids whose number the metric divides by."""
+
+    def choices(self) -> dict[str, str]:
+        """What counts as relevant, and what becomes of queries for which nothing does."""
+        rules = self.rules
+        return {"empty": rules.empty_gold} | ({} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)})
+
+
+def _levels(sample: EvaluationSample) -> dict[str, int]:
+    """The judged level of every gold id; one given twice has its highest."""
+    levels: dict[str, int] = {}
+    for document in sample.relevant_docs or ():
+        if not isinstance(document, Document) or not isinstance(document.doc_id, str):
+            raise BadTypeError(
+                f"sample '{sample.sample_id}': 'relevant_docs' holds {document!r:.80}, not a Document with a text as id"
+            )
+        level = level_of((document.metadata or {}).get("relevance", 1), document.doc_id, sample.sample_id)
+        levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
+    return levels
+
+
+@register("citation_gold_precision")
+@dataclass(frozen=True)
+class CitationGoldPrecision(CitationGoldMetric):
+    r"""Share of the cited documents that are relevant.
+
+    .. math:: |C \cap G| \,/\, |C|
+
+    C are the distinct ids in `citations`, else those that the answer's sentences cite; G are the relevant ids. Ids must
+    be equal to the letter: a chunk is not its document. An answer that gives an empty list of citations scores 0. Every
+    answer with citations and gold is counted, a refusal too. Citations that are not a list of ids are a failed
+    measurement (`bad_citations`).
+    """
+
+    def whole(self, cited: set[str], gold: set[str]) -> set[str]:
+        """What is cited."""
+        return cited
+
+
+@register("citation_gold_recall")
+@dataclass(frozen=True)
+class CitationGoldRecall(CitationGoldMetric):
+    r"""Share of the relevant documents that are cited.
+
+    .. math:: |C \cap G| \,/\, |G|
+
+    C are the distinct ids in `citations`, else those that the answer's sentences cite; G are the relevant ids. Ids must
+    be equal to the letter: a chunk is not its document. Where nothing is relevant and the conventions do not skip such
+    queries, it is 0. Every answer with citations and gold is counted, a refusal too. Citations that are not a list of
+    ids are a failed measurement (`bad_citations`).
+    """
+
+    def whole(self, cited: set[str], gold: set[str]) -> set[str]:
+        """What is relevant."""
+        return gold

@@ -1,0 +1,245 @@
+"""Is the answer backed by the documents it was given: words and n-grams of the answer that occur in the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError
+from ..core.registry import register
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.texts import Source, coded, evidence, stop_words, support
+from ..text.cutting import plain_words, word_rule
+from ..text.ngrams import gram_counts
+from ..text.stopwords import STOP_WORDS
+from .answers import AnswerMetric, Skips, require_choice, require_count
+from .overlap import supported_grams
+
+__all__ = ["EvidenceOverlapFaithfulness", "HallucinationRate", "SupportCoverage", "SupportDensity"]
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class _Supported(AnswerMetric):
+    """A share of the answer that its evidence backs."""
+
+    k: int | None = field(default=None, kw_only=True)
+    """How many of the returned documents count; all unless told."""
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
+    nothing_counted: ClassVar[str] = "empty_answer"
+    """The reason where an answer has words and none that counts."""
+    output_skips: ClassVar[frozenset[str]] = frozenset({"empty_answer", "too_short", "no_text", "no_content"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **AnswerMetric.skip_reasons,
+        "empty_answer": "the answer has no words",
+        "no_text": "the documents have no text",
+    }
+
+    @property
+    def source(self) -> Source:
+        """Where the evidence comes from."""
+        return "retrieved"
+
+    def __post_init__(self) -> None:
+        if self.k is not None:
+            require_count("k", self.k)
+        super().__post_init__()
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the documents have text."""
+        return any(self._documents(sample, output))
+
+    def choices(self) -> dict[str, str]:
+        """How many documents count."""
+        return {"evidence": self.source, **({} if self.k is None else {"k": str(self.k)})}
+
+    def share(self, batch: Batch, backed: Integers, all_of_them: Integers, *, skip: Skips | None = None) -> Scores:
+        """Backed of all, 0 where there is no document; an answer of which nothing counts is skipped."""
+        documents = evidence(batch, self.source, self.k)
+        values = backed / np.maximum(all_of_them, 1)
+        empty = coded(batch, word_rule(), "answers").counts == 0
+        return self.outcome(
+            batch,
+            values,
+            skip=skip,
+            skip_answer={
+                "empty_answer": empty,
+                self.nothing_counted: all_of_them == 0,
+                "no_text": documents.no_text,
+            },
+        )
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The share by the plain definition."""
+        words = plain_words(answer)
+        if not words:
+            return Score.skip("empty_answer")
+        documents = self._documents(sample, output)
+        counted = self.plain_flags(words, [plain_words(text) for text in documents if text])
+        if not counted:
+            return Score.skip(self.nothing_counted)
+        if documents and not any(documents):
+            return Score.skip("no_text")
+        return Score(sum(counted) / len(counted))
+
+    def _documents(self, sample: EvaluationSample, output: SystemOutputs) -> list[str]:
+        return [item.doc.text for item in output.retrieved[: self.k]]
+
+    def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
+        """Per part of the answer that counts whether it is backed."""
+        return supported_grams(words, documents, 1)
+
+
+@register("evidence_overlap")
+@dataclass(frozen=True)
+class EvidenceOverlapFaithfulness(_Supported):
+    r"""Share of the answer's n-grams that occur in the evidence.
+
+    .. math:: |\{g \in \text{answer} : g \in \text{evidence}\}| / |\text{answer}|
+
+    N-grams of the answer count as often as they occur, those of the evidence once; an n-gram lies within one document.
+    Words are in lower case without punctuation, articles kept. Evidence is what was retrieved (the first `k`), or the
+    relevant documents (`evidence_source: relevant`). Nothing retrieved scores 0. A crude stand-in for faithfulness: it
+    sees words, not claims.
+    """
+
+    n: int = 1
+    evidence_source: Source = "retrieved"
+
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **_Supported.skip_reasons,
+        "too_short": "the answer has fewer than n words",
+        "no_gold": "the evidence is the relevant documents, and they are not annotated",
+        "empty_gold": "the evidence is the relevant documents, and there is none",
+    }
+
+    def __post_init__(self) -> None:
+        require_count("n", self.n)
+        require_choice("evidence_source", self.evidence_source, ("retrieved", "relevant"))
+        super().__post_init__()
+        if self.evidence_source == "relevant":
+            if self.k is not None:
+                raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
+            object.__setattr__(self, "reads", frozenset({"response"}))
+
+    @property
+    def source(self) -> Source:
+        """Where the evidence comes from."""
+        return self.evidence_source
+
+    def required_fields(self) -> list[str]:
+        """Relevant documents where they are the evidence."""
+        return ["relevant_docs"] if self.evidence_source == "relevant" else []
+
+    def choices(self) -> dict[str, str]:
+        """The length of n-grams and where the evidence comes from."""
+        return {"n": str(self.n), **super().choices()}
+
+    nothing_counted: ClassVar[str] = "too_short"
+
+    def score(self, batch: Batch) -> Scores:
+        """The share of each answer."""
+        rule = word_rule()
+        every = gram_counts(coded(batch, rule, "answers"), self.n)
+        documents = evidence(batch, self.source, self.k)
+        skip = {"no_gold": documents.unknown, "empty_gold": documents.none_there} if self.source == "relevant" else None
+        return self.share(batch, support(batch, rule, self.source, self.k).counts(self.n), every, skip=skip)
+
+    def skips(self, sample: EvaluationSample) -> str | None:
+        """Without relevant documents there is no evidence of that kind."""
+        if self.evidence_source == "relevant":
+            if sample.relevant_docs is None:
+                return "no_gold"
+            if not sample.relevant_docs:
+                return "empty_gold"
+        return None
+
+    def _documents(self, sample: EvaluationSample, output: SystemOutputs) -> list[str]:
+        if self.evidence_source == "retrieved":
+            return super()._documents(sample, output)
+        return [document.text for document in sample.relevant_docs or []]
+
+    def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
+        """Per n-gram whether a document holds it."""
+        return supported_grams(words, documents, self.n)
+
+
+@register("support_density")
+@dataclass(frozen=True)
+class SupportDensity(_Supported):
+    r"""Share of all words of the answer that occur in the retrieved documents.
+
+    .. math:: |\{w \in \text{answer} : w \in \text{documents}\}| / |\text{answer}|
+
+    Words count as often as they occur ("paris paris london" against "paris": 2/3). Nothing retrieved scores 0.
+    """
+
+    def score(self, batch: Batch) -> Scores:
+        """The share of each answer."""
+        every = coded(batch, word_rule(), "answers").counts
+        return self.share(batch, support(batch, word_rule(), "retrieved", self.k).counts(1), every)
+
+
+@register("hallucination_rate")
+@dataclass(frozen=True)
+class HallucinationRate(SupportDensity):
+    r"""Share of all words of the answer that do not occur in the retrieved documents: 1 - `support_density`.
+
+    .. math:: 1 - |\{w \in \text{answer} : w \in \text{documents}\}| / |\text{answer}|
+
+    A word that is nowhere in the documents is a hint, not a proof, of something made up. Nothing retrieved scores 1.
+    """
+
+    higher_is_better = False
+
+    def score(self, batch: Batch) -> Scores:
+        """One minus the density of each answer."""
+        density = super().score(batch)
+        return density.with_values(1.0 - density.values)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """One minus the density by the plain definition."""
+        density = super().score_plain(sample, output, answer)
+        return density if density.value is None else Score(1.0 - density.value)
+
+
+@register("support_coverage")
+@dataclass(frozen=True)
+class SupportCoverage(_Supported):
+    r"""Share of the answer's content words that occur in the retrieved documents.
+
+    .. math:: |\{w \in \text{content}(\text{answer}) : w \in \text{documents}\}| / |\text{content}(\text{answer})|
+
+    Content words are those outside a fixed list of English function words (`auepora_eval.text.stopwords`), counted as
+    often as they occur. Nothing retrieved scores 0.
+    """
+
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **_Supported.skip_reasons,
+        "no_content": "the answer has function words alone",
+    }
+    nothing_counted: ClassVar[str] = "no_content"
+
+    def score(self, batch: Batch) -> Scores:
+        """The share of each answer."""
+        words = coded(batch, word_rule(), "answers")
+        content = ~stop_words(batch).take(words.ids)
+        places, found = support(batch, word_rule(), "retrieved", self.k).found(1)
+        rows = words.rows
+        every = np.bincount(rows[content], minlength=len(batch))
+        backed = np.bincount(rows[places[found & content[places]]], minlength=len(batch))
+        return self.share(batch, backed, every)
+
+    def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
+        """Per content word whether a document holds it."""
+        flags = supported_grams(words, documents, 1)
+        return [flag for word, flag in zip(words, flags, strict=True) if word not in STOP_WORDS]

@@ -1,0 +1,131 @@
+"""The plain definitions of text overlap, one answer at a time: readable, and what the fast paths are held against."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from ..text.lcs import lcs_length, lcs_positions
+
+__all__ = [
+    "Overlap",
+    "bag_f1",
+    "contained",
+    "exact_match",
+    "f_measure",
+    "grams",
+    "rouge_l",
+    "rouge_lsum",
+    "rouge_n",
+    "supported_grams",
+    "token_f1",
+    "worth_comparing",
+]
+
+Words = Callable[[str], list[str]]
+
+
+class Overlap(NamedTuple):
+    """What two texts have in common, and how much each has."""
+
+    common: int
+    given: int
+    wanted: int
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return f_measure(*self)
+
+    @property
+    def precision(self) -> float:
+        """How much of what was given is common."""
+        return self.common / self.given if self.common else 0.0
+
+    @property
+    def recall(self) -> float:
+        """How much of what was wanted is common."""
+        return self.common / self.wanted if self.common else 0.0
+
+
+def f_measure(common: float, given: float, wanted: float) -> float:
+    """The harmonic mean of precision (common / given) and recall (common / wanted)."""
+    if not common:
+        return 0.0
+    precision, recall = common / given, common / wanted
+    return 2 * precision * recall / (precision + recall)
+
+
+def grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:
+    """Every run of n words."""
+    return [tuple(words[start : start + n]) for start in range(len(words) - n + 1)]
+
+
+def worth_comparing(references: Iterable[list[str]]) -> list[list[str]]:
+    """References without those that have no words, as long as one with words remains."""
+    listed = list(references)
+    return [words for words in listed if words] or listed
+
+
+def exact_match(answer: str, references: Iterable[str], words: Words) -> float:
+    """1 if the answer has the same words, in the same order, as a reference."""
+    given = words(answer)
+    return float(any(given == wanted for wanted in worth_comparing(map(words, references))))
+
+
+def bag_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
+    """F1 of two lists of words as bags; 1 if both are empty."""
+    if not given or not wanted:
+        return float(not given and not wanted)
+    return f_measure((Counter(given) & Counter(wanted)).total(), len(given), len(wanted))
+
+
+def token_f1(answer: str, references: Iterable[str], words: Words) -> float:
+    """The best F1 of the answer's words against those of a reference."""
+    given = words(answer)
+    return max(bag_f1(given, wanted) for wanted in worth_comparing(map(words, references)))
+
+
+def contained(answer: str, alternatives: Iterable[str], words: Words) -> bool:
+    """Whether the normalised answer holds one of the alternatives; those that normalise to nothing do not count."""
+    text = " ".join(words(answer))
+    return any(wanted in text for wanted in (" ".join(words(one)) for one in alternatives) if wanted)
+
+
+def rouge_n(reference: str, answer: str, n: int, words: Words) -> Overlap:
+    """ROUGE-N: n-grams in common, each as often as in the text that has it less often."""
+    wanted, given = (grams(words(text), n) for text in (reference, answer))
+    return Overlap((Counter(given) & Counter(wanted)).total(), len(given), len(wanted))
+
+
+def rouge_l(reference: str, answer: str, words: Words) -> Overlap:
+    """ROUGE-L: the longest sequence of words that both texts hold in the same order."""
+    wanted, given = words(reference), words(answer)
+    return Overlap(lcs_length(wanted, given), len(given), len(wanted))
+
+
+def rouge_lsum(reference: str, answer: str, words: Words) -> Overlap:
+    """ROUGE-L of texts with a sentence per line: for each reference sentence the union over the answer's sentences.
+
+    A word counts at most as often as it stands in either text, as in ROUGE 1.5.5 and the rouge-score package.
+    """
+    wanted, given = ([words(line) for line in text.split("\n") if line] for text in (reference, answer))
+    left_wanted, left_given = (Counter(word for sentence in text for word in sentence) for text in (wanted, given))
+    totals = left_given.total(), left_wanted.total()
+    hits = 0
+    for sentence in wanted:
+        union: set[int] = set().union(*(lcs_positions(sentence, other) for other in given))
+        for place in sorted(union):
+            word = sentence[place]
+            if left_wanted[word] and left_given[word]:
+                hits += 1
+                left_wanted[word] -= 1
+                left_given[word] -= 1
+    return Overlap(hits, *totals)
+
+
+def supported_grams(answer: Sequence[str], documents: Iterable[Sequence[str]], n: int) -> list[bool]:
+    """For each n-gram of the answer whether any document holds it."""
+    there = {gram for words in documents for gram in grams(words, n)}
+    return [gram in there for gram in grams(answer, n)]

@@ -1,0 +1,314 @@
+"""ROUGE: overlap of answer and reference (or query) in words, in pairs of words, and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadTypeError, BadValueError
+from ..core.registry import register
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs
+from ..features.texts import answers, best_pairs, chosen, longest_common, pairs, shared, wanted
+from ..text.cutting import WordRule, rouge_rule
+from ..text.ngrams import gram_counts
+from .answers import ComparedMetric, require_bool, require_choice
+from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
+
+__all__ = [
+    "Rouge1",
+    "Rouge1Query",
+    "Rouge2",
+    "Rouge2Query",
+    "RougeL",
+    "RougeLAnswer",
+    "RougeLQuery",
+    "RougeLsum",
+    "RougeLsumQuery",
+    "RougeScores",
+]
+
+Tokenizer = Literal["rouge_score", "unicode"]
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+VARIANTS: dict[str, Callable[[str, str, Callable[[str], list[str]]], Overlap]] = {
+    "rouge1": lambda reference, answer, words: rouge_n(reference, answer, 1, words),
+    "rouge2": lambda reference, answer, words: rouge_n(reference, answer, 2, words),
+    "rougeL": rouge_l,
+    "rougeLsum": rouge_lsum,
+}
+"""Each variant by its plain definition."""
+
+
+@dataclass(frozen=True)
+class _Rouge(ComparedMetric):
+    """One variant of ROUGE, or several."""
+
+    use_stemmer: bool = field(default=True, kw_only=True)
+    tokenizer: Tokenizer = field(default="rouge_score", kw_only=True)
+
+    reference: ClassVar[str] = "Lin 2004; rouge-score 0.1.2"
+
+    def __post_init__(self) -> None:
+        require_bool("use_stemmer", self.use_stemmer)
+        require_choice("tokenizer", self.tokenizer, ("rouge_score", "unicode"))
+        super().__post_init__()
+
+    @property
+    def words(self) -> WordRule:
+        """How texts are cut into words."""
+        return rouge_rule(stem=self.use_stemmer, script="latin" if self.tokenizer == "rouge_score" else "unicode")
+
+    def choices(self) -> dict[str, str]:
+        """Tokens and stems."""
+        return {"tok": self.tokenizer, "stem": "porter" if self.use_stemmer else "none"}
+
+    def pair_counts(self, batch: Batch, variant: str) -> tuple[Integers, Integers, Integers]:
+        """Per answer and text it is compared to: what they have in common, and how much either has."""
+        sides = pairs(batch, self.words, self.role)
+        n = 2 if variant == "rouge2" else 1
+        given, texts = gram_counts(sides.given, n), gram_counts(sides.wanted, n)
+        if variant in ("rouge1", "rouge2"):
+            return shared(batch, self.words, self.role)[n], given, texts
+        common = longest_common(batch, self.words, self.role)
+        return common if variant == "rougeL" else self._by_sentences(batch, common), given, texts
+
+    def _by_sentences(self, batch: Batch, common: Integers) -> Integers:
+        """ROUGE-Lsum: as ROUGE-L where both texts are one sentence, worked out where one is several."""
+        common = common.copy()
+        given, texts = answers(batch), wanted(batch, self.role)
+        for pair, (row, text) in enumerate(zip(texts.owners.tolist(), texts.texts, strict=True)):
+            if "\n" in text or "\n" in given[row]:
+                common[pair] = rouge_lsum(text, given[row], self.words.plain).common
+        return common
+
+    def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> float:
+        """The best F1 by the plain definition."""
+        overlap = VARIANTS[variant]
+        return max(overlap(text, answer, self.words.plain).f1 for text in self.compared_texts(sample))
+
+
+def _shares(common: Integers, given: Integers, texts: Integers) -> tuple[Floats, Floats, Floats]:
+    """F1, precision and recall of each pair, operation by operation as ``Overlap`` has them: no digit differs."""
+    some = np.maximum(common, 1)
+    precision, recall = some / np.maximum(given, 1), some / np.maximum(texts, 1)
+    f1 = 2 * precision * recall / (precision + recall)
+    found = common > 0
+    return np.where(found, f1, 0.0), np.where(found, precision, 0.0), np.where(found, recall, 0.0)
+
+
+@dataclass(frozen=True)
+class _OneVariant(_Rouge):
+    """A metric of one variant. Mean precision and recall, of the reference with the best F1, are in the details."""
+
+    variant: ClassVar[str]
+    stat_names: ClassVar[tuple[str, ...]] = ("precision", "recall")
+
+    @property
+    def worst_stats(self) -> tuple[float, ...]:
+        """A failed answer scores 0 in both."""
+        return 0.0, 0.0
+
+    def score(self, batch: Batch) -> Scores:
+        """The best F1 of each answer."""
+        f1, precision, recall = _shares(*self.pair_counts(batch, self.variant))
+        best = best_pairs(f1, wanted(batch, self.role).owners, len(batch))
+        return self.outcome(
+            batch,
+            chosen(f1, best),
+            skip=self.without_reference(batch),
+            stats=np.column_stack([chosen(precision, best), chosen(recall, best)]),
+        )
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The best F1 by the plain definition."""
+        return Score(self.plain_best(sample, answer, self.variant))
+
+
+@register("rouge1_answer")
+@dataclass(frozen=True)
+class Rouge1(_OneVariant):
+    r"""ROUGE-1 F1: words that answer and reference share, each as often as in the text that has it less often.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{reference}|
+
+    Tokens, stemming and value are those of the rouge-score package: lower case, runs of a-z and 0-9, Porter stemming of
+    words longer than three letters. Text in other scripts has no tokens there and scores 0, identical or not; with
+    `tokenizer: unicode` every script has. The best over all reference answers counts.
+    """
+
+    variant: ClassVar[str] = "rouge1"
+
+
+@register("rouge2_answer")
+@dataclass(frozen=True)
+class Rouge2(_OneVariant):
+    r"""ROUGE-2 F1: pairs of neighbouring words that answer and reference share.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{pairs of answer}|, \quad
+       R = \text{common} / |\text{pairs of reference}|
+
+    Tokens and stemming as in `rouge1_answer`; text in other scripts scores 0 unless `tokenizer: unicode`. A text of one
+    word has no pair and scores 0. The best over all reference answers counts.
+    """
+
+    variant: ClassVar[str] = "rouge2"
+
+
+@register("rougeL_answer")
+@dataclass(frozen=True)
+class RougeL(_OneVariant):
+    r"""ROUGE-L F1: overlap of answer and reference in order, by their longest common subsequence of tokens.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{LCS} / |\text{answer}|, \quad R = \text{LCS} / |\text{reference}|
+
+    Tokens, stemming and value are those of the rouge-score package: lower case, runs of a-z and 0-9, Porter stemming of
+    words longer than three letters. Text in other scripts has no tokens there and scores 0, identical or not; with
+    `tokenizer: unicode` every script has. The best over all reference answers counts.
+    """
+
+    variant: ClassVar[str] = "rougeL"
+
+
+RougeLAnswer = RougeL
+"""The name this metric was first given."""
+
+
+@register("rougeLsum_answer")
+@dataclass(frozen=True)
+class RougeLsum(_OneVariant):
+    r"""ROUGE-L F1 of texts of several sentences, one per line: the union of what each reference sentence finds.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{hits} / |\text{answer}|, \quad R = \text{hits} / |\text{reference}|
+
+    Hits are the words of each reference sentence that lie on a longest common subsequence with any sentence of the
+    answer, a word at most as often as in either text. With one sentence each it is `rougeL_answer`. Sentences are split
+    at line ends alone, as the rouge-score package does by default.
+    """
+
+    variant: ClassVar[str] = "rougeLsum"
+    suggested: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class _ToQuery:
+    """The same measure with the query in the place of a reference."""
+
+    compare_to: Literal["reference", "query"] = field(default="query", kw_only=True)
+
+
+@register("rouge1_query")
+@dataclass(frozen=True)
+class Rouge1Query(_ToQuery, Rouge1):
+    r"""ROUGE-1 F1 of answer and query: whether the answer takes up the words of the question.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{query}|
+
+    Tokens as in `rouge1_answer`.
+    """
+
+    suggested: ClassVar[bool] = False
+
+
+@register("rouge2_query")
+@dataclass(frozen=True)
+class Rouge2Query(_ToQuery, Rouge2):
+    r"""ROUGE-2 F1 of answer and query, by pairs of neighbouring words.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{pairs of answer}|, \quad
+       R = \text{common} / |\text{pairs of query}|
+
+    Tokens as in `rouge1_answer`.
+    """
+
+    suggested: ClassVar[bool] = False
+
+
+@register("rougeL_query")
+@dataclass(frozen=True)
+class RougeLQuery(_ToQuery, RougeL):
+    r"""ROUGE-L F1 of answer and query, by their longest common subsequence.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{LCS} / |\text{answer}|, \quad R = \text{LCS} / |\text{query}|
+
+    Tokens as in `rouge1_answer`.
+    """
+
+    suggested: ClassVar[bool] = False
+
+
+@register("rougeLsum_query")
+@dataclass(frozen=True)
+class RougeLsumQuery(_ToQuery, RougeLsum):
+    r"""ROUGE-Lsum F1 of answer and query; see `rougeLsum_answer`.
+
+    .. math:: 2 P R / (P + R), \quad P = \text{hits} / |\text{answer}|, \quad R = \text{hits} / |\text{query}|
+    """
+
+
+@register("rouge_scores")
+@dataclass(frozen=True)
+class RougeScores(_Rouge):
+    r"""Several variants of ROUGE in one result: the value is that of ROUGE-L, each variant's mean is in the details.
+
+    .. math:: F_1(\text{rougeL})
+
+    Each variant takes the best of the reference answers by its own F1. Where `rougeL` is not among the `variants`, the
+    value is that of the first.
+    """
+
+    variants: tuple[str, ...] = ("rouge1", "rouge2", "rougeL")
+
+    suggested: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.variants, str) or not all(isinstance(one, str) for one in self.variants):
+            raise BadTypeError(f"variants must be a list of names, not {self.variants!r}")
+        for one in self.variants:
+            require_choice("variants", one, tuple(VARIANTS))
+        if not self.variants:
+            raise BadValueError("variants must name at least one of " + ", ".join(VARIANTS))
+        object.__setattr__(self, "variants", tuple(dict.fromkeys(self.variants)))
+        super().__post_init__()
+
+    @property
+    def headline(self) -> str:
+        """The variant whose F1 is the value."""
+        return "rougeL" if "rougeL" in self.variants else self.variants[0]
+
+    @property
+    def stat_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The means of all variants belong in the details."""
+        return self.variants
+
+    @property
+    def worst_stats(self) -> tuple[float, ...]:
+        """A failed answer scores 0 in each."""
+        return (0.0,) * len(self.variants)
+
+    def choices(self) -> dict[str, str]:
+        """Tokens, stems, and which variant the value is."""
+        return {**super().choices(), "value": self.headline}
+
+    def score(self, batch: Batch) -> Scores:
+        """The best F1 of each answer, by variant."""
+        owners = wanted(batch, self.role).owners
+        columns = {}
+        for one in self.variants:
+            f1, _, _ = _shares(*self.pair_counts(batch, one))
+            columns[one] = chosen(f1, best_pairs(f1, owners, len(batch)))
+        return self.outcome(
+            batch,
+            columns[self.headline],
+            skip=self.without_reference(batch),
+            stats=np.column_stack([columns[one] for one in self.variants]),
+        )
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The best F1 of the headline variant by the plain definition."""
+        return Score(self.plain_best(sample, answer, self.headline))

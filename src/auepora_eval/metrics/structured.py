@@ -1,0 +1,308 @@
+"""Structured answers against what was expected of them: a label, the fields of an object, a JSON schema."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+import numpy as np
+
+from ..core.errors import BadTypeError, BadValueError
+from ..core.metrics_base import SampleMetric
+from ..core.registry import register
+from ..core.scores import Score
+from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
+from ..text.folding import folded
+from .base import ConfiguredMetric
+from .json_schema import compiled_schema, schema_text
+
+__all__ = ["FieldAccuracy", "LabelAccuracy", "StructuredValidity", "same_value"]
+
+SLOTS = "slots"
+"""The key of a structured reference that holds aliases to look for, not a field to compare."""
+_BOOLS = (bool, np.bool_)
+_NOT_JSON: Any = object()
+
+
+def same_value(expected: object, given: object) -> bool:
+    """Whether two JSON values are equal: texts as ``folded`` and stripped, true is not 1, and 1 is 1.0.
+
+    Objects must have the same keys, lists the same length, and the values inside are compared alike.
+    """
+    if isinstance(expected, str) and isinstance(given, str):
+        return folded(expected).strip() == folded(given).strip()
+    if isinstance(expected, _BOOLS) or isinstance(given, _BOOLS):
+        return isinstance(expected, _BOOLS) and isinstance(given, _BOOLS) and bool(expected) == bool(given)
+    if isinstance(expected, Mapping) and isinstance(given, Mapping):
+        return expected.keys() == given.keys() and all(same_value(expected[key], given[key]) for key in expected)
+    if isinstance(expected, (list, tuple)) and isinstance(given, (list, tuple)):
+        return len(expected) == len(given) and all(map(same_value, expected, given))
+    return bool(expected == given)
+
+
+@register("label_accuracy")
+@dataclass(frozen=True)
+class LabelAccuracy(ConfiguredMetric, SampleMetric):
+    r"""1 if the answer gives the expected label.
+
+    .. math:: [\,\text{label given} = \text{label expected}\,]
+
+    Expected is `reference_answer.structured[field]`, else `labels[field]`. Given is `response.structured[field]`, or
+    the whole answer text where the answer is not structured; an object without the field is wrong. Texts are equal
+    whatever their case, white space and Unicode composition; other values are equal as in JSON, where true is not 1
+    and 1 is 1.0. A label that is not a text is compared with what the answer text reads as in JSON: `3`, `true`.
+    Every answer with an expected label is counted.
+    """
+
+    field: str = "label"
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    binary: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_label": "neither the reference answer nor the sample's labels have the field (null counts as missing)",
+        "no_response": "no answer was asked for",
+    }
+
+    def __post_init__(self) -> None:
+        _check_field_name(self.field)
+        super().__post_init__()
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Only to samples with an expected label."""
+        return "no_label" if self._expected(sample) is None else None
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether a label is expected."""
+        return self.applies(sample) is None
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether the labels are the same."""
+        assert output.response is not None  # an output without one is skipped before it gets here
+        expected, structured = self._expected(sample), output.response.structured
+        if structured is None:
+            return Score(_says(output.response.text, expected))
+        given = structured.get(self.field) if isinstance(structured, Mapping) else None
+        return Score(same_value(expected, given))
+
+    def choices(self) -> dict[str, str]:
+        """Which field holds the label."""
+        return {"field": _shown(self.field)}
+
+    def _expected(self, sample: EvaluationSample) -> Any:
+        for holder in (getattr(sample.reference_answer, "structured", None), sample.labels):
+            label = holder.get(self.field) if isinstance(holder, Mapping) else None
+            if label is not None:
+                return label
+        return None
+
+
+@register("field_accuracy")
+@dataclass(frozen=True)
+class FieldAccuracy(ConfiguredMetric, SampleMetric):
+    r"""Share of the expected fields that the structured answer holds with an equal value.
+
+    .. math:: |\{f \in F : \text{given}_f = \text{expected}_f\}| \,/\, |F|
+
+    F are the keys of `reference_answer.structured`, but for the reserved `slots`; the option `fields` keeps only some
+    of them. Given is `response.structured`, else the answer text read as JSON; an answer that is no object scores 0,
+    and further fields in it do no harm. Texts are equal whatever their case, white space and Unicode composition, other
+    values as in JSON (true is not 1, 1 is 1.0), objects and lists if everything inside them is. An expected null must
+    be given as null. Every answer with an expected field is counted.
+    """
+
+    fields: tuple[str, ...] | None = None
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_reference": "the sample has no reference answer",
+        "no_fields": "the reference answer is not structured, or has none of the fields asked for",
+        "no_response": "no answer was asked for",
+    }
+
+    def __post_init__(self) -> None:
+        if self.fields is not None:
+            if isinstance(self.fields, (str, bytes)) or not isinstance(self.fields, Iterable):
+                raise BadTypeError(f"fields must be a list of field names, not {self.fields!r}")
+            names = list(dict.fromkeys(map(_check_field_name, self.fields)))
+            if not names:
+                raise BadValueError("fields is an empty list; name at least one field, or leave it out for all")
+            if SLOTS in names:
+                raise BadValueError(f"'{SLOTS}' is reserved for lists of aliases and is no field to compare")
+            object.__setattr__(self, "fields", tuple(names))
+        super().__post_init__()
+
+    def required_fields(self) -> list[str]:
+        """A reference answer."""
+        return ["reference_answer"]
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Only to samples that expect a field."""
+        return None if self._expected(sample) else "no_fields"
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether a field is expected."""
+        return self.applies(sample) is None
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The share of right fields."""
+        assert output.response is not None  # an output without one is skipped before it gets here
+        expected = self._expected(sample)
+        given = output.response.structured
+        if given is None:
+            given = _parsed(output.response.text)
+        if not isinstance(given, Mapping):
+            return Score(0.0)
+        right = sum(name in given and same_value(value, given[name]) for name, value in expected.items())
+        return Score(right / len(expected))
+
+    def choices(self) -> dict[str, str]:
+        """Which fields are compared."""
+        return {"fields": "*" if self.fields is None else ",".join(sorted(map(_shown, self.fields)))}
+
+    def _expected(self, sample: EvaluationSample) -> dict[str, Any]:
+        structured = getattr(sample.reference_answer, "structured", None)
+        if not isinstance(structured, Mapping):
+            return {}
+        return {
+            name: value
+            for name, value in structured.items()
+            if name != SLOTS and (self.fields is None or name in self.fields)
+        }
+
+
+@register("structured_validity")
+@dataclass(frozen=True)
+class StructuredValidity(ConfiguredMetric, SampleMetric):
+    r"""1 if the answer is an object that satisfies a JSON schema.
+
+    .. math:: [\,\text{answer} \models \text{schema}\,]
+
+    The schema is the option `schema`, else the sample's `metadata["output_schema"]`. The answer is
+    `response.structured`, else the answer text read strictly as JSON: NaN and Infinity are no JSON, and neither is
+    text around the object. Anything but an object scores 0. `$schema` names the draft (2020-12 where it is absent);
+    `format` is a remark and not checked; nothing is ever fetched, so that a reference must lead to a place within the
+    schema. A broken schema of a sample is a failed measurement (`bad_schema`), and so is an answer holding Python
+    objects unknown to JSON (`not_json`) or one the validator cannot follow, by its depth or a number's size
+    (`not_validated`). Every answer with a schema is counted.
+    """
+
+    schema: Mapping[str, Any] | None = dataclasses.field(default=None, compare=False)
+    _text: str | None = dataclasses.field(default=None, init=False, repr=False)
+    """The schema as canonical JSON, by which metrics are compared: a dict has no hash, and takes 1 for true."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    binary: ClassVar[bool] = True
+    reference: ClassVar[str] = "JSON Schema 2020-12"
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_schema": 'no schema was given as an option or in `metadata["output_schema"]`',
+        "no_response": "no answer was asked for",
+    }
+
+    def __post_init__(self) -> None:
+        if self.schema is not None:
+            text = schema_text(self.schema)
+            problem = compiled_schema(text)
+            if isinstance(problem, str):
+                raise BadValueError(f"the schema is broken: {problem}")
+            # A copy of our own: what the caller does to theirs later must not change the metric.
+            object.__setattr__(self, "schema", json.loads(text))
+            object.__setattr__(self, "_text", text)
+        super().__post_init__()
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Only where there is a schema."""
+        return "no_schema" if self._text is None and _own_schema(sample) is None else None
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether there is a schema."""
+        return self.applies(sample) is None
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether the answer satisfies the schema."""
+        assert output.response is not None  # an output without one is skipped before it gets here
+        try:
+            satisfies = compiled_schema(schema_text(_own_schema(sample)) if self._text is None else self._text)
+        except BadValueError:
+            return Score.fail("bad_schema")
+        if isinstance(satisfies, str):
+            return Score.fail("bad_schema")
+        try:
+            answer = _as_json(output.response)
+        except TypeError:
+            return Score.fail("not_json")
+        try:
+            return Score(isinstance(answer, dict) and satisfies(answer))
+        except (RecursionError, ArithmeticError):
+            return Score.fail("not_validated")
+
+    def choices(self) -> dict[str, str]:
+        """Which schema: the samples' own, or the fingerprint of the one that was given."""
+        return {"schema": "sample" if self._text is None else hashlib.sha256(self._text.encode()).hexdigest()[:12]}
+
+
+def _check_field_name(name: object) -> str:
+    if not isinstance(name, str):
+        raise BadTypeError(f"a field is named by a text, not by {name!r}")
+    if not name:
+        raise BadValueError("a field cannot have an empty name")
+    return name
+
+
+def _shown(name: str) -> str:
+    """A field's name for a signature, whose own marks it must not hold."""
+    return quote(name, safe="", errors="surrogatepass")
+
+
+def _parsed(text: str) -> Any:
+    """What a text reads as in strict JSON; an object equal to nothing where it is no JSON."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return _NOT_JSON
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _says(text: str, expected: object) -> bool:
+    """Whether an answer text is the expected label, or reads as it where that is not a text."""
+    if isinstance(expected, str):
+        return same_value(expected, text)
+    return any(same_value(expected, _parsed(form)) for form in (text, folded(text)))
+
+
+def _as_json(response: Response) -> Any:
+    """The answer as plain JSON values. Raises ``TypeError`` for an object that JSON has no form for."""
+    if response.structured is None:
+        return _parsed(response.text)
+    try:
+        return json.loads(json.dumps(response.structured, allow_nan=False, default=_plain))
+    except (ValueError, RecursionError):  # not a number, a loop
+        return _NOT_JSON
+
+
+def _plain(value: object) -> object:
+    """What json does not know of itself: numbers of other libraries, and other mappings than dict."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    if isinstance(value, Real):
+        return float(value)
+    raise TypeError(f"JSON has no {type(value).__name__}")
+
+
+def _own_schema(sample: EvaluationSample) -> Any:
+    return sample.metadata.get("output_schema") if isinstance(sample.metadata, Mapping) else None

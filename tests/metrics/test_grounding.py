@@ -109,5 +109,5 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
 
 def test_a_document_whose_text_is_none_of_that() -> None:
     output = SystemOutputs([RetrievedDocument(Document("d", 5), 1.0, 1)], Response("x"))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="sample '1': a document's text is 5, not a text"):
+    with pytest.raises(TypeError, match="sample '1': the text of a document is 5, not a text"):
         evaluate([EvaluationSample("1", "")], [output], ["support_density"])

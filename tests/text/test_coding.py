@@ -74,6 +74,19 @@ def test_taking_texts(texts: list[str], data: st.DataObject) -> None:
     assert taken.counts.tolist() == [len(word_rule().plain(texts[i])) for i in chosen]
 
 
+@given(st.lists(TEXT, max_size=5), st.lists(TEXT, max_size=5))
+def test_looking_up_numbers_nothing(known: list[str], texts: list[str]) -> None:
+    coder = RawCoder(word_rule().cut)
+    coder.code(known)
+    there = {word for text in known for word in word_rule().plain(text)}
+    before, found = coder.count, coder.look_up([*texts, *known])
+    assert coder.count == before
+    words = [*coder.words(np.arange(coder.count)), None]
+    for text, start, end in zip([*texts, *known], found.bounds, found.bounds[1:], strict=False):
+        want = [word if word in there else None for word in word_rule().plain(text)]
+        assert [words[i] for i in found.ids[start:end]] == want
+
+
 def test_a_coder_that_does_not_remember_numbers_alike() -> None:
     texts = ["one two one", "two three internationalization " + "x" * 100]
     forgetful = RawCoder(word_rule().cut, remember=False)

@@ -8,10 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.text.coding import Coded
-from auepora_eval.text.ngrams import DistinctGrams, Support, distinct_per_text, gram_counts, shared_grams
+from auepora_eval.text.ngrams import (
+    DistinctGrams,
+    Support,
+    distinct_per_text,
+    gram_counts,
+    shared_by_order,
+    shared_grams,
+)
 
 ORDERS = 5
 WORDS = st.lists(st.integers(0, 3), max_size=9)
+# Some numbers so large that n-grams of them do not fit into one.
+LARGE_WORDS = st.lists(st.integers(0, 3) | st.sampled_from([2**20, 2**31 - 1]), max_size=9)
 
 
 def coded(texts: list[list[int]]) -> Coded:
@@ -23,10 +32,11 @@ def grams(words: list[int], n: int) -> list[tuple[int, ...]]:
     return [tuple(words[i : i + n]) for i in range(len(words) - n + 1)]
 
 
-@given(st.lists(st.tuples(WORDS, WORDS), max_size=6))
+@given(st.lists(st.tuples(WORDS, WORDS) | st.tuples(LARGE_WORDS, LARGE_WORDS), max_size=6))
 def test_shared_with_one_text_each(rows: list[tuple[list[int], list[int]]]) -> None:
     given_, wanted = [a for a, _ in rows], [b for _, b in rows]
-    for n, shared in enumerate(islice(shared_grams(coded(given_), coded(wanted)), ORDERS), 1):
+    for n, shared in enumerate(islice(shared_by_order(coded(given_), coded(wanted)), ORDERS), 1):
+        assert shared_grams(coded(given_), coded(wanted), n).tolist() == shared.tolist()
         assert shared.tolist() == [(Counter(grams(a, n)) & Counter(grams(b, n))).total() for a, b in rows]
         assert gram_counts(coded(given_), n).tolist() == [len(grams(a, n)) for a in given_]
 
@@ -34,7 +44,7 @@ def test_shared_with_one_text_each(rows: list[tuple[list[int], list[int]]]) -> N
 @given(st.lists(st.tuples(WORDS, st.lists(WORDS, max_size=3)), max_size=5))
 def test_shared_with_several_texts_each(rows: list[tuple[list[int], list[list[int]]]]) -> None:
     owners = np.array([row for row, (_, texts) in enumerate(rows) for _ in texts], dtype=np.int64)
-    found = shared_grams(coded([a for a, _ in rows]), coded([t for _, texts in rows for t in texts]), owners)
+    found = shared_by_order(coded([a for a, _ in rows]), coded([t for _, texts in rows for t in texts]), owners)
     for n, shared in enumerate(islice(found, ORDERS), 1):
         want = []
         for words, texts in rows:
@@ -48,7 +58,9 @@ def test_shared_with_several_texts_each(rows: list[tuple[list[int], list[list[in
 @given(st.lists(st.tuples(WORDS, st.lists(WORDS, max_size=3)), max_size=5), st.permutations(range(1, ORDERS)))
 def test_support(rows: list[tuple[list[int], list[list[int]]]], orders: list[int]) -> None:
     owners = np.array([row for row, (_, texts) in enumerate(rows) for _ in texts], dtype=np.int64)
-    support = Support(coded([a for a, _ in rows]), coded([t for _, texts in rows for t in texts]), owners)
+    known = {word for words, _ in rows for word in words}
+    evidence = [[word if word in known or word % 2 else -1 for word in t] for _, texts in rows for t in texts]
+    support = Support(coded([a for a, _ in rows]), coded(evidence), owners)
     for n in orders:
         want = []
         for words, texts in rows:

@@ -35,6 +35,7 @@ class Batch:
         outputs: Sequence[SystemOutputs | None],
         *,
         features: Mapping[Hashable, Any] | None = None,
+        memory: dict[Hashable, Any] | None = None,
     ) -> None:
         if len(samples) != len(outputs):
             raise AlignmentError(len(samples), len(outputs))
@@ -44,16 +45,20 @@ class Batch:
         """Remarks for the user: what was odd, in how many samples, and the first of them."""
         self._futures: dict[Hashable, asyncio.Future[Any]] = {}
         self._features: dict[Hashable, Any] = dict(features or {})
+        self.memory: dict[Hashable, Any] = {} if memory is None else memory
+        """What the batches of one evaluation hand on to each other to save work, such as words met before. A batch
+        must come out the same without it."""
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_futures")}
+        return {name: value for name, value in vars(self).items() if name not in ("_lock", "_futures", "memory")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
+        self.memory = {}
         self._lock = threading.RLock()
         self._futures = {}
 

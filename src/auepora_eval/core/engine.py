@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
-import warnings
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, TypeVar
-
-import numpy as np
 
 from ..features.bare_ids import rankings_batch
 from .batch import Batch, check_samples, warn_notes
@@ -18,21 +13,20 @@ from .collector import collector_paused
 from .conventions import Conventions
 from .errors import (
     AlignmentError,
-    AueporaWarning,
     BadTypeError,
     BadValueError,
     MetricDefinitionError,
     MissingFieldError,
 )
+from .executors import Executor, ExecutorName, SerialExecutor, chosen_executor
 from .metrics_base import BatchMetric, Metric, RunFacts, bound_to
 from .plan import EvaluationPlan, require_distinct_names
-from .reduce import Clusters, Fold, StatMeans
+from .reduce import Clusters
 from .registry import Spec, metric
 from .results import Results
-from .scores import Score, Scores, Status
-from .scoring import cluster_codes, make_result, result_of, settled_scores
-from .signature import Signature
-from .types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
+from .scoring import cluster_codes
+from .tally import FoldedScores, KeptScores, StreamClusters, computed_result
+from .types import EvaluationSample, SystemOutputs, TargetCategory
 
 __all__ = ["evaluate", "evaluate_rankings", "evaluate_stream", "resolve_metrics"]
 
@@ -51,6 +45,8 @@ def evaluate(
     metrics: Metrics,
     *,
     conventions: str | Conventions = "auepora",
+    executor: ExecutorName | Executor = "serial",
+    workers: int | None = None,
     batch_size: int = BATCH_SIZE,
     keep_scores: bool = True,
     run: RunFacts | None = None,
@@ -59,7 +55,8 @@ def evaluate(
     """Score samples and outputs by all metrics in one pass.
 
     Outputs are aligned with the samples, or a mapping from sample id to output. One that is ``None``, or not in the
-    mapping, is missing.
+    mapping, is missing. ``executor="processes"`` scores batches in several processes (``workers``, by default one per
+    processor) and gives the same numbers to the last bit; a ``ProcessExecutor`` of your own is used and left open.
     """
     chosen = resolve_metrics(metrics, conventions)
     rows = _listed(samples, "samples")
@@ -71,18 +68,24 @@ def evaluate(
         raise AlignmentError(len(rows), len(given))
     EvaluationPlan(chosen).validate_dataset(rows)
     size = _checked_size(batch_size)
-    batches = (Batch(rows[start : start + size], given[start : start + size]) for start in range(0, len(rows), size))
-    ids = [row.sample_id for row in rows]
-    return _run(
-        batches,
-        chosen,
-        run or RunFacts(),
-        keep_scores,
-        progress,
-        ids=ids,
-        clusters=lambda: cluster_codes(rows),
-        whole=lambda: Batch(rows, given),
+    memory: dict[Hashable, Any] = {}
+    batches = (
+        Batch(rows[start : start + size], given[start : start + size], memory=memory)
+        for start in range(0, len(rows), size)
     )
+    ids = [row.sample_id for row in rows]
+    with chosen_executor(executor, workers) as scoring:
+        return _run(
+            batches,
+            chosen,
+            run or RunFacts(),
+            keep_scores,
+            progress,
+            executor=scoring,
+            ids=ids,
+            clusters=lambda: cluster_codes(rows),
+            whole=lambda: Batch(rows, given),
+        )
 
 
 def evaluate_stream(
@@ -90,6 +93,8 @@ def evaluate_stream(
     metrics: Metrics,
     *,
     conventions: str | Conventions = "auepora",
+    executor: ExecutorName | Executor = "serial",
+    workers: int | None = None,
     batch_size: int = BATCH_SIZE,
     keep_scores: bool = True,
     run: RunFacts | None = None,
@@ -105,7 +110,8 @@ def evaluate_stream(
             )
     size = _checked_size(batch_size)
     ids: list[str] = []
-    clusters = _Clusters(keep_scores)
+    clusters = StreamClusters(keep_scores)
+    memory: dict[Hashable, Any] = {}
     seen: set[str] = set()
     fields = {name for one in chosen for name in one.required_fields()}
 
@@ -120,11 +126,20 @@ def evaluate_stream(
             if keep_scores:
                 ids.extend(sample.sample_id for sample in samples)
             clusters.add(samples)
-            yield Batch(samples, outputs)
+            yield Batch(samples, outputs, memory=memory)
 
-    results = _run(
-        batches(), chosen, run or RunFacts(), keep_scores, progress, ids=ids, clusters=clusters.codes, whole=None
-    )
+    with chosen_executor(executor, workers) as scoring:
+        results = _run(
+            batches(),
+            chosen,
+            run or RunFacts(),
+            keep_scores,
+            progress,
+            executor=scoring,
+            ids=ids,
+            clusters=clusters.codes,
+            whole=None,
+        )
     if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
         for one in chosen:
             for name in one.required_fields():
@@ -175,6 +190,7 @@ def evaluate_rankings(
         RunFacts(),
         keep_scores,
         None,
+        executor=SerialExecutor(),
         ids=names,
         clusters=lambda: None,
         whole=lambda: part(0, len(golds)),
@@ -238,25 +254,25 @@ def _run(
     keep_scores: bool,
     progress: Progress | None,
     *,
+    executor: Executor,
     ids: Sequence[str],
     clusters: Callable[[], Clusters | None],
     whole: Callable[[], Batch] | None,
 ) -> Results:
-    kind = _Kept if keep_scores else _Folded
+    kind = KeptScores if keep_scores else FoldedScores
     tallies = {one.name: kind(one, run) for one in metrics if isinstance(one, BatchMetric)}
     notes: list[dict[str, tuple[int, str]]] = []
     # Over lists the collector rests for the whole pass; over a stream only while we score, since the garbage that the
     # caller's own generator makes is not ours to keep.
     in_memory = whole is not None
     with collector_paused() if in_memory else nullcontext():
-        for batch in batches:
-            with nullcontext() if in_memory else collector_paused():
-                for tally in tallies.values():
-                    tally.add(settled_scores(tally.metric, batch))
-            if batch.notes:
-                notes.append(batch.notes)
+        for scored in executor.score(batches, [tally.metric for tally in tallies.values()]):
+            for tally, scores in zip(tallies.values(), scored.scores, strict=True):
+                tally.add(scores)
+            if scored.notes:
+                notes.append(scored.notes)
             if progress is not None:
-                progress(len(batch))
+                progress(scored.size)
     if notes:
         warn_notes(notes, stacklevel=4)
     results = []
@@ -268,110 +284,5 @@ def _run(
         else:
             assert whole is not None  # streams refuse metrics that only compute
             everything = everything or whole()
-            results.append(_computed(one, everything))
+            results.append(computed_result(one, everything))
     return Results(results, sample_ids=ids if keep_scores else ())
-
-
-class _Clusters:
-    """Which samples of a stream belong together: in full where scores are kept, else only whether any do."""
-
-    def __init__(self, keep: bool) -> None:
-        self._keep = keep
-        self._numbers: dict[str, int] = {}
-        self._codes: list[int] = []
-        self._any = False
-
-    def add(self, samples: Sequence[EvaluationSample]) -> None:
-        self._any = self._any or cluster_codes(samples) is not None
-        if self._keep:
-            numbers = self._numbers
-            self._codes += [numbers.setdefault(sample.cluster, len(numbers)) for sample in samples]
-
-    def codes(self) -> Clusters | None:
-        return np.array(self._codes, dtype=np.intp) if self._any else None
-
-
-class _Kept:
-    """Collects a metric's outcomes, all of them."""
-
-    def __init__(self, metric: BatchMetric, run: RunFacts) -> None:
-        self.metric = metric
-        self.signature: Signature = metric.signature.adding(**metric.run_choices(run))
-        self._parts: list[Scores] = []
-
-    def add(self, scores: Scores) -> None:
-        self._parts.append(scores)
-
-    def result(self, clusters: Clusters | None) -> MetricResult:
-        return make_result(self.metric, Scores.concat(self._parts), signature=self.signature, clusters=clusters)
-
-
-class _Folded(_Kept):
-    """Folds a metric's outcomes as they come and forgets them."""
-
-    def __init__(self, metric: BatchMetric, run: RunFacts) -> None:
-        super().__init__(metric, run)
-        self._all: Fold = metric.reducer.fold()
-        self._completed: Fold = metric.reducer.fold()
-        self._tally: Counter[tuple[Status, str]] = Counter()
-        self._means = StatMeans(metric.stat_names)
-        self._counted = 0
-
-    def add(self, scores: Scores) -> None:
-        self._all.add(scores)
-        self._completed.add(scores.take(scores.status == Status.SCORED) if scores.status.any() else scores)
-        self._tally.update(scores.tally())
-        self._means.add(scores)
-        self._counted += int(scores.counted.sum())
-
-    def result(self, clusters: Clusters | None) -> MetricResult:
-        value = self._all.value()
-        # Which samples belong together cannot be told without keeping them: no interval rather than one too narrow.
-        alone = clusters is None
-        interval = self._all.interval(*self.metric.range, binary=self.metric.binary) if alone else None
-        failed = sum(n for (status, _), n in self._tally.items() if status is Status.MEASURE_FAILED)
-        bounds = None
-        if failed and all(map(math.isfinite, self.metric.range)):
-            bounds = self._all.bounds(failed, *self.metric.range)
-        return result_of(
-            self.metric,
-            value=value,
-            completed=self._completed.value(),
-            bounds=bounds,
-            num_samples=self._counted,
-            tally=dict(self._tally),
-            means=self._means.values(),
-            signature=self.signature,
-            scores=None,
-            interval=interval,
-        )
-
-
-def _computed(metric: Metric, batch: Batch) -> MetricResult:
-    """The result of a user's metric that only implements ``compute``; if it raises, the others keep their numbers."""
-    try:
-        result = metric.compute(list(batch.samples), batch.present_outputs())
-    except Exception as error:
-        message = f"{type(error).__name__}: {error}"
-        warnings.warn(f"metric '{metric.name}' raised {message}; it has no value", AueporaWarning, stacklevel=5)
-        return MetricResult(metric.name, metric.target, 0.0, {"num_samples": 0, "error": message}, defined=False)
-    if not isinstance(result, MetricResult):
-        raise MetricDefinitionError(f"{type(metric).__name__}.compute returned {result!r}, not a MetricResult")
-    if result.signature is None:
-        kind = type(metric)
-        result.signature = str(Signature(metric.name, {"by": f"{kind.__module__}.{kind.__qualname__}"}))
-    value = math.nan if result.value is None else float(result.value)
-    result.value, result.defined = (value, result.defined) if math.isfinite(value) else (0.0, False)
-    if result.scores is not None and not isinstance(result.scores, Scores):
-        scores = _own_scores(metric, list(result.scores), len(batch))
-        result.scores, result.outcomes = scores, result.outcomes or scores.outcomes
-    return result
-
-
-def _own_scores(metric: Metric, given: Sequence[Any], n: int) -> Scores:
-    if len(given) != n:
-        raise MetricDefinitionError(
-            f"{type(metric).__name__}.compute returned {len(given)} scores for {n} samples; give one per sample, "
-            "None where it was not scored"
-        )
-    return Scores.from_list([Score.skip("not_scored") if value is None else Score(value) for value in given])

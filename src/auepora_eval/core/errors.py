@@ -11,6 +11,7 @@ AueporaError
 ├── UnknownOptionError       (TypeError, ValueError)       the metric has no such option
 ├── UnknownConventionError   (LookupError, ValueError)     no preset or choice of that name
 ├── SignatureMismatchError   (ValueError)                  two numbers computed by different rules
+├── WorkerError              (RuntimeError)                a scoring process cannot be used, or died
 ├── DataFileError            (ValueError)                  a file, line and field that cannot be read
 └── MissingDependencyError   (ImportError)                 an optional package is not installed
 
@@ -36,6 +37,7 @@ __all__ = [
     "UnknownConventionError",
     "UnknownMetricError",
     "UnknownOptionError",
+    "WorkerError",
     "did_you_mean",
 ]
 
@@ -141,6 +143,10 @@ class SignatureMismatchError(AueporaError, ValueError):
     def __init__(self, first: str, second: str, fields: Iterable[str]) -> None:
         self.fields = tuple(fields)
         super().__init__(f"'{first}' and '{second}' were computed differently (in: {', '.join(self.fields)})")
+
+
+class WorkerError(AueporaError, RuntimeError):
+    """A scoring process cannot be used, or died."""
 
 
 class DataFileError(AueporaError, ValueError):

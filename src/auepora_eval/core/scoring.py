@@ -75,7 +75,9 @@ def _scored(metric: BatchMetric, batch: Batch) -> Scores:
 
 def cluster_codes(samples: Sequence[EvaluationSample]) -> Clusters | None:
     """A number per cluster of samples; None where no sample says that it belongs to one."""
-    if not any(sample.cluster_id is not None or "variant_of" in sample.labels for sample in samples):
+    # Sets of a column rather than a generator over samples: this is asked of every batch.
+    named = {sample.cluster_id for sample in samples} - {None}
+    if not named and True not in {"variant_of" in sample.labels for sample in samples}:
         return None
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(sample.cluster, len(numbers)) for sample in samples], dtype=np.intp)

@@ -14,7 +14,7 @@ from ..core.errors import BadTypeError
 from ..text.coding import Coded, RawCoder, Refiner, code_characters
 from ..text.cutting import CharacterRule, WordRule, word_rule
 from ..text.lcs import lcs_lengths
-from ..text.ngrams import Support, shared_grams
+from ..text.ngrams import Support, shared_by_order, shared_grams
 from ..text.stopwords import STOP_WORDS
 from .rankings import retrieved_problem
 
@@ -22,7 +22,7 @@ __all__ = [
     "Evidence",
     "Pairs",
     "Role",
-    "SharedGrams",
+    "SharedByOrder",
     "Source",
     "Wanted",
     "answers",
@@ -34,6 +34,7 @@ __all__ = [
     "no_response",
     "pairs",
     "shared",
+    "shared_orders",
     "shared_with_all",
     "stop_words",
     "support",
@@ -45,6 +46,9 @@ Source = Literal["retrieved", "relevant"]
 Rule = WordRule | CharacterRule
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
+
+_MANY_WORDS = 1 << 18
+"""Different words after which the batches begin anew: beyond them looking up costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ def no_response(batch: Batch) -> Mask:
     """Rows whose output is there and holds no answer, because none was asked for."""
     return batch.feature(
         "no_response",
-        lambda b: np.fromiter((o is not None and o.response is None for o in b.outputs), np.bool_, len(b)),
+        lambda b: np.array([o is not None and o.response is None for o in b.outputs], np.bool_),
     )
 
 
@@ -102,19 +106,15 @@ def wanted(batch: Batch, role: Role) -> Wanted:
 
 
 def _references(batch: Batch) -> Wanted:
-    texts: list[str] = []
-    counts = []
-    for sample in batch.samples:
-        if sample.reference_answers:
-            these = sample.references
-            texts += these
-            counts.append(len(these))
-        elif sample.reference_answer is None:
-            counts.append(0)
-        else:  # by far the most frequent case
-            texts.append(sample.reference_answer.text)
-            counts.append(1)
-    owners = np.repeat(np.arange(len(batch)), counts)
+    first = [sample.reference_answer for sample in batch.samples]
+    if any(map(bool, [sample.reference_answers for sample in batch.samples])):
+        references = [sample.references for sample in batch.samples]
+        texts = [text for these in references for text in these]
+        counts = list(map(len, references))
+    else:  # by far the most frequent case
+        texts = [one.text for one in first if one is not None]
+        counts = [one is not None for one in first]
+    owners = np.repeat(np.arange(len(batch)), np.array(counts, dtype=np.int64))
     _require_text(texts, owners, batch, "a reference answer")
     return Wanted(texts, owners)
 
@@ -149,11 +149,26 @@ def coded(batch: Batch, rule: Rule, role: Role) -> Coded:
 
 
 def _coder(batch: Batch, rule: WordRule) -> RawCoder:
-    return batch.feature(("coder", rule.cut.name), lambda b: RawCoder(rule.cut))
+    """The batch's coder for a cut: the one that served the batches before it, unless that has grown too large."""
+
+    def build(batch: Batch) -> RawCoder:
+        known = batch.memory.get(("coder", rule.cut.name))
+        if known is None or known.count > _MANY_WORDS:
+            known = batch.memory["coder", rule.cut.name] = RawCoder(rule.cut)
+        return known
+
+    return batch.feature(("coder", rule.cut.name), build)
 
 
 def _refiner(batch: Batch, rule: WordRule) -> Refiner:
-    return batch.feature(("refiner", rule.name), lambda b: Refiner(rule, _coder(b, rule)))
+    def build(batch: Batch) -> Refiner:
+        coder = _coder(batch, rule)
+        known = batch.memory.get(("refiner", rule.name))
+        if known is None or known.raw is not coder:
+            known = batch.memory["refiner", rule.name] = Refiner(rule, coder)
+        return known
+
+    return batch.feature(("refiner", rule.name), build)
 
 
 def _raw(batch: Batch, rule: WordRule, role: Any, texts: Any) -> Coded:
@@ -183,11 +198,21 @@ def _pairs(batch: Batch, rule: Rule, role: Role) -> Pairs:
     return Pairs(given, coded(batch, rule, role), texts.owners)
 
 
-class SharedGrams:
-    """How many n-grams the two sides have in common, each order worked out when it is first asked for."""
+def shared(batch: Batch, rule: Rule, role: Role, n: int) -> Integers:
+    """Per pair the number of n-grams its two texts share; for one or two short orders."""
+
+    def build(batch: Batch) -> Integers:
+        sides = pairs(batch, rule, role)
+        return shared_grams(sides.given, sides.wanted, n)
+
+    return batch.feature(("shared", rule.name, role, n), build)
+
+
+class SharedByOrder:
+    """How many n-grams the two sides have in common, each order worked out from the one before when it is asked for."""
 
     def __init__(self, given: Coded, wanted: Coded, owners: Integers | None = None) -> None:
-        self._orders = shared_grams(given, wanted, owners)
+        self._orders = shared_by_order(given, wanted, owners)
         self._known: list[Integers] = []
 
     def __getitem__(self, n: int) -> Integers:
@@ -196,21 +221,21 @@ class SharedGrams:
         return self._known[n - 1]
 
 
-def shared(batch: Batch, rule: Rule, role: Role) -> SharedGrams:
-    """Per pair the n-grams its two texts share: ``shared(batch, rule, role)[2]`` for bigrams."""
+def shared_orders(batch: Batch, rule: Rule, role: Role) -> SharedByOrder:
+    """Per pair the n-grams its two texts share, for many orders: ``shared_orders(batch, rule, role)[4]``."""
 
-    def build(batch: Batch) -> SharedGrams:
+    def build(batch: Batch) -> SharedByOrder:
         sides = pairs(batch, rule, role)
-        return SharedGrams(sides.given, sides.wanted)
+        return SharedByOrder(sides.given, sides.wanted)
 
-    return batch.feature(("shared", rule.name, role), build)
+    return batch.feature(("shared_orders", rule.name, role), build)
 
 
-def shared_with_all(batch: Batch, rule: Rule, role: Role) -> SharedGrams:
+def shared_with_all(batch: Batch, rule: Rule, role: Role) -> SharedByOrder:
     """Per row the n-grams an answer shares with any of its references, an n-gram at most as often as in one of them."""
 
-    def build(batch: Batch) -> SharedGrams:
-        return SharedGrams(coded(batch, rule, "answers"), coded(batch, rule, role), wanted(batch, role).owners)
+    def build(batch: Batch) -> SharedByOrder:
+        return SharedByOrder(coded(batch, rule, "answers"), coded(batch, rule, role), wanted(batch, role).owners)
 
     return batch.feature(("shared_with_all", rule.name, role), build)
 
@@ -262,60 +287,58 @@ def evidence(batch: Batch, source: Source, k: int | None) -> Evidence:
 
 
 def _evidence(batch: Batch, source: Source, k: int | None) -> Evidence:
+    per_row = _returned(batch, k) if source == "retrieved" else _relevant(batch)
+    every = [text for texts in per_row for text in texts or ()]
+    counts = np.array([len(texts or ()) for texts in per_row], dtype=np.int64)
+    rows = np.repeat(np.arange(len(batch)), counts)
+    _require_text([text for text in every if text is not None], rows, batch, "the text of a document")
+    has_text = np.array(list(map(bool, every)), dtype=np.bool_)
     numbers: dict[str, int] = {}
-    uses: list[int] = []
-    counts, documents, unknown = [], [], []
-    for row in range(len(batch)):
-        texts = _returned(batch, row, k) if source == "retrieved" else _relevant(batch, row)
-        unknown.append(texts is None)
-        kept = [text for text in texts or () if text]
-        uses += [numbers.setdefault(text, len(numbers)) for text in kept]
-        counts.append(len(kept))
-        documents.append(len(texts or ()))
-    there = np.array(documents, dtype=np.int64) > 0
-    with_text = np.array(counts, dtype=np.int64) > 0
+    uses = [numbers.setdefault(text, len(numbers)) for text in every if text]
+    there = counts > 0
     return Evidence(
         list(numbers),
-        np.repeat(np.arange(len(batch)), np.array(counts, dtype=np.int64)),
+        rows[has_text],
         np.array(uses, dtype=np.int64),
         ~there,
-        there & ~with_text,
-        np.array(unknown, dtype=np.bool_),
+        there & (np.bincount(rows[has_text], minlength=len(batch)) == 0),
+        np.array([texts is None for texts in per_row], dtype=np.bool_),
     )
 
 
-def _returned(batch: Batch, row: int, k: int | None) -> list[str]:
-    output = checked_outputs(batch)[row]
-    if output is None or output.error is not None:
-        return []
+def _returned(batch: Batch, k: int | None) -> list[list[str]]:
+    """The texts of what was returned, row by row; what a failed system returned is not looked at."""
+    outputs = checked_outputs(batch)
+    returned = [output.retrieved[:k] if output is not None and output.error is None else [] for output in outputs]
     try:
-        return _as_texts([item.doc.text for item in output.retrieved[:k]], batch, row)
+        return [[item.doc.text for item in items] for items in returned]
     except AttributeError:
-        problem = retrieved_problem(output)
-        raise BadTypeError(f"the output for sample '{batch.samples[row].sample_id}' {problem}") from None
+        for sample, output in zip(batch.samples, outputs, strict=True):
+            problem = None if output is None or output.error is not None else retrieved_problem(output)
+            if problem is not None:
+                raise BadTypeError(f"the output for sample '{sample.sample_id}' {problem}") from None
+        raise
 
 
-def _relevant(batch: Batch, row: int) -> list[str] | None:
-    documents = batch.samples[row].relevant_docs
-    return None if documents is None else _as_texts([document.text for document in documents], batch, row)
-
-
-def _as_texts(texts: list[Any], batch: Batch, row: int) -> list[str]:
-    for text in texts:
-        if text is not None and not isinstance(text, str):
-            raise BadTypeError(f"sample '{batch.samples[row].sample_id}': a document's text is {text!r}, not a text")
-    return texts
+def _relevant(batch: Batch) -> list[list[str] | None]:
+    """The texts of the relevant documents, row by row; ``None`` where they are not annotated."""
+    return [
+        None if sample.relevant_docs is None else [document.text for document in sample.relevant_docs]
+        for sample in batch.samples
+    ]
 
 
 def support(batch: Batch, rule: WordRule, source: Source, k: int | None) -> Support:
-    """Which n-grams of each answer occur in its evidence, within one document."""
+    """Which n-grams of each answer occur in its evidence, within one document; for a rule without refinement."""
+    assert rule.refine is None
     return batch.feature(("support", rule.name, source, k), lambda b: _support(b, rule, source, k))
 
 
 def _support(batch: Batch, rule: WordRule, source: Source, k: int | None) -> Support:
     found = evidence(batch, source, k)
-    raw = _raw(batch, rule, ("evidence", source, k), lambda: found.texts)
-    documents = _refiner(batch, rule).refine(raw)
+    given = coded(batch, rule, "answers")
+    # Only words of answers matter; what is numbered by now holds them all.
+    documents = batch.feature(("known words", rule.cut.name, source, k), lambda b: _coder(b, rule).look_up(found.texts))
     if not (len(found.uses) == len(found.texts) and (np.diff(found.uses) == 1).all()):
         documents = documents.take(found.uses)  # some text serves several answers: its words are shared, not cut again
-    return Support(coded(batch, rule, "answers"), documents, found.owners)
+    return Support(given, documents, found.owners)

@@ -133,7 +133,7 @@ class TokenF1(_NormalisedMetric):
     def score(self, batch: Batch) -> Scores:
         """F1, pair by pair."""
         sides = pairs(batch, self.words, "reference")
-        common = shared(batch, self.words, "reference")[1]
+        common = shared(batch, self.words, "reference", 1)
         return self.best(batch, bag_f1s(common, sides.given.counts, sides.wanted.counts), sides)
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
@@ -166,7 +166,7 @@ class AnswerRelevance(AnswerMetric):
         """F1 of each answer with its query."""
         words = word_rule(articles=True)
         given, query = coded(batch, words, "answers").counts, coded(batch, words, "query").counts
-        values = bag_f1s(shared(batch, words, "query")[1], given, query)
+        values = bag_f1s(shared(batch, words, "query", 1), given, query)
         return self.outcome(batch, values, skip={"empty_query": query == 0})
 
     def skips(self, sample: EvaluationSample) -> str | None:

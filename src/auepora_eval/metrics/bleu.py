@@ -27,6 +27,7 @@ from .overlap import grams
 
 __all__ = ["BleuScore", "CorpusBleu", "bleu_counts", "bleu_of_counts"]
 
+Floats = npt.NDArray[np.float64]
 Smooth = Literal["exp", "floor", "add-k", "none"]
 SMOOTH_VALUES = {"exp": 0.0, "floor": 0.1, "add-k": 1.0, "none": 0.0}
 """The value each way of smoothing takes where none is given; 0 where it takes none."""
@@ -84,8 +85,49 @@ def bleu_of_counts(
             precisions[order] = 100.0 / (halving * totals[order])
         elif smooth_method == "floor":
             precisions[order] = 100.0 * smooth_value / totals[order]
-    logarithms = [math.log(precision) if precision else _LOG_OF_NOTHING for precision in precisions[:used]]
+    logarithms = [_log(precision) for precision in precisions[:used]]
     return penalty * math.exp(sum(logarithms) / used)
+
+
+def bleu_of_rows(counts: npt.NDArray[np.int64], *, smooth_method: Smooth, smooth_value: float) -> Floats:
+    """``bleu_of_counts`` with its effective order, for a row of counts per answer; no digit differs.
+
+    Arithmetic is done column by column. Logarithms and exponentials are those of the standard library, one by one:
+    numpy's differ in the last digit.
+    """
+    orders = (counts.shape[1] - 2) // 2
+    length, reference_length = counts[:, 0], counts[:, 1]
+    logarithms, used = np.zeros(len(counts)), np.zeros(len(counts), np.int64)
+    halving, open_ = np.ones(len(counts)), np.ones(len(counts), np.bool_)
+    for order in range(orders):
+        matches, totals = counts[:, 2 + order].astype(np.float64), counts[:, 2 + orders + order].astype(np.float64)
+        if smooth_method == "add-k" and order:
+            matches, totals = matches + smooth_value, totals + smooth_value
+        open_ &= totals > 0
+        some, none = matches > 0, open_ & (matches == 0)
+        safe = np.where(open_, totals, 1.0)
+        precision = np.where(some, 100.0 * matches / safe, 0.0)
+        if smooth_method == "exp":
+            halving[none] *= 2
+            precision[none] = (100.0 / (halving * safe))[none]
+        elif smooth_method == "floor":
+            precision[none] = (100.0 * smooth_value / safe)[none]
+        log = np.fromiter(map(_log, precision.tolist()), np.float64, len(counts))
+        logarithms = np.where(open_, logarithms + log, logarithms)
+        used += open_
+    any_match = counts[:, 2 : 2 + orders].any(axis=1)
+    means = np.where(any_match, logarithms / np.maximum(used, 1), 0.0)
+    values = np.fromiter(map(math.exp, means.tolist()), np.float64, len(counts))
+    short = any_match & (length < reference_length)
+    penalty = np.ones(len(counts))
+    penalty[short] = [
+        math.exp(1 - r / c) for r, c in zip(reference_length[short].tolist(), length[short].tolist(), strict=True)
+    ]
+    return np.where(any_match, penalty * values, 0.0)
+
+
+def _log(precision: float) -> float:
+    return math.log(precision) if precision else _LOG_OF_NOTHING
 
 
 class CorpusBleu(OfSums):
@@ -180,18 +222,15 @@ class BleuScore(ComparedMetric):
                 *(gram_counts(given, n) for n in orders),
             ]
         )
-        values = np.array([self._sentence(row) for row in counts.tolist()])
+        values = bleu_of_rows(counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value)
         return self.outcome(batch, values, skip=self.without_reference(batch), stats=counts.astype(np.float64))
-
-    def _sentence(self, counts: Sequence[int]) -> float:
-        return bleu_of_counts(
-            counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value, effective_order=True
-        )
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence BLEU by the plain definition."""
         words = self.words.plain
-        return Score(self._sentence(bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)))
+        counts = bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)
+        smooth, value = self.smooth_method, self._smooth_value
+        return Score(bleu_of_counts(counts, smooth_method=smooth, smooth_value=value, effective_order=True))
 
 
 @lru_cache

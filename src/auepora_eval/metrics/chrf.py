@@ -16,7 +16,7 @@ from ..core.reduce import OfSums
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import best_pairs, chosen, pairs, shared, wanted
+from ..features.texts import best_pairs, chosen, pairs, shared_orders, wanted
 from ..text.cutting import CharacterRule, WordRule, chrf_word_rule
 from ..text.ngrams import gram_counts
 from .answers import ComparedMetric, require_bool, require_count
@@ -129,7 +129,7 @@ class ChrF(ComparedMetric):
         """Sentence chrF of each answer, and the counts of its best reference."""
         columns = []
         for rule, orders in self.parts:
-            sides, common = pairs(batch, rule, "reference"), shared(batch, rule, "reference")
+            sides, common = pairs(batch, rule, "reference"), shared_orders(batch, rule, "reference")
             for n in range(1, orders + 1):
                 want = gram_counts(sides.wanted, n)
                 columns += [np.where(want > 0, gram_counts(sides.given, n), 0), want, common[n]]

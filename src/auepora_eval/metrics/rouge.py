@@ -74,7 +74,7 @@ class _Rouge(ComparedMetric):
         n = 2 if variant == "rouge2" else 1
         given, texts = gram_counts(sides.given, n), gram_counts(sides.wanted, n)
         if variant in ("rouge1", "rouge2"):
-            return shared(batch, self.words, self.role)[n], given, texts
+            return shared(batch, self.words, self.role, n), given, texts
         common = longest_common(batch, self.words, self.role)
         return common if variant == "rougeL" else self._by_sentences(batch, common), given, texts
 

@@ -26,6 +26,9 @@ Ints = npt.NDArray[np.intp]
 # product of matrices (8 bytes each, 17 MB): a threaded product that has to wait for a busy core waits once per call, so
 # there should be few. A single draw of more units than that is made at once.
 _COUNTED = 1 << 16
+# More units than this are dealt into so many hands, and hands are drawn: their sums vary as those of the units do,
+# known to about one part in a hundred, and an interval costs the same however many samples there are.
+_DRAWN = 1 << 12
 _MULTIPLIED = 1 << 21
 # Fewer units than this are flagged "few": unlike Student's t, the method makes no allowance for a small sample.
 _FEW = 30
@@ -51,9 +54,9 @@ def bootstrap_interval(
 
     ``statistics`` has a row per sample. ``of_sums`` takes a table of column sums, a row per draw and one for the
     samples as they are, and returns a value per row, NaN where it has none. Sums make it fast: a draw is a vector of
-    counts, and many draws are one product of matrices. Units whose sums are all zero take part in the draws but say
-    nothing about the statistic, so they are not counted for ``few``. The same seed gives the same draws as in
-    ``bootstrap_interval_of``.
+    counts, and many draws are one product of matrices. Many thousand units are drawn in groups. Units whose sums are
+    all zero take part in the draws but say nothing about the statistic, so they are not counted for ``few``. The same
+    seed gives the same draws as in ``bootstrap_interval_of``, unless they are of groups.
     """
     statistics = np.asarray(statistics, dtype=np.float64)
     if statistics.ndim != 2:
@@ -66,18 +69,20 @@ def bootstrap_interval(
     units = len(sums)
     if units < 2:
         return None
+    # Only these speak: of 1,000 questions of which four were refused, four tell how many refusals are right.
+    telling = int(np.count_nonzero(sums.any(axis=1)))
     totals = np.empty((draws + 1, sums.shape[1]))
     totals[-1] = sums.sum(axis=0)
+    if units > _DRAWN:
+        sums = _sums_by(np.arange(units) % _DRAWN, sums)
     done = 0
-    for counts in _counts(units, draws, seed):
+    for counts in _counts(len(sums), draws, seed):
         totals[done : done + len(counts)] = counts @ sums
         done += len(counts)
     with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive: no value, and counted below
         values = np.asarray(of_sums(totals), dtype=np.float64)
     if values.shape != (draws + 1,):
         raise BadValueError(f"of_sums must give one value for each of {draws + 1} rows, not an array of {values.shape}")
-    # Only these speak: of 1,000 questions of which four were refused, four tell how many refusals are right.
-    telling = int(np.count_nonzero(sums.any(axis=1)))
     return _middle(values[:-1], float(values[-1]), units, telling, level=level, lowest=lowest, highest=highest)
 
 

@@ -7,10 +7,10 @@ keys are exact, whatever the text, and ``Numbering`` makes them dense.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -58,10 +58,8 @@ class Coded:
 
     def take(self, texts: npt.NDArray[np.int64]) -> Coded:
         """Some of the texts, in the order asked for, any of them as often as asked for."""
-        counts = self.counts[texts]
-        taken = Coded.of(self.ids, counts)
-        places = np.arange(taken.bounds[-1]) + np.repeat(self.bounds[:-1][texts] - taken.bounds[:-1], counts)
-        return Coded(self.ids[places], taken.bounds)
+        starts, ends = self.bounds[texts], self.bounds[texts + 1]
+        return Coded.of(self.ids.take(_stretches(starts, ends)), ends - starts)
 
 
 def code_characters(texts: Sequence[str], rule: CharacterRule) -> Coded:
@@ -81,7 +79,7 @@ class RawCoder:
         self._words = Numbering()
         self._prefixes: list[Numbering] = []
         self._tails: dict[bytes, int] = {}
-        self._found: list[_Found] = []
+        self._store = _WordStore()
 
     @property
     def count(self) -> int:
@@ -90,61 +88,69 @@ class RawCoder:
 
     def code(self, texts: Sequence[str]) -> Coded:
         """The words of each text."""
-        buffer = b"".join((_PAD[:1], self.cut(texts), _PAD))
-        data = np.frombuffer(buffer, np.uint8)
-        between = data <= NEXT_TEXT
-        edges = np.flatnonzero(between[1:] != between[:-1])
-        edges += 1
-        starts, ends = edges[0::2], edges[1::2]
-        bounds = np.zeros(len(texts) + 1, np.int64)
-        if texts:
-            bounds[1:-1] = np.searchsorted(starts, np.flatnonzero(data == NEXT_TEXT))
-            bounds[-1] = len(starts)
+        cut = _CutTexts.of(self.cut, texts)
         before = self.count
-        ids = self._words.number(self._keys(buffer, starts, ends - starts))
+        ids = self._words.number(self._keys(cut, Numbering.number))
         if self._remember and self.count > before:
             place = np.zeros(self.count - before, np.int64)
             fresh = np.flatnonzero(ids >= before)
             place[ids[fresh] - before] = fresh
-            self._found.append(_Found(before, buffer, starts[place], ends[place]))
-        return Coded(ids, bounds)
+            self._store.add(cut.data, cut.starts[place], cut.ends[place])
+        return Coded(ids, cut.bounds)
+
+    def look_up(self, texts: Sequence[str]) -> Coded:
+        """The words of each text, -1 for those that have no number: cheaper where only known words matter."""
+        cut = _CutTexts.of(self.cut, texts)
+        return Coded(self._words.find(self._keys(cut, Numbering.find)), cut.bounds)
 
     def words(self, ids: Positions) -> list[str]:
-        """The words of these numbers, which must be in ascending order."""
-        return [word for found in self._found for word in found.words(found.own(ids))]
+        """The words of these numbers."""
+        return self._store.words(ids)
 
     def holding(self, ids: Positions, some: bytes) -> Positions:
-        """Those of these numbers, in ascending order, whose words hold any of some bytes."""
-        return np.concatenate([found.holding(found.own(ids), some) for found in self._found] or [ids[:0]])
+        """Those of these numbers whose words hold any of some bytes."""
+        return self._store.holding(ids, some)
 
-    def _keys(self, buffer: bytes, starts: Positions, lengths: Positions) -> Keys:
-        # Eight bytes from any position on: the buffer as overlapping 64-bit numbers.
-        eights = np.ndarray((len(buffer) - 7,), np.dtype("<u8"), buffer, strides=(1,))
-        keys: Keys = eights[starts]
+    def _keys(self, cut: _CutTexts, numbers: Callable[[Numbering, Keys], Numbers]) -> Keys:
+        """The key of every word; 0, which no word has, for a long one that ``numbers`` does not find."""
+        lengths = cut.ends - cut.starts
+        keys: Keys = cut.eights[cut.starts]
         keys &= _LOW_BYTES.take(np.minimum(lengths, _HEAD))
         long = np.flatnonzero(lengths > _HEAD)
         if len(long):
-            keys[long] = self._long_keys(buffer, eights, keys[long], starts[long], lengths[long])
+            keys[long] = self._long_keys(cut, keys[long], cut.starts[long], lengths[long], numbers)
         return keys
 
-    def _long_keys(self, buffer: bytes, eights: Keys, heads: Keys, starts: Positions, lengths: Positions) -> Keys:
-        keys = np.empty(len(heads), np.uint64)
-        pending = np.arange(len(heads))
-        node = self._prefix(0).number(heads)
+    def _long_keys(
+        self,
+        cut: _CutTexts,
+        heads: Keys,
+        starts: Positions,
+        lengths: Positions,
+        numbers: Callable[[Numbering, Keys], Numbers],
+    ) -> Keys:
+        keys = np.zeros(len(heads), np.uint64)
+        node = numbers(self._prefix(0), heads)
+        pending = np.flatnonzero(node >= 0)
+        node = node[pending]
         for depth, at in enumerate(range(_HEAD, _LONGEST, _STEP), 1):
-            rest = lengths[pending] - at
-            following = eights[starts[pending] + at] & _LOW_BYTES.take(np.minimum(rest, _STEP))
-            node = self._prefix(depth).number((node.astype(np.uint64) << np.uint64(32)) | following)
-            done = rest <= _STEP
-            # The depth tells words that end here from those that end elsewhere.
-            keys[pending[done]] = _LONG | np.uint64(depth << 48) | node[done].astype(np.uint64)
-            pending, node = pending[~done], node[~done]
             if not len(pending):
                 return keys
+            rest = lengths[pending] - at
+            following = cut.eights[starts[pending] + at] & _LOW_BYTES.take(np.minimum(rest, _STEP))
+            node = numbers(self._prefix(depth), (node.astype(np.uint64) << np.uint64(32)) | following)
+            done = np.flatnonzero((rest <= _STEP) & (node >= 0))
+            # The depth tells words that end here from those that end elsewhere.
+            keys[pending[done]] = _LONG | np.uint64(depth << 48) | node[done].astype(np.uint64)
+            going = np.flatnonzero((rest > _STEP) & (node >= 0))
+            pending, node = pending[going], node[going]
         # What is longer still is hardly a word of any language: one by one will do.
         for place in pending.tolist():
-            word = buffer[starts[place] : starts[place] + lengths[place]]
-            keys[place] = _LONG | np.uint64(0xFF << 48) | np.uint64(self._tails.setdefault(word, len(self._tails)))
+            word = cut.buffer[starts[place] : starts[place] + lengths[place]]
+            if numbers is Numbering.number:
+                self._tails.setdefault(word, len(self._tails))
+            if word in self._tails:
+                keys[place] = _LONG | np.uint64(0xFF << 48) | np.uint64(self._tails[word])
         return keys
 
     def _prefix(self, depth: int) -> Numbering:
@@ -154,40 +160,97 @@ class RawCoder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """The words that got their numbers in one call: from ``first`` on, each somewhere in the buffer."""
+class _CutTexts:
+    """The bytes of some texts after the cut, where their words stand, and which words belong to which text."""
 
-    first: int
     buffer: bytes
+    data: npt.NDArray[np.uint8]
     starts: Positions
     ends: Positions
+    bounds: Positions
 
-    def own(self, ids: Positions) -> Positions:
-        """Those of some ascending numbers that are ours."""
-        low, high = np.searchsorted(ids, (self.first, self.first + len(self.starts)))
-        return ids[low:high]
+    @classmethod
+    def of(cls, cut: Cut, texts: Sequence[str]) -> _CutTexts:
+        buffer = b"".join((_PAD[:1], cut(texts), _PAD))
+        data = np.frombuffer(buffer, np.uint8)
+        between = data <= NEXT_TEXT
+        edges = np.flatnonzero(between[1:] != between[:-1])
+        edges += 1
+        starts, ends = edges[0::2], edges[1::2]
+        bounds = np.zeros(len(texts) + 1, np.int64)
+        if texts:
+            bounds[1:-1] = np.searchsorted(starts, np.flatnonzero(data == NEXT_TEXT))
+            bounds[-1] = len(starts)
+        return cls(buffer, data, starts, ends, bounds)
+
+    @property
+    def eights(self) -> Keys:
+        """Eight bytes from any place on: the buffer as overlapping 64-bit numbers."""
+        return np.ndarray((len(self.buffer) - 7,), np.dtype("<u8"), self.buffer, strides=(1,))
+
+
+class _WordStore:
+    """The bytes of numbered words, each after a blank, in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(1 << 12, np.uint8)
+        self._ends = np.zeros(1 << 8, np.int64)
+        """Where each word ends; the first entry stands for no word."""
+        self._count = 0
+
+    def add(self, data: npt.NDArray[np.uint8], starts: Positions, ends: Positions) -> None:
+        """Take in further words, from where they stand in a text; the text need not stay."""
+        before, after = self._count, self._count + len(starts)
+        self._ends = _with_room(self._ends, after + 1)
+        np.cumsum(ends - starts + 1, out=self._ends[before + 1 : after + 1])
+        self._ends[before + 1 : after + 1] += self._ends[before]
+        self._bytes = _with_room(self._bytes, int(self._ends[after]))
+        # The byte before a word comes along, and is made a blank.
+        self._bytes[self._ends[before] : self._ends[after]] = data.take(_stretches(starts - 1, ends))
+        self._bytes[self._ends[before:after]] = BLANK
+        self._count = after
 
     def words(self, ids: Positions) -> list[str]:
-        """The words of our numbers."""
-        if not len(ids):
-            return []
-        places = ids - self.first
-        pairs = zip(self.starts[places].tolist(), self.ends[places].tolist(), strict=True)
-        joined = b" ".join([self.buffer[start:end] for start, end in pairs])
-        for character, stand_in in STAND_INS.items():
-            if not joined.isascii():
-                joined = joined.replace(bytes([stand_in]), bytes([character]))
-        return joined.decode("utf-8", "surrogatepass").split(" ")
+        """The words of these numbers."""
+        found = self._taken(ids).tobytes()[1:].replace(bytes([BLANK]), b" ")
+        if not found.isascii():
+            for character, stand_in in STAND_INS.items():
+                found = found.replace(bytes([stand_in]), bytes([character]))
+        return found.decode("utf-8", "surrogatepass").split(" ") if len(ids) else []
 
     def holding(self, ids: Positions, some: bytes) -> Positions:
-        """Those of our numbers whose words hold any of some bytes."""
+        """Those of these numbers whose words hold any of some bytes."""
+        if not len(ids):
+            return ids
         mask = np.zeros(256, np.bool_)
         mask[list(some)] = True
-        if not len(ids) or not self.buffer.translate(None, bytes(np.flatnonzero(~mask).tolist())):
-            return ids[:0]
-        before = np.cumsum(mask.take(np.frombuffer(self.buffer, np.uint8)), dtype=np.int32)
-        places = ids - self.first
-        return ids[before[self.ends[places] - 1] > before[self.starts[places] - 1]]
+        lengths = self._ends[ids + 1] - self._ends[ids]
+        found: npt.NDArray[np.bool_] = np.logical_or.reduceat(mask.take(self._taken(ids)), np.cumsum(lengths) - lengths)
+        return ids[found]
+
+    def _taken(self, ids: Positions) -> npt.NDArray[np.uint8]:
+        return self._bytes.take(_stretches(self._ends[ids], self._ends[ids + 1]))
+
+
+def _stretches(starts: Positions, ends: Positions) -> Positions:
+    """Every place from each start to its end, one stretch after the other."""
+    lengths = ends - starts
+    bounds = np.cumsum(lengths)
+    total = int(bounds[-1]) if len(bounds) else 0
+    places: Positions = np.arange(total) + np.repeat(starts - (bounds - lengths), lengths)
+    return places
+
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
+
+
+def _with_room(array: Array, size: int) -> Array:
+    """The array, or a copy of at least this size that begins with it."""
+    if size <= len(array):
+        return array
+    larger = np.zeros(max(size, 2 * len(array)), array.dtype)
+    larger[: len(array)] = array
+    return larger  # type: ignore[return-value]
 
 
 class Refiner:
@@ -195,7 +258,7 @@ class Refiner:
 
     def __init__(self, rule: WordRule, raw: RawCoder) -> None:
         self._rule = rule
-        self._raw = raw
+        self.raw = raw
         self._how_many = np.empty(0, np.int32)
         """Per raw word how many words it becomes; -1 while that is not known."""
         self._first = np.empty(0, np.int32)
@@ -230,24 +293,25 @@ class Refiner:
         fresh = np.flatnonzero(seen & (self._how_many < 0))
         if not len(fresh):
             return
-        changing = fresh if self._rule.suspects is None else self._raw.holding(fresh, self._rule.suspects)
+        changing = fresh if self._rule.suspects is None else self.raw.holding(fresh, self._rule.suspects)
         same = fresh if not len(changing) else np.setdiff1d(fresh, changing, assume_unique=True)
         self._how_many[same] = 1
         self._first[same] = np.arange(len(self._becomes), len(self._becomes) + len(same))
         self._becomes = np.concatenate((self._becomes, same.astype(np.int32)))
         if len(changing) and self._rule.refine is not None:
-            self._set(changing, list(map(self._rule.refine, self._raw.words(changing))))
+            self._set(changing, list(map(self._rule.refine, self.raw.words(changing))))
 
     def _set(self, ids: npt.NDArray[np.integer[Any]], becomes: list[tuple[str, ...]]) -> None:
         counts = np.fromiter(map(len, becomes), np.int32, len(becomes))
         self._how_many[ids] = counts
         self._first[ids] = len(self._becomes) + np.cumsum(counts) - counts
-        words = self._raw.code([" ".join(chain.from_iterable(becomes))])
+        words = self.raw.code([" ".join(chain.from_iterable(becomes))])
         assert len(words.ids) == counts.sum(), "a refined word is cut again"
         self._becomes = np.concatenate((self._becomes, words.ids))
 
     def _extend(self) -> None:
-        fresh = self._raw.count - len(self._how_many)
-        if fresh > 0:
-            self._how_many = np.concatenate((self._how_many, np.full(fresh, -1, np.int32)))
-            self._first = np.concatenate((self._first, np.zeros(fresh, np.int32)))
+        known = len(self._how_many)
+        if self.raw.count > known:
+            self._first = _with_room(self._first, self.raw.count)
+            self._how_many = _with_room(self._how_many, self.raw.count)
+            self._how_many[known:] = -1

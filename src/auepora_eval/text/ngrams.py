@@ -1,14 +1,15 @@
 """N-grams of many rows at once: how many two texts share, how many occur in some evidence, how many are distinct.
 
-An n-gram of a row is the number of the (n-1)-gram before its last word, together with that word: two 32-bit halves of
-one exact key. So numbers grow order by order, n-grams of different rows never mix, and only what matched at one order
-is looked at in the next.
+A short n-gram fits into one number with its row, and sorting brings equal ones together. A longer one is the number of
+the (n-1)-gram before its last word, together with that word: two 32-bit halves of one exact key. So numbers grow order
+by order, n-grams of different rows never mix, and only what matched at one order is looked at in the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from .coding import Coded
 from .numbering import Keys, Numbering, Numbers
 
-__all__ = ["DistinctGrams", "Support", "distinct_per_text", "gram_counts", "shared_grams"]
+__all__ = ["DistinctGrams", "Support", "distinct_per_text", "gram_counts", "shared_by_order", "shared_grams"]
 
 Integers = npt.NDArray[np.int64]
 _HALF = np.uint64(32)
@@ -27,10 +28,42 @@ def gram_counts(texts: Coded, n: int) -> Integers:
     return np.maximum(texts.counts - (n - 1), 0)
 
 
-def shared_grams(given: Coded, wanted: Coded, owners: Integers | None = None) -> Iterator[Integers]:
-    """For n = 1, 2, ...: per given text the number of n-grams it shares with what was wanted, each at most as often as
-    it stands there. ``owners`` says for every wanted text to which given one it belongs (default: one each, in order);
-    of several for one, an n-gram counts as often as in the one that has it most often.
+def shared_grams(given: Coded, wanted: Coded, n: int) -> Integers:
+    """Per row the number of n-grams its two texts share, each as often as in the text that has it less often.
+
+    Short n-grams fit into one number together with their row: sorted, equal ones are neighbours.
+    """
+    bits = max(int(texts.ids.max(initial=0)) for texts in (given, wanted)).bit_length()
+    if len(given).bit_length() + n * bits > 62:
+        return next(islice(shared_by_order(given, wanted), n - 1, None))
+    keys = np.concatenate((_packed(given, n, bits) << 1, _packed(wanted, n, bits) << 1 | 1))
+    keys.sort()
+    from_wanted = keys & 1
+    keys >>= 1
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    if not len(starts):
+        return np.zeros(len(given), np.int64)
+    want = np.add.reduceat(from_wanted, starts)
+    have = np.diff(starts, append=len(keys)) - want
+    # Counts are far below 2**53, where floating point begins to lose whole numbers.
+    rows, shared = keys.take(starts) >> (n * bits), np.minimum(have, want)
+    return np.bincount(rows, weights=shared, minlength=len(given)).astype(np.int64)
+
+
+def _packed(texts: Coded, n: int, bits: int) -> Integers:
+    """Every n-gram as one number: its row, and then its words."""
+    last = len(texts.ids) - n + 1
+    keys = texts.rows[: max(last, 0)]
+    for word in range(n):
+        keys = keys << bits | texts.ids[word : word + max(last, 0)]
+    return keys if n == 1 else keys[_room(texts)[: max(last, 0)] >= n]
+
+
+def shared_by_order(given: Coded, wanted: Coded, owners: Integers | None = None) -> Iterator[Integers]:
+    """``shared_grams`` for n = 1, 2, ... in turn, and for several wanted texts for one that is given.
+
+    ``owners`` says for every wanted text to which given one it belongs (default: one each, in order); an n-gram counts
+    at most as often as in the wanted text that has it most often.
     """
     owners = np.arange(len(given)) if owners is None else owners
     several = len(np.unique(owners)) < len(owners)
@@ -112,12 +145,12 @@ class Support:
     """Which n-grams of given texts occur in the evidence of their row, worked out order by order as it is asked for."""
 
     def __init__(self, given: Coded, evidence: Coded, owners: Integers) -> None:
-        """``owners`` says for every evidence text to which given text it belongs."""
+        """``owners`` says for every evidence text to which given text it belongs. A word of it may be unknown (-1)."""
         self._given, self._evidence = given, evidence
-        # Most evidence does not matter: words that stand in no given text at all go first.
-        wanted = np.zeros(max(given.ids.max(initial=-1), evidence.ids.max(initial=-1)) + 1, np.bool_)
+        # Most evidence does not matter: words that stand in no given text at all go first. The last entry is for -1.
+        wanted = np.zeros(max(given.ids.max(initial=-1), evidence.ids.max(initial=-1)) + 2, np.bool_)
         wanted[given.ids] = True
-        places = np.flatnonzero(wanted.take(evidence.ids))
+        places = np.flatnonzero(wanted[evidence.ids])
         rows = np.repeat(owners, evidence.counts).take(places)
         self._orders = [
             _Order.of(

@@ -35,6 +35,8 @@ class Numbering:
 
     def number(self, keys: Keys) -> Numbers:
         """The number of each key."""
+        if self._tables and 2 * self.count > len(self._tables[0]):
+            self._make_room()
         numbers, pending, level = np.empty(len(keys), np.int32), None, 0
         while True:
             wanted = keys if pending is None else keys[pending]
@@ -59,6 +61,18 @@ class Numbering:
         if pending is not None:
             numbers[pending] = _FREE
         return numbers
+
+    def _make_room(self) -> None:
+        """Start over with a larger first table, for a numbering that has grown: every key keeps its number."""
+        numbers = np.arange(self.count, dtype=np.int32)
+        self._tables = []
+        while len(numbers):
+            table = _empty_table(2 * len(numbers))
+            keys = self._keys.take(numbers)
+            slots = _slots(keys, len(self._tables), table)
+            table[slots] = numbers
+            self._tables.append(table)
+            numbers = numbers[table.take(slots) != numbers]
 
     def _claimed(self, table: Numbers, slots: npt.NDArray[np.int64], wanted: Keys) -> Numbers:
         """Who holds each slot, after the free ones were given to a key that wants them; of several keys, to any."""

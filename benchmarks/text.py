@@ -1,0 +1,133 @@
+"""Text metrics on made-up texts: ours against rouge-score, sacrebleu and the plain logic of SQuAD's script.
+
+    python -m benchmarks.text [--quick] [--processes]
+
+Prints Markdown: microseconds a pair, and how many times as long the peer takes. Peers are timed on a part of the pairs
+where they are slow, and that is said. All contenders run in one process, in turn; the best round of each counts.
+"""
+
+import argparse
+import platform
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
+
+from .made_texts import make_texts
+from .text_peers import distinct, evidence_overlap, squad
+from .timing import best_times
+
+ROUGE: list[Any] = ["rouge1_answer", "rouge2_answer", "rougeL_answer"]
+SQUAD: list[Any] = ["exact_match", "token_f1"]
+OVERLAP: list[Any] = ["evidence_overlap", {"evidence_overlap": {"n": 2, "as": "evidence_overlap_2"}}]
+BUNDLE: list[Any] = [*ROUGE, "bleu", *SQUAD, *OVERLAP, "distinct_n"]
+
+
+def objects(
+    answers: list[str], references: list[str], evidence: list[list[str]]
+) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
+    samples = [EvaluationSample(str(i), "", reference_answer=Response(text)) for i, text in enumerate(references)]
+    outputs = [
+        SystemOutputs(
+            [RetrievedDocument(Document(f"{i}-{n}", text), None, n) for n, text in enumerate(texts, 1)],
+            Response(answer),
+        )
+        for i, (answer, texts) in enumerate(zip(answers, evidence, strict=True))
+    ]
+    return samples, outputs
+
+
+def peers(answers: list[str], references: list[str], evidence: list[list[str]]) -> dict[str, Callable[[], Any]]:
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
+
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+    return {
+        "rouge-score": lambda: [scorer.score(r, a) for r, a in zip(references, answers, strict=True)],
+        # A fresh object each time: its tokeniser remembers lines it has seen.
+        "sacrebleu": lambda: BLEU().corpus_score(answers, [references]),
+        "SQuAD's script": lambda: squad(answers, references),
+        "evidence overlap, plainly": lambda: evidence_overlap(answers, evidence),
+        "distinct-n, plainly": lambda: distinct(answers, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data")
+    parser.add_argument("--processes", action="store_true", help="one process against two, on 200,000 pairs, instead")
+    options = parser.parse_args()
+    print(f"Python {platform.python_version()}, {platform.machine()}")
+    if options.processes:
+        from .processes import compare
+
+        compare(20_000 if options.quick else 200_000)
+        return
+    count = 2_000 if options.quick else 20_000
+    part = count // 10
+    texts = make_texts(count)
+    samples, outputs = objects(*texts)
+    theirs = peers(texts[0][:part], texts[1][:part], texts[2][:part])
+    ours = {
+        "ROUGE-1, -2, -L": lambda: evaluate(samples, outputs, ROUGE),
+        "BLEU": lambda: evaluate(samples, outputs, ["bleu"]),
+        "EM and F1": lambda: evaluate(samples, outputs, SQUAD),
+        "evidence overlap, n = 1 and 2": lambda: evaluate(samples, outputs, OVERLAP),
+        "distinct-2": lambda: evaluate(samples, outputs, ["distinct_n"]),
+        "all of these": lambda: evaluate(samples, outputs, BUNDLE),
+    }
+    against = dict(zip(ours, [[name] for name in theirs], strict=False)) | {"all of these": list(theirs)}
+    check(samples[:part], outputs[:part], texts, part)
+    times = best_times(ours | theirs, dict.fromkeys(ours, 9) | dict.fromkeys(theirs, 4))
+    micros = {name: seconds / (count if name in ours else part) * 1e6 for name, seconds in times.items()}
+    print(f"\n### {count:,} pairs of 10 to 60 words, five passages of 100 words each (peers on {part:,})\n")
+    print("| | ours, µs a pair | peer, µs a pair | times |\n|---|---|---|---|")
+    for name, names in against.items():
+        peer = sum(micros[one] for one in names)
+        print(f"| {name} | {micros[name]:.1f} | {peer:.1f} | {peer / micros[name]:.1f} |")
+    memory(samples, outputs, texts)
+
+
+def check(samples: Any, outputs: Any, texts: tuple[list[str], list[str], list[list[str]]], part: int) -> None:
+    """The numbers agree, or the times mean nothing."""
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
+
+    answers, references, evidence = texts[0][:part], texts[1][:part], texts[2][:part]
+    found = evaluate(samples, outputs, BUNDLE).by_name
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+    rouge = [scorer.score(r, a) for r, a in zip(references, answers, strict=True)]
+    for name in ("rouge1", "rouge2", "rougeL"):
+        mean = sum(row[name].fmeasure for row in rouge) / part
+        assert abs(found[f"{name}_answer"].value - mean) < 1e-12
+    assert found["bleu"].value == BLEU().corpus_score(answers, [references]).score
+    matches, f1 = zip(*squad(answers, references), strict=True)
+    assert abs(found["exact_match"].value - sum(matches) / part) < 1e-12
+    assert abs(found["token_f1"].value - sum(f1) / part) < 1e-12
+    one, two = zip(*evidence_overlap(answers, evidence), strict=True)
+    assert abs(found["evidence_overlap"].value - sum(one) / part) < 1e-12
+    assert abs(found["evidence_overlap_2"].value - sum(two) / part) < 1e-12
+    assert found["distinct_n"].value == distinct(answers, 2)
+
+
+def memory(samples: Any, outputs: Any, texts: Any) -> None:
+    """How much the largest resident size grows while everything is scored, beside the size of the texts."""
+    answers, references, evidence = texts
+    size = sum(map(sys.getsizeof, [*answers, *references, *(text for row in evidence for text in row)]))
+    scale = 1 if sys.platform == "darwin" else 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    start = time.perf_counter()
+    evaluate(samples, outputs, BUNDLE)
+    print(
+        f"\nTexts: {size / 1e6:.0f} MB. Largest resident size so far, all rounds included: {peak / 1e6:.0f} MB;",
+        end=" ",
+    )
+    print(f"one more round ({time.perf_counter() - start:.1f} s) adds", end=" ")
+    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6 - peak / 1e6:.0f} MB.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+"""Who scores the batches: this process, or several. The numbers are the same to the last bit."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+
+from .batch import Batch
+from .collector import collector_paused
+from .errors import BadValueError, WorkerError
+from .metrics_base import BatchMetric
+from .scores import Scores
+from .scoring import settled_scores
+from .transport import pack, unpack
+
+if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
+__all__ = ["Executor", "ExecutorName", "ProcessExecutor", "ScoredBatch", "SerialExecutor", "chosen_executor"]
+
+ExecutorName = Literal["serial", "processes"]
+Notes = dict[str, tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredBatch:
+    """The outcomes of a batch under each metric, in the order of the metrics."""
+
+    size: int
+    scores: list[Scores]
+    notes: Notes = field(default_factory=dict)
+
+
+@runtime_checkable
+class Executor(Protocol):
+    """Scores batches, in their order."""
+
+    def score(self, batches: Iterable[Batch], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch."""
+        ...
+
+
+def chosen_executor(executor: ExecutorName | Executor, workers: int | None) -> AbstractContextManager[Executor]:
+    """The executor of that name, closed after use; one that was handed in is used as it is."""
+    if isinstance(executor, str):
+        if executor == "serial" and workers in (None, 1):
+            return nullcontext(SerialExecutor())
+        if executor == "processes":
+            return ProcessExecutor(workers)
+        if executor != "serial":
+            raise BadValueError(f"executor must be 'serial' or 'processes', not {executor!r}")
+    if workers is not None:
+        raise BadValueError(f"workers={workers!r} goes with executor='processes'")
+    if not isinstance(executor, Executor):
+        raise BadValueError(f"executor must be 'serial', 'processes' or an Executor, not {executor!r}")
+    return nullcontext(executor)
+
+
+def available_processors() -> int:
+    """How many processors this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def score_batch(batch: Batch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
+    """The outcomes of one batch."""
+    with collector_paused():
+        scores = [settled_scores(metric, batch) for metric in metrics]
+    return ScoredBatch(len(batch), scores, batch.notes)
+
+
+class SerialExecutor:
+    """One batch after the other, here."""
+
+    def score(self, batches: Iterable[Batch], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch."""
+        for batch in batches:
+            yield score_batch(batch, metrics)
+
+
+class ProcessExecutor:
+    """This process and others, started once and used for any number of evaluations until it is closed.
+
+    Processes are started afresh, not forked: a script that uses them needs ``if __name__ == "__main__":`` around what
+    it does, and its own metrics must be importable.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        """``workers`` counts this process too; by default there are as many as processors."""
+        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+            raise BadValueError(f"workers must be a whole number of at least 1, not {workers!r}")
+        self.workers = workers or available_processors()
+        self._pool: ProcessPoolExecutor | None = None
+        if self.workers > 1:
+            from concurrent.futures import ProcessPoolExecutor
+            from multiprocessing import get_context
+
+            self._pool = ProcessPoolExecutor(self.workers - 1, mp_context=get_context("spawn"))
+
+    def __enter__(self) -> ProcessExecutor:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop the processes; what has not begun is dropped."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def start(self) -> None:
+        """Start all processes now, rather than with the first evaluation, and let them import what they need."""
+        if self._pool is not None:
+            for ready in [self._pool.submit(_warm_up) for _ in range(2 * self.workers)]:
+                _result(ready)
+
+    def score(self, batches: Iterable[Batch], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch, in order. Others are kept busy first; what they have no room for is done here.
+
+        A batch that is done here need not travel, which is a good part of the work.
+        """
+        if self._pool is None:
+            yield from SerialExecutor().score(batches, metrics)
+            return
+        job = _pickled(metrics)
+        others = self.workers - 1
+        waiting: deque[Future[ScoredBatch]] = deque()
+        try:
+            for batch in batches:
+                under_way = sum(not future.done() for future in waiting)
+                if under_way < _AHEAD * others:
+                    waiting.append(self._pool.submit(_score, job, pack(batch.samples, batch.outputs)))
+                else:
+                    done: Future[ScoredBatch] = Future()
+                    done.set_result(score_batch(batch, metrics))
+                    waiting.append(done)
+                while waiting and (waiting[0].done() or len(waiting) > _HELD_BACK * self.workers):
+                    yield _result(waiting.popleft())
+            while waiting:
+                yield _result(waiting.popleft())
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+_AHEAD = 2
+"""How many batches each process has before it, so that it need not wait for the next."""
+_HELD_BACK = 16
+"""How many batches may be done, per process, while an earlier one is not."""
+
+
+def _pickled(metrics: Sequence[BatchMetric]) -> bytes:
+    try:
+        return pickle.dumps(list(metrics))
+    except Exception as error:
+        raise WorkerError(
+            f"a metric cannot be sent to another process ({error}); define it at the top of a module, or use the "
+            "serial executor"
+        ) from error
+
+
+def _result(future: Future[Any]) -> Any:
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise _died() from error
+
+
+def _died() -> WorkerError:
+    return WorkerError(
+        "a scoring process died: out of memory, or the script that called it lacks 'if __name__ == \"__main__\":'; "
+        "fewer workers, a smaller batch_size or the serial executor may help"
+    )
+
+
+# In the worker: the metrics of the evaluation under way, and what its batches hand on to each other.
+_jobs: dict[bytes, tuple[list[BatchMetric], dict[Hashable, Any]]] = {}
+
+
+def _score(job: bytes, packed: Any) -> ScoredBatch:
+    if job not in _jobs:
+        _jobs.clear()
+        _jobs[job] = pickle.loads(job), {}  # noqa: S301 -- our own metrics, from the process that started this one
+    metrics, memory = _jobs[job]
+    with collector_paused():
+        samples, outputs = unpack(packed)
+    return score_batch(Batch(samples, outputs, memory=memory), metrics)
+
+
+def _warm_up() -> None:
+    import time
+
+    from .registry import metric_infos
+
+    metric_infos()
+    time.sleep(0.05)  # long enough that the others take the rest

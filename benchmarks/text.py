@@ -10,8 +10,9 @@ import argparse
 import platform
 import resource
 import sys
-import time
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
@@ -70,6 +71,7 @@ def main() -> None:
     part = count // 10
     texts = make_texts(count)
     samples, outputs = objects(*texts)
+    memory(samples, outputs, texts)
     theirs = peers(texts[0][:part], texts[1][:part], texts[2][:part])
     ours = {
         "ROUGE-1, -2, -L": lambda: evaluate(samples, outputs, ROUGE),
@@ -88,7 +90,6 @@ def main() -> None:
     for name, names in against.items():
         peer = sum(micros[one] for one in names)
         print(f"| {name} | {micros[name]:.1f} | {peer:.1f} | {peer / micros[name]:.1f} |")
-    memory(samples, outputs, texts)
 
 
 def check(samples: Any, outputs: Any, texts: tuple[list[str], list[str], list[list[str]]], part: int) -> None:
@@ -114,19 +115,29 @@ def check(samples: Any, outputs: Any, texts: tuple[list[str], list[str], list[li
 
 
 def memory(samples: Any, outputs: Any, texts: Any) -> None:
-    """How much the largest resident size grows while everything is scored, beside the size of the texts."""
+    """How much this process grows while everything is scored for the first time, beside the size of the texts."""
     answers, references, evidence = texts
     size = sum(map(sys.getsizeof, [*answers, *references, *(text for row in evidence for text in row)]))
-    scale = 1 if sys.platform == "darwin" else 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
-    start = time.perf_counter()
+    before, highest, done = resident(), 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal highest
+        while not done.wait(0.005):
+            highest = max(highest, resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     evaluate(samples, outputs, BUNDLE)
-    print(
-        f"\nTexts: {size / 1e6:.0f} MB. Largest resident size so far, all rounds included: {peak / 1e6:.0f} MB;",
-        end=" ",
-    )
-    print(f"one more round ({time.perf_counter() - start:.1f} s) adds", end=" ")
-    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale / 1e6 - peak / 1e6:.0f} MB.")
+    done.set()
+    watcher.join()
+    allowed = size / 2 + 200e6
+    print(f"\nTexts: {size / 1e6:.0f} MB. Scoring them takes {(highest - before) / 1e6:.0f} MB more", end=" ")
+    print(f"(half the texts and 200 MB would be {allowed / 1e6:.0f} MB).")
+
+
+def resident() -> int:
+    """The resident size of this process in bytes (Linux)."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from auepora_eval.text import coding
 from auepora_eval.text.coding import Coded, RawCoder, Refiner, code_characters
 from auepora_eval.text.cutting import (
     CharacterRule,
@@ -85,6 +86,23 @@ def test_looking_up_numbers_nothing(known: list[str], texts: list[str]) -> None:
     for text, start, end in zip([*texts, *known], found.bounds, found.bounds[1:], strict=False):
         want = [word if word in there else None for word in word_rule().plain(text)]
         assert [words[i] for i in found.ids[start:end]] == want
+
+
+@given(calls=st.lists(st.lists(TEXT, max_size=5), max_size=3))
+def test_words_whose_hashes_are_equal(calls: list[list[str]]) -> None:
+    usual = coding._mixed
+    coding._mixed = lambda heads, tails: (heads + tails) % np.uint64(3)
+    try:
+        coder = RawCoder(word_rule().cut)
+        for texts in calls:
+            words = ["abcdefghi abcdefghj abcdefghk abcdefghijklmnop abcdefghijklmnoq", *texts]
+            assert spelled(coder, coder.code(words)) == [word_rule().plain(text) for text in words]
+            found = coder.look_up(words)
+            assert spelled(coder, found) == [word_rule().plain(text) for text in words]
+        words = coder.words(np.arange(coder.count))
+        assert len(set(words)) == len(words)
+    finally:
+        coding._mixed = usual
 
 
 def test_a_coder_that_does_not_remember_numbers_alike() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
+    from ..core.executors import Executor
     from ..core.registry import Spec
     from ..core.results import Results
 
@@ -42,6 +43,14 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     "-c", "--complete", is_flag=True, help="A sample without output scores as nothing returned (trec_eval -c)."
 )
 @click.option("-M", "--depth", type=click.IntRange(min=1), help="Cut every ranking here first (trec_eval -M).")
+@click.option(
+    "--executor",
+    default="serial",
+    show_default=True,
+    type=click.Choice(["serial", "processes"]),
+    help="Who scores: this process, or several; the numbers are the same.",
+)
+@click.option("--workers", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
 @click.option(
@@ -60,6 +69,8 @@ def command(
     min_relevance: int | None,
     complete: bool,
     depth: int | None,
+    executor: Literal["serial", "processes"],
+    workers: int | None,
     as_json: bool,
     per_query: bool,
     output: str | None,
@@ -73,12 +84,15 @@ def command(
     auepora score data.jsonl outputs.jsonl -m recall@5 -m rougeL_answer --json
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
     """
+    from ..core.executors import chosen_executor
     from .output import output_format, refuse_input_as_output, results_table, write_out
     from .specs import parse_specs, translation
 
     trec = qrels is not None or run_file is not None
     if trec and (dataset is not None or qrels is None or run_file is None):
         raise click.UsageError("give --qrels and --run together and nothing else, or DATASET and OUTPUTS")
+    if trec and (executor != "serial" or workers is not None):
+        raise click.UsageError("a TREC run is scored in one process: leave out --executor and --workers")
     if not trec and (dataset is None or outputs is None):
         raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
     form = "json" if as_json else output_format(output)
@@ -94,7 +108,8 @@ def command(
     else:
         assert dataset is not None
         assert outputs is not None
-        results = _score_jsonl(dataset, outputs, specs, rules)
+        with chosen_executor(executor, workers) as scoring:
+            results = _score_jsonl(dataset, outputs, specs, rules, scoring)
     if form == "json":
         text = results.to_json(per_query=per_query)
     else:
@@ -142,7 +157,9 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
         return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
 
 
-def _score_jsonl(dataset_path: str, outputs_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
+def _score_jsonl(
+    dataset_path: str, outputs_path: str, metrics: Sequence[Spec], conventions: Conventions, executor: Executor
+) -> Results:
     from ..core.engine import evaluate, resolve_metrics
     from ..core.suggest import suggested_metrics
     from ..io.align import align_outputs
@@ -165,4 +182,4 @@ def _score_jsonl(dataset_path: str, outputs_path: str, metrics: Sequence[Spec], 
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
     with progress("scoring", len(samples)) as advance:
-        return evaluate(samples, aligned.outputs, chosen, progress=advance)
+        return evaluate(samples, aligned.outputs, chosen, executor=executor, progress=advance)

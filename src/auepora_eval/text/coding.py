@@ -1,8 +1,9 @@
 """Words as numbers: many texts at once, equal words equal numbers, without a Python object per word.
 
-The bytes of all texts lie in one buffer. Up to eight bytes of a word are one 64-bit key, which *is* the word; a longer
-word is its first eight bytes and then, four at a time, the number of what came before together with what follows. So
-keys are exact, whatever the text, and ``Numbering`` makes them dense.
+The bytes of all texts lie in one buffer. Up to eight bytes of a word are one 64-bit key, which *is* the word. Up to
+sixteen are two halves, known by a hash and compared in full. A longer word is its first eight bytes and then, four at a
+time, the number of what came before together with what follows. So keys are exact, whatever the text, and ``Numbering``
+makes them dense.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _PAD = bytes([BLANK]) * 16
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 # No byte of UTF-8, so that the key of a long word is never that of a short one.
 _LONG = np.uint64(0xFE << 56)
+_NOT_OURS = np.uint64(0xFD << 56)
+_Numbers = Callable[[Numbering, Keys], Numbers]
+"""How keys get their numbers: ``Numbering.number`` or ``Numbering.find``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class RawCoder:
         self._remember = remember
         self._words = Numbering()
         self._prefixes: list[Numbering] = []
+        self._medium = _MediumWords()
         self._tails: dict[bytes, int] = {}
         self._store = _WordStore()
 
@@ -111,24 +116,25 @@ class RawCoder:
         """Those of these numbers whose words hold any of some bytes."""
         return self._store.holding(ids, some)
 
-    def _keys(self, cut: _CutTexts, numbers: Callable[[Numbering, Keys], Numbers]) -> Keys:
+    def _keys(self, cut: _CutTexts, numbers: _Numbers) -> Keys:
         """The key of every word; 0, which no word has, for a long one that ``numbers`` does not find."""
         lengths = cut.ends - cut.starts
-        keys: Keys = cut.eights[cut.starts]
+        eights = cut.eights
+        keys: Keys = eights[cut.starts]
         keys &= _LOW_BYTES.take(np.minimum(lengths, _HEAD))
         long = np.flatnonzero(lengths > _HEAD)
         if len(long):
-            keys[long] = self._long_keys(cut, keys[long], cut.starts[long], lengths[long], numbers)
+            starts, rest, heads = cut.starts[long], lengths[long] - _HEAD, keys[long]
+            tails = eights[starts + _HEAD] & _LOW_BYTES.take(np.minimum(rest, _HEAD))
+            found = self._medium.keys(heads, tails, numbers)
+            others = np.flatnonzero((rest > _HEAD) | (found == _NOT_OURS))
+            if len(others):
+                found[others] = self._long_keys(cut, heads[others], starts[others], lengths[long[others]], numbers)
+            keys[long] = found
         return keys
 
-    def _long_keys(
-        self,
-        cut: _CutTexts,
-        heads: Keys,
-        starts: Positions,
-        lengths: Positions,
-        numbers: Callable[[Numbering, Keys], Numbers],
-    ) -> Keys:
+    def _long_keys(self, cut: _CutTexts, heads: Keys, starts: Positions, lengths: Positions, numbers: _Numbers) -> Keys:
+        """The keys of words of any length, four bytes at a time."""
         keys = np.zeros(len(heads), np.uint64)
         node = numbers(self._prefix(0), heads)
         pending = np.flatnonzero(node >= 0)
@@ -187,6 +193,46 @@ class _CutTexts:
     def eights(self) -> Keys:
         """Eight bytes from any place on: the buffer as overlapping 64-bit numbers."""
         return np.ndarray((len(self.buffer) - 7,), np.dtype("<u8"), self.buffer, strides=(1,))
+
+
+class _MediumWords:
+    """Keys for words of nine to sixteen bytes: by a hash of both halves, which are then compared in full.
+
+    A word whose hash belongs to another is not ours, and goes the long way. So it stays: the first keeps the hash.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = Numbering()
+        self._halves = np.zeros((2, 1 << 8), np.uint64)
+
+    def keys(self, heads: Keys, tails: Keys, numbers: _Numbers) -> Keys:
+        """Per word a key; 0 where it is not known, ``_NOT_OURS`` where the hash belongs to another word."""
+        before = self._hashes.count
+        hashed = _mixed(heads, tails)
+        found = numbers(self._hashes, hashed)
+        if self._hashes.count > before:
+            if self._hashes.count > self._halves.shape[1]:
+                grown = np.zeros((2, 2 * self._hashes.count), np.uint64)
+                grown[:, :before] = self._halves[:, :before]
+                self._halves = grown
+            fresh = np.flatnonzero(found >= before)
+            # Of several words with one hash the last to write stays, with both its halves.
+            self._halves[0, found[fresh]] = heads[fresh]
+            self._halves[1, found[fresh]] = tails[fresh]
+        same = (self._halves[0].take(found) == heads) & (self._halves[1].take(found) == tails)
+        keys = np.where(same, _LONG | np.uint64(0xF0 << 48) | found.astype(np.uint64), _NOT_OURS)
+        keys[found < 0] = 0
+        return keys
+
+
+def _mixed(heads: Keys, tails: Keys) -> Keys:
+    """A hash of two halves."""
+    hashed: Keys = heads * np.uint64(0x9E3779B97F4A7C15)
+    hashed ^= hashed >> np.uint64(32)
+    hashed += tails
+    hashed *= np.uint64(0xBF58476D1CE4E5B9)
+    hashed ^= hashed >> np.uint64(29)
+    return hashed
 
 
 class _WordStore:

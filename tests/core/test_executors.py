@@ -1,0 +1,116 @@
+"""Scoring in several processes: the same numbers to the last bit, errors that come back, workers that die."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_common import SPECS, built, made_data
+
+from auepora_eval import EvaluationSample, SampleMetric, Score, SystemOutputs, TargetCategory, evaluate, evaluate_stream
+from auepora_eval.core.errors import AueporaError, WorkerError
+from auepora_eval.core.executors import ProcessExecutor
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessExecutor]:
+    with ProcessExecutor(2) as pool:
+        pool.start()
+        yield pool
+
+
+@pytest.mark.parametrize("size", [3, 17, 1000])
+def test_the_same_to_the_last_bit(pool: ProcessExecutor, size: int) -> None:
+    rows, outs = made_data(n=60)
+    metrics = [built(spec) for spec in SPECS]
+    chosen = list({one.name: one for one in metrics}.values())
+    here = evaluate(rows, outs, chosen, batch_size=size)
+    there = evaluate(rows, outs, chosen, batch_size=size, executor=pool)
+    assert list(there) == list(here)
+    streamed = evaluate_stream(zip(rows, outs, strict=True), chosen, batch_size=size, executor=pool)
+    assert list(streamed) == list(here)
+
+
+def test_by_name_and_with_progress() -> None:
+    rows, outs = made_data(n=30)
+    seen: list[int] = []
+    there = evaluate(rows, outs, ["token_f1"], executor="processes", workers=2, batch_size=4, progress=seen.append)
+    assert list(there) == list(evaluate(rows, outs, ["token_f1"]))
+    assert sum(seen) == 30
+
+
+def test_one_worker_is_this_process() -> None:
+    rows, outs = made_data(n=10)
+    with ProcessExecutor(1) as alone:
+        alone.start()
+        assert list(evaluate(rows, outs, ["token_f1"], executor=alone)) == list(evaluate(rows, outs, ["token_f1"]))
+
+
+def test_an_error_comes_back_as_it_was(pool: ProcessExecutor) -> None:
+    samples = [EvaluationSample(str(n), "", reference_answers=["x", None]) for n in range(8)]  # type: ignore[list-item]
+    with pytest.raises(AueporaError, match="a reference answer is None, not a text"):
+        evaluate(samples, [None] * 8, ["token_f1"], executor=pool, batch_size=1)
+    rows, outs = made_data(n=10)
+    assert evaluate(rows, outs, ["token_f1"], executor=pool, batch_size=1)  # the pool is still good
+
+
+class EndsItsProcess(SampleMetric):
+    """Ends the process it is scored in, unless that is this one."""
+
+    target = TargetCategory.LATENCY
+
+    def __init__(self, home: int) -> None:
+        self.home = home
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        if os.getpid() != self.home:
+            os._exit(1)
+        return Score(1.0)
+
+
+def test_a_process_that_dies_is_said_to_have_died() -> None:
+    rows = [EvaluationSample(str(n), "") for n in range(12)]
+    outs = [SystemOutputs([]) for _ in rows]
+    with ProcessExecutor(2) as pool, pytest.raises(WorkerError, match="a scoring process died"):
+        evaluate(rows, outs, [EndsItsProcess(os.getpid())], executor=pool, batch_size=1)
+
+
+def test_a_metric_that_cannot_travel() -> None:
+    class Local(SampleMetric):
+        target = TargetCategory.LATENCY
+
+        def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+            return Score(1.0)
+
+    rows, outs = made_data(n=4)
+    with pytest.raises(WorkerError, match="define it at the top of a module"):
+        evaluate(rows, outs, [Local()], executor="processes", workers=2)
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"executor": "threads"}, "executor must be 'serial' or 'processes'"),
+    ({"executor": 3}, "an Executor, not 3"),
+    ({"workers": 2}, "goes with executor='processes'"),
+    ({"executor": "processes", "workers": 0}, "workers must be a whole number of at least 1"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_wrong_choices(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        evaluate([], [], ["token_f1"], **options)
+
+
+def test_a_script_without_a_main_guard_is_told(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate\n"
+        "rows = [EvaluationSample(str(n), '', reference_answer=Response('x')) for n in range(3000)]\n"
+        "evaluate(rows, [SystemOutputs([], Response('x'))] * 3000, ['token_f1'], executor='processes', workers=2)\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert "__main__" in done.stderr

@@ -39,6 +39,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.retrieval
 	$(BIN)/python -m benchmarks.trec_files
+	$(BIN)/python -m benchmarks.text
+	$(BIN)/python -m benchmarks.text --processes
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis auepora-demo

@@ -17,12 +17,11 @@ def compare(count: int) -> None:
     from .text import objects
 
     answers, references, evidence = make_texts(min(count, 20_000))
+    none: list[list[str]] = [[] for _ in answers]
+    kinds = (("answers and references", none, PAIRS), ("the same with five passages each", evidence, EVIDENCE))
     with ProcessExecutor(2) as pool:
         pool.start()
-        for what, passages, metrics in (
-            ("answers and references", [[] for _ in answers], PAIRS),
-            ("the same with five passages each", evidence, EVIDENCE),
-        ):
+        for what, passages, metrics in kinds:
             samples, outputs = objects(answers, references, passages)
             rows = [samples[n % len(samples)] for n in range(count)]
             many = [EvaluationSample(str(n), "", reference_answer=row.reference_answer) for n, row in enumerate(rows)]

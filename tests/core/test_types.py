@@ -71,6 +71,7 @@ ERRORS = [
     errors.UnknownOptionError("recall", "kk", ["k"]),
     errors.UnknownConventionError("conventions", "x", ["a"]),
     errors.SignatureMismatchError("a", "b", ["ap"]),
+    errors.WorkerError("x"),
     errors.DataFileError("f.jsonl", 3, "bad"),
     errors.MissingDependencyError("pandas", purpose="frames", install="pandas"),
 ]

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from test_common import SPECS, built, made_data
 
-from auepora_eval import EvaluationSample, SampleMetric, Score, SystemOutputs, TargetCategory, evaluate, evaluate_stream
+from auepora_eval import (
+    EvaluationSample,
+    Response,
+    SampleMetric,
+    Score,
+    SystemOutputs,
+    TargetCategory,
+    evaluate,
+    evaluate_stream,
+)
 from auepora_eval.core.errors import AueporaError, WorkerError
 from auepora_eval.core.executors import ProcessExecutor
 
@@ -55,6 +64,34 @@ def test_an_error_comes_back_as_it_was(pool: ProcessExecutor) -> None:
         evaluate(samples, [None] * 8, ["token_f1"], executor=pool, batch_size=1)
     rows, outs = made_data(n=10)
     assert evaluate(rows, outs, ["token_f1"], executor=pool, batch_size=1)  # the pool is still good
+
+
+def broken(what: str) -> SystemOutputs:
+    output = SystemOutputs([], Response("x"))
+    if what == "retrieved":
+        output.retrieved = None  # type: ignore[assignment]
+    else:
+        assert output.response is not None
+        output.response.text = None  # type: ignore[assignment]
+    return output
+
+
+@pytest.mark.parametrize("what", ["retrieved", "text"])
+def test_what_is_wrong_is_as_wrong_there(pool: ProcessExecutor, what: str) -> None:
+    samples = [EvaluationSample(str(n), "", reference_answer=Response("x")) for n in range(6)]
+    messages = []
+    for executor in ("serial", pool):
+        with pytest.raises(AueporaError) as caught:
+            evaluate(samples, [broken(what)] * 6, ["token_f1"], executor=executor, batch_size=6)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+def test_what_cannot_leave_is_scored_here(pool: ProcessExecutor) -> None:
+    samples = [EvaluationSample(str(n), "", reference_answer=Response("x")) for n in range(6)]
+    outputs = [SystemOutputs([], Response("x"), extra={"call": lambda: None}) for _ in samples]
+    (result,) = evaluate(samples, outputs, ["token_f1"], executor=pool, batch_size=2)
+    assert result.value == 1.0
 
 
 class EndsItsProcess(SampleMetric):

@@ -129,7 +129,7 @@ def test_containment_of_several_things(slots: Any, answer: str, want: float | No
 def test_slots_that_are_none_fail_the_measurement(slots: Any) -> None:
     sample = EvaluationSample("1", "", reference_answer=Response("", structured={"slots": slots}))
     (result,) = evaluate([sample], [SystemOutputs([], Response("Paris"))], ["containment"])
-    assert list(result.outcomes or ()) in (["measure_failed:bad_slots"], ["scored"])
+    assert list(result.outcomes or ()) in (["measure_failed:bad_reference"], ["scored"])
     assert slots == "Paris" or result.details["num_measure_failed"] == 1
 
 
@@ -167,6 +167,15 @@ def test_skips() -> None:
 def test_wrong_options(name: str) -> None:
     with pytest.raises(TypeError, match="ignore_case must be true or false"):
         metric(name, ignore_case="no")
+
+
+def test_a_bare_text_is_an_answer() -> None:
+    sample = EvaluationSample("1", "", reference_answer="Paris", reference_answers="yes")  # type: ignore[arg-type]
+    assert sample.references == ["Paris", "yes"]
+    late = EvaluationSample("q8", "")
+    late.reference_answer = "Paris"  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="sample 'q8': 'reference_answer' is a str, not a Response"):
+        evaluate([late], [SystemOutputs([], Response("Paris"))], ["token_f1"])
 
 
 def test_a_reference_that_is_no_text() -> None:

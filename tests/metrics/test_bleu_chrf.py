@@ -113,6 +113,12 @@ def test_its_interval_comes_from_drawing_samples_anew() -> None:
         assert result.interval == scored(rows, name).interval  # the same draws each time
 
 
+def test_no_interval_where_every_draw_is_the_same() -> None:
+    # Too short for BLEU: 0, though one longer answer would make it anything.
+    short = scored([("Paris", ["Paris"])] * 40, "bleu")
+    assert (short.value, short.interval, "interval" in short.details) == (0.0, None, False)
+
+
 BAD: list[tuple[str, dict[str, Any], str]] = [
     ("bleu", {"max_order": 0}, "max_order must be a whole number of at least 1"),
     ("bleu", {"smooth_method": "laplace"}, "smooth_method must be one of exp, floor, add-k, none"),

@@ -99,3 +99,8 @@ def test_no_option_and_no_choice() -> None:
     assert str(metric("groundedness").signature) == "groundedness|v1"  # type: ignore[attr-defined]
     assert Groundedness().worst is None
     assert Groundedness.binary
+
+
+def test_broken_expectations_are_worth_running() -> None:
+    assert Groundedness().has_work(sample(metadata={"must_contain": 3}), output())
+    assert not Groundedness().has_work(sample(), output())

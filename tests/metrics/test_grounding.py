@@ -109,5 +109,9 @@ def test_wrong_options(options: dict[str, Any], message: str) -> None:
 
 def test_a_document_whose_text_is_none_of_that() -> None:
     output = SystemOutputs([RetrievedDocument(Document("d", 5), 1.0, 1)], Response("x"))  # type: ignore[arg-type]
+    none = SystemOutputs([RetrievedDocument(Document("d", None), 1.0, 1)], Response("x"))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="sample '1': the text of a document is 5, not a text"):
-        evaluate([EvaluationSample("1", "")], [output], ["support_density"])
+        evaluate([EvaluationSample("0", ""), EvaluationSample("1", "")], [none, output], ["support_density"])
+    sample = EvaluationSample("7", "", relevant_docs=["a"])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="sample '7': 'relevant_docs' holds a str, not a Document"):
+        evaluate([sample], [none], [{"evidence_overlap": {"evidence_source": "relevant"}}])

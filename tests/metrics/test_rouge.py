@@ -124,6 +124,16 @@ def test_against_the_query() -> None:
     assert str(RougeL(compare_to="query").signature) == str(RougeLQuery().signature)
 
 
+def test_name_and_target_follow_from_what_is_compared() -> None:
+    back = RougeLQuery(compare_to="reference")
+    assert (back.name, back.target) == (RougeL().name, RougeL().target)
+    assert str(back.signature) == str(RougeL().signature)
+    assert RougeLQuery.target.name == "GENERATION_RELEVANCE"  # what the list of metrics shows
+    assert metric("ROUGE-L").name == metric("rougeL").name == "rougeL_answer"
+    assert metric("EM").name == "exact_match"
+    assert str(metric("chrF++").signature).startswith("chrf|case:mixed|nc:6|nw:2")  # type: ignore[attr-defined]
+
+
 def test_other_scripts_with_the_unicode_tokenizer() -> None:
     for text in ("日本語です", "مرحبا بالعالم", "Größe über alles", "हिन्दी में", "ไทย"):
         latin, other = scored(

@@ -47,6 +47,9 @@ def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str
     from difflib import SequenceMatcher  # only mistakes pay for it
 
     likeness = {choice: SequenceMatcher(None, name.lower(), choice.lower()).ratio() for choice in sorted(known)}
+    for choice in likeness:
+        if choice.lower().startswith(f"{name.lower()}_"):
+            likeness[choice] = 1.0  # the first part of a name is nearer than another name of the same length
     best = max(likeness.values(), default=0.0)
     # Only what is about as near as the nearest: a list of guesses is no suggestion.
     near = [choice for choice, ratio in likeness.items() if ratio >= max(0.6, best - 0.03)][:3]

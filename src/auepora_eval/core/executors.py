@@ -135,8 +135,9 @@ class ProcessExecutor:
         try:
             for batch in batches:
                 under_way = sum(not future.done() for future in waiting)
-                if under_way < _AHEAD * others:
-                    waiting.append(self._pool.submit(_score, job, pack(batch.samples, batch.outputs)))
+                rows = _travelling(batch) if under_way < _AHEAD * others else None
+                if rows is not None:
+                    waiting.append(self._pool.submit(_score, job, rows))
                 else:
                     done: Future[ScoredBatch] = Future()
                     done.set_result(score_batch(batch, metrics))
@@ -154,6 +155,14 @@ _AHEAD = 2
 """How many batches each process has before it, so that it need not wait for the next."""
 _HELD_BACK = 16
 """How many batches may be done, per process, while an earlier one is not."""
+
+
+def _travelling(batch: Batch) -> bytes | None:
+    """The rows of a batch, ready to be sent; None where something in them cannot leave this process."""
+    try:
+        return pickle.dumps(pack(batch.samples, batch.outputs), pickle.HIGHEST_PROTOCOL)
+    except Exception:  # whatever the user's own objects raise: they are scored here
+        return None
 
 
 def _pickled(metrics: Sequence[BatchMetric]) -> bytes:
@@ -184,13 +193,13 @@ def _died() -> WorkerError:
 _jobs: dict[bytes, tuple[list[BatchMetric], dict[Hashable, Any]]] = {}
 
 
-def _score(job: bytes, packed: Any) -> ScoredBatch:
+def _score(job: bytes, rows: bytes) -> ScoredBatch:
     if job not in _jobs:
         _jobs.clear()
         _jobs[job] = pickle.loads(job), {}  # noqa: S301 -- our own metrics, from the process that started this one
     metrics, memory = _jobs[job]
     with collector_paused():
-        samples, outputs = unpack(packed)
+        samples, outputs = unpack(pickle.loads(rows))  # noqa: S301 -- as above
     return score_batch(Batch(samples, outputs, memory=memory), metrics)
 
 

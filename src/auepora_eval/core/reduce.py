@@ -155,19 +155,24 @@ class OfSums(Reducer):
     def interval(
         self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
     ) -> Interval | None:
-        """By drawing samples, or clusters of them, anew and adding up their statistics."""
+        """By drawing samples, or clusters of them, anew and adding up their statistics.
+
+        None where every draw gives the same number: how far one other sample could move it is then unknown, since for
+        what is not a mean it may be any distance.
+        """
         if scores.stats is None:
             return None
         from ..stats.resample import bootstrap_interval
 
         counted = scores.counted
-        return bootstrap_interval(
+        interval = bootstrap_interval(
             scores.stats[counted],
             lambda drawn: np.array([self.of_sums(sums) for sums in drawn.tolist()]),
             clusters=None if clusters is None else clusters[counted],
             lowest=low,
             highest=high,
         )
+        return None if interval is None or interval.method == "all_equal" else interval
 
 
 class _SumsFold(Fold):

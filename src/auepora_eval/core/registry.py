@@ -175,7 +175,10 @@ def _translated(spec: str) -> tuple[str, dict[str, Any]]:
 def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
     match = _SPEC.fullmatch(spec.strip())
     if match is None:
-        raise BadValueError(f"cannot read the metric '{spec}'; write name, name@k or name[key]")
+        raise BadValueError(
+            f"cannot read the metric '{spec}'; write name, name@k or name[key]; options go into a mapping, as in "
+            "{'ndcg@10': {'gain_scheme': 'linear'}}"
+        )
     info = metric_info(match["name"])
     options: dict[str, Any] = {}
     if match["at"] is not None:

@@ -1,4 +1,4 @@
-"""Other people's names for our metrics: ir_measures' (``nDCG@10``, ``AP(rel=2)``) and trec_eval's (``ndcg_cut_10``)."""
+"""Other people's names for our metrics: ir_measures' ``nDCG@10``, trec_eval's ``ndcg_cut_10``, papers' ``ROUGE-L``."""
 
 from __future__ import annotations
 
@@ -36,6 +36,16 @@ _TREC_EVAL_CUT = {
     "ndcg_cut": "ndcg",
 }
 _TREC_EVAL = {"recip_rank": "mrr", "Rprec": "r_precision"}
+# As rouge-score, sacrebleu and most papers write them.
+_TEXT = {
+    "rouge1": "rouge1_answer",
+    "rouge2": "rouge2_answer",
+    "rougel": "rougeL_answer",
+    "rougelsum": "rougeLsum_answer",
+    "em": "exact_match",
+    "chrf++": "chrf",
+}
+_TEXT_OPTIONS = {"chrf++": {"word_order": 2}}
 _PARAMETERS = {"rel": "min_relevance", "p": "p", "max_rel": "max_grade"}
 
 _IR_SPEC = re.compile(r"(?P<name>[A-Za-z]+)(?:\((?P<parameters>[^()]*)\))?(?:@(?P<k>\d+))?")
@@ -50,6 +60,9 @@ def our_spelling(text: str) -> tuple[str, dict[str, Any]] | None:
     """
     if text in _TREC_EVAL:
         return _TREC_EVAL[text], {}
+    known = text.lower().replace("-", "").replace("_", "")
+    if known in _TEXT:
+        return _TEXT[known], dict(_TEXT_OPTIONS.get(known, {}))
     trec = _TREC_SPEC.fullmatch(text)
     if trec is not None and trec["name"] in _TREC_EVAL_CUT:
         return f"{_TREC_EVAL_CUT[trec['name']]}@{trec['k']}", {}

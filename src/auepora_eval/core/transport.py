@@ -23,11 +23,11 @@ _OUTPUT = ("timings", "extra", "error", "refused", "citations", "steps", "usage"
 
 
 def pack(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> Any:
-    """The rows in a form that pickles fast; the rows themselves where any object is of a type of the user's own."""
+    """The rows in a form that pickles fast; the rows themselves where anything is not exactly as it should be."""
     packer = _Packer()
     try:
         return packer.pack(samples, outputs)
-    except _OwnTypeError:
+    except (_OwnTypeError, AttributeError, TypeError):  # whoever scores them says what is wrong, here as there
         return samples, outputs
 
 
@@ -49,6 +49,12 @@ class _Packer:
         given = [output for output in outputs if output is not None]
         _require(samples, EvaluationSample)
         _require(given, SystemOutputs)
+        # What the constructors would put right must arrive as wrong as it is.
+        _require([sample.labels for sample in samples], dict)
+        _require([sample.metadata for sample in samples], dict)
+        _require([sample.reference_answers for sample in samples], list)
+        if any(sample.reference_answer is None and sample.reference_answers for sample in samples):
+            raise _OwnTypeError
         retrieved = [output.retrieved for output in given]
         items = [item for these in retrieved for item in these]
         _require(items, RetrievedDocument)
@@ -84,6 +90,7 @@ class _Packer:
     def _responses(self, responses: list[Response | None]) -> list[list[Any]]:
         given = [response for response in responses if response is not None]
         _require(given, Response)
+        _require([response.text for response in given], str)
         return _columns(given, _RESPONSE)
 
 

@@ -98,8 +98,15 @@ class EvaluationSample:
     """The conversation or source document this sample belongs to; see ``cluster``."""
 
     def __post_init__(self) -> None:
+        # A bare text stands for an answer here as it does in a file, and a text alone for a list of one.
+        if isinstance(self.reference_answer, str):
+            self.reference_answer = Response(self.reference_answer)
+        if isinstance(self.reference_answers, str):
+            self.reference_answers = [self.reference_answers]
         if self.reference_answer is None and self.reference_answers:
             self.reference_answer = Response(text=self.reference_answers[0])
+        if self.labels is None:
+            self.labels = {}
 
     @property
     def cluster(self) -> str:

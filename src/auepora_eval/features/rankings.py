@@ -21,6 +21,7 @@ __all__ = [
     "judged_rankings",
     "level_of",
     "rankings",
+    "require_documents",
     "retrieved_problem",
 ]
 
@@ -166,7 +167,7 @@ def _gold_of(sample: EvaluationSample) -> Gold | None:
     if documents is None:
         return None
     if set(map(type, documents)) - {Document}:
-        _require_documents(documents, sample.sample_id)
+        require_documents(documents, sample.sample_id)
     if not any(document.metadata for document in documents):
         return frozenset([document.doc_id for document in documents])
     levels: dict[str, int] = {}
@@ -176,7 +177,8 @@ def _gold_of(sample: EvaluationSample) -> Gold | None:
     return levels
 
 
-def _require_documents(documents: Sequence[Document], sample_id: str) -> None:
+def require_documents(documents: Sequence[Document], sample_id: str) -> None:
+    """Raise unless all relevant documents of a sample are documents."""
     for document in documents:
         if not isinstance(document, Document):
             raise BadTypeError(

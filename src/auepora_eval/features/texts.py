@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
 from ..core.errors import BadTypeError
+from ..core.types import Response
 from ..text.coding import Coded, RawCoder, Refiner, code_characters
 from ..text.cutting import CharacterRule, WordRule, word_rule
 from ..text.lcs import lcs_lengths
 from ..text.ngrams import Support, shared_by_order, shared_grams
 from ..text.stopwords import STOP_WORDS
-from .rankings import retrieved_problem
+from .rankings import require_documents, retrieved_problem
 
 __all__ = [
     "Evidence",
@@ -107,6 +108,8 @@ def wanted(batch: Batch, role: Role) -> Wanted:
 
 def _references(batch: Batch) -> Wanted:
     first = [sample.reference_answer for sample in batch.samples]
+    if set(map(type, first)) - {Response, type(None)}:
+        _require_responses(batch)
     if any(map(bool, [sample.reference_answers for sample in batch.samples])):
         references = [sample.references for sample in batch.samples]
         texts = [text for these in references for text in these]
@@ -117,6 +120,13 @@ def _references(batch: Batch) -> Wanted:
     owners = np.repeat(np.arange(len(batch)), np.array(counts, dtype=np.int64))
     _require_text(texts, owners, batch, "a reference answer")
     return Wanted(texts, owners)
+
+
+def _require_responses(batch: Batch) -> None:
+    for sample in batch.samples:
+        if sample.reference_answer is not None and not isinstance(sample.reference_answer, Response):
+            kind = type(sample.reference_answer).__name__
+            raise BadTypeError(f"sample '{sample.sample_id}': 'reference_answer' is a {kind}, not a Response")
 
 
 def _queries(batch: Batch) -> Wanted:
@@ -291,7 +301,8 @@ def _evidence(batch: Batch, source: Source, k: int | None) -> Evidence:
     every = [text for texts in per_row for text in texts or ()]
     counts = np.array([len(texts or ()) for texts in per_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(batch)), counts)
-    _require_text([text for text in every if text is not None], rows, batch, "the text of a document")
+    known = [text is not None for text in every]
+    _require_text([text for text in every if text is not None], rows[known], batch, "the text of a document")
     has_text = np.array(list(map(bool, every)), dtype=np.bool_)
     numbers: dict[str, int] = {}
     uses = [numbers.setdefault(text, len(numbers)) for text in every if text]
@@ -322,6 +333,8 @@ def _returned(batch: Batch, k: int | None) -> list[list[str]]:
 
 def _relevant(batch: Batch) -> list[list[str] | None]:
     """The texts of the relevant documents, row by row; ``None`` where they are not annotated."""
+    for sample in batch.samples:
+        require_documents(sample.relevant_docs or [], sample.sample_id)
     return [
         None if sample.relevant_docs is None else [document.text for document in sample.relevant_docs]
         for sample in batch.samples

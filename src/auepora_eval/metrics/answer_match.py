@@ -220,18 +220,18 @@ class Containment(ConfiguredMetric, SampleMetric):
         assert output.response is not None  # an output without one is skipped before it gets here
         slots = _slots(sample)
         if slots is None:
-            return Score.fail("bad_slots")
+            return Score.fail("bad_reference")
         answer = " ".join(squad_words(output.response.text))
         asked = [names for names in slots if any(map(squad_words, names))]
         return Score(all(contained(answer, names, squad_words) for names in asked))
 
 
 def _slots(sample: EvaluationSample) -> list[Sequence[str]] | None:
-    """Per thing to name its spellings; ``None`` where the slots are not what they should be."""
+    """Per thing to name its spellings; ``None`` where those are not texts."""
     structured: Any = sample.reference_answer.structured if sample.reference_answer is not None else None
     slots = structured.get("slots") if isinstance(structured, dict) else None
     if slots is None:
-        return [sample.references]
+        slots = [sample.references]
     if not isinstance(slots, (list, tuple)):
         return None
     listed = [[slot] if isinstance(slot, str) else slot for slot in slots]

@@ -96,9 +96,14 @@ class ComparedMetric(AnswerMetric):
     def __post_init__(self) -> None:
         require_choice("compare_to", self.compare_to, ("reference", "query"))
         super().__post_init__()
+        # Name and target follow from what is compared, whichever class it was asked of.
+        plain = self.name.removesuffix("_answer").removesuffix("_query")
         if self.compare_to == "query":
             object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
-            object.__setattr__(self, "name", self.name.removesuffix("_answer").removesuffix("_query") + "_query")
+            object.__setattr__(self, "name", f"{plain}_query")
+        elif plain != self.name:
+            object.__setattr__(self, "target", TargetCategory.GENERATION_CORRECTNESS)
+            object.__setattr__(self, "name", f"{plain}_answer")
 
     def required_fields(self) -> list[str]:
         """A reference answer, unless it is the query that answers are compared to."""

@@ -40,7 +40,7 @@ class Groundedness(ConfiguredMetric, SampleMetric):
 
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether anything is expected; without expectations every answer would be satisfied."""
-        return bool(_expected(sample, "must_contain") or _expected(sample, "forbidden"))
+        return any(_expected(sample, key) != [] for key in ("must_contain", "forbidden"))
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the answer meets the expectations."""

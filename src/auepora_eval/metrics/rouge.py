@@ -13,7 +13,7 @@ from ..core.batch import Batch
 from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import answers, best_pairs, chosen, longest_common, pairs, shared, wanted
 from ..text.cutting import WordRule, rouge_rule
 from ..text.ngrams import gram_counts
@@ -200,6 +200,8 @@ class _ToQuery:
     """The same measure with the query in the place of a reference."""
 
     compare_to: Literal["reference", "query"] = field(default="query", kw_only=True)
+
+    target: ClassVar[TargetCategory] = TargetCategory.GENERATION_RELEVANCE
 
 
 @register("rouge1_query")

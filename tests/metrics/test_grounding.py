@@ -95,7 +95,7 @@ def test_a_failure_counts_at_the_worst() -> None:
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"n": 0}, "n must be a whole number"),
-    ({"k": 0}, "k must be a whole number"),
+    ({"k": 0}, "the cut-off k must be at least 1"),
     ({"evidence_source": "both"}, "evidence_source must be one of retrieved, relevant"),
     ({"evidence_source": "relevant", "k": 3}, "'k' counts retrieved documents"),
 ]

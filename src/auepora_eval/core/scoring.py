@@ -17,7 +17,7 @@ from .scores import Scores, Status
 from .signature import Signature
 from .types import EvaluationSample, MetricResult
 
-__all__ = ["cluster_codes", "make_result", "result_of", "settled_scores"]
+__all__ = ["any_clustered", "cluster_codes", "make_result", "result_of", "settled_scores"]
 
 
 def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
@@ -73,11 +73,16 @@ def _scored(metric: BatchMetric, batch: Batch) -> Scores:
     return scores
 
 
-def cluster_codes(samples: Sequence[EvaluationSample]) -> Clusters | None:
-    """A number per cluster of samples; None where no sample says that it belongs to one."""
+def any_clustered(samples: Sequence[EvaluationSample]) -> bool:
+    """Whether any sample says that it belongs to a cluster."""
     # Sets of a column rather than a generator over samples: this is asked of every batch.
     named = {sample.cluster_id for sample in samples} - {None}
-    if not named and True not in {"variant_of" in sample.labels for sample in samples}:
+    return bool(named) or True in {"variant_of" in sample.labels for sample in samples}
+
+
+def cluster_codes(samples: Sequence[EvaluationSample]) -> Clusters | None:
+    """A number per cluster of samples; None where no sample says that it belongs to one."""
+    if not any_clustered(samples):
         return None
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(sample.cluster, len(numbers)) for sample in samples], dtype=np.intp)

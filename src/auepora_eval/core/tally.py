@@ -15,7 +15,7 @@ from .errors import AueporaWarning, MetricDefinitionError
 from .metrics_base import BatchMetric, Metric, RunFacts
 from .reduce import Clusters, Fold, StatMeans
 from .scores import Score, Scores, Status
-from .scoring import cluster_codes, make_result, result_of
+from .scoring import any_clustered, make_result, result_of
 from .signature import Signature
 from .types import EvaluationSample, MetricResult
 
@@ -33,7 +33,7 @@ class StreamClusters:
 
     def add(self, samples: Sequence[EvaluationSample]) -> None:
         """Take in the next samples."""
-        self._any = self._any or cluster_codes(samples) is not None
+        self._any = self._any or any_clustered(samples)
         if self._keep:
             numbers = self._numbers
             self._codes += [numbers.setdefault(sample.cluster, len(numbers)) for sample in samples]

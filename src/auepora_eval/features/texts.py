@@ -59,10 +59,6 @@ class Wanted:
     texts: list[str]
     owners: Integers
 
-    def one_each(self, rows: int) -> bool:
-        """Whether every row has exactly one."""
-        return len(self.owners) == rows and bool((self.owners == np.arange(rows)).all())
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -153,9 +149,7 @@ def coded(batch: Batch, rule: Rule, role: Role) -> Coded:
     """The words of the texts in a role. Words of one rule have the same numbers whatever the role."""
     if isinstance(rule, CharacterRule):
         return batch.feature(("coded", rule.name, role), lambda b: code_characters(_texts(b, role), rule))
-    return batch.feature(
-        ("coded", rule.name, role), lambda b: _refiner(b, rule).refine(_raw(b, rule, role, lambda: _texts(b, role)))
-    )
+    return batch.feature(("coded", rule.name, role), lambda b: _refiner(b, rule).refine(_raw(b, rule, role)))
 
 
 def _coder(batch: Batch, rule: WordRule) -> RawCoder:
@@ -181,9 +175,9 @@ def _refiner(batch: Batch, rule: WordRule) -> Refiner:
     return batch.feature(("refiner", rule.name), build)
 
 
-def _raw(batch: Batch, rule: WordRule, role: Any, texts: Any) -> Coded:
+def _raw(batch: Batch, rule: WordRule, role: Role) -> Coded:
     """Raw words, shared by all rules with the same cut."""
-    return batch.feature(("raw", rule.cut.name, role), lambda b: _coder(b, rule).code(texts()))
+    return batch.feature(("raw", rule.cut.name, role), lambda b: _coder(b, rule).code(_texts(b, role)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +197,7 @@ def pairs(batch: Batch, rule: Rule, role: Role) -> Pairs:
 
 def _pairs(batch: Batch, rule: Rule, role: Role) -> Pairs:
     given, texts = coded(batch, rule, "answers"), wanted(batch, role)
-    if not texts.one_each(len(batch)):
+    if not _one_each(texts.owners, len(batch)):
         given = given.take(texts.owners)
     return Pairs(given, coded(batch, rule, role), texts.owners)
 
@@ -275,9 +269,14 @@ def stop_words(batch: Batch) -> Mask:
     return batch.feature("stop_words", build)
 
 
+def _one_each(owners: Integers, rows: int) -> bool:
+    """Whether every row has exactly one text."""
+    return len(owners) == rows and bool((owners == np.arange(rows)).all())
+
+
 def best_pairs(values: npt.NDArray[np.float64], owners: Integers, rows: int) -> Integers:
     """Per row which of its pairs has the highest value, the first of equals; -1 for a row without any."""
-    if Wanted([], owners).one_each(rows):
+    if _one_each(owners, rows):
         return owners
     best = np.full(rows, -1)
     # Written in reverse: the last to stay is the first of the highest.

@@ -16,7 +16,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Pairs, best_pairs, chosen, coded, pairs, shared
 from ..text.cutting import WordRule, squad_words, word_rule
-from .answers import AnswerMetric, ComparedMetric, require_bool
+from .answers import AnswerMetric, ReferencedMetric, overlap_shares, require_bool
 from .base import ConfiguredMetric
 from .overlap import bag_f1, contained, exact_match, token_f1
 
@@ -26,34 +26,26 @@ Floats = npt.NDArray[np.float64]
 
 
 def bag_f1s(common: npt.NDArray[np.int64], given: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> Floats:
-    """``bag_f1`` of each pair, operation by operation, so that no digit differs."""
-    some = np.maximum(common, 1)
-    precision, recall = some / np.maximum(given, 1), some / np.maximum(wanted, 1)
-    values = np.where(common > 0, 2 * precision * recall / (precision + recall), 0.0)
+    """``bag_f1`` of each pair."""
+    values, _, _ = overlap_shares(common, given, wanted)
     values[(given == 0) & (wanted == 0)] = 1.0
     return values
 
 
 @dataclass(frozen=True)
-class _NormalisedMetric(AnswerMetric):
+class _NormalisedMetric(ReferencedMetric):
     """A comparison after normalisation: what of case, punctuation and articles is ignored."""
 
     ignore_case: bool = True
     ignore_punctuation: bool = True
     ignore_articles: bool = True
 
-    target = TargetCategory.GENERATION_CORRECTNESS
     reference: ClassVar[str] = "Rajpurkar et al. 2016, 2018; the evaluation script of SQuAD 2.0"
-    skip_reasons: ClassVar[dict[str, str]] = ComparedMetric.skip_reasons
 
     def __post_init__(self) -> None:
         for name in ("ignore_case", "ignore_punctuation", "ignore_articles"):
             require_bool(name, getattr(self, name))
         super().__post_init__()
-
-    def required_fields(self) -> list[str]:
-        """A reference answer."""
-        return ["reference_answer"]
 
     @property
     def words(self) -> WordRule:
@@ -71,10 +63,6 @@ class _NormalisedMetric(AnswerMetric):
             return {"norm": "squad"}
         return {"norm": ",".join(name for name, yes in ignored.items() if yes) or "none"}
 
-    def skips(self, sample: EvaluationSample) -> str | None:
-        """A sample without a reference is skipped."""
-        return "no_reference" if sample.reference_answer is None else None
-
     def best(self, batch: Batch, values: Floats, sides: Pairs) -> Scores:
         """The best value of each row, references without words left out where there are others."""
         empty = sides.wanted.counts == 0
@@ -84,8 +72,7 @@ class _NormalisedMetric(AnswerMetric):
             # No value is below 0, so that this is the same as not being there.
             values = np.where(empty & others[sides.owners], 0.0, values)
         best = chosen(values, best_pairs(values, sides.owners, len(batch)))
-        missing = np.bincount(sides.owners, minlength=len(batch)) == 0
-        return self.outcome(batch, best, skip={"no_reference": missing})
+        return self.outcome(batch, best, skip=self.without_reference(batch))
 
 
 @register("exact_match")

@@ -17,9 +17,19 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Role, no_response, wanted
 from .base import ConfiguredMetric
 
-__all__ = ["AnswerMetric", "ComparedMetric", "Skips", "require_bool", "require_choice", "require_count"]
+__all__ = [
+    "AnswerMetric",
+    "ComparedMetric",
+    "ReferencedMetric",
+    "Skips",
+    "overlap_shares",
+    "require_bool",
+    "require_choice",
+    "require_count",
+]
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 Skips = Mapping[str, npt.NDArray[np.bool_]]
 """Per reason which rows are skipped."""
 
@@ -40,6 +50,15 @@ def require_count(name: str, value: object, *, least: int = 1) -> None:
     """Raise unless an option is a whole number, and large enough."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+
+
+def overlap_shares(common: Integers, given: Integers, wanted: Integers) -> tuple[Floats, Floats, Floats]:
+    """F1, precision and recall of each pair, operation by operation as ``Overlap`` has them: no digit differs."""
+    some = np.maximum(common, 1)
+    precision, recall = some / np.maximum(given, 1), some / np.maximum(wanted, 1)
+    f1 = 2 * precision * recall / (precision + recall)
+    found = common > 0
+    return np.where(found, f1, 0.0), np.where(found, precision, 0.0), np.where(found, recall, 0.0)
 
 
 @dataclass(frozen=True)
@@ -82,16 +101,42 @@ class AnswerMetric(ConfiguredMetric):
 
 
 @dataclass(frozen=True)
-class ComparedMetric(AnswerMetric):
-    """A metric that compares the answer to reference answers, the best of which counts, or to the query."""
-
-    compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
+class ReferencedMetric(AnswerMetric):
+    """A metric that compares the answer to reference answers."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
     skip_reasons: ClassVar[dict[str, str]] = {
         "no_reference": "the sample has no reference answer",
         **AnswerMetric.skip_reasons,
     }
+
+    @property
+    def role(self) -> Role:
+        """What answers are compared to."""
+        return "reference"
+
+    def required_fields(self) -> list[str]:
+        """A reference answer, unless it is the query that answers are compared to."""
+        return ["reference_answer"] if self.role == "reference" else []
+
+    def without_reference(self, batch: Batch) -> dict[str, npt.NDArray[np.bool_]]:
+        """The rows that have nothing to compare to."""
+        return {"no_reference": np.bincount(wanted(batch, self.role).owners, minlength=len(batch)) == 0}
+
+    def skips(self, sample: EvaluationSample) -> str | None:
+        """A sample without a reference is skipped."""
+        return "no_reference" if self.role == "reference" and sample.reference_answer is None else None
+
+    def compared_texts(self, sample: EvaluationSample) -> list[str]:
+        """What the answer of this sample is compared to."""
+        return sample.references if self.role == "reference" else [sample.query]
+
+
+@dataclass(frozen=True)
+class ComparedMetric(ReferencedMetric):
+    """A metric that compares the answer to reference answers, the best of which counts, or to the query."""
+
+    compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
 
     def __post_init__(self) -> None:
         require_choice("compare_to", self.compare_to, ("reference", "query"))
@@ -105,23 +150,7 @@ class ComparedMetric(AnswerMetric):
             object.__setattr__(self, "target", TargetCategory.GENERATION_CORRECTNESS)
             object.__setattr__(self, "name", f"{plain}_answer")
 
-    def required_fields(self) -> list[str]:
-        """A reference answer, unless it is the query that answers are compared to."""
-        return ["reference_answer"] if self.compare_to == "reference" else []
-
     @property
     def role(self) -> Role:
         """What answers are compared to."""
         return self.compare_to
-
-    def without_reference(self, batch: Batch) -> dict[str, npt.NDArray[np.bool_]]:
-        """The rows that have nothing to compare to."""
-        return {"no_reference": np.bincount(wanted(batch, self.role).owners, minlength=len(batch)) == 0}
-
-    def skips(self, sample: EvaluationSample) -> str | None:
-        """A sample without a reference is skipped."""
-        return "no_reference" if self.compare_to == "reference" and sample.reference_answer is None else None
-
-    def compared_texts(self, sample: EvaluationSample) -> list[str]:
-        """What the answer of this sample is compared to."""
-        return sample.references if self.compare_to == "reference" else [sample.query]

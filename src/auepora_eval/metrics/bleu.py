@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Literal
 
@@ -17,11 +17,11 @@ from ..core.errors import BadValueError, MissingDependencyError
 from ..core.reduce import OfSums
 from ..core.registry import register
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs
 from ..features.texts import coded, shared_with_all, wanted
 from ..text.cutting import CharacterRule, WordRule, bleu_rule, ready_made_rule
 from ..text.ngrams import gram_counts
-from .answers import ComparedMetric, require_bool, require_choice, require_count
+from .answers import ReferencedMetric, require_bool, require_choice, require_count
 from .base import number_text
 from .overlap import grams
 
@@ -145,7 +145,7 @@ class CorpusBleu(OfSums):
 
 @register("bleu")
 @dataclass(frozen=True)
-class BleuScore(ComparedMetric):
+class BleuScore(ReferencedMetric):
     r"""BLEU of all answers together (0 to 100): how many of their n-grams, up to four words, stand in a reference.
 
     .. math:: 100 \cdot \text{BP} \cdot \exp\Big(\tfrac{1}{N} \sum_{n=1}^{N} \ln p_n\Big), \quad
@@ -163,9 +163,7 @@ class BleuScore(ComparedMetric):
     smooth_value: float | None = None
     tokenize: str = "13a"
     lowercase: bool = False
-    compare_to: Literal["reference"] = field(default="reference", init=False, repr=False)
 
-    target = TargetCategory.GENERATION_CORRECTNESS
     range = (0.0, 100.0)
     reference: ClassVar[str] = "Papineni et al. 2002; Post 2018 (sacrebleu 2)"
 
@@ -198,9 +196,8 @@ class BleuScore(ComparedMetric):
 
     def choices(self) -> dict[str, str]:
         """As in sacrebleu's own signature."""
-        smooth = self.smooth_method
-        if SMOOTH_VALUES[smooth]:
-            smooth += f"[{number_text(self._smooth_value)}]"  # type: ignore[assignment]
+        takes_value = SMOOTH_VALUES[self.smooth_method] > 0
+        smooth = f"{self.smooth_method}[{number_text(self._smooth_value)}]" if takes_value else self.smooth_method
         case = "lc" if self.lowercase else "mixed"
         return {"tok": self.tokenize, "case": case, "order": str(self.max_order), "smooth": smooth}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,11 +15,11 @@ from ..core.errors import BadValueError
 from ..core.reduce import OfSums
 from ..core.registry import register
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs
 from ..features.texts import best_pairs, chosen, pairs, shared_orders, wanted
 from ..text.cutting import CharacterRule, WordRule, chrf_word_rule
 from ..text.ngrams import gram_counts
-from .answers import ComparedMetric, require_bool, require_count
+from .answers import ReferencedMetric, require_bool, require_count
 from .base import number_text
 from .overlap import grams
 
@@ -71,7 +71,7 @@ class CorpusChrF(OfSums):
 
 @register("chrf")
 @dataclass(frozen=True)
-class ChrF(ComparedMetric):
+class ChrF(ReferencedMetric):
     r"""chrF of all answers together (0 to 100): F-score of character n-grams, up to six characters.
 
     .. math:: 100 \cdot (1 + \beta^2) P R / (\beta^2 P + R)
@@ -87,9 +87,7 @@ class ChrF(ComparedMetric):
     beta: float = 2
     lowercase: bool = False
     whitespace: bool = False
-    compare_to: Literal["reference"] = field(default="reference", init=False, repr=False)
 
-    target = TargetCategory.GENERATION_CORRECTNESS
     range = (0.0, 100.0)
     reference: ClassVar[str] = "Popović 2015, 2017; Post 2018 (sacrebleu 2)"
 

@@ -20,6 +20,7 @@ from ..text.ngrams import gram_counts
 from ..text.stopwords import STOP_WORDS
 from .answers import AnswerMetric, Skips, require_choice, require_count
 from .overlap import supported_grams
+from .ranking import check_k
 
 __all__ = ["EvidenceOverlapFaithfulness", "HallucinationRate", "SupportCoverage", "SupportDensity"]
 
@@ -50,8 +51,7 @@ class _Supported(AnswerMetric):
         return "retrieved"
 
     def __post_init__(self) -> None:
-        if self.k is not None:
-            require_count("k", self.k)
+        check_k(self.k)
         super().__post_init__()
 
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:

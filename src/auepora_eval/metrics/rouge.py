@@ -17,7 +17,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import answers, best_pairs, chosen, longest_common, pairs, shared, wanted
 from ..text.cutting import WordRule, rouge_rule
 from ..text.ngrams import gram_counts
-from .answers import ComparedMetric, require_bool, require_choice
+from .answers import ComparedMetric, overlap_shares, require_bool, require_choice
 from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
 ]
 
 Tokenizer = Literal["rouge_score", "unicode"]
-Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 VARIANTS: dict[str, Callable[[str, str, Callable[[str], list[str]]], Overlap]] = {
     "rouge1": lambda reference, answer, words: rouge_n(reference, answer, 1, words),
@@ -93,15 +92,6 @@ class _Rouge(ComparedMetric):
         return max(overlap(text, answer, self.words.plain).f1 for text in self.compared_texts(sample))
 
 
-def _shares(common: Integers, given: Integers, texts: Integers) -> tuple[Floats, Floats, Floats]:
-    """F1, precision and recall of each pair, operation by operation as ``Overlap`` has them: no digit differs."""
-    some = np.maximum(common, 1)
-    precision, recall = some / np.maximum(given, 1), some / np.maximum(texts, 1)
-    f1 = 2 * precision * recall / (precision + recall)
-    found = common > 0
-    return np.where(found, f1, 0.0), np.where(found, precision, 0.0), np.where(found, recall, 0.0)
-
-
 @dataclass(frozen=True)
 class _OneVariant(_Rouge):
     """A metric of one variant. Mean precision and recall, of the reference with the best F1, are in the details."""
@@ -116,7 +106,7 @@ class _OneVariant(_Rouge):
 
     def score(self, batch: Batch) -> Scores:
         """The best F1 of each answer."""
-        f1, precision, recall = _shares(*self.pair_counts(batch, self.variant))
+        f1, precision, recall = overlap_shares(*self.pair_counts(batch, self.variant))
         best = best_pairs(f1, wanted(batch, self.role).owners, len(batch))
         return self.outcome(
             batch,
@@ -302,7 +292,7 @@ class RougeScores(_Rouge):
         owners = wanted(batch, self.role).owners
         columns = {}
         for one in self.variants:
-            f1, _, _ = _shares(*self.pair_counts(batch, one))
+            f1, _, _ = overlap_shares(*self.pair_counts(batch, one))
             columns[one] = chosen(f1, best_pairs(f1, owners, len(batch)))
         return self.outcome(
             batch,

@@ -120,6 +120,8 @@ MISTAKES = [  # arguments, what the message says
     (["score", "data.jsonl", "out.jsonl", "-o", "link.jsonl"], "-o link.jsonl is the input data.jsonl"),
     (["score", "--qrels", "qrels.txt", "--run", "run.txt", "-o", "run.txt"], "-o run.txt is the input run.txt"),
     (["score", "data.jsonl", "answers.jsonl", "-m", "mrr"], "'mrr' reads the field 'retrieved', which no line of"),
+    (["score", "data.jsonl", "out.jsonl", "--workers", "2"], "--workers goes with --executor processes"),
+    (["score", "--qrels", "qrels.txt", "--run", "run.txt", "--workers", "2"], "a TREC run is scored in one process"),
     (["scroe"], "no such command 'scroe'; did you mean 'score'?"),
     (["metrics", "recal"], "unknown metric 'recal'; did you mean 'recall'?"),
     (["score", "data.jsonl", "out.jsonl", "--depht", "3"], "No such option"),

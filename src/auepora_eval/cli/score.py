@@ -93,6 +93,8 @@ def command(
         raise click.UsageError("give --qrels and --run together and nothing else, or DATASET and OUTPUTS")
     if trec and (executor != "serial" or workers is not None):
         raise click.UsageError("a TREC run is scored in one process: leave out --executor and --workers")
+    if workers is not None and executor != "processes":
+        raise click.UsageError("--workers goes with --executor processes")
     if not trec and (dataset is None or outputs is None):
         raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
     form = "json" if as_json else output_format(output)

@@ -19,6 +19,7 @@ Rows = tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]
 _DOCUMENT = ("doc_id", "text", "metadata", "parent_id", "span")
 _RESPONSE = ("text", "structured", "metadata", "sentences")
 _SAMPLE = ("sample_id", "query", "labels", "metadata", "reference_answers", "history", "cluster_id")
+_NOTHINGS = (type(None), dict, list)
 _OUTPUT = ("timings", "extra", "error", "refused", "citations", "steps", "usage", "repeat")
 
 
@@ -99,15 +100,33 @@ def _require(objects: Sequence[Any], kind: type) -> None:
         raise _OwnTypeError
 
 
-def _columns(objects: Sequence[Any], fields: tuple[str, ...]) -> list[list[Any]]:
-    return [list(map(attrgetter(name), objects)) for name in fields]
+def _columns(objects: Sequence[Any], fields: tuple[str, ...]) -> list[Any]:
+    return [_column(list(map(attrgetter(name), objects))) for name in fields]
+
+
+def _column(values: list[Any]) -> Any:
+    """The values; only what they are and how many where all are the same nothing, as most fields are."""
+    if any(values) or not values:
+        return values
+    kinds = set(map(type, values))
+    for nothing in _NOTHINGS:
+        if kinds == {nothing}:
+            return nothing, len(values)
+    return values
+
+
+def _spread(column: Any) -> Any:
+    if isinstance(column, list):
+        return column
+    nothing, count = column
+    return [nothing() for _ in range(count)]
 
 
 def _unpacked(packed: dict[str, Any]) -> Rows:
-    documents = list(map(Document, *packed["documents"]))
-    made = map(Response, *packed["responses"])
+    documents = list(map(Document, *map(_spread, packed["documents"])))
+    made = map(Response, *map(_spread, packed["responses"]))
     responses = [next(made) if there else None for there in packed["answered"]]
-    names, queries, *rest = packed["samples"]
+    names, queries, *rest = map(_spread, packed["samples"])
     of = documents.__getitem__
     relevant, candidates = (
         [None if numbers is None else list(map(of, numbers)) for numbers in packed[side]]
@@ -120,5 +139,5 @@ def _unpacked(packed: dict[str, Any]) -> Rows:
     for count in packed["retrieved"]:
         retrieved.append(items[start : start + count])
         start += count
-    given = map(SystemOutputs, retrieved, responses[len(names) :], *packed["outputs"])
+    given = map(SystemOutputs, retrieved, responses[len(names) :], *map(_spread, packed["outputs"]))
     return samples, [next(given) if there else None for there in packed["there"]]

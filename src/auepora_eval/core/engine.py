@@ -21,11 +21,10 @@ from .errors import (
 from .executors import Executor, ExecutorName, SerialExecutor, chosen_executor
 from .metrics_base import BatchMetric, Metric, RunFacts, bound_to
 from .plan import EvaluationPlan, require_distinct_names
-from .reduce import Clusters
 from .registry import Spec, metric
 from .results import Results
-from .scoring import cluster_codes
-from .tally import FoldedScores, KeptScores, StreamClusters, computed_result
+from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
+from .tally import computed_result, tally_for
 from .types import EvaluationSample, SystemOutputs, TargetCategory
 
 __all__ = ["evaluate", "evaluate_rankings", "evaluate_stream", "resolve_metrics"]
@@ -45,6 +44,7 @@ def evaluate(
     metrics: Metrics,
     *,
     conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
     executor: ExecutorName | Executor = "serial",
     workers: int | None = None,
     batch_size: int = BATCH_SIZE,
@@ -55,7 +55,10 @@ def evaluate(
     """Score samples and outputs by all metrics in one pass.
 
     Outputs are aligned with the samples, or a mapping from sample id to output. One that is ``None``, or not in the
-    mapping, is missing. ``executor="processes"`` scores batches in several processes (``workers``, by default one per
+    mapping, is missing. ``slices`` tell every result apart by group as well: by label (``"labels.lang"``), by metadata
+    (``"metadata.source.kind"``) or by a function of the sample (``{"long": lambda s: len(s.query) > 80}``).
+
+    ``executor="processes"`` scores batches in several processes (``workers``, by default one per
     processor) and gives the same numbers to the last bit; a ``ProcessExecutor`` of your own is used and left open.
     """
     chosen = resolve_metrics(metrics, conventions)
@@ -69,22 +72,30 @@ def evaluate(
     EvaluationPlan(chosen).validate_dataset(rows)
     size = _checked_size(batch_size)
     memory: dict[Hashable, Any] = {}
-    batches = (
-        Batch(rows[start : start + size], given[start : start + size], memory=memory)
-        for start in range(0, len(rows), size)
-    )
-    ids = [row.sample_id for row in rows]
+    grouping = Grouping(slices_of(slices), keep=True)
+    require_members(grouping.slices, rows)
+
+    def batches() -> Iterator[Batch]:
+        for start in range(0, len(rows), size):
+            part = rows[start : start + size]
+            grouping.add(part)
+            yield Batch(part, given[start : start + size], memory=memory)
+
+    def whole(chosen_rows: Rows | None = None) -> Batch:
+        if chosen_rows is None:
+            return Batch(rows, given)
+        return Batch([rows[row] for row in chosen_rows], [given[row] for row in chosen_rows])
+
     with chosen_executor(executor, workers) as scoring:
         return _run(
-            batches,
+            batches(),
             chosen,
             run or RunFacts(),
             keep_scores,
             progress,
             executor=scoring,
-            ids=ids,
-            clusters=lambda: cluster_codes(rows),
-            whole=lambda: Batch(rows, given),
+            grouping=grouping,
+            whole=whole,
         )
 
 
@@ -93,6 +104,7 @@ def evaluate_stream(
     metrics: Metrics,
     *,
     conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
     executor: ExecutorName | Executor = "serial",
     workers: int | None = None,
     batch_size: int = BATCH_SIZE,
@@ -109,8 +121,9 @@ def evaluate_stream(
                 "use evaluate(), or write it as a SampleMetric"
             )
     size = _checked_size(batch_size)
-    ids: list[str] = []
-    clusters = StreamClusters(keep_scores)
+    # A metric that pairs samples needs to know where they stand, even if scores are not handed out.
+    keep = keep_scores or any(isinstance(one, BatchMetric) and one.needs_all for one in chosen)
+    grouping = Grouping(slices_of(slices), keep=keep)
     memory: dict[Hashable, Any] = {}
     seen: set[str] = set()
     fields = {name for one in chosen for name in one.required_fields()}
@@ -123,9 +136,7 @@ def evaluate_stream(
             for name in fields - seen:
                 if any(getattr(sample, name, None) is not None for sample in samples):
                     seen.add(name)
-            if keep_scores:
-                ids.extend(sample.sample_id for sample in samples)
-            clusters.add(samples)
+            grouping.add(samples)
             yield Batch(samples, outputs, memory=memory)
 
     with chosen_executor(executor, workers) as scoring:
@@ -136,8 +147,7 @@ def evaluate_stream(
             keep_scores,
             progress,
             executor=scoring,
-            ids=ids,
-            clusters=clusters.codes,
+            grouping=grouping,
             whole=None,
         )
     if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
@@ -184,6 +194,8 @@ def evaluate_rankings(
 
     size = RANKINGS_BATCH_SIZE
     batches = (part(start, start + size) for start in range(0, len(golds), size))
+    grouping = Grouping((), keep=True)
+    grouping.ids = names
     return _run(
         batches,
         chosen,
@@ -191,9 +203,8 @@ def evaluate_rankings(
         keep_scores,
         None,
         executor=SerialExecutor(),
-        ids=names,
-        clusters=lambda: None,
-        whole=lambda: part(0, len(golds)),
+        grouping=grouping,
+        whole=lambda _: part(0, len(golds)),
     )
 
 
@@ -255,20 +266,23 @@ def _run(
     progress: Progress | None,
     *,
     executor: Executor,
-    ids: Sequence[str],
-    clusters: Callable[[], Clusters | None],
-    whole: Callable[[], Batch] | None,
+    grouping: Grouping,
+    whole: Callable[[Rows | None], Batch] | None,
 ) -> Results:
-    kind = KeptScores if keep_scores else FoldedScores
-    tallies = {one.name: kind(one, run) for one in metrics if isinstance(one, BatchMetric)}
+    tallies = {
+        one.name: tally_for(one.for_run(run), run, keep_scores=keep_scores)
+        for one in metrics
+        if isinstance(one, BatchMetric)
+    }
     notes: list[dict[str, tuple[int, str]]] = []
     # Over lists the collector rests for the whole pass; over a stream only while we score, since the garbage that the
     # caller's own generator makes is not ours to keep.
     in_memory = whole is not None
     with collector_paused() if in_memory else nullcontext():
         for scored in executor.score(batches, [tally.metric for tally in tallies.values()]):
+            groups = grouping.next_batch()
             for tally, scores in zip(tallies.values(), scored.scores, strict=True):
-                tally.add(scores)
+                tally.add(scores, groups)
             if scored.notes:
                 notes.append(scored.notes)
             if progress is not None:
@@ -276,13 +290,17 @@ def _run(
     if notes:
         warn_notes(notes, stacklevel=4)
     results = []
-    codes = clusters()
     everything: Batch | None = None
     for one in metrics:
         if one.name in tallies:
-            results.append(tallies[one.name].result(codes))
+            results.append(tallies[one.name].result(grouping))
         else:
             assert whole is not None  # streams refuse metrics that only compute
-            everything = everything or whole()
-            results.append(computed_result(one, everything))
-    return Results(results, sample_ids=ids if keep_scores else ())
+            everything = everything or whole(None)
+            result = computed_result(one, everything)
+            result.slices = {
+                name: {group: computed_result(one, whole(rows)) for group, rows in groups.items()}
+                for name, groups in grouping.rows().items()
+            }
+            results.append(result)
+    return Results(results, sample_ids=grouping.ids if keep_scores else ())

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from .batch import Batch, check_samples, warn_notes
 from .conventions import CHOICE_NAMES, Conventions
 from .errors import AlignmentError, BadValueError, MetricDefinitionError
@@ -79,6 +82,10 @@ class BatchMetric(Metric):
     """Whether it does so whatever the conventions say, because failures are part of what is measured."""
     output_skips: ClassVar[frozenset[str]] = frozenset({"no_response", "empty_answer", "no_text", "no_timing"})
     """Skip reasons that lie in the output. A failed system has no output to skip: the failure wins over these."""
+    settles_failures: ClassVar[bool] = False
+    """Whether ``score`` has settled failed outputs itself, as a metric over another metric does."""
+    needs_all: ClassVar[bool] = False
+    """Whether the outcomes of all samples must be at hand for the result: they are paired, or told by group."""
     stat_names: ClassVar[tuple[str, ...]] = ()
     """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``."""
     reads: ClassVar[frozenset[str]] = frozenset()
@@ -87,6 +94,8 @@ class BatchMetric(Metric):
     """Whether the metric runs where the user names none; one that needs a deliberate choice does not."""
     skip_reasons: ClassVar[dict[str, str]] = {}
     """Why a sample may be skipped, for the reference page."""
+    failure_note: ClassVar[str] = ""
+    """What becomes of a failed answer, for the reference page, where there is more to say than counted or not."""
     reference: ClassVar[str] = ""
     """Where the definition comes from."""
 
@@ -110,6 +119,10 @@ class BatchMetric(Metric):
         """The outcome of one answered sample by the plain definition, to hold ``score`` against, if there is one."""
         return None
 
+    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
+        """The number over answered samples by the plain definition, for what is not a mean; NaN where it has none."""
+        return None
+
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this sample and output hold what the metric looks at, beyond ``required_fields`` and ``reads``.
 
@@ -129,10 +142,30 @@ class BatchMetric(Metric):
         value = low if self.higher_is_better else high
         return value if self.counts_system_failures and math.isfinite(value) else None
 
+    def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
+        """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
+        return math.nan if self.worst is None else self.worst
+
     @property
     def worst_stats(self) -> Sequence[float] | None:
         """The statistics of a failed answer, for reducers that read ``stats``. NaN keeps what an empty answer gave."""
         return None
+
+    def joined(self, scores: Scores) -> Scores:
+        """The outcomes once those of all samples are known, for a metric that looks at several samples together."""
+        return scores
+
+    def taken(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+        """The outcomes of some samples, from those ``score`` gave and the same ones ``joined``."""
+        return joined.take(rows)
+
+    def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
+        """What a result shows besides what every result does; needs ``needs_all``."""
+        return {}
+
+    def for_run(self: MetricT, run: RunFacts) -> MetricT:
+        """The metric as it applies to outputs that were made in this way."""
+        return self
 
     def choices(self) -> dict[str, str]:
         """The choices that shape this metric's number, for its signature.
@@ -167,7 +200,7 @@ class BatchMetric(Metric):
 
         check_samples(samples)
         batch = Batch(samples, outputs)
-        scores = settled_scores(self, batch)
+        scores = self.joined(settled_scores(self, batch))
         warn_notes([batch.notes], stacklevel=3)
         return make_result(self, scores, clusters=cluster_codes(samples))
 

@@ -5,6 +5,7 @@ A fold sees only ``Scores``, in any subset and order: slices, resamples, shards 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -132,6 +133,8 @@ class _MeanFold(Fold):
 
     def bounds(self, failed: int, low: float, high: float) -> tuple[float, float] | None:
         total, n = self._mean.total, self._mean.n + failed
+        if not (math.isfinite(low) and math.isfinite(high)):
+            return None
         return ((total + failed * low) / n, (total + failed * high) / n) if n else None
 
 

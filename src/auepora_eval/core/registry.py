@@ -279,8 +279,11 @@ def spec_of(built: Metric) -> Spec:
     for key, parameter in info.options.items():
         value = getattr(built, key)
         in_name = key in info.keys or (key == info.at and value is not None)
-        if value != parameter.default and not in_name:
-            options[key] = list(value) if isinstance(value, tuple) else value
+        default = parameter.default
+        if isinstance(value, Metric) and isinstance(default, (str, Mapping)):
+            default = metric(default)
+        if value != default and not in_name:
+            options[key] = _spec_value(value, built, key)
     if isinstance(built, BatchMetric):
         if built.conventions is not None:
             options["conventions"] = built.conventions.name
@@ -290,3 +293,14 @@ def spec_of(built: Metric) -> Spec:
             options["as"] = built.name
     name = metric_name(type(built), {key: getattr(built, key) for key in info.options}) or info.name
     return {name: options} if options else name
+
+
+def _spec_value(value: object, built: Metric, key: str) -> object:
+    """An option as a spec holds it: a metric by its own spec, a function not at all."""
+    if isinstance(value, Metric):
+        return spec_of(value)
+    if callable(value):
+        raise MetricDefinitionError(
+            f"metric '{built.name}' has the function {value!r} as '{key}', which no spec can hold; build it in Python"
+        )
+    return list(value) if isinstance(value, tuple) else value

@@ -53,7 +53,10 @@ class Results(list[MetricResult]):
                     "interval": None if result.interval is None else list(result.interval),
                     "signature": result.signature,
                     "details": _plain(result.details),
-                    "slices": _plain(result.slices),
+                    "slices": {
+                        name: {group: _part(inner) for group, inner in groups.items()}
+                        for name, groups in result.slices.items()
+                    },
                 }
                 for result in self
             ],
@@ -91,6 +94,17 @@ class Results(list[MetricResult]):
             raise MissingDependencyError("pandas", purpose="to_frame()", install="pandas") from error
         columns = {result.name: list(result.scores) for result in self if result.scores is not None}
         return pd.DataFrame(columns, index=pd.Index(self.sample_ids, name="sample_id"), dtype="float64")
+
+
+def _part(result: Any) -> Any:
+    """One group of a slice: as a result, without what is the same for all groups."""
+    if not isinstance(result, MetricResult):
+        return _plain(result)
+    return {
+        "value": result.value if result.defined else None,
+        "interval": None if result.interval is None else list(result.interval),
+        "details": _plain(result.details),
+    }
 
 
 def _plain(value: Any) -> Any:

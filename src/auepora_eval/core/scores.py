@@ -168,10 +168,10 @@ class Scores(Sequence[float | None]):
         mask: npt.NDArray[np.bool_],
         status: Status,
         reason: str,
-        value: float,
+        value: float | npt.NDArray[np.float64],
         stats: Sequence[float] | None = None,
     ) -> Scores:
-        """A copy in which the masked samples have another outcome."""
+        """A copy in which the masked samples have another outcome; ``value`` is one for all, or a column."""
         names = self.reason_names if reason in self.reason_names else (*self.reason_names, reason)
         wide = self.stats
         if wide is not None and stats is not None:
@@ -180,7 +180,8 @@ class Scores(Sequence[float | None]):
             wide, worst = wide.copy(), np.asarray(stats, dtype=np.float64)
             wide[mask] = np.where(np.isnan(wide[mask]) | np.isnan(worst), wide[mask], worst)
         values, codes, states = self.values.copy(), self.reason_codes.copy(), self.status.copy()
-        values[mask], codes[mask], states[mask] = value, names.index(reason), status
+        values[mask] = value[mask] if isinstance(value, np.ndarray) else value
+        codes[mask], states[mask] = names.index(reason), status
         return Scores(values, states, codes, names, wide, self.keys)
 
     def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:

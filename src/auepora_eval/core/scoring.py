@@ -28,11 +28,11 @@ def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
     """
     rules = metric.rules
     scores = _scored(metric, batch)
-    if batch.all_answered:
+    if batch.all_answered or metric.settles_failures:
         return scores
     counts = rules.on_system_failure == "worst" or metric.always_counts_failures
     worst = metric.worst if counts else None
-    value, stats = (math.nan, None) if worst is None else (worst, metric.worst_stats)
+    value, stats = (math.nan, None) if worst is None else (metric.worst_in(batch), metric.worst_stats)
     if scores.stats is not None and worst is not None and stats is None:
         raise MetricDefinitionError(f"metric '{metric.name}' has statistics but no 'worst_stats' for a failed answer")
     in_output = scores.status != Status.SKIPPED
@@ -101,7 +101,7 @@ def make_result(
     if (scores.status == Status.SYSTEM_FAILED).any():
         completed = metric.reducer.value(scores.take(scores.status == Status.SCORED))
     bounds = None
-    if (scores.status == Status.MEASURE_FAILED).any() and all(map(math.isfinite, metric.range)):
+    if (scores.status == Status.MEASURE_FAILED).any():
         bounds = metric.reducer.bounds(scores, *metric.range)
     means = StatMeans(metric.stat_names)
     means.add(scores)
@@ -112,7 +112,7 @@ def make_result(
         bounds=bounds,
         num_samples=int(scores.counted.sum()),
         tally=scores.tally(),
-        means=means.values(),
+        further={**means.values(), **metric.further_details(scores, clusters)},
         signature=signature or metric.signature,
         scores=scores if keep_scores else None,
         interval=metric.reducer.interval(scores, *metric.range, binary=metric.binary, clusters=clusters),
@@ -127,7 +127,7 @@ def result_of(
     bounds: tuple[float, float] | None,
     num_samples: int,
     tally: dict[tuple[Status, str], int],
-    means: dict[str, float | None],
+    further: dict[str, Any],
     signature: Signature,
     scores: Scores | None,
     interval: Interval | None,
@@ -154,7 +154,7 @@ def result_of(
         details["bounds"] = list(bounds)
     if interval is not None:
         details["interval"] = {"method": interval.method, "units": interval.units, "flags": list(interval.flags)}
-    details |= means
+    details |= further
     defined = not math.isnan(value)
     return MetricResult(
         name=metric.name,

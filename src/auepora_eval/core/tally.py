@@ -5,59 +5,55 @@ from __future__ import annotations
 import math
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from .batch import Batch
 from .errors import AueporaWarning, MetricDefinitionError
 from .metrics_base import BatchMetric, Metric, RunFacts
 from .reduce import Clusters, Fold, StatMeans
 from .scores import Score, Scores, Status
-from .scoring import any_clustered, make_result, result_of
+from .scoring import make_result, result_of
 from .signature import Signature
-from .types import EvaluationSample, MetricResult
+from .slices import Grouping, Rows
+from .types import MetricResult
 
-__all__ = ["FoldedScores", "KeptScores", "StreamClusters", "computed_result"]
-
-
-class StreamClusters:
-    """Which samples of a stream belong together: in full where scores are kept, else only whether any do."""
-
-    def __init__(self, keep: bool) -> None:
-        self._keep = keep
-        self._numbers: dict[str, int] = {}
-        self._codes: list[int] = []
-        self._any = False
-
-    def add(self, samples: Sequence[EvaluationSample]) -> None:
-        """Take in the next samples."""
-        self._any = self._any or any_clustered(samples)
-        if self._keep:
-            numbers = self._numbers
-            self._codes += [numbers.setdefault(sample.cluster, len(numbers)) for sample in samples]
-
-    def codes(self) -> Clusters | None:
-        """A number per cluster, sample by sample; None where no sample belongs to one."""
-        return np.array(self._codes, dtype=np.intp) if self._any else None
+__all__ = ["FoldedScores", "KeptScores", "computed_result", "tally_for"]
 
 
 class KeptScores:
     """Collects a metric's outcomes, all of them."""
 
-    def __init__(self, metric: BatchMetric, run: RunFacts) -> None:
+    def __init__(self, metric: BatchMetric, run: RunFacts, *, keep_scores: bool = True) -> None:
         self.metric = metric
         self.signature: Signature = metric.signature.adding(**metric.run_choices(run))
+        self._run = run
+        self._keep_scores = keep_scores
         self._parts: list[Scores] = []
 
-    def add(self, scores: Scores) -> None:
-        """Take in the outcomes of the next batch."""
+    def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
+        """Take in the outcomes of the next batch, and which of its rows belong to which group of which slice."""
         self._parts.append(scores)
 
-    def result(self, clusters: Clusters | None) -> MetricResult:
+    def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
-        return make_result(self.metric, Scores.concat(self._parts), signature=self.signature, clusters=clusters)
+        scores = Scores.concat(self._parts)
+        joined = self.metric.joined(scores)
+        clusters = grouping.clusters()
+        result = self._result_of(joined, clusters, keep_scores=self._keep_scores)
+        result.slices = {
+            name: {
+                group: self._result_of(
+                    self.metric.taken(scores, joined, rows), None if clusters is None else clusters[rows]
+                )
+                for group, rows in groups.items()
+            }
+            for name, groups in grouping.rows().items()
+        }
+        return result
+
+    def _result_of(self, scores: Scores, clusters: Clusters | None, *, keep_scores: bool = False) -> MetricResult:
+        return make_result(self.metric, scores, signature=self.signature, keep_scores=keep_scores, clusters=clusters)
 
 
 class FoldedScores(KeptScores):
@@ -70,37 +66,53 @@ class FoldedScores(KeptScores):
         self._tally: Counter[tuple[Status, str]] = Counter()
         self._means = StatMeans(metric.stat_names)
         self._counted = 0
+        self._groups: dict[tuple[str, str], FoldedScores] = {}
 
-    def add(self, scores: Scores) -> None:
-        """Take in the outcomes of the next batch."""
+    def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
+        """Take in the outcomes of the next batch, and which of its rows belong to which group of which slice."""
         self._all.add(scores)
         self._completed.add(scores.take(scores.status == Status.SCORED) if scores.status.any() else scores)
         self._tally.update(scores.tally())
         self._means.add(scores)
         self._counted += int(scores.counted.sum())
+        for key, rows in groups.items():
+            if key not in self._groups:
+                self._groups[key] = FoldedScores(self.metric, self._run)
+            self._groups[key].add(scores.take(rows), {})
 
-    def result(self, clusters: Clusters | None) -> MetricResult:
+    def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
-        value = self._all.value()
         # Which samples belong together cannot be told without keeping them: no interval rather than one too narrow.
-        alone = clusters is None
+        alone = grouping.clusters() is None
+        result = self._folded(alone=alone)
+        result.slices = {
+            name: {group: self._groups[name, group]._folded(alone=alone) for group in groups}
+            for name, groups in grouping.rows().items()
+        }
+        return result
+
+    def _folded(self, *, alone: bool) -> MetricResult:
         interval = self._all.interval(*self.metric.range, binary=self.metric.binary) if alone else None
         failed = sum(n for (status, _), n in self._tally.items() if status is Status.MEASURE_FAILED)
-        bounds = None
-        if failed and all(map(math.isfinite, self.metric.range)):
-            bounds = self._all.bounds(failed, *self.metric.range)
         return result_of(
             self.metric,
-            value=value,
+            value=self._all.value(),
             completed=self._completed.value(),
-            bounds=bounds,
+            bounds=self._all.bounds(failed, *self.metric.range) if failed else None,
             num_samples=self._counted,
             tally=dict(self._tally),
-            means=self._means.values(),
+            further=self._means.values(),
             signature=self.signature,
             scores=None,
             interval=interval,
         )
+
+
+def tally_for(metric: BatchMetric, run: RunFacts, *, keep_scores: bool) -> KeptScores:
+    """What collects a metric's outcomes: all of them where they are wanted, or where the metric pairs them."""
+    if keep_scores or metric.needs_all:
+        return KeptScores(metric, run, keep_scores=keep_scores)
+    return FoldedScores(metric, run)
 
 
 def computed_result(metric: Metric, batch: Batch) -> MetricResult:

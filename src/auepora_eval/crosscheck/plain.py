@@ -19,7 +19,7 @@ from .report import Check, Tally
 __all__ = ["plain_checks", "specs_to_check"]
 
 # Options that a metric cannot do without, for the metrics that have such.
-_NEEDED: dict[str, Any] = {"max_grade": 4}
+_NEEDED: dict[str, Any] = {"max_grade": 4, "base": "token_f1", "where": {"labels.label": "cats"}}
 _NORMALISATIONS: list[dict[str, Any]] = [
     {},
     *({option: False} for option in ("ignore_case", "ignore_punctuation", "ignore_articles")),
@@ -97,6 +97,9 @@ def _compare(
 ) -> None:
     samples, outputs = [sample for sample, _ in pairs], [output for _, output in pairs]
     (result,) = evaluate(samples, outputs, [built])
+    value = built.reference_value(samples, outputs)
+    if value is not None:
+        tally.add(result.value if result.defined else None, None if math.isnan(value) else value, f"{spec}, value")
     wanted = []
     for (sample, output), ours in zip(pairs, result.scores or (), strict=True):
         reference = built.reference_score(sample, output)

@@ -33,12 +33,14 @@ class MetricCard:
     skips: dict[str, str]
     failures: str
     reference: str
+    follows_base: bool = False
+    """Whether target, range and direction are those of another metric, which is an option of this one."""
 
     @property
     def range_text(self) -> str:
         """The range as an interval."""
         if self.range is None:
-            return "not declared"
+            return "that of the other metric" if self.follows_base else "not declared"
         low, high = self.range
         upper = "∞)" if math.isinf(high) else f"{high:g}]"
         return f"[{low:g}, {upper}"
@@ -46,6 +48,8 @@ class MetricCard:
     @property
     def direction(self) -> str:
         """Which way is better."""
+        if self.higher_is_better is None and self.follows_base:
+            return "as there"
         return {True: "higher is better", False: "lower is better", None: "not declared"}[self.higher_is_better]
 
     def to_text(self) -> str:
@@ -84,6 +88,8 @@ class MetricCard:
         facts = []
         if self.target is not None:
             facts.append(("Target", f"{self.target.name} ({TARGETS[self.target].pair})"))
+        elif self.follows_base:
+            facts.append(("Target", "that of the other metric"))
         facts += [("Range", f"{self.range_text}, {self.direction}"), ("A failed answer", self.failures)]
         if self.reference:
             facts.append(("Reference", self.reference))
@@ -110,7 +116,8 @@ def metric_card(info: MetricInfo) -> MetricCard:
         name: "required" if parameter.default is inspect.Parameter.empty else repr(parameter.default)
         for name, parameter in info.options.items()
     }
-    span = getattr(cls, "range", None)
+    follows_base = getattr(cls, "follows_base", False)
+    span = _declared_range(info) if scored else getattr(cls, "range", None)
     return MetricCard(
         name=info.name,
         pattern=info.pattern,
@@ -118,12 +125,13 @@ def metric_card(info: MetricInfo) -> MetricCard:
         formula=formula,
         text=text,
         target=getattr(cls, "target", None),
-        range=_declared_range(info) if scored else span,
-        higher_is_better=getattr(cls, "higher_is_better", None),
+        range=None if follows_base else span,
+        higher_is_better=None if follows_base else getattr(cls, "higher_is_better", None),
         options=options,
         skips=dict(getattr(cls, "skip_reasons", {})),
         failures=_failures(info),
         reference=getattr(cls, "reference", ""),
+        follows_base=follows_base,
     )
 
 
@@ -140,6 +148,8 @@ def _declared_range(info: MetricInfo) -> tuple[float, float] | None:
 def _failures(info: MetricInfo) -> str:
     if not issubclass(info.cls, BatchMetric):
         return "not declared"
+    if info.cls.failure_note:
+        return info.cls.failure_note
     if not info.cls.counts_system_failures:
         return "leaves the mean"
     return "counts at the worst value"
@@ -162,10 +172,14 @@ def reference_pages() -> dict[str, str]:
         "",
         "Made from the registry by `make docs`; edit the metric's docstring, not these pages.",
     ]
-    for target, entry in TARGETS.items():
+    headings: list[tuple[TargetCategory | None, str, str]] = [
+        (target, entry.title, f"{entry.question} Compares {entry.pair}.") for target, entry in TARGETS.items()
+    ]
+    headings.append((None, "Any target", "Metrics over another metric, whose target they have."))
+    for target, title, question in headings:
         group = [card for card in cards if card.target is target]
         if group:
-            lines += ["", f"## {entry.title}", "", f"{entry.question} Compares {entry.pair}.", ""]
+            lines += ["", f"## {title}", "", question, ""]
             lines += ["| metric | what it says | range |", "|---|---|---|"]
             lines += [
                 f"| [`{card.pattern}`]({card.name}.md) | {_cell(card.summary)} | {card.range_text}, {card.direction} |"

@@ -1,0 +1,131 @@
+"""Families: samples that are variants of others, and metrics that look at a variant and its base together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .batch import Batch
+from .metrics_base import BatchMetric
+from .scores import Scores
+from .types import EvaluationSample, SystemOutputs
+
+__all__ = ["Bases", "FamilyKey", "FamilyMetric", "bases_of", "is_variant", "keyed"]
+
+NO_BASE, CYCLE, TWO_BASES = -1, -2, -3
+_PROBLEMS = {NO_BASE: "no_base", CYCLE: "variant_cycle", TWO_BASES: "two_bases"}
+
+BASE_SKIPS = {
+    "not_a_variant": "the sample is not a variant of another in one of the scenarios looked at",
+    "no_base": "the sample it is a variant of is not among the samples",
+    "variant_cycle": "following `variant_of` leads back to the sample itself",
+    "two_bases": "two samples have the id it is a variant of",
+}
+"""Why a sample is not part of a pair, for the reference pages of family metrics."""
+
+
+class FamilyKey(NamedTuple):
+    """Who a sample is, and whose variant."""
+
+    sample_id: str
+    repeat: int
+    base: str | None
+    """The id of the sample that this is a variant of: ``labels["variant_of"]``."""
+    scenario: str | None
+    own: Any = None
+    """Whatever else a metric needs of a sample to pair it."""
+
+
+def is_variant(sample: EvaluationSample, scenarios: Sequence[str]) -> bool:
+    """Whether a sample is a variant of another in one of these scenarios."""
+    return sample.labels.get("variant_of") is not None and sample.labels.get("scenario") in scenarios
+
+
+def family_keys(batch: Batch) -> list[FamilyKey]:
+    """The key of every sample of a batch."""
+    return batch.feature("family_keys", lambda b: list(map(_key, b.samples, b.outputs)))
+
+
+def _key(sample: EvaluationSample, output: SystemOutputs | None) -> FamilyKey:
+    base, scenario = sample.labels.get("variant_of"), sample.labels.get("scenario")
+    return FamilyKey(
+        sample.sample_id,
+        0 if output is None else output.repeat,
+        None if base is None else str(base),
+        None if scenario is None else str(scenario),
+    )
+
+
+def keyed(scores: Scores, batch: Batch, own: Sequence[Any] | None = None) -> Scores:
+    """The outcomes of a batch with the keys of its samples, and what else belongs to each."""
+    keys = family_keys(batch)
+    if own is not None:
+        keys = [key._replace(own=extra) for key, extra in zip(keys, own, strict=True)]
+    return replace(scores, keys=tuple(keys))
+
+
+class Bases(NamedTuple):
+    """The variants among some samples, and where their bases are."""
+
+    variants: npt.NDArray[np.intp]
+    """The rows of variants in the scenarios asked for."""
+    rows: npt.NDArray[np.intp]
+    """For each of them the row of its base; negative where it has none that can be used."""
+
+    def skips(self, n: int) -> dict[str, npt.NDArray[np.bool_]]:
+        """Per reason which of ``n`` samples are part of no pair."""
+        other = np.ones(n, dtype=np.bool_)
+        other[self.variants] = False
+        masks = {"not_a_variant": other}
+        for code, reason in _PROBLEMS.items():
+            masks[reason] = np.zeros(n, dtype=np.bool_)
+            masks[reason][self.variants[self.rows == code]] = True
+        return masks
+
+
+def bases_of(keys: Sequence[FamilyKey], scenarios: Sequence[str]) -> Bases:
+    """The variants in these scenarios, each with its base: the sample it names, as it was run at the same repeat.
+
+    Where the base was run once and its variants several times, that once is the base of all.
+    """
+    places: dict[tuple[str, int], int] = {}
+    for row, key in enumerate(keys):
+        place = (key.sample_id, key.repeat)
+        places[place] = TWO_BASES if place in places else row
+
+    def base_row(key: FamilyKey) -> int:
+        assert key.base is not None
+        row = places.get((key.base, key.repeat))
+        return places.get((key.base, 0), NO_BASE) if row is None else row
+
+    variants = [row for row, key in enumerate(keys) if key.base is not None and key.scenario in scenarios]
+    found = []
+    for row in variants:
+        seen = {row}
+        first = at = base_row(keys[row])
+        while at >= 0 and at not in seen and keys[at].base is not None:
+            seen.add(at)
+            at = base_row(keys[at])
+        found.append(CYCLE if at == row else first)
+    return Bases(np.array(variants, dtype=np.intp), np.array(found, dtype=np.intp))
+
+
+class FamilyMetric(BatchMetric):
+    """A metric of variants and their bases.
+
+    ``score`` gives what is known of each sample by itself, with its key; ``joined`` makes pairs of them once all
+    samples are there, wherever they were scored. A slice of variants keeps the bases they were paired with.
+    """
+
+    settles_failures: ClassVar[bool] = True
+    needs_all: ClassVar[bool] = True
+    scenarios: tuple[str, ...]
+    """The scenarios (``labels["scenario"]``) whose samples are looked at."""
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether this is such a variant."""
+        return is_variant(sample, self.scenarios)

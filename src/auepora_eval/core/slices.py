@@ -1,0 +1,204 @@
+"""Slices: groups of samples, by label, by metadata or by a function, for which every result is told apart."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .errors import BadTypeError, BadValueError, did_you_mean
+from .reduce import Clusters
+from .scoring import any_clustered
+from .types import EvaluationSample
+
+__all__ = ["Grouping", "Slice", "SliceSpec", "require_members", "sample_value", "slices_of"]
+
+Rows = npt.NDArray[np.intp]
+NO_GROUP = "(none)"
+"""The group of samples that have no such label."""
+MOST_GROUPS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A name, and what tells a sample's group: any value, several in a list, ``None`` for none."""
+
+    name: str
+    group_of: Callable[[EvaluationSample], Any]
+
+    def groups(self, sample: EvaluationSample) -> list[str]:
+        """The names of the groups a sample belongs to."""
+        try:
+            value = self.group_of(sample)
+        except Exception as error:
+            raise BadValueError(
+                f"slice '{self.name}' raised {type(error).__name__} on sample '{sample.sample_id}': {error}"
+            ) from error
+        values = list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+        return list(dict.fromkeys(map(_group_name, values))) or [NO_GROUP]
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """What stands under a path of labels or metadata."""
+
+    path: str
+
+    def __call__(self, sample: EvaluationSample) -> Any:
+        return sample_value(sample, self.path)
+
+
+def sample_value(sample: EvaluationSample, path: str) -> Any:
+    """What a sample has under ``labels.<key>`` or ``metadata.<key>.<key>``; ``None`` where there is nothing.
+
+    >>> sample_value(EvaluationSample("1", "?", metadata={"source": {"kind": "wiki"}}), "metadata.source.kind")
+    'wiki'
+    """
+    side, _, rest = path.partition(".")
+    held: Any = sample.labels if side == "labels" else sample.metadata
+    keys = rest.split(".")
+    for at, key in enumerate(keys):
+        if not isinstance(held, Mapping):
+            return None
+        whole = ".".join(keys[at:])
+        if whole in held:  # a key that has dots itself
+            return held[whole]
+        held = held.get(key)
+    return held
+
+
+def _group_name(value: Any) -> str:
+    if value is None:
+        return NO_GROUP
+    return str(value).lower() if isinstance(value, (bool, np.bool_)) else str(value)
+
+
+SliceSpec = str | Slice | Mapping[str, str | Callable[[EvaluationSample], Any]]
+"""A path (``labels.lang``, ``metadata.source.kind``), a ``Slice``, or ``{name: path or function}``."""
+
+
+def slices_of(given: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
+    """Slices from paths, functions by name, or ``Slice`` objects."""
+    listed = [given] if isinstance(given, (str, Slice, Mapping)) else list(given)
+    made: list[Slice] = []
+    for one in listed:
+        if isinstance(one, Slice):
+            made.append(one)
+        elif isinstance(one, str):
+            made.append(Slice(one, _path(one)))
+        elif isinstance(one, Mapping):
+            made += [Slice(name, _path(how) if isinstance(how, str) else how) for name, how in one.items()]
+        else:
+            raise BadTypeError(
+                f"a slice is a path such as 'labels.lang', or {{name: function of a sample}}, not {one!r:.80}"
+            )
+    for one in made:
+        if not isinstance(one.name, str) or not callable(one.group_of):
+            raise BadTypeError(f"slice {one.name!r} needs a name and a path or a function, not {one.group_of!r:.80}")
+    names = [one.name for one in made]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadValueError(f"two slices are called '{name}'; rename one, as in {{'{name}_b': ...}}")
+    return made
+
+
+def _path(text: str) -> _Path:
+    side, dot, key = text.partition(".")
+    if side not in ("labels", "metadata") or not dot or not key:
+        raise BadValueError(f"cannot slice by {text!r}; write 'labels.<key>' or 'metadata.<key>', such as labels.lang")
+    return _Path(text)
+
+
+def require_members(slices: Sequence[Slice], samples: Sequence[EvaluationSample]) -> None:
+    """Raise where no sample has what a slice goes by: a misspelt label, most likely."""
+    for one in slices:
+        path = one.group_of
+        if not isinstance(path, _Path) or not samples or any(path(sample) is not None for sample in samples):
+            continue
+        side = path.path.partition(".")[0]
+        there = {name: None for sample in samples for name in (getattr(sample, side) or ())}
+        known = ", ".join(sorted(map(str, there))[:10]) or "none at all"
+        hint = did_you_mean(path.path, [f"{side}.{name}" for name in there], otherwise=f"; its {side} are {known}")
+        raise BadValueError(f"no sample has '{path.path}' to slice by{hint}")
+
+
+class Grouping:
+    """Which samples belong together, and to which slices: noted as batches are made, read as outcomes come in."""
+
+    def __init__(self, slices: Sequence[Slice], *, keep: bool) -> None:
+        """``keep`` says whether scores are kept, and with them ids, clusters and the rows of every group."""
+        self.slices = slices
+        self.ids: list[str] = []
+        self._keep = keep
+        self._clustered = False
+        self._clusters: list[str] = []
+        self._seen = 0
+        self._rows: dict[str, dict[str, list[int]]] = {one.name: {} for one in slices}
+        self._batches: deque[dict[tuple[str, str], Rows]] = deque()
+
+    def add(self, samples: Sequence[EvaluationSample]) -> None:
+        """Take in the samples of the next batch."""
+        if not self._clustered and any_clustered(samples):
+            self._clustered = True
+            self._clusters = list(self.ids)  # until now each sample was a cluster of its own
+        if self._keep:
+            self.ids += [sample.sample_id for sample in samples]
+            if self._clustered:
+                self._clusters += [sample.cluster for sample in samples]
+        if self.slices:
+            self._add_groups(samples)
+        self._seen += len(samples)
+
+    def _add_groups(self, samples: Sequence[EvaluationSample]) -> None:
+        batch: dict[tuple[str, str], list[int]] = {}
+        for one in self.slices:
+            for row, sample in enumerate(samples):
+                for group in one.groups(sample):
+                    batch.setdefault((one.name, group), []).append(row)
+        for (name, group), rows in batch.items():
+            whole = self._rows[name].setdefault(group, [])
+            if self._keep:
+                whole += [self._seen + row for row in rows]
+        for name, groups in self._rows.items():
+            if len(groups) > MOST_GROUPS:
+                raise BadValueError(
+                    f"slice '{name}' has more than {MOST_GROUPS} groups, which is too many to tell apart; "
+                    "slice by something that many samples share"
+                )
+        self._batches.append({key: np.array(rows, dtype=np.intp) for key, rows in batch.items()})
+
+    def next_batch(self) -> dict[tuple[str, str], Rows]:
+        """The rows of each group in the batch whose outcomes come next."""
+        return self._batches.popleft() if self._batches else {}
+
+    def rows(self) -> dict[str, dict[str, Rows]]:
+        """By slice and group the rows of all samples, groups in alphabetical order, those without a label last."""
+        return {
+            name: {group: np.array(groups[group], dtype=np.intp) for group in in_order(groups)}
+            for name, groups in self._rows.items()
+        }
+
+    def clusters(self) -> Clusters | None:
+        """A number per cluster, sample by sample; None where no sample belongs to one."""
+        if not self._clustered:
+            return None
+        numbers: dict[str, int] = {}
+        return np.array([numbers.setdefault(name, len(numbers)) for name in self._clusters], dtype=np.intp)
+
+
+def in_order(groups: Iterable[str]) -> list[str]:
+    """Numbers by size, then words by letter, then what has no group."""
+
+    def key(group: str) -> tuple[bool, bool, float, str]:
+        try:
+            number = float(group)
+        except ValueError:
+            number = float("nan")
+        is_number = number == number
+        return group == NO_GROUP, not is_number, number if is_number else 0.0, group
+
+    return sorted(groups, key=key)

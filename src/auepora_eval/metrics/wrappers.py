@@ -1,0 +1,235 @@
+"""Metrics over another metric: what they share, and ``SlicedMetric``, another metric on some of the samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..core.batch import Batch
+from ..core.errors import BadTypeError, BadValueError
+from ..core.metrics_base import BatchMetric, Metric, RunFacts, bound_to
+from ..core.reduce import Reducer
+from ..core.registry import metric, register
+from ..core.scores import Score, Scores, Status
+from ..core.scoring import settled_scores
+from ..core.slices import sample_value
+from ..core.types import EvaluationSample, MetricResult, SystemOutputs
+from .base import ConfiguredMetric
+
+__all__ = ["ComputedReducer", "MetricOverMetric", "SlicedMetric", "base_choices", "scored_by", "scoring_metric"]
+
+
+class ComputedReducer(Reducer):
+    """The number of a metric that only implements ``compute``: it is handed the samples and outputs in ``keys``."""
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self.name = f"compute[{metric.name}]"
+
+    def value(self, scores: Scores) -> float:
+        """What ``compute`` says of these samples; NaN where it says that it has no value."""
+        if not scores.keys:
+            return float("nan")
+        samples, outputs = zip(*scores.keys, strict=True)
+        result = self.metric.compute(list(samples), list(outputs))
+        return float(result.value) if result.defined else float("nan")
+
+
+class _Computed(BatchMetric):
+    """A metric that only implements ``compute``, as one that scores: each sample is itself its statistic."""
+
+    needs_all: ClassVar[bool] = True
+
+    def __init__(self, metric: Metric) -> None:
+        self.metric = metric
+        self.name, self.target = metric.name, metric.target
+        self.range = (-float("inf"), float("inf"))
+        self.reducer = ComputedReducer(metric)
+
+    def required_fields(self) -> list[str]:
+        """Those of the metric."""
+        return self.metric.required_fields()
+
+    def score(self, batch: Batch) -> Scores:
+        """No number for a single sample, only the sample."""
+        outputs = batch.present_outputs()
+        return replace(Scores.of(np.zeros(len(batch))), keys=tuple(zip(batch.samples, outputs, strict=True)))
+
+    def choices(self) -> dict[str, str]:
+        """Who wrote it."""
+        return {"by": f"{type(self.metric).__module__}.{type(self.metric).__qualname__}"}
+
+    def compute(self, samples: Any, outputs: Any) -> MetricResult:
+        """The metric's own."""
+        return self.metric.compute(samples, outputs)
+
+
+def scoring_metric(one: Metric) -> BatchMetric:
+    """The metric as one that scores batches, which all but those that only implement ``compute`` are anyway."""
+    return one if isinstance(one, BatchMetric) else _Computed(one)
+
+
+def scored_by(one: BatchMetric, batch: Batch) -> Scores:
+    """The settled outcomes of a batch under another metric, computed once for all metrics that are over it."""
+    return batch.feature(("scored", one.name, str(one.signature)), lambda b: settled_scores(one, b))
+
+
+def base_choices(one: BatchMetric, role: str = "base") -> dict[str, str]:
+    """Another metric's signature as part of this one's: its name, and its choices with the role before them."""
+    signature = one.signature
+    choices = {role: signature.name.replace("|", "/")}
+    choices |= {f"{role}.{key}": value for key, value in signature.choices.items()}
+    return choices | ({f"{role}.v": str(signature.version)} if signature.version != 1 else {})
+
+
+@dataclass(frozen=True)
+class MetricOverMetric(ConfiguredMetric):
+    """A metric over another one, which may be given by its spec; it follows the same conventions."""
+
+    base: Any
+    """The other metric: its name, ``{name: options}``, or a ``Metric``."""
+
+    base_role: ClassVar[str] = "base"
+    counts_system_failures: ClassVar[bool] = False  # the other metric has counted them
+
+    def __post_init__(self) -> None:
+        try:
+            built = metric(self.base)
+        except BadTypeError as error:
+            raise BadTypeError(f"{self.base_role} must be a metric: {error}") from error
+        object.__setattr__(self, "base", built)
+        base = self.inner
+        object.__setattr__(self, "target", getattr(type(self), "target", base.target))
+        object.__setattr__(self, "reads", type(self).reads | base.reads)
+        object.__setattr__(self, "skip_reasons", {**base.skip_reasons, **type(self).skip_reasons})
+        object.__setattr__(self, "output_skips", type(self).output_skips | base.output_skips)
+        super().__post_init__()
+
+    @property
+    def inner(self) -> BatchMetric:
+        """The other metric, under the conventions in force here."""
+        return bound_to(scoring_metric(self.base), self.rules)
+
+    def required_fields(self) -> list[str]:
+        """What the other metric requires."""
+        return self.inner.required_fields()
+
+    def choices(self) -> dict[str, str]:
+        """The other metric's name and choices."""
+        return base_choices(self.inner, self.base_role)
+
+    def run_choices(self, run: RunFacts) -> dict[str, str]:
+        """What the way the outputs were made adds to the other metric's signature."""
+        return {f"{self.base_role}.{key}": value for key, value in self.inner.run_choices(run).items()}
+
+
+@register("sliced")
+@dataclass(frozen=True)
+class SlicedMetric(MetricOverMetric):
+    r"""Another metric, on some of the samples alone.
+
+    .. math:: M(\{s : \text{where}(s)\})
+
+    `where` is `{path: value}` with paths such as `labels.lang` or `metadata.source.kind` (all must hold; a list of
+    values means any of them), or, in Python, a function of the sample. Value, interval and per-sample scores are those
+    of the other metric on that subset; all other samples are skipped. To see every group at once, ask the evaluation
+    for slices instead.
+    """
+
+    where: Any
+    """``{path: value or values}``, or a function from sample to true or false."""
+
+    settles_failures: ClassVar[bool] = True
+    follows_base: ClassVar[bool] = True
+    failure_note: ClassVar[str] = "as with the other metric"
+    suggested: ClassVar[bool] = False
+    skip_reasons: ClassVar[dict[str, str]] = {"other_slice": "the sample is not one of those asked for"}
+
+    def __post_init__(self) -> None:
+        if isinstance(self.where, Mapping):
+            for path in self.where:
+                if not isinstance(path, str) or path.partition(".")[0] not in ("labels", "metadata") or "." not in path:
+                    raise BadValueError(f"cannot select by {path!r}; write 'labels.<key>' or 'metadata.<key>'")
+        elif not callable(self.where):
+            raise BadTypeError(
+                f"where must be {{'labels.<key>': value}} or a function of the sample, not {self.where!r:.80}"
+            )
+        super().__post_init__()
+        inner = self.inner
+        for name in ("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all"):
+            object.__setattr__(self, name, getattr(inner, name))
+        object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
+
+    @property
+    def worst(self) -> float | None:
+        """As the other metric counts a failed answer."""
+        return self.inner.worst
+
+    @property
+    def condition(self) -> str:
+        """What selects the samples, in a word."""
+        if not isinstance(self.where, Mapping):
+            return str(getattr(self.where, "__name__", type(self.where).__name__)).strip("<>")
+        parts = []
+        for path, wanted in self.where.items():
+            values = wanted if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+            parts.append(f"{path}={'/'.join(map(str, values))}")
+        text = ",".join(parts)
+        return "".join(" " if mark in "|[]" else mark for mark in text)
+
+    @property
+    def predicate(self) -> Callable[[EvaluationSample], bool]:
+        """Whether a sample is one of those asked for."""
+        return self._matches if isinstance(self.where, Mapping) else self.where
+
+    def _matches(self, sample: EvaluationSample) -> bool:
+        for path, wanted in self.where.items():
+            held = sample_value(sample, path)
+            values = wanted if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
+            held_values = held if isinstance(held, (list, tuple, set, frozenset)) else [held]
+            if not any(value in values for value in held_values):
+                return False
+        return True
+
+    def score(self, batch: Batch) -> Scores:
+        """The other metric's outcomes; who is not asked for is skipped."""
+        inside = np.fromiter((bool(self.predicate(sample)) for sample in batch.samples), np.bool_, len(batch))
+        scores = scored_by(self.inner, batch)
+        if not self.needs_all:
+            return scores.replaced(~inside, Status.SKIPPED, "other_slice", math.nan)
+        # Who is not asked for may still be the base of a variant that is: they part when all are there.
+        own = [None] * len(batch) if scores.keys is None else scores.keys
+        return replace(scores, keys=tuple(zip(inside.tolist(), own, strict=True)))
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The other metric's, where the sample is asked for."""
+        return self.inner.reference_score(sample, output) if self.predicate(sample) else Score.skip("other_slice")
+
+    def joined(self, scores: Scores) -> Scores:
+        """As the other metric joins them; then who is not asked for is skipped."""
+        if not self.needs_all or scores.keys is None:
+            return scores
+        inside = np.array([key[0] for key in scores.keys], dtype=np.bool_)
+        plain = replace(scores, keys=tuple(key[1] for key in scores.keys))
+        joined = self.inner.joined(plain)
+        rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
+        part = self.inner.taken(plain, joined, rows)
+        rest = joined.take(others)
+        rest = rest.replaced(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
+        return Scores.concat([part, rest]).take(np.argsort(np.concatenate([rows, others])))
+
+    def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:
+        """The other metric's."""
+        return self.inner.further_details(scores, clusters)
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the sample is one of those asked for, and has work for the other metric."""
+        return self.predicate(sample) and self.inner.has_work(sample, output)
+
+    def choices(self) -> dict[str, str]:
+        """The other metric, and what selects the samples."""
+        return {**super().choices(), "where": self.condition.replace("|", "/")}

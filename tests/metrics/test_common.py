@@ -23,6 +23,10 @@ EXAMPLES: dict[str, list[Spec]] = {
     "citation_gold_precision": ["citation_gold_precision", {"citation_gold_precision": {"conventions": "trec"}}],
     "citation_gold_recall": ["citation_gold_recall", {"citation_gold_recall": {"min_relevance": 2}}],
     "containment": ["containment"],
+    "counterfactual_consistency": [
+        "counterfactual_consistency",
+        {"counterfactual_consistency": {"base": "exact_match", "counterfactual_scenarios": ["typo", "paraphrase"]}},
+    ],
     "distinct_n": ["distinct_n", {"distinct_n": {"n": 1}}],
     "empty_result_rate": ["empty_result_rate"],
     "err": [{"err": {"max_grade": 3}}, {"err@3": {"max_grade": 4}}],
@@ -43,6 +47,13 @@ EXAMPLES: dict[str, list[Spec]] = {
     "mean_latency": ["mean_latency", "mean_latency[retrieval]"],
     "mrr": ["mrr", "mrr@2", {"mrr": {"conventions": "golden"}}],
     "ndcg": ["ndcg", "ndcg@3", {"ndcg@3": {"gain_scheme": "linear"}}, {"ndcg": {"gain_scheme": "exponential"}}],
+    "noise_robustness": [
+        "noise_robustness",
+        {"noise_robustness": {"base": "recall@3", "noise_scenarios": ["typo"]}},
+        {"noise_robustness": {"base": "bleu", "base_set": "all"}},
+        {"noise_robustness": {"base": {"map": {"ap": "gold"}}, "base_set": "all"}},
+        {"noise_robustness": {"base": "distinct_n"}},
+    ],
     "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
     "r_precision": ["r_precision"],
     "rbp": ["rbp", {"rbp": {"p": 0.5}}],
@@ -131,8 +142,11 @@ def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[
 
 
 def annotate(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:
-    """Structured answers, citations, expectations and texts of documents, in some of the samples."""
-    for row, out in zip(rows, outs, strict=True):
+    """Structured answers, citations, expectations, variants and texts of documents, in some of the samples."""
+    for number, (row, out) in enumerate(zip(rows, outs, strict=True)):
+        if number % 4:
+            base = rng.choice([f"q{number - number % 4}", f"q{number - number % 4}", "nobody", row.sample_id])
+            row.labels |= {"variant_of": base, "scenario": rng.choice(["typo", "paraphrase", "counterfactual"])}
         row.labels |= rng.choice([{}, {"label": "cats"}, {"label": 1, "kind": True}])
         row.metadata |= rng.choice(SCHEMAS) | rng.choice(EXPECTATIONS)
         if row.reference_answer is not None:
@@ -199,10 +213,15 @@ class TestEveryMetric:
 
     def test_streaming_without_scores_gives_the_same_number(self, spec: Spec) -> None:
         rows, outs = made_data()
+        if not built(spec).needs_all:  # what is not kept has no interval where samples belong together
+            for row in rows:
+                row.labels.pop("variant_of", None)
         (kept,) = evaluate(rows, outs, [spec])
         (folded,) = evaluate_stream(zip(rows, outs, strict=True), [spec], batch_size=6, keep_scores=False)
         if built(spec).reducer.name != "mean":
-            kept.details.pop("interval", None)  # what is not a mean is drawn anew from all samples, or has none
+            # What is not a mean is drawn anew from all samples, or has no interval.
+            kept.details.pop("interval", None)
+            folded.details.pop("interval", None)
         assert (folded.value, folded.details, folded.defined) == (kept.value, kept.details, kept.defined)
 
     def test_every_sample_has_exactly_one_outcome(self, spec: Spec) -> None:
@@ -224,10 +243,12 @@ class TestEveryMetric:
 
     def test_failures_stand_at_the_worst_value_or_outside(self, spec: Spec) -> None:
         one = built(spec)
-        rows, outs = made_data()
-        (result,) = evaluate(rows, outs, [one])
+        results = [evaluate(*made_data(seed), [one])[0] for seed in range(4)]
         failed = [
-            s for s, o in zip(result.scores or (), result.outcomes or (), strict=True) if o.startswith("system_failed")
+            score
+            for result in results
+            for score, outcome in zip(result.scores or (), result.outcomes or (), strict=True)
+            if outcome.startswith("system_failed")
         ]
         assert failed
         assert set(failed) <= {one.worst, None}

@@ -153,6 +153,12 @@ class Scores(Sequence[float | None]):
             keys,
         )
 
+    @classmethod
+    def woven(cls, *parts: tuple[npt.NDArray[np.intp], Scores]) -> Scores:
+        """Outcomes from parts that each say at which places theirs belong."""
+        places = np.concatenate([place for place, _ in parts])
+        return cls.concat([part for _, part in parts]).take(np.argsort(places, kind="stable"))
+
     def take(self, indices: npt.ArrayLike) -> Scores:
         """The outcomes of some samples, in the order asked for; a Boolean mask works too."""
         index = np.asarray(indices)

@@ -20,7 +20,15 @@ from ..core.slices import sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from .base import ConfiguredMetric
 
-__all__ = ["ComputedReducer", "MetricOverMetric", "SlicedMetric", "base_choices", "scored_by", "scoring_metric"]
+__all__ = [
+    "ComputedReducer",
+    "MetricOverMetric",
+    "SlicedMetric",
+    "base_choices",
+    "joins",
+    "scored_by",
+    "scoring_metric",
+]
 
 
 class ComputedReducer(Reducer):
@@ -71,6 +79,11 @@ class _Computed(BatchMetric):
 def scoring_metric(one: Metric) -> BatchMetric:
     """The metric as one that scores batches, which all but those that only implement ``compute`` are anyway."""
     return one if isinstance(one, BatchMetric) else _Computed(one)
+
+
+def joins(one: BatchMetric) -> bool:
+    """Whether a metric looks at several samples together, so that no sample has a score by itself."""
+    return type(one).joined is not BatchMetric.joined
 
 
 def scored_by(one: BatchMetric, batch: Batch) -> Scores:
@@ -220,7 +233,7 @@ class SlicedMetric(MetricOverMetric):
         part = self.inner.taken(plain, joined, rows)
         rest = joined.take(others)
         rest = rest.replaced(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
-        return Scores.concat([part, rest]).take(np.argsort(np.concatenate([rows, others])))
+        return Scores.woven((rows, part), (others, rest))
 
     def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:
         """The other metric's."""

@@ -1,0 +1,150 @@
+"""Counterfactual consistency: how alike the answers to a question and to its counterfactual variants are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError
+from ..core.family import BASE_SKIPS, FamilyKey, FamilyMetric, bases_of, is_variant, keyed
+from ..core.metrics_base import SampleMetric, bound_to
+from ..core.registry import register
+from ..core.scores import Score, Scores, Status
+from ..core.scoring import settled_scores
+from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
+from .noise_robustness import require_scenarios
+from .wrappers import ComputedReducer, MetricOverMetric, joins
+
+__all__ = ["CounterfactualConsistency"]
+
+Rows = npt.NDArray[np.intp]
+_AT_ONCE = 1024
+"""How many pairs of answers are compared at a time."""
+
+
+@register("counterfactual_consistency")
+@dataclass(frozen=True)
+class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
+    r"""How alike the answers to a question and to its counterfactual variants are.
+
+    .. math:: \text{similarity}(\text{answer to the base question}, \text{answer to the variant})
+
+    A variant names its base in `labels["variant_of"]` and is marked by `labels["scenario"]`. The answer to the base
+    question takes the place of the reference, the answer to the variant that of the answer; `base` is any metric that
+    compares an answer to a reference and nothing else. The value is the mean over variants. Where the system failed on
+    either, the pair counts at the similarity's worst value.
+    """
+
+    base: Any = "token_f1"
+    counterfactual_scenarios: tuple[str, ...] = ("counterfactual",)
+
+    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    base_role: ClassVar[str] = "similarity"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **BASE_SKIPS,
+        "no_response": "there is no answer to compare, to the variant or to its base",
+    }
+
+    def __post_init__(self) -> None:
+        given = require_scenarios("counterfactual_scenarios", self.counterfactual_scenarios)
+        object.__setattr__(self, "counterfactual_scenarios", given)
+        super().__post_init__()
+        inner = self.inner
+        if inner.required_fields() != ["reference_answer"] or not inner.reads <= {"response"} or joins(inner):
+            raise BadValueError(
+                f"counterfactual_consistency compares answers, which '{inner.name}' does not; take a metric that needs "
+                "a reference answer and nothing else, such as token_f1 or rougeL_answer"
+            )
+        for name in ("range", "higher_is_better", "binary"):
+            object.__setattr__(self, name, getattr(inner, name))
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The scenarios that are counterfactual."""
+        return self.counterfactual_scenarios
+
+    @property
+    def worst(self) -> float | None:
+        """That of the similarity."""
+        return self.inner.worst
+
+    def required_fields(self) -> list[str]:
+        """Nothing: the reference is an answer of the system."""
+        return []
+
+    def choices(self) -> dict[str, str]:
+        """The similarity, and what is counterfactual."""
+        return {**super().choices(), "scenarios": "+".join(self.counterfactual_scenarios)}
+
+    def score(self, batch: Batch) -> Scores:
+        """Whether there is an answer; it travels with the key."""
+        answered = settled_scores(bound_to(_Answered(), self.rules), batch)
+        texts = ["" if out is None or out.response is None else out.response.text for out in batch.outputs]
+        return keyed(answered, batch, texts)
+
+    def joined(self, scores: Scores) -> Scores:
+        """The similarity of each variant's answer to its base's."""
+        if scores.keys is None:
+            return scores
+        n, family = len(scores), bases_of(scores.keys, self.scenarios)
+        rest = Scores.of(np.zeros(n), skip=family.skips(n), keys=scores.keys)
+        variants, bases = family.variants[family.rows >= 0], family.rows[family.rows >= 0]
+        both = np.stack([scores.status[variants], scores.status[bases]])
+        failed, skipped = (both == Status.SYSTEM_FAILED).any(axis=0), (both == Status.SKIPPED).any(axis=0)
+        worst = math.nan if self.worst is None or self.rules.on_system_failure != "worst" else self.worst
+        for mask, status, reason, value in (
+            (failed, Status.SYSTEM_FAILED, "one_failed", worst),
+            (skipped, Status.SKIPPED, "no_response", math.nan),
+        ):
+            rows = np.zeros(n, np.bool_)
+            rows[variants[mask]] = True
+            rest = rest.replaced(rows, status, reason, value)
+        usable = ~failed & ~skipped
+        alike = replace(self._similarities(scores.keys, variants[usable], bases[usable]), stats=None)
+        alike = replace(alike, keys=tuple(scores.keys[row] for row in variants[usable]))
+        others = np.setdiff1d(np.arange(n), variants[usable])
+        return Scores.woven((variants[usable], alike), (others, rest.take(others)))
+
+    def _similarities(self, keys: Sequence[FamilyKey], variants: Rows, bases: Rows) -> Scores:
+        samples = [
+            EvaluationSample(keys[variant].sample_id, "", reference_answer=Response(keys[base].own))
+            for variant, base in zip(variants.tolist(), bases.tolist(), strict=True)
+        ]
+        outputs = [SystemOutputs([], Response(keys[variant].own)) for variant in variants.tolist()]
+        inner, parts = self.inner, []
+        for start in range(0, len(samples), _AT_ONCE):
+            scores = settled_scores(inner, Batch(samples[start : start + _AT_ONCE], outputs[start : start + _AT_ONCE]))
+            if isinstance(inner.reducer, ComputedReducer):  # it has a number for a pair, if taken as a dataset of one
+                scores = Scores.of([inner.reducer.value(scores.take([row])) for row in range(len(scores))])
+            parts.append(replace(scores, stats=None, keys=None))
+        return Scores.concat(parts)
+
+    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
+        """The mean similarity of pairs by the similarity's plain definition."""
+        answers = {sample.sample_id: output.response for sample, output in zip(samples, outputs, strict=True)}
+        found = []
+        for sample, output in zip(samples, outputs, strict=True):
+            base = answers.get(str(sample.labels.get("variant_of")))
+            if is_variant(sample, self.scenarios) and base is not None and output.response is not None:
+                pair = EvaluationSample(sample.sample_id, "", reference_answer=Response(base.text))
+                outcome = self.inner.reference_score(pair, output)
+                if outcome is None:
+                    return None
+                found += [] if outcome.value is None else [outcome.value]
+        return math.fsum(found) / len(found) if found else math.nan
+
+
+class _Answered(SampleMetric):
+    """Whether there is an answer to compare."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        return Score(0.0)

@@ -1,0 +1,298 @@
+"""Noise robustness: how much of a metric is left when questions are asked with noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError
+from ..core.family import BASE_SKIPS, Bases, FamilyKey, FamilyMetric, bases_of, is_variant, keyed
+from ..core.reduce import Clusters, Mean, OfSums, Reducer
+from ..core.registry import register
+from ..core.scores import Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..stats.interval import Interval, mean_interval
+from ..stats.resample import bootstrap_interval
+from .answers import require_choice
+from .wrappers import MetricOverMetric, joins, scored_by
+
+__all__ = ["NoiseRobustness", "RatioOfFolds", "RatioOfSides", "require_scenarios"]
+
+Floats = npt.NDArray[np.float64]
+
+
+def require_scenarios(name: str, value: Iterable[str]) -> tuple[str, ...]:
+    """The scenarios an option names, as a tuple; one alone may be given as a text."""
+    listed = (value,) if isinstance(value, str) else tuple(value)
+    if not listed or not all(isinstance(one, str) and one for one in listed):
+        raise BadValueError(f"{name} must name at least one scenario, such as 'typo'; not {value!r}")
+    return listed
+
+
+class RatioOfSides(OfSums):
+    """The noisy side's number over the base side's, each from its sums.
+
+    Statistics of a sample are those of the base side and how many samples it adds there, then the same of the other.
+    """
+
+    def __init__(self, of_side: Reducer) -> None:
+        self.of_side = of_side
+        self.name = f"ratio[{of_side.name}]"
+
+    def sides(self, sums: Sequence[float]) -> tuple[float, float]:
+        """The numbers of both sides; NaN for a side without a sample."""
+        width = len(sums) // 2
+        return self._side(sums[:width]), self._side(sums[width:])
+
+    def _side(self, sums: Sequence[float]) -> float:
+        *statistics, n = sums
+        if not n:
+            return math.nan
+        return self.of_side.of_sums(statistics) if isinstance(self.of_side, OfSums) else statistics[0] / n
+
+    def of_sums(self, sums: Sequence[float]) -> float:
+        """The ratio; NaN where the base side's number is not above 0."""
+        base, noisy = self.sides(sums)
+        return noisy / base if base > 0 else math.nan
+
+
+class RatioOfFolds(Reducer):
+    """The same for a metric whose number does not follow from sums: ``keys`` hold each side's outcomes."""
+
+    def __init__(self, of_side: Reducer) -> None:
+        self.of_side = of_side
+        self.name = f"ratio[{of_side.name}]"
+
+    def sides(self, scores: Scores) -> tuple[float, float]:
+        """The numbers of both sides; NaN for a side without a sample."""
+        keys: list[FamilyKey] = [key for key, used in zip(scores.keys or (), scores.counted, strict=True) if used]
+        base, noisy = ([key.own[side] for key in keys if key.own[side] is not None] for side in (0, 1))
+        return self._side(base), self._side(noisy)
+
+    def _side(self, parts: list[Scores]) -> float:
+        return self.of_side.value(Scores.concat(parts)) if parts else math.nan
+
+    def value(self, scores: Scores) -> float:
+        """The ratio; NaN where the base side's number is not above 0."""
+        base, noisy = self.sides(scores)
+        return noisy / base if base > 0 else math.nan
+
+
+@register("noise_robustness")
+@dataclass(frozen=True)
+class NoiseRobustness(FamilyMetric, MetricOverMetric):
+    r"""How much of a metric's value is left when questions are asked with noise: reworded, or with typing errors.
+
+    .. math:: M(\text{noisy}) \,/\, M(\text{base})
+
+    A noisy sample names the clean one in `labels["variant_of"]` and is marked by `labels["scenario"]`. Pairs are made
+    of every noisy sample and its base where the base metric M scores both: M(noisy) is M over the noisy ones, M(base)
+    over the base of each, a base with two variants counting twice. 1 means that noise does no harm. Where M(base) is 0
+    there is no ratio. With `base_set="all"` M(base) is taken over all samples that are no variants instead.
+
+    A noisy sample on which the system failed counts at M's worst value; a pair whose base failed is left out, since
+    counting it would flatter. The score of a pair is M of the noisy sample. Details tell both numbers, the mean
+    difference of the pairs with its interval, and all of it per scenario. M may be any metric; one that is neither a
+    mean nor made of sums has no interval. It measures noise in the query; for noise among the documents see
+    `context_noise_accuracy`.
+    """
+
+    base: Any = "token_f1"
+    noise_scenarios: tuple[str, ...] = ("paraphrase", "typo")
+    base_set: Literal["pairs", "all"] = "pairs"
+
+    target = TargetCategory.NOISE_ROBUSTNESS
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **BASE_SKIPS,
+        "base_skipped": "the base metric does not apply to the sample it is a variant of",
+    }
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise_scenarios", require_scenarios("noise_scenarios", self.noise_scenarios))
+        require_choice("base_set", self.base_set, ("pairs", "all"))
+        super().__post_init__()
+        inner = self.inner
+        if joins(inner):
+            raise BadValueError(
+                f"the base of noise_robustness cannot be '{inner.name}', which itself looks at several samples together"
+            )
+        sums = isinstance(inner.reducer, (Mean, OfSums))
+        object.__setattr__(self, "reducer", (RatioOfSides if sums else RatioOfFolds)(inner.reducer))
+        object.__setattr__(self, "range", (0.0 if inner.range[0] >= 0 else -math.inf, math.inf))
+        object.__setattr__(self, "higher_is_better", inner.higher_is_better)
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The scenarios that are noise."""
+        return self.noise_scenarios
+
+    @property
+    def worst(self) -> float | None:
+        """That of the base metric: what a noisy sample counts at where the system failed."""
+        return self.inner.worst
+
+    def choices(self) -> dict[str, str]:
+        """The base metric, what is noise, and what it is held against."""
+        return {**super().choices(), "noise": "+".join(self.noise_scenarios), "base_set": self.base_set}
+
+    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
+        """The ratio of two means over pairs by the base metric's plain definition."""
+        inner, scored = self.inner, {}
+        if not isinstance(inner.reducer, Mean):
+            return None
+        for sample, output in zip(samples, outputs, strict=True):
+            outcome = inner.reference_score(sample, output)
+            if outcome is None:
+                return None
+            scored[sample.sample_id] = outcome.value
+        variants = [sample for sample in samples if is_variant(sample, self.scenarios)]
+        pairs = [(scored.get(str(one.labels["variant_of"])), scored[one.sample_id]) for one in variants]
+        base = [first for first, second in pairs if first is not None and second is not None]
+        noisy = [second for first, second in pairs if first is not None and second is not None]
+        if self.base_set == "all":
+            free = [one.sample_id for one in samples if one.labels.get("variant_of") is None]
+            base = [value for name in free if (value := scored[name]) is not None]
+            noisy = [second for _, second in pairs if second is not None]
+        if not base or not noisy or math.fsum(base) <= 0:
+            return math.nan
+        return (math.fsum(noisy) / len(noisy)) / (math.fsum(base) / len(base))
+
+    def score(self, batch: Batch) -> Scores:
+        """The base metric's outcome of every sample."""
+        scores = scored_by(self.inner, batch)
+        return keyed(scores, batch, scores.keys)
+
+    def joined(self, scores: Scores) -> Scores:
+        """One row per pair, at the place of the noisy sample."""
+        if scores.keys is None:
+            return scores
+        family = bases_of(scores.keys, self.noise_scenarios)
+        if self.base_set == "all":
+            return self._all_bases(scores, family)
+        return self._pairs(scores, family)
+
+    def _pairs(self, scores: Scores, family: Bases) -> Scores:
+        n = len(scores)
+        base = np.full(n, -1, dtype=np.intp)
+        base[family.variants] = family.rows
+        paired = base >= 0
+        base_status = np.where(paired, scores.status[base], Status.SCORED)
+        applies = paired & (scores.status != Status.SKIPPED)
+        # Without the base's number there is no pair: its failure is the pair's, and counts for neither side.
+        outcomes: list[tuple[npt.NDArray[np.bool_], Status, str]] = [
+            (applies & (base_status == Status.SYSTEM_FAILED), Status.SYSTEM_FAILED, "base_failed"),
+            (applies & (base_status == Status.MEASURE_FAILED), Status.MEASURE_FAILED, "base_failed"),
+            (applies & (base_status == Status.SKIPPED), Status.SKIPPED, "base_skipped"),
+            *((mask, Status.SKIPPED, reason) for reason, mask in family.skips(n).items()),
+        ]
+        pairs = scores
+        for mask, status, reason in outcomes:
+            pairs = pairs.replaced(mask, status, reason, math.nan)
+        return self._with_sides(pairs, scores, base, np.flatnonzero(paired))
+
+    def _all_bases(self, scores: Scores, family: Bases) -> Scores:
+        assert scores.keys is not None
+        n = len(scores)
+        clean = np.fromiter((key.base is None for key in scores.keys), np.bool_, n)
+        noisy = np.zeros(n, np.bool_)
+        noisy[family.variants] = True
+        sides = scores.replaced(~clean & ~noisy, Status.SKIPPED, "not_a_variant", math.nan)
+        base = np.where(clean, np.arange(n), -1)
+        return self._with_sides(sides, scores, base, family.variants)
+
+    def _with_sides(
+        self, outcomes: Scores, scores: Scores, base: npt.NDArray[np.intp], noisy: npt.NDArray[np.intp]
+    ) -> Scores:
+        """The outcomes with what each row adds to either side: the base's statistics and the row's own."""
+        assert scores.keys is not None
+        has_noisy = np.zeros(len(scores), np.bool_)
+        has_noisy[noisy] = True
+        if isinstance(self.reducer, RatioOfFolds):
+            plain = replace(scores, keys=tuple(key.own for key in scores.keys))
+            keys = tuple(
+                key._replace(own=(plain.take([b]) if b >= 0 else None, plain.take([row]) if there else None))
+                for row, (key, b, there) in enumerate(zip(scores.keys, base.tolist(), has_noisy.tolist(), strict=True))
+            )
+            return replace(outcomes, stats=None, keys=keys)
+        own = (
+            scores.values[:, None]
+            if not isinstance(self.inner.reducer, OfSums) or scores.stats is None
+            else scores.stats
+        )
+        there = np.column_stack([own, np.ones(len(scores))])
+        base_side = np.where((base >= 0)[:, None], there[base], 0.0)
+        noisy_side = np.where(has_noisy[:, None], there, 0.0)
+        return replace(outcomes, stats=np.concatenate([base_side, noisy_side], axis=1))
+
+    def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
+        """Both sides, their difference, and all of it per scenario."""
+        scores, clusters = _in_order(scores, clusters)
+        details = self._sides(scores, clusters)
+        names = [None if key.base is None else key.scenario for key in scores.keys or ()]
+        details["scenarios"] = {}
+        for name in sorted({name for name in names if name is not None}):
+            # Under base_set "all" every scenario is held against the same bases.
+            rows = np.array([other == name or (other is None and self.base_set == "all") for other in names])
+            part, inside = scores.take(rows), None if clusters is None else clusters[rows]
+            value = self.reducer.value(part)
+            details["scenarios"][name] = {
+                "value": None if math.isnan(value) else value,
+                "interval": _ends(self.reducer.interval(part, *self.range, clusters=inside)),
+                **self._sides(part, inside),
+            }
+        return details
+
+    def _sides(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
+        """The numbers of both sides and their difference, from counted outcomes."""
+        keys: Sequence[FamilyKey] = scores.keys or ()
+        noisy_keys = [key for key in keys if key.base is not None]
+        bases = {key.base for key in noisy_keys} if self.base_set == "pairs" else {key.sample_id for key in keys}
+        difference: Interval | None = None
+        if isinstance(self.reducer, RatioOfFolds):
+            base, noisy = self.reducer.sides(scores)
+        else:
+            assert isinstance(self.reducer, RatioOfSides)
+            stats = np.zeros((0, 4)) if scores.stats is None else scores.stats
+            base, noisy = self.reducer.sides([math.fsum(column) for column in stats.T.tolist()])
+            difference = self._difference(self.reducer, stats, clusters)
+        apart = noisy - base
+        return {
+            "base_score": None if math.isnan(base) else base,
+            "noisy_score": None if math.isnan(noisy) else noisy,
+            "difference": None if math.isnan(apart) else apart,
+            "difference_interval": _ends(difference),
+            "num_noisy": len(noisy_keys),
+            "num_base": len(bases) if self.base_set == "pairs" else len(keys) - len(noisy_keys),
+        }
+
+    def _difference(self, reducer: RatioOfSides, stats: Floats, clusters: Clusters | None) -> Interval | None:
+        if self.base_set == "pairs" and isinstance(reducer.of_side, Mean):
+            low, high = self.inner.range
+            return mean_interval(stats[:, 2] - stats[:, 0], clusters=clusters, lowest=low - high, highest=high - low)
+
+        def differences(drawn: Floats) -> Floats:
+            return np.array([noisy - base for base, noisy in map(reducer.sides, drawn.tolist())])
+
+        return bootstrap_interval(stats, differences, clusters=clusters)
+
+
+def _in_order(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:
+    """What is counted, by id, so that the order of samples changes no digit."""
+    keys: Sequence[FamilyKey] = scores.keys or ()
+    counted = np.flatnonzero(scores.counted).tolist()
+    rows = np.array(sorted(counted, key=lambda row: (keys[row].sample_id, keys[row].repeat)), dtype=np.intp)
+    if clusters is not None:
+        # Numbered anew as they come: the numbers they have follow the order of samples.
+        numbers: dict[int, int] = {}
+        clusters = np.array([numbers.setdefault(code, len(numbers)) for code in clusters[rows].tolist()], dtype=np.intp)
+    return scores.take(rows), clusters
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]

@@ -55,6 +55,8 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"noise_robustness": {"base": "distinct_n"}},
     ],
     "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
+    "quality_given_hit": ["quality_given_hit", {"quality_given_hit@2": {"base": "rougeL_answer"}}],
+    "quality_given_miss": ["quality_given_miss@3", {"quality_given_miss": {"base": "bleu", "min_relevance": 2}}],
     "r_precision": ["r_precision"],
     "rbp": ["rbp", {"rbp": {"p": 0.5}}],
     "recall_doc": ["recall_doc@1", "recall_doc@5"],

@@ -1,0 +1,126 @@
+"""Quality given retrieval: any metric of the answer, where the retriever did its part and where it did not."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError
+from ..core.metrics_base import bound_to
+from ..core.registry import register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs
+from .answers import require_count
+from .retrieval_basic import HitRateAtK
+from .wrappers import MetricOverMetric, base_choices, joins, scored_by
+
+__all__ = ["QualityGivenHit", "QualityGivenMiss"]
+
+
+@dataclass(frozen=True)
+class _GivenRetrieval(MetricOverMetric):
+    """Another metric on the samples for which a relevant document was, or was not, among the first k."""
+
+    base: Any = "token_f1"
+    k: int = 5
+
+    settles_failures: ClassVar[bool] = True
+    follows_base: ClassVar[bool] = True
+    failure_note: ClassVar[str] = "leaves the mean: nothing is known of what it retrieved"
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    on_hit: ClassVar[bool]
+    other_side: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k)
+        super().__post_init__()
+        inner = self.inner
+        if joins(inner):
+            raise BadValueError(f"'{inner.name}' looks at several samples together; it has no value on some of them")
+        for name in ("target", "reducer", "range", "higher_is_better", "binary", "stat_names"):
+            object.__setattr__(self, name, getattr(inner, name))
+
+    def required_fields(self) -> list[str]:
+        """Gold documents, and what the other metric requires."""
+        return list(dict.fromkeys([*super().required_fields(), "relevant_docs"]))
+
+    @property
+    def worst(self) -> float | None:
+        """None: a failed answer is on neither side."""
+        return None
+
+    @property
+    def hit(self) -> HitRateAtK:
+        """The question whether a relevant document is among the first k."""
+        return bound_to(HitRateAtK(self.k), self.rules)
+
+    def choices(self) -> dict[str, str]:
+        """The other metric, and what a hit is."""
+        return {**super().choices(), **base_choices(self.hit, "given")}
+
+    def score(self, batch: Batch) -> Scores:
+        """The other metric's outcomes; those on the other side are skipped, and so are samples without gold."""
+        scores, found = _left_out(scored_by(self.inner, batch)), self.hit.score(batch)
+        aside = (scores.status == Status.SCORED) & (found.values != float(self.on_hit))
+        scores = scores.replaced(aside & (found.status == Status.SCORED), Status.SKIPPED, self.other_side, math.nan)
+        for reason in dict.fromkeys(filter(None, found.reasons)):
+            without = np.array([one == reason for one in found.reasons], dtype=np.bool_)
+            scores = scores.replaced(without, Status.SKIPPED, reason, math.nan)
+        return scores
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The other metric's outcome, if the sample is on this side, by the plain definitions of both."""
+        found, outcome = self.hit.reference_score(sample, output), self.inner.reference_score(sample, output)
+        if found is None or outcome is None or found.status is Status.SKIPPED:
+            return found if found is not None and found.status is Status.SKIPPED else None
+        return outcome if outcome.value is None or found.value == float(self.on_hit) else Score.skip(self.other_side)
+
+
+def _left_out(scores: Scores) -> Scores:
+    """The outcomes with every failed answer outside the mean."""
+    failed = scores.status == Status.SYSTEM_FAILED
+    return replace(scores, values=np.where(failed, math.nan, scores.values)) if failed.any() else scores
+
+
+@register("quality_given_hit", at="k")
+@dataclass(frozen=True)
+class QualityGivenHit(_GivenRetrieval):
+    r"""Another metric, on the samples for which a relevant document was among the first k.
+
+    .. math:: M(\{s : \text{hit@}k(s) = 1\})
+
+    What the generator makes of good retrieval: with `quality_given_miss@k` beside it one sees whether to work on the
+    retriever or on the generator. M is any metric of the answer. Failed answers are on neither side.
+    """
+
+    on_hit: ClassVar[bool] = True
+    other_side: ClassVar[str] = "no_hit"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_gold": "`relevant_docs` is not annotated",
+        "empty_gold": "nothing is relevant, and the conventions skip such queries",
+        "no_hit": "no relevant document was among the first k",
+    }
+
+
+@register("quality_given_miss", at="k")
+@dataclass(frozen=True)
+class QualityGivenMiss(_GivenRetrieval):
+    r"""Another metric, on the samples for which no relevant document was among the first k.
+
+    .. math:: M(\{s : \text{hit@}k(s) = 0\})
+
+    What is left without retrieval: answers from memory, or by luck. Well above 0 it says that the questions do not need
+    the documents. M is any metric of the answer. Failed answers are on neither side.
+    """
+
+    on_hit: ClassVar[bool] = False
+    other_side: ClassVar[str] = "hit"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_gold": "`relevant_docs` is not annotated",
+        "empty_gold": "nothing is relevant, and the conventions skip such queries",
+        "hit": "a relevant document was among the first k",
+    }

@@ -119,10 +119,10 @@ def require_members(slices: Sequence[Slice], samples: Sequence[EvaluationSample]
         path = one.group_of
         if not isinstance(path, _Path) or not samples or any(path(sample) is not None for sample in samples):
             continue
-        side = path.path.partition(".")[0]
+        side, _, key = path.path.partition(".")
         there = {name: None for sample in samples for name in (getattr(sample, side) or ())}
         known = ", ".join(sorted(map(str, there))[:10]) or "none at all"
-        hint = did_you_mean(path.path, [f"{side}.{name}" for name in there], otherwise=f"; its {side} are {known}")
+        hint = did_you_mean(key, map(str, there), otherwise=f"; its {side} are {known}")
         raise BadValueError(f"no sample has '{path.path}' to slice by{hint}")
 
 

@@ -180,7 +180,7 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
     def _pairs(self, scores: Scores, family: Bases) -> Scores:
         n = len(scores)
         base = np.full(n, -1, dtype=np.intp)
-        base[family.variants] = family.rows
+        base[family.variants] = np.maximum(family.rows, -1)
         paired = base >= 0
         base_status = np.where(paired, scores.status[base], Status.SCORED)
         applies = paired & (scores.status != Status.SKIPPED)

@@ -40,9 +40,10 @@ class ComputedReducer(Reducer):
 
     def value(self, scores: Scores) -> float:
         """What ``compute`` says of these samples; NaN where it says that it has no value."""
-        if not scores.keys:
+        used = [key for key, counted in zip(scores.keys or (), scores.counted.tolist(), strict=True) if counted]
+        if not used:
             return float("nan")
-        samples, outputs = zip(*scores.keys, strict=True)
+        samples, outputs = zip(*used, strict=True)
         result = self.metric.compute(list(samples), list(outputs))
         return float(result.value) if result.defined else float("nan")
 

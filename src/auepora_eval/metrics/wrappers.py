@@ -52,6 +52,7 @@ class _Computed(BatchMetric):
     """A metric that only implements ``compute``, as one that scores: each sample is itself its statistic."""
 
     needs_all: ClassVar[bool] = True
+    settles_failures: ClassVar[bool] = True  # it is handed an empty answer with the error named, as by the engine
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric

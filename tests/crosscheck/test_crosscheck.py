@@ -98,4 +98,4 @@ def test_a_broken_formula_is_noticed(capsys: pytest.CaptureFixture[str], monkeyp
     code, out = run("--json", capsys=capsys)
     assert code == 1
     document = json.loads(out)
-    assert [check["metric"] for check in document["checks"] if not check["agrees"]] == ["recall"]
+    assert [check["metric"] for check in document["checks"] if not check["agrees"]] == ["noise_robustness", "recall"]

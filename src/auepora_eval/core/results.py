@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -143,9 +144,16 @@ def results_to_markdown(results: Sequence[MetricResult]) -> str:
 
 
 def display_name(result: MetricResult) -> str:
-    """The name for a table. Average precision over hits says so, since it must not be taken for the usual one."""
-    over_hits = result.signature is not None and "|ap:hits|" in result.signature
-    return f"{result.name} (over hits)" if over_hits else result.name
+    """The name for a table.
+
+    Average precision over hits says so, since it must not be taken for the usual one; a metric over another metric says
+    which.
+    """
+    signature = result.signature or ""
+    if "|ap:hits|" in signature:
+        return f"{result.name} (over hits)"
+    base = re.search(r"\|(?:base|similarity):([^|]*)\|", signature)
+    return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]})"
 
 
 def coverage(result: MetricResult) -> str:

@@ -14,13 +14,20 @@ _WORDS = [
     "the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "3.5", "naïve", "it's", "-\n", "\n", "犬",
     "—the", "internationally", "U.S.", "&amp;",
 ]  # fmt: skip
+_SCENARIOS = ["typo", "paraphrase", "counterfactual"]
 _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
 
 
 def made_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
     """Answered samples: every annotation is there in some and missing in others. ``repeats`` allows an id twice."""
     rng = random.Random(seed)  # noqa: S311 -- test data
-    return [_pair(rng, f"case {number}", repeats) for number in range(count)]
+    pairs = [_pair(rng, f"case {number}", repeats) for number in range(count)]
+    # Two of three are variants of the one before them.
+    for number, (sample, _) in enumerate(pairs):
+        if number % 3:
+            base = pairs[number - number % 3][0].sample_id
+            sample.labels = sample.labels | {"variant_of": base, "scenario": rng.choice(_SCENARIOS)}
+    return pairs
 
 
 def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSample, SystemOutputs]:

@@ -113,6 +113,14 @@ def test_whatever_the_system_does_is_an_outcome() -> None:
     assert [s.sample_id for s in evaluator.samples] == ["q0", "q1", "q2", "q3"]
 
 
+def test_progress_is_told_of_every_sample_failed_ones_too() -> None:
+    told: list[int] = []
+    evaluator = AueporaEvaluator(Replaying(output(["a"]), ValueError("no index"), output()), ["recall@5"])
+    with pytest.warns(AueporaWarning, match="failed on 1 of 3"):
+        evaluator.evaluate(dataset(3), progress=told.append)
+    assert told == [1, 1, 1]
+
+
 def test_a_timing_of_the_systems_own_is_kept() -> None:
     evaluator = AueporaEvaluator(
         Replaying(output(timings={"end_to_end": 9.0})), EvaluationPlan([metric("mean_latency")])

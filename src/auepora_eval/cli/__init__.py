@@ -5,7 +5,6 @@ score       dataset and outputs, or qrels and a run, to numbers
 metrics     the metrics, listed and explained
 crosscheck  every metric computed twice, and against other tools
 specs       metrics as they are written after ``-m``
-output      plain tables for the terminal, and where they go
+output      where results go
 remarks     what ``score`` says about the data besides the numbers
-progress    the line on stderr that tells how far the work is
 """

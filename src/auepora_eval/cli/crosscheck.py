@@ -62,7 +62,7 @@ def command(cases: int, seed: int, peers: bool, as_json: bool) -> None:
 
 
 def _print_table(checks: list[Check]) -> None:
-    from .output import table
+    from ..reporting.tables import table
 
     rows = [
         [check.metric, check.against, str(check.cases), f"{check.largest:.1e}", "ok" if check.agrees else "DEVIATES"]

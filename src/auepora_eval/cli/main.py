@@ -145,7 +145,7 @@ def _show_warnings_plainly() -> None:
     import warnings
 
     from ..core.errors import AueporaWarning
-    from .progress import wipe
+    from ..reporting.progress import wipe
 
     usual = warnings.showwarning
 

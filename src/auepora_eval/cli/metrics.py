@@ -58,7 +58,7 @@ def _listing(cards: Sequence[MetricCard]) -> str:
     from textwrap import wrap
 
     from ..core.targets import TARGETS
-    from .output import table
+    from ..reporting.tables import table
 
     order = list(TARGETS)
     cards = sorted(cards, key=lambda c: (order.index(c.target) if c.target in order else len(order), c.name))

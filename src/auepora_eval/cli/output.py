@@ -1,4 +1,4 @@
-"""Plain tables that read well without colour and survive a pipe, and where they go."""
+"""Where results go: to stdout or to a file, in the format its name asks for."""
 
 from __future__ import annotations
 
@@ -9,57 +9,7 @@ from typing import Literal
 
 import click
 
-from ..core.results import Results, coverage, display_name
-from ..core.targets import TARGETS
-from ..core.types import MetricResult
-
-__all__ = ["figure", "output_format", "refuse_input_as_output", "results_table", "table", "write_out"]
-
-_DOUBT = "?"
-"""Marks an interval that may claim too much."""
-
-
-def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Sequence[int] = ()) -> str:
-    """Columns as wide as their content; the columns numbered in ``right`` are aligned to the right."""
-    widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [
-            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        return "  ".join(cells).rstrip()
-
-    return "\n".join([line(headers), "  ".join("-" * width for width in widths), *map(line, rows)])
-
-
-def results_table(results: Results) -> str:
-    """Results grouped by Auepora target, with intervals. Coverage is shown where any sample was not scored."""
-    rows: list[list[str]] = []
-    for target, entry in TARGETS.items():
-        group = [result for result in results if result.target is target]
-        for position, result in enumerate(group):
-            value = figure(result.value) if result.defined else "n/a"
-            title = entry.title if position == 0 else ""
-            rows.append([title, display_name(result), value, _interval(result), coverage(result)])
-    headers = ["target", "metric", "value", "95 % interval", "mean of"]
-    shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
-    text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
-    doubtful = any(row[3].endswith(_DOUBT) for row in rows)
-    return f"{text}\n\n{_DOUBT} few or skewed samples: the interval may be too narrow" if doubtful else text
-
-
-def _interval(result: MetricResult) -> str:
-    """The interval, marked where it may claim too much."""
-    if result.interval is None or not result.defined:
-        return ""
-    low, high = map(figure, result.interval)
-    flags = result.details.get("interval", {}).get("flags")
-    return f"{low} – {high}" + (f" {_DOUBT}" if flags else "")
-
-
-def figure(value: float) -> str:
-    """Four decimals, or three digits of what would vanish behind them."""
-    return f"{value:.2e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
+__all__ = ["output_format", "refuse_input_as_output", "write_out"]
 
 
 def output_format(output: str | None) -> Literal["json", "markdown", "table"]:

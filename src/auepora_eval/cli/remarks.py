@@ -15,27 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["readers_of_retrieved", "require_retrieved", "warn_of_strays"]
 
-NAMED = 3
-"""So many ids are named; the rest is counted."""
-
 
 def warn_of_strays(missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions) -> None:
     """Warn of samples without an output, saying what becomes of them, and of outputs without a sample."""
-    if missing:
-        one = len(missing) == 1
-        fate = {
-            "fail": "counts as a failure" if one else "count as failures",
-            "skip": "is skipped" if one else "are skipped",
-            "zero": "counts as nothing returned" if one else "count as nothing returned",
-        }[conventions.missing]
-        has = "has" if one else "have"
-        click.echo(
-            f"Warning: {len(missing)} of {total} samples {has} no output and {fate}: {_named(missing)}", err=True
-        )
-    if unknown:
-        what = "1 output belongs to no sample and is" if len(unknown) == 1 else None
-        what = what or f"{len(unknown)} outputs belong to no sample and are"
-        click.echo(f"Warning: {what} left out: {_named(unknown)}", err=True)
+    from ..io.align import stray_remarks
+
+    for remark in stray_remarks(missing, unknown, total=total, conventions=conventions):
+        click.echo(f"Warning: {remark}", err=True)
 
 
 def readers_of_retrieved(metrics: Sequence[Metric]) -> list[str]:
@@ -57,8 +43,3 @@ def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(", ".join(f"'{name}'" for name in names).rsplit(", ", 1)) if names else "nothing"
-
-
-def _named(ids: Sequence[str]) -> str:
-    shown = ", ".join(repr(one) for one in ids[:NAMED])
-    return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"

@@ -85,7 +85,8 @@ def command(
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
     """
     from ..core.executors import chosen_executor
-    from .output import output_format, refuse_input_as_output, results_table, write_out
+    from ..reporting.tables import results_table
+    from .output import output_format, refuse_input_as_output, write_out
     from .specs import parse_specs, translation
 
     trec = qrels is not None or run_file is not None
@@ -143,7 +144,7 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     from ..core.engine import evaluate_rankings, resolve_metrics
     from ..core.suggest import specs_for
     from ..io.trec import load_qrels, load_run, queries_without_judgements, trec_rankings
-    from .progress import progress
+    from ..reporting.progress import progress
     from .remarks import warn_of_strays
 
     chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions)
@@ -166,7 +167,7 @@ def _score_jsonl(
     from ..core.suggest import suggested_metrics
     from ..io.align import align_outputs
     from ..io.jsonl import load_jsonl_dataset, read_outputs
-    from .progress import progress
+    from ..reporting.progress import progress
     from .remarks import readers_of_retrieved, require_retrieved, warn_of_strays
 
     chosen = resolve_metrics(metrics, conventions)

@@ -11,7 +11,7 @@ from ..features.rankings import retrieved_problem
 from .batch import check_samples, output_problem
 from .conventions import Conventions
 from .dataset import EvaluationDataset
-from .engine import evaluate, resolve_metrics
+from .engine import Progress, evaluate, resolve_metrics
 from .errors import AueporaWarning, BadValueError, DuplicateIdError
 from .metrics_base import Metric, RunFacts
 from .plan import EvaluationPlan
@@ -47,11 +47,11 @@ class AueporaEvaluator:
         self.outputs: list[SystemOutputs] = []
         self.results: Results = Results()
 
-    def evaluate(self, dataset: EvaluationDataset) -> Results:
+    def evaluate(self, dataset: EvaluationDataset, *, progress: Progress | None = None) -> Results:
         """Check the plan against the dataset, run the system on every sample, score.
 
         A sample on which the system raises, or returns something else than ``SystemOutputs``, is a recorded failure;
-        the run goes on.
+        the run goes on. ``progress`` is called with 1 after each sample.
         """
         samples = list(dataset)
         metrics = resolve_metrics(self.plan, self.conventions)
@@ -62,6 +62,8 @@ class AueporaEvaluator:
         self.samples, self.outputs, self.results = samples, [], Results()
         for sample in samples:
             self.outputs.append(self._run_one(sample))
+            if progress is not None:
+                progress(1)
         failed = [output.error for output in self.outputs if output.error is not None]
         if failed:
             warnings.warn(

@@ -64,7 +64,7 @@ def build_plan() -> EvaluationPlan:
 
 def main() -> Results:
     """Run it all and print the table."""
-    from ..cli.output import results_table
+    from ..reporting.tables import results_table
 
     evaluator = AueporaEvaluator(build(CORPUS), build_plan(), top_k=3)
     results = evaluator.evaluate(build_dataset())

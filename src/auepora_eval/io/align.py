@@ -1,12 +1,16 @@
 """Brings outputs, known by sample id, into the order of the samples."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..core.conventions import Conventions
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
 
-__all__ = ["AlignedOutputs", "align_outputs", "require_common_id"]
+__all__ = ["AlignedOutputs", "align_outputs", "require_common_id", "stray_remarks"]
+
+NAMED = 3
+"""So many ids are named; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +43,27 @@ def require_common_id(first: Mapping[str, object], second: Mapping[str, object],
             f"no {what[0]} and {what[1]} share an id: the first {what[0]} is {next(iter(first))!r}, "
             f"the first {what[1]} {next(iter(second))!r}; do the two belong together?"
         )
+
+
+def stray_remarks(missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions) -> list[str]:
+    """What there is to say of samples without an output, and what becomes of them, and of outputs without a sample."""
+    remarks = []
+    if missing:
+        one = len(missing) == 1
+        fate = {
+            "fail": "counts as a failure" if one else "count as failures",
+            "skip": "is skipped" if one else "are skipped",
+            "zero": "counts as nothing returned" if one else "count as nothing returned",
+        }[conventions.missing]
+        has = "has" if one else "have"
+        remarks.append(f"{len(missing)} of {total} samples {has} no output and {fate}: {_named(missing)}")
+    if unknown:
+        one = len(unknown) == 1
+        what = "1 output belongs to no sample and is" if one else f"{len(unknown)} outputs belong to no sample and are"
+        remarks.append(f"{what} left out: {_named(unknown)}")
+    return remarks
+
+
+def _named(ids: Sequence[str]) -> str:
+    shown = ", ".join(repr(one) for one in ids[:NAMED])
+    return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"

@@ -1,4 +1,7 @@
 """Reporting: results for people to read.
 
-tables   dictionaries and Markdown tables
+tables        dictionaries, Markdown tables, plain tables
+metric_cards  what each metric means; the reference pages are made of them
+plain_math    formulas for a terminal
+progress      the line on stderr that tells how far the work is
 """

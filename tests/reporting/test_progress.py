@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from auepora_eval.cli import progress as module
-from auepora_eval.cli.progress import progress, wipe
+from auepora_eval.reporting import progress as module
+from auepora_eval.reporting.progress import progress, wipe
 
 
 class Terminal(io.StringIO):
@@ -67,3 +67,23 @@ def test_an_error_takes_the_line_away_too(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(KeyError):
         work()
     assert stream.getvalue().endswith(" \r")
+
+
+def test_a_line_that_may_not_linger_goes_with_the_last_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = terminal(monkeypatch)
+    with progress("asking", 2, linger=False) as advance:
+        assert stream.written.wait(30)
+        advance(1)
+        advance(1)
+        assert stream.getvalue().endswith(" \r")  # gone, and what is printed from here on stands alone
+        shown = stream.getvalue()
+    assert stream.getvalue() == shown
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "no console"])
+def test_without_a_usable_stderr_nothing_happens(monkeypatch: pytest.MonkeyPatch, closed: bool) -> None:
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream if closed else None)
+    with progress("asking", 2) as advance:
+        advance(2)

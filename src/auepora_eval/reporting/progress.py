@@ -50,10 +50,14 @@ def wipe() -> None:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Show ``what`` is being done and, where ``total`` is known, how much of it; yields what counts it up."""
+def progress(what: str, total: int | None = None, *, linger: bool = True) -> Iterator[Callable[[int], None]]:
+    """Show ``what`` is being done and, where ``total`` is known, how much of it; yields what counts it up.
+
+    The line goes at the end of the block, or, where it may not ``linger``, as soon as all is counted: what follows may
+    print something of its own.
+    """
     stream = sys.stderr
-    if not stream.isatty():
+    if not _is_terminal(stream):
         yield lambda _: None
         return
     done, began, over = 0, time.monotonic(), threading.Event()
@@ -61,6 +65,8 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
     def advance(more: int) -> None:
         nonlocal done
         done += more
+        if not linger and done == total:
+            end()
 
     def tick() -> None:
         # A thread, because reading a file is one long call that reports nothing on its way.
@@ -70,11 +76,22 @@ def progress(what: str, total: int | None = None) -> Iterator[Callable[[int], No
             share = f"{done:,} of {total:,}" if total is not None else f"{time.monotonic() - began:.0f} s"
             _line.show(stream, f"{what} ... {share}")
 
+    def end() -> None:
+        over.set()
+        ticker.join()
+        _line.wipe(stream)
+
     ticker = threading.Thread(target=tick, daemon=True)
     ticker.start()
     try:
         yield advance
     finally:
-        over.set()
-        ticker.join()
-        _line.wipe(stream)
+        end()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody may be watching; a program without a console has no stderr at all."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # it was closed
+        return False

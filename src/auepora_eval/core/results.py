@@ -63,10 +63,11 @@ class Results(list[MetricResult]):
             ],
         }
         if per_query:
-            document["per_query"] = self._per_query()
+            document["per_query"] = self.per_query()
         return document
 
-    def _per_query(self) -> list[dict[str, Any]]:
+    def per_query(self) -> list[dict[str, Any]]:
+        """Per sample its id, its score by metric, and the outcomes that are not simply scored."""
         scored = [result for result in self if result.scores is not None]
         columns = {result.name: list(result.scores or ()) for result in scored}
         outcomes = {result.name: list(result.outcomes or ()) for result in scored}

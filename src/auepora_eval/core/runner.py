@@ -20,7 +20,7 @@ from .registry import Spec
 from .results import Results
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["AueporaEvaluator"]
+__all__ = ["AueporaEvaluator", "require_distinct_ids"]
 
 
 class AueporaEvaluator:
@@ -56,7 +56,7 @@ class AueporaEvaluator:
         samples = list(dataset)
         metrics = resolve_metrics(self.plan, self.conventions)
         check_samples(samples)
-        _require_distinct_ids(samples)
+        require_distinct_ids(samples)
         EvaluationPlan(metrics).validate_dataset(samples)
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
@@ -88,7 +88,8 @@ class AueporaEvaluator:
         return replace(output, timings={"end_to_end": elapsed, **output.timings})
 
 
-def _require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
+def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
+    """Raise where two samples have one id, since their outputs could not be told apart."""
     seen: set[str] = set()
     for sample in samples:
         if sample.sample_id in seen:

@@ -17,6 +17,8 @@ expectations             groundedness: what an answer must and must not contain
 structured               labels, fields and JSON schemas of structured answers
 answers                  what metrics of answers share
 generation_overlap       the overlap metrics in one place (re-exports); generation_text likewise
+retrieval_metrics        what the evaluation client computes, classes and plain functions (re-exports);
+generation_metrics       likewise
 additional               latency, distinct n-grams
 k_policy                 the K lists of a paper, and K_eff
 retrieval_eval           evaluate_queries, dual_evaluate, paper_evaluate over rows of ids

@@ -504,3 +504,24 @@ def test_mistakes_in_the_data() -> None:
         client.evaluate("nowhere.jsonl", saved())
     with pytest.raises(BadValueError, match="top_k must be a whole number"):
         RAGEvaluationClient(Replaying({}), top_k=0).evaluate(data())
+
+
+def test_slices_of_saved_outputs_and_of_a_live_system() -> None:
+    samples = [
+        EvaluationSample(str(i), "?", relevant_docs=[Document("a")], labels={"lang": "de" if i else "en"})
+        for i in range(3)
+    ]
+    outputs = [SystemOutputs([RetrievedDocument(Document("a" if i else "b"), 1.0, 1)]) for i in range(3)]
+
+    class Replay:
+        def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+            return outputs[int(sample.sample_id)]
+
+    saved = RAGEvaluationClient().evaluate(samples, outputs, slices="labels.lang")
+    live = RAGEvaluationClient(Replay()).evaluate(samples, slices="labels.lang", progress=False)
+    for report in (saved, live):
+        groups = report.results.by_name["recall@1"].slices["labels.lang"]
+        assert {group: part.value for group, part in groups.items()} == {"de": 1.0, "en": 0.0}
+        assert "labels.lang" in report.to_table()
+    with pytest.raises(BadValueError, match=r"no sample has 'labels\.land'"):
+        RAGEvaluationClient(Replay()).evaluate(samples, slices="labels.land", progress=False)

@@ -22,11 +22,12 @@ from .core.rag_interface import RAGSystemProtocol
 from .core.registry import Spec, metric_infos
 from .core.results import Results
 from .core.runner import AueporaEvaluator, require_distinct_ids
+from .core.slices import SliceSpec
 from .core.types import EvaluationSample, SystemOutputs
 from .io.align import align_outputs, stray_remarks
 from .io.jsonl import load_jsonl_dataset, read_outputs
 from .reporting.progress import progress as progress_line
-from .reporting.tables import results_table
+from .reporting.tables import results_table, slices_tables
 
 __all__ = ["ClientReport", "RAGEvaluationClient"]
 
@@ -83,7 +84,8 @@ class ClientReport:
         for name, reason in self.missing.items():
             reasons.setdefault(reason, []).append(name)
         left_out = [f"not computed: {', '.join(names)} ({reason})" for reason, names in reasons.items()]
-        return "\n".join([results_table(self.results), "", *left_out, f"conventions: {self.conventions}"])
+        tables = [results_table(self.results), *slices_tables(self.results)]
+        return "\n".join(["\n\n".join(tables), "", *left_out, f"conventions: {self.conventions}"])
 
     def __str__(self) -> str:
         return self.to_table()
@@ -120,13 +122,19 @@ class RAGEvaluationClient:
         self.top_k = max(self.ks) if top_k is None else top_k
 
     def evaluate(
-        self, samples: Samples, outputs: Outputs | None = None, *, progress: bool | Progress = True
+        self,
+        samples: Samples,
+        outputs: Outputs | None = None,
+        *,
+        slices: Iterable[SliceSpec] | SliceSpec = (),
+        progress: bool | Progress = True,
     ) -> ClientReport:
         """Score saved outputs, or ask the system and score what it returns.
 
         Samples are a dataset, a list or the path of a JSONL file; outputs are aligned with them, by sample id, or the
         path of a JSONL file. A metric that needs an annotation no sample has is named in ``report.missing``. What the
-        system fails at is a recorded outcome, counted at the worst value.
+        system fails at is a recorded outcome, counted at the worst value. ``slices`` tell every metric apart by group,
+        as in ``auepora_eval.evaluate``.
 
         Long work shows a line on a terminal; ``progress`` may also be a function, which is called with the number of
         samples of each step, or ``False``.
@@ -140,21 +148,25 @@ class RAGEvaluationClient:
         asked_for = {one.name for one in self.metrics}
         missing = unsupported | {name: why for name, why in self._unavailable.items() if name not in asked_for}
         if given is None:
-            results, given = self._ask(rows, chosen, progress)
+            results, given = self._ask(rows, chosen, slices, progress)
         else:
             with _watched(progress, "scoring", len(rows)) as advance:
-                results = evaluate(rows, given, chosen, progress=advance)
+                results = evaluate(rows, given, chosen, slices=slices, progress=advance)
             _require_any_outcome(results, missing)
         changes = [f"{key} {value}" for key, value in self.conventions.changes().items()]
         return ClientReport(results, missing, given, ", ".join([self.conventions.name, *changes]))
 
     def _ask(
-        self, samples: list[EvaluationSample], metrics: list[Metric], progress: bool | Progress
+        self,
+        samples: list[EvaluationSample],
+        metrics: list[Metric],
+        slices: Iterable[SliceSpec] | SliceSpec,
+        progress: bool | Progress,
     ) -> tuple[Results, Sequence[SystemOutputs]]:
         assert self.system is not None
         evaluator = AueporaEvaluator(self.system, metrics, top_k=self.top_k)
         with _watched(progress, "asking the system", len(samples)) as advance:
-            results = evaluator.evaluate(InMemoryDataset("client", samples), progress=advance)
+            results = evaluator.evaluate(InMemoryDataset("client", samples), slices=slices, progress=advance)
         return results, evaluator.outputs
 
     def _loaded_outputs(

@@ -14,6 +14,9 @@ _WORDS = [
     "the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "3.5", "naïve", "it's", "-\n", "\n", "犬",
     "—the", "internationally", "U.S.", "&amp;",
 ]  # fmt: skip
+_REFUSALS = ["I don’t know.", "Sorry, I CAN NOT\nanswer that", "Ski don't know", "无法回答", " \n", "cannot answered"]
+_LABELS: list[dict[str, Any]] = [{}, {"label": "cats"}, {"kind": True}]
+_MARKS: list[dict[str, Any]] = [{}, {}, {"scenario": "unanswerable"}, {"answerable": False}, {"answerable": "?"}]
 _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
 
 
@@ -41,12 +44,12 @@ def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSampl
         candidate_docs=candidates,
         reference_answer=Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.8 else None,
         reference_answers=[_text(rng)] if rng.random() < 0.3 else [],
-        labels=rng.choice([{}, {"label": "cats"}, {"kind": True}]),
+        labels=rng.choice(_LABELS) | rng.choice(_MARKS),
         metadata=_metadata(rng),
     )
     output = SystemOutputs(
         [RetrievedDocument(_chunk(rng, i), 1.0 / rank, rank) for rank, i in enumerate(ids, 1)],
-        Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
+        Response(_answer(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
         timings={"end_to_end": rng.random()} if rng.random() < 0.8 else {},
         citations=rng.choice([None, [], rng.choices(_IDS, k=3)]),
         refused=rng.choice([None, False, True]),
@@ -71,6 +74,10 @@ def _chunk(rng: random.Random, doc_id: str) -> Document:
     start = 7 * (number // 4)
     text = _text(rng) if rng.random() < 0.9 else ""
     return Document(doc_id, text, parent_id=f"p{number % 4}", span=(start, start + 10))
+
+
+def _answer(rng: random.Random) -> str:
+    return rng.choice(_REFUSALS) if rng.random() < 0.2 else _text(rng)
 
 
 def _text(rng: random.Random) -> str:

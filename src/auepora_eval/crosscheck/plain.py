@@ -40,7 +40,10 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "field_accuracy": [{}, {"fields": ["label"]}],
     "label_accuracy": [{}, {"field": "kind"}],
     "ndcg": [{}, {"gain_scheme": "exponential"}, {"gain_scheme": "linear"}],
+    "negative_rejection_rate": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
+    "over_refusal_rate": [{}, {"languages": ["ja", "zh"]}],
     "rbp": [{}, {"p": 0.5}],
+    "rejection_f1": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
     **{
         f"{name}_{side}": [{}, {"use_stemmer": False}, {"tokenizer": "unicode"}]
         for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")

@@ -54,6 +54,9 @@ PROMISED = {
     "auepora_eval.metrics.citations": ["CitationCoverage", "CitationGoldPrecision", "CitationGoldRecall"],
     "auepora_eval.metrics.expectations": ["Groundedness"],
     "auepora_eval.metrics.structured": ["LabelAccuracy", "FieldAccuracy", "StructuredValidity"],
+    "auepora_eval.metrics.abstention": [
+        "NegativeRejectionRate", "OverRefusalRate", "RejectionPrecision", "RejectionF1", "RefusalCorrectness",
+    ],
     "auepora_eval.metrics.additional": ["DistinctN", "MeanLatency"],
     "auepora_eval.metrics.ranking": ["recall_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"],
     "auepora_eval.io.jsonl": ["load_jsonl_dataset"],

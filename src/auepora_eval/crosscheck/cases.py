@@ -15,6 +15,9 @@ _WORDS = [
     "—the", "internationally", "U.S.", "&amp;",
 ]  # fmt: skip
 _SCENARIOS = ["typo", "paraphrase", "counterfactual"]
+_REFUSALS = ["I don’t know.", "Sorry, I CAN NOT\nanswer that", "Ski don't know", "无法回答", " \n", "cannot answered"]
+_LABELS: list[dict[str, Any]] = [{}, {"label": "cats"}, {"kind": True}]
+_MARKS: list[dict[str, Any]] = [{}, {}, {"scenario": "unanswerable"}, {"answerable": False}, {"answerable": "?"}]
 _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
 
 
@@ -26,7 +29,7 @@ def made_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[Eva
     for number, (sample, _) in enumerate(pairs):
         if number % 3:
             base = pairs[number - number % 3][0].sample_id
-            sample.labels = sample.labels | {"variant_of": base, "scenario": rng.choice(_SCENARIOS)}
+            sample.labels = {"scenario": rng.choice(_SCENARIOS), **sample.labels, "variant_of": base}
     return pairs
 
 
@@ -48,12 +51,12 @@ def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSampl
         candidate_docs=candidates,
         reference_answer=Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.8 else None,
         reference_answers=[_text(rng)] if rng.random() < 0.3 else [],
-        labels=rng.choice([{}, {"label": "cats"}, {"kind": True}]),
+        labels=rng.choice(_LABELS) | rng.choice(_MARKS),
         metadata=_metadata(rng),
     )
     output = SystemOutputs(
         [RetrievedDocument(_chunk(rng, i), 1.0 / rank, rank) for rank, i in enumerate(ids, 1)],
-        Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
+        Response(_answer(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
         timings={"end_to_end": rng.random()} if rng.random() < 0.8 else {},
         citations=rng.choice([None, [], rng.choices(_IDS, k=3)]),
         refused=rng.choice([None, False, True]),
@@ -78,6 +81,10 @@ def _chunk(rng: random.Random, doc_id: str) -> Document:
     start = 7 * (number // 4)
     text = _text(rng) if rng.random() < 0.9 else ""
     return Document(doc_id, text, parent_id=f"p{number % 4}", span=(start, start + 10))
+
+
+def _answer(rng: random.Random) -> str:
+    return rng.choice(_REFUSALS) if rng.random() < 0.2 else _text(rng)
 
 
 def _text(rng: random.Random) -> str:

@@ -39,13 +39,17 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "distinct_n": [{}, {"n": 1}, {"n": 3}],
     "evidence_overlap": [{}, {"n": 2}, {"n": 3, "k": 2}, {"evidence_source": "relevant"}],
     "exact_match": _NORMALISATIONS,
+    "failure_attribution": [{}, {"correct": "token_f1", "correct_from": 0.5, "faithfulness": "evidence_overlap"}],
     "field_accuracy": [{}, {"fields": ["label"]}],
     "label_accuracy": [{}, {"field": "kind"}],
     "ndcg": [{}, {"gain_scheme": "exponential"}, {"gain_scheme": "linear"}],
     "noise_robustness": [{}, {"base": "recall@3", "noise_scenarios": _SCENARIOS}, {"base_set": "all"}],
     "quality_given_hit": [{}, {"base": "rouge1_answer"}],
     "quality_given_miss": [{}, {"base": "exact_match"}],
+    "negative_rejection_rate": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
+    "over_refusal_rate": [{}, {"languages": ["ja", "zh"]}],
     "rbp": [{}, {"p": 0.5}],
+    "rejection_f1": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
     **{
         f"{name}_{side}": [{}, {"use_stemmer": False}, {"tokenizer": "unicode"}]
         for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")

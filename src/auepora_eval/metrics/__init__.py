@@ -14,6 +14,8 @@ bleu, chrf               BLEU and chrF of all answers together
 grounding                evidence overlap, support coverage and density, hallucination rate
 citations                citation coverage, precision and recall of cited gold
 expectations             groundedness: what an answer must and must not contain
+abstention               refusals of what cannot be answered, and of what can
+refusals                 what metrics of refusals share
 structured               labels, fields and JSON schemas of structured answers
 answers                  what metrics of answers share
 generation_overlap       the overlap metrics in one place (re-exports); generation_text likewise

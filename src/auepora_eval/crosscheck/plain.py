@@ -40,6 +40,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "field_accuracy": [{}, {"fields": ["label"]}],
     "label_accuracy": [{}, {"field": "kind"}],
     "ndcg": [{}, {"gain_scheme": "exponential"}, {"gain_scheme": "linear"}],
+    "quantile_latency": [{}, {"quantile": 0.5}, {"quantile": 1}, {"quantile": 0.07, "timing_key": "retrieval"}],
     "rbp": [{}, {"p": 0.5}],
     **{
         f"{name}_{side}": [{}, {"use_stemmer": False}, {"tokenizer": "unicode"}]
@@ -49,10 +50,12 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "rouge_scores": [{}, {"variants": ["rouge2", "rougeLsum"]}],
     "structured_validity": [{}, {"schema": {"type": "object", "required": ["n"]}}],
     "support_coverage": [{}, {"k": 2}],
+    "throughput": [{}, {"concurrency": 8}, {"by": "clock"}, {"by": "clock", "timing_key": "retrieval"}],
     "token_f1": _NORMALISATIONS,
 }
 _CHANGES: list[dict[str, Any]] = [{}, {"min_relevance": 2}, {"depth": 4}, {"k_policy": "effective"}]
 _KS = (1, 3, 10)
+_FEW = 7
 
 
 def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
@@ -68,8 +71,9 @@ def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
         cuts = [*_KS, None] if optional else list(_KS)
     names = [info.name if cut is None else f"{info.name}@{cut}" for cut in cuts]
     reads: frozenset[str] = getattr(info.cls, "reads", frozenset())
-    # What is wrong with an answer is the same whatever the conventions of rankings.
-    rules = [("auepora", {})] if "response" in reads and "citations" not in reads else list(product(PRESETS, _CHANGES))
+    # What is wrong with an answer, or slow about it, is the same whatever the conventions of rankings.
+    unranked = "timings" in reads or ("response" in reads and "citations" not in reads)
+    rules = [("auepora", {})] if unranked else list(product(PRESETS, _CHANGES))
     return [
         {name: {**needed, **variant, "conventions": preset, **change}}
         for name in names
@@ -97,9 +101,7 @@ def _compare(
 ) -> None:
     samples, outputs = [sample for sample, _ in pairs], [output for _, output in pairs]
     (result,) = evaluate(samples, outputs, [built])
-    value = built.reference_value(samples, outputs)
-    if value is not None:
-        tally.add(result.value if result.defined else None, None if math.isnan(value) else value, f"{spec}, value")
+    _add_values(built, spec, samples, outputs, tally)
     wanted = []
     for (sample, output), ours in zip(pairs, result.scores or (), strict=True):
         reference = built.reference_score(sample, output)
@@ -110,3 +112,21 @@ def _compare(
     numbers = [value for value in wanted if value is not None]
     if built.reducer.name == "mean":
         tally.add(result.value, math.fsum(numbers) / len(numbers) if numbers else 0.0, f"{spec}, mean")
+
+
+def _add_values(
+    built: BatchMetric,
+    spec: object,
+    samples: list[EvaluationSample],
+    outputs: list[SystemOutputs],
+    tally: Tally,
+) -> None:
+    """The values of what is no mean: of everything, and of a few samples from each on."""
+    parts = [slice(None), *(slice(start, start + _FEW) for start in range(len(samples)))]
+    for part in parts:
+        value = built.reference_value(samples[part], outputs[part])
+        if value is None:
+            return
+        (result,) = evaluate(samples[part], outputs[part], [built])
+        where = f"{spec}, value of {part.start or 0} to {part.stop}"
+        tally.add(result.value if result.defined else None, None if math.isnan(value) else value, where)

@@ -16,7 +16,7 @@ from auepora_eval.core.errors import (
 )
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from auepora_eval.metrics.additional import MeanLatency
+from auepora_eval.metrics.additional import IntraListDiversity, MeanLatency, QuantileLatency
 from auepora_eval.metrics.retrieval_basic import RecallAtK
 from auepora_eval.metrics.retrieval_ranking import MeanAveragePrecision
 
@@ -28,6 +28,10 @@ ROUND_TRIPS: list[Spec] = [
     "empty_result_rate",
     "rougeL_answer",
     "mean_latency[retrieval]",
+    "quantile_latency[end_to_end,0.99]",
+    "intra_list_diversity@3",
+    {"intra_list_diversity": {"top_k": None}},
+    {"throughput": {"concurrency": 4}},
     {"map@10": {"conventions": "trec"}},
     {"map@10": {"conventions": "trec", "min_relevance": 2, "as": "strict"}},
     {"ndcg@10": {"gain_scheme": "exponential"}},
@@ -53,6 +57,11 @@ def test_classes_and_specs_build_the_same() -> None:
     assert metric({"recall@5": None}) == metric("recall@5")
     assert MeanLatency().name == "mean_latency[end_to_end]"
     assert metric("mean_latency") == MeanLatency()
+    assert metric("quantile_latency[retrieval]") == QuantileLatency("retrieval", 0.95)
+    assert metric("quantile_latency[retrieval,1]") == QuantileLatency("retrieval", 1)
+    assert QuantileLatency(quantile=1).name == "quantile_latency[end_to_end,1.0]"
+    assert metric("intra_list_diversity@3") == IntraListDiversity(top_k=3)
+    assert IntraListDiversity().name == "intra_list_diversity@5"
 
 
 MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
@@ -64,6 +73,13 @@ MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     ("recall@5@3", {}, BadValueError, "cannot read the metric 'recall@5@3'; write name, name@k or name[key]; options go into a mapping, as in {'ndcg@10': {'gain_scheme': 'linear'}}"),
     ("rougeL_answer@3", {}, BadValueError, "metric 'rougeL_answer' has no cut-off: write 'rougeL_answer'"),
     ("recall[x]", {}, BadValueError, "cannot read the metric 'recall[x]'; write 'recall@10'"),
+    ("quantile_latency[a,b]", {}, BadValueError, "cannot read the metric 'quantile_latency[a,b]': 'b' is not a number"),
+    (
+        "quantile_latency[a,0.5,c]",
+        {},
+        BadValueError,
+        "cannot read the metric 'quantile_latency[a,0.5,c]'; write 'quantile_latency[end_to_end,0.95]'",
+    ),
     ("mean_latency[]", {}, BadValueError, "cannot read the metric 'mean_latency[]'; write 'mean_latency[end_to_end]'"),
     ("recall@5", {"k": 3}, BadValueError, "metric 'recall@5' names 'k' twice, in its name and in its options"),
     ("recall@5", {"depht": 3}, UnknownOptionError, "metric 'recall' has no option 'depht'; its options are: as, conventions, k"),

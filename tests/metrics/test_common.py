@@ -46,6 +46,11 @@ EXAMPLES: dict[str, list[Spec]] = {
     "groundedness": ["groundedness"],
     "hallucination_rate": ["hallucination_rate"],
     "hit_rate": ["hit_rate@1", "hit_rate@5"],
+    "intra_list_diversity": [
+        "intra_list_diversity@5",
+        "intra_list_diversity@2",
+        {"intra_list_diversity": {"top_k": None, "depth": 3}},
+    ],
     "judged": ["judged@2", "judged@5"],
     "label_accuracy": ["label_accuracy", {"label_accuracy": {"field": "kind"}}],
     "map": ["map", "map@3", {"map@3": {"conventions": "paper"}}, {"map": {"ap": "gold"}}],
@@ -68,6 +73,7 @@ EXAMPLES: dict[str, list[Spec]] = {
     "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
     "quality_given_hit": ["quality_given_hit", {"quality_given_hit@2": {"base": "rougeL_answer"}}],
     "quality_given_miss": ["quality_given_miss@3", {"quality_given_miss": {"base": "bleu", "min_relevance": 2}}],
+    "quantile_latency": ["quantile_latency", "quantile_latency[retrieval,0.5]", "quantile_latency[end_to_end,1.0]"],
     "r_precision": ["r_precision"],
     "rbp": ["rbp", {"rbp": {"p": 0.5}}],
     "recall_doc": ["recall_doc@1", "recall_doc@5"],
@@ -75,10 +81,13 @@ EXAMPLES: dict[str, list[Spec]] = {
     "refusal_correctness": ["refusal_correctness", {"refusal_correctness": {"languages": ["en"]}}],
     "rejection_f1": ["rejection_f1", {"rejection_f1": {"refusal_patterns": ["the mat", "cats"]}}],
     "rejection_precision": ["rejection_precision", {"rejection_precision": {"on_system_failure": "exclude"}}],
+    "response_diversity": ["response_diversity"],
     "sliced": [
         {"sliced": {"base": "token_f1", "where": {"labels.label": "cats"}}},
         {"sliced": {"base": {"map@3": {"conventions": "client"}}, "where": {"labels.label": ["cats", 1]}}},
         {"sliced": {"base": "bleu", "where": {"labels.kind": True}}},
+        {"sliced": {"base": "response_diversity", "where": {"labels.kind": True}}},
+        {"sliced": {"base": "quantile_latency", "where": {"labels.label": "cats"}}},
     ],
     "span_iou": ["span_iou@3"],
     "span_precision": ["span_precision@3"],
@@ -98,6 +107,11 @@ EXAMPLES: dict[str, list[Spec]] = {
     ],
     "support_coverage": ["support_coverage", {"support_coverage": {"k": 2}}],
     "support_density": ["support_density"],
+    "throughput": [
+        "throughput",
+        {"throughput": {"timing_key": "retrieval", "concurrency": 3}},
+        {"throughput": {"by": "clock"}},
+    ],
     "token_f1": ["token_f1", {"token_f1": {"ignore_case": False}}],
 }
 SPECS = [spec for specs in EXAMPLES.values() for spec in specs]
@@ -159,6 +173,7 @@ def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[
             )
         )
     annotate(rng, rows, outs)
+    annotate_system(random.Random(seed), outs)
     for row, out in zip(rows[::2], outs[::2], strict=True):  # every other pair is made of chunks
         returned = [] if out is None else [item.doc for item in out.retrieved]
         for document in [*(row.relevant_docs or []), *returned]:
@@ -192,6 +207,22 @@ def annotate(rng: random.Random, rows: list[EvaluationSample], outs: list[System
                     out.response.text = rng.choice(REFUSALS)
                 out.response.structured = rng.choice([None, {}, {"label": "CATS"}, {"label": " cats", "n": 1}])
                 out.response.sentences = rng.choice([None, [], [{"text": "s", "citations": ["a", "b"]}]])
+
+
+def annotate_system(rng: random.Random, outs: list[SystemOutputs | None]) -> None:
+    """Vectors of documents, moments at which requests began, and some timings and vectors that are none."""
+    for out in outs:
+        if out is None:
+            continue
+        size, odd = rng.choice([2, 3, 9]), rng.choice([None, None, None, None, [0.0, 0.0, 0.0], [1.0], ["x"], "none"])
+        for item in out.retrieved:
+            item.doc.metadata["embedding"] = [rng.gauss(0, 1) for _ in range(size)]
+        if out.retrieved and odd is not None:
+            rng.choice(out.retrieved).doc.metadata["embedding"] = None if odd == "none" else odd
+        if out.timings and rng.random() < 0.8:
+            out.timings["started"] = rng.choice([rng.uniform(1e9, 1e9 + 5), rng.uniform(1e9, 1e9 + 5), math.nan])
+        if "retrieval" in out.timings and rng.random() < 0.3:
+            out.timings["retrieval"] = rng.choice([0.0, -1.0, math.nan])
 
 
 def built(spec: Spec) -> BatchMetric:

@@ -57,6 +57,11 @@ def test_the_batch_path_is_the_plain_definition(rows: list[tuple[str, list[str],
     for name, result in {r.name: r for r in evaluate(samples, outputs, METRICS, batch_size=size)}.items():
         built = metric(name)
         assert isinstance(built, BatchMetric)
+        value = built.reference_value(samples, outputs)
+        if value is not None:
+            assert (result.value if result.defined else math.nan) == pytest.approx(value, abs=1e-12, nan_ok=True)
+        if built.needs_all:
+            continue  # no sample has a score without the others
         for row, (sample, output) in enumerate(zip(samples, outputs, strict=True)):
             plain = built.reference_score(sample, output)
             assert plain is not None

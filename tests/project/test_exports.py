@@ -57,7 +57,11 @@ PROMISED = {
     "auepora_eval.metrics.abstention": [
         "NegativeRejectionRate", "OverRefusalRate", "RejectionPrecision", "RejectionF1", "RefusalCorrectness",
     ],
-    "auepora_eval.metrics.additional": ["DistinctN", "MeanLatency"],
+    "auepora_eval.metrics.additional": [
+        "DistinctN", "IntraListDiversity", "MeanLatency", "QuantileLatency", "ResponseDiversity", "Throughput",
+    ],
+    "auepora_eval.metrics.latency": ["MeanLatency", "QuantileLatency", "Throughput"],
+    "auepora_eval.metrics.diversity": ["DistinctN", "IntraListDiversity", "ResponseDiversity"],
     "auepora_eval.metrics.ranking": ["recall_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"],
     "auepora_eval.io.jsonl": ["load_jsonl_dataset"],
     "auepora_eval.reporting.tables": ["results_to_dict", "results_to_markdown"],

@@ -83,6 +83,8 @@ def _listing(cards: Sequence[MetricCard]) -> str:
 
 
 def _range(card: MetricCard) -> str:
+    if card.range is None and card.follows_base:
+        return "varies"  # as long as the card says it, the words beside it would have no room
     return f"{card.range_text} {LOWER}" if card.higher_is_better is False else card.range_text
 
 
@@ -90,14 +92,16 @@ def _on_the_command_line(info: MetricInfo) -> str:
     """How this metric is written after ``-m`` with an option: one of its own where it has any."""
     import inspect
 
-    own = [name for name in info.options if name != info.at and name not in info.keys]
+    python_only = getattr(info.cls, "python_options", ())
+    own = [name for name in info.options if name != info.at and name not in info.keys and name not in python_only]
     options = [f"{name}=VALUE" for name in own[:1]]
     if not own and "retrieved" in getattr(info.cls, "reads", ()):
         options = ["min_relevance=2"]  # conventions are options of every metric; this one matters to rankings
-    spec = info.pattern.replace(f"[@{info.at}]", "@10").replace(f"@{info.at}", "@10")
-    for key in info.keys:
-        default = info.parameters[key].default
-        spec = spec.replace(f"[{key}", f"[{key if default is inspect.Parameter.empty else default}")
+    spec = info.name if info.at is None else f"{info.name}@10"
+    if info.keys:
+        defaults = {key: info.parameters[key].default for key in info.keys}
+        shown = [key if default is inspect.Parameter.empty else str(default) for key, default in defaults.items()]
+        spec += f"[{','.join(shown)}]"
     return f"Set options on the command line after a colon: -m '{spec}:{','.join([*options, 'as=NAME'])}'"
 
 

@@ -92,6 +92,8 @@ class BatchMetric(Metric):
     """What an output must hold for this metric to say anything: ``retrieved``, ``response``, ``timings``."""
     suggested: ClassVar[bool] = True
     """Whether the metric runs where the user names none; one that needs a deliberate choice does not."""
+    python_options: ClassVar[frozenset[str]] = frozenset()
+    """Options that no spec can hold, such as a function."""
     skip_reasons: ClassVar[dict[str, str]] = {}
     """Why a sample may be skipped, for the reference page."""
     failure_note: ClassVar[str] = ""

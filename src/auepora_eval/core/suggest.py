@@ -9,7 +9,7 @@ from .conventions import Conventions
 from .errors import BadValueError
 from .metrics_base import BatchMetric
 from .registry import MetricInfo, metric, metric_infos
-from .types import EvaluationSample, Response, SystemOutputs
+from .types import STARTED, EvaluationSample, Response, SystemOutputs
 
 __all__ = ["suggested_metrics"]
 
@@ -32,7 +32,7 @@ def suggested_metrics(
     if not held:
         # Nothing came back at all: an outage, or empty hands. The dataset says what should have come.
         held = {"retrieved", "response"}
-    timing_keys = dict.fromkeys(key for output in given for key in output.timings)
+    timing_keys = dict.fromkeys(key for output in given for key in output.timings if key != STARTED)
     if timing_keys:
         held.add("timings")
     fields = {
@@ -85,10 +85,12 @@ def _asks(info: MetricInfo) -> bool:
 
 
 def _specs(info: MetricInfo, ks: Sequence[int], timing_keys: Sequence[str]) -> list[str]:
-    if info.keys == ("timing_key",):
-        return [f"{info.name}[{key}]" for key in timing_keys]
+    if info.keys[:1] == ("timing_key",):
+        others = [str(info.parameters[key].default) for key in info.keys[1:]]
+        return [f"{info.name}[{','.join([key, *others])}]" for key in timing_keys]
     if info.at is None:
         return [info.name]
-    if info.parameters[info.at].default is inspect.Parameter.empty:
+    usual = info.parameters[info.at].default
+    if usual is inspect.Parameter.empty:
         return [f"{info.name}@{k}" for k in ks]
-    return [info.name, f"{info.name}@{max(ks)}"]
+    return [info.name, f"{info.name}@{max(ks)}"] if usual is None else [f"{info.name}@{usual}"]

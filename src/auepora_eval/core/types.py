@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import Any
 
 __all__ = [
+    "STARTED",
     "Document",
     "EvaluationSample",
     "MetricResult",
@@ -16,6 +17,9 @@ __all__ = [
     "SystemOutputs",
     "TargetCategory",
 ]
+
+STARTED = "started"
+"""The one timing that is a moment and not a duration: when the request began, in seconds of any clock."""
 
 
 class TargetCategory(Enum):

@@ -61,7 +61,19 @@ def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSampl
         citations=rng.choice([None, [], rng.choices(_IDS, k=3)]),
         refused=rng.choice([None, False, True]),
     )
+    _add_measurements(random.Random(name), output)  # noqa: S311 -- test data
     return sample, output
+
+
+def _add_measurements(rng: random.Random, output: SystemOutputs) -> None:
+    """Further timings, and vectors of documents; in some of the outputs one of them cannot be used."""
+    if output.timings:
+        output.timings |= rng.choice([{}, {"started": rng.uniform(0, 9), "retrieval": rng.choice([0, 0.25, -1.0])}])
+    size, odd = rng.choice([1, 3, 20]), rng.choice([None] * 6 + [[], [0.0] * 3, [1.0] * 4, [True]])
+    for item in output.retrieved if rng.random() < 0.9 else []:
+        item.doc.metadata["embedding"] = [rng.gauss(0.5, 1) for _ in range(size)]
+    if output.retrieved and odd is not None:
+        rng.choice(output.retrieved).doc.metadata["embedding"] = odd
 
 
 def _metadata(rng: random.Random) -> dict[str, Any]:

@@ -48,6 +48,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "quality_given_miss": [{}, {"base": "exact_match"}],
     "negative_rejection_rate": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
     "over_refusal_rate": [{}, {"languages": ["ja", "zh"]}],
+    "quantile_latency": [{}, {"quantile": 0.5}, {"quantile": 1}, {"quantile": 0.07, "timing_key": "retrieval"}],
     "rbp": [{}, {"p": 0.5}],
     "rejection_f1": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
     **{
@@ -58,6 +59,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "rouge_scores": [{}, {"variants": ["rouge2", "rougeLsum"]}],
     "structured_validity": [{}, {"schema": {"type": "object", "required": ["n"]}}],
     "support_coverage": [{}, {"k": 2}],
+    "throughput": [{}, {"concurrency": 8}, {"by": "clock"}, {"by": "clock", "timing_key": "retrieval"}],
     "token_f1": _NORMALISATIONS,
 }
 _CHANGES: list[dict[str, Any]] = [{}, {"min_relevance": 2}, {"depth": 4}, {"k_policy": "effective"}]
@@ -79,8 +81,9 @@ def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
         cuts = [*_KS, None] if optional else list(_KS)
     names = [info.name if cut is None else f"{info.name}@{cut}" for cut in cuts]
     reads: frozenset[str] = getattr(info.cls, "reads", frozenset())
-    # What is wrong with an answer is the same whatever the conventions of rankings.
-    rules = [("auepora", {})] if "response" in reads and "citations" not in reads else list(product(PRESETS, _CHANGES))
+    # What is wrong with an answer, or slow about it, is the same whatever the conventions of rankings.
+    unranked = "timings" in reads or ("response" in reads and "citations" not in reads)
+    rules = [("auepora", {})] if unranked else list(product(PRESETS, _CHANGES))
     return [
         {name: {**needed, **variant, "conventions": preset, **change}}
         for name in names

@@ -5,4 +5,5 @@ bare_ids   the same from bare ids, without any object
 hits       where each query's gold documents stand in its ranking
 texts      answers, references, queries and evidence, each cut into words once, and what they share
 refusals   who declined to answer, and which questions have no answer
+vectors    vectors of documents and texts, at length one, and how alike those of a list are
 """

@@ -21,7 +21,9 @@ answers                  what metrics of answers share
 generation_overlap       the overlap metrics in one place (re-exports); generation_text likewise
 retrieval_metrics        what the evaluation client computes, classes and plain functions (re-exports);
 generation_metrics       likewise
-additional               latency, distinct n-grams
+latency                  mean and quantiles of timings, throughput
+diversity                distinct n-grams, documents unlike each other, answers unlike each other
+additional               latency and diversity in one place (re-exports)
 k_policy                 the K lists of a paper, and K_eff
 retrieval_eval           evaluate_queries, dual_evaluate, paper_evaluate over rows of ids
 classification           AUROC, AUPRC, TPR at FPR (NEGateMetrics)

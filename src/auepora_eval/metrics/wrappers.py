@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..core.batch import Batch
 from ..core.errors import BadTypeError, BadValueError
-from ..core.metrics_base import BatchMetric, Metric, RunFacts, bound_to
+from ..core.metrics_base import BatchMetric, Metric, RunFacts, bound_to, renamed
 from ..core.reduce import Reducer
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
@@ -136,6 +136,14 @@ class MetricOverMetric(ConfiguredMetric):
     def choices(self) -> dict[str, str]:
         """The other metric's name and choices."""
         return base_choices(self.inner, self.base_role)
+
+    def for_run(self, run: RunFacts) -> Self:
+        """Over the other metric as it applies to the run."""
+        base = self.base.for_run(run) if isinstance(self.base, BatchMetric) else self.base
+        if base is self.base:
+            return self
+        twin = replace(self, base=base)
+        return twin if self.base_name == self.name else renamed(twin, self.name)
 
     def run_choices(self, run: RunFacts) -> dict[str, str]:
         """What the way the outputs were made adds to the other metric's signature."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..core.errors import BadValueError
 from .interval import Interval, all_equal_interval, is_rounding, numbered_clusters, tail_of
 
-__all__ = ["bootstrap_interval", "bootstrap_interval_of", "resampled"]
+__all__ = ["bootstrap_interval", "bootstrap_interval_of", "interval_of_draws", "resampled"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -83,7 +83,9 @@ def bootstrap_interval(
         values = np.asarray(of_sums(totals), dtype=np.float64)
     if values.shape != (draws + 1,):
         raise BadValueError(f"of_sums must give one value for each of {draws + 1} rows, not an array of {values.shape}")
-    return _middle(values[:-1], float(values[-1]), units, telling, level=level, lowest=lowest, highest=highest)
+    return interval_of_draws(
+        values[:-1], float(values[-1]), units, telling, level=level, lowest=lowest, highest=highest
+    )
 
 
 def bootstrap_interval_of(
@@ -109,7 +111,7 @@ def bootstrap_interval_of(
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.array([value(drawn) for drawn in resampled(n, clusters=codes, draws=draws, seed=seed)], np.float64)
         seen = float(value(np.arange(n)))
-    return _middle(values, seen, units, units, level=level, lowest=lowest, highest=highest)
+    return interval_of_draws(values, seen, units, units, level=level, lowest=lowest, highest=highest)
 
 
 def resampled(n: int, *, clusters: Ints | None = None, draws: int = 1000, seed: int = 0) -> Iterator[Ints]:
@@ -157,10 +159,20 @@ def _sums_by(codes: Ints, statistics: Floats) -> Floats:
     return np.stack([np.bincount(codes, column) for column in statistics.T], axis=1)
 
 
-def _middle(
-    values: Floats, seen: float, units: int, telling: int, *, level: float, lowest: float, highest: float
+def interval_of_draws(
+    values: Floats,
+    seen: float,
+    units: int,
+    telling: int,
+    *,
+    level: float = 0.95,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
 ) -> Interval | None:
-    """The middle of the draws' ``values``; ``seen`` is the value of the samples as they are."""
+    """The middle of the draws' ``values``; ``seen`` is the value of the samples as they are.
+
+    Of the ``units`` drawn from, ``telling`` say anything about it. None where no draw has a value.
+    """
     tail = tail_of(level)
     defined = values[np.isfinite(values)]
     if not len(defined):
@@ -175,7 +187,8 @@ def _middle(
         return replace(equal, units=units, flags=equal.flags + (("unstable",) if undefined else ()))
     low, high = map(float, np.quantile(defined, [tail, 1 - tail]))
     deviations = defined - defined.mean()
-    skewness = float(np.mean(deviations**3) / np.mean(deviations**2) ** 1.5)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of numbers whose cubes are no floats: unknown
+        skewness = float(np.mean(deviations**3) / np.mean(deviations**2) ** 1.5)
     flags = {
         "few": telling < _FEW,
         "skewed": abs(skewness) > _SKEWED,

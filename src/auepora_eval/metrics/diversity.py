@@ -1,0 +1,333 @@
+"""Diversity: how varied the answers of a run are, and the documents returned for a question."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadTypeError
+from ..core.metrics_base import RunFacts
+from ..core.reduce import Clusters, Fold, Mean, Reducer
+from ..core.registry import register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.texts import answers, coded, no_response
+from ..features.vectors import NO_VECTOR, UNUSABLE, Embed, Vector, document_vector, embedded, list_cosines, unit_vector
+from ..stats.distances import cosines_to_others, word_cosines_to_others
+from ..stats.interval import Interval
+from ..text.coding import RawCoder
+from ..text.cutting import plain_words, word_rule
+from ..text.ngrams import DistinctGrams, distinct_per_text, gram_counts
+from .answers import AnswerMetric, require_count
+from .base import ConfiguredMetric
+from .overlap import grams
+
+__all__ = ["DistinctN", "DistinctShare", "IntraListDiversity", "MeanOfPairs", "ResponseDiversity"]
+
+
+class DistinctShare(Reducer):
+    """Different n-grams over n-grams, of all texts together. Reads the texts in ``keys``.
+
+    It has no interval: drawn anew, texts repeat, and a repeated text has no n-gram of its own.
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.name = f"distinct[{n}]"
+
+    def value(self, scores: Scores) -> float:
+        """The share; NaN where there is no n-gram."""
+        fold = self.fold()
+        fold.add(scores)
+        return fold.value()
+
+    def fold(self) -> Fold:
+        """Grows with the different n-grams, not with the texts."""
+        return _DistinctFold(self.n)
+
+
+class _DistinctFold(Fold):
+    def __init__(self, n: int) -> None:
+        self._coder = RawCoder(word_rule().cut, remember=False)
+        self._grams = DistinctGrams(n)
+
+    def add(self, scores: Scores) -> None:
+        if scores.keys is not None:
+            texts = [text for text, counted in zip(scores.keys, scores.counted.tolist(), strict=True) if counted]
+            self._grams.add(self._coder.code(texts))
+
+    def value(self) -> float:
+        return self._grams.distinct / self._grams.total if self._grams.total else math.nan
+
+
+@register("distinct_n")
+@dataclass(frozen=True)
+class DistinctN(AnswerMetric):
+    r"""Share of different n-grams among all n-grams of all answers: low where answers repeat each other or themselves.
+
+    .. math:: |\{\text{n-grams}\}| / |\text{n-grams}|
+
+    Words are in lower case without punctuation; an n-gram lies within one answer. The score of a sample is the share
+    within its own answer; the value is not their mean but that of all answers together, and it falls as answers grow
+    in number and length: compare runs over the same samples. It has no interval. Failed answers are left out.
+    """
+
+    n: int = 2
+
+    target = TargetCategory.DIVERSITY
+    counts_system_failures: ClassVar[bool] = False
+    output_skips: ClassVar[frozenset[str]] = frozenset({"too_short"})
+    reference: ClassVar[str] = "Li et al. 2016"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **AnswerMetric.skip_reasons,
+        "too_short": "the answer has fewer than n words",
+    }
+
+    def __post_init__(self) -> None:
+        require_count("n", self.n)
+        object.__setattr__(self, "reducer", DistinctShare(self.n))
+        super().__post_init__()
+
+    def choices(self) -> dict[str, str]:
+        """The length of n-grams."""
+        return {"n": str(self.n)}
+
+    def score(self, batch: Batch) -> Scores:
+        """The share within each answer, and the answer itself for all of them together."""
+        words = coded(batch, word_rule(), "answers")
+        every = gram_counts(words, self.n)
+        values = distinct_per_text(words, self.n) / np.maximum(every, 1)
+        scores = self.outcome(batch, values, skip_answer={"too_short": every == 0})
+        return replace(scores, keys=tuple(answers(batch)))
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The share within an answer by the plain definition."""
+        found = grams(plain_words(answer), self.n)
+        return Score(len(set(found)) / len(found)) if found else Score.skip("too_short")
+
+    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
+        """The share among all answers by the plain definition."""
+        texts = [output.response.text for output in outputs if output.response is not None]
+        found = [gram for text in texts for gram in grams(plain_words(text), self.n)]
+        return len(set(found)) / len(found) if found else math.nan
+
+
+def _require_function(embed: object) -> None:
+    if embed is not None and not callable(embed):
+        raise BadTypeError(f"embed must be a function from a list of texts to a vector for each, not {embed!r:.80}")
+
+
+def _function_name(embed: Embed) -> str:
+    """A function by its name, for a signature."""
+    kind = type(embed)
+    where = getattr(embed, "__module__", None) or kind.__module__
+    name = f"{where}.{getattr(embed, '__qualname__', kind.__qualname__)}"
+    return name.replace("|", "/")
+
+
+@register("intra_list_diversity", at="top_k")
+@dataclass(frozen=True)
+class IntraListDiversity(ConfiguredMetric):
+    r"""How unlike each other the first k documents are: 1 minus the mean cosine over all pairs of them.
+
+    .. math:: 1 - \frac{2}{m \cdot (m - 1)} \cdot \sum_{i < j} \text{cos}(d_i, d_j)
+
+    m is the number of documents there are, k at most; with fewer than two there is nothing to compare. Their vectors
+    stand in `metadata["embedding"]` of each document, as a list of numbers. In Python, `embed` may be given instead: a
+    function from a list of texts to a vector for each; each different text of a batch is embedded once. A document
+    returned twice is two positions with a cosine of 1. Vectors of different length, or that are not lists of finite
+    numbers, are a failed measurement (`bad_embedding`), and so is a vector of nothing but zeros (`zero_vector`). Failed
+    outputs are left out: what was not returned has no diversity.
+    """
+
+    top_k: int | None = 5
+    embed: Embed | None = field(default=None, kw_only=True)
+
+    target = TargetCategory.DIVERSITY
+    range = (0.0, 2.0)
+    counts_system_failures: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    python_options: ClassVar[frozenset[str]] = frozenset({"embed"})
+    output_skips: ClassVar[frozenset[str]] = frozenset({NO_VECTOR, "too_few_documents"})
+    reference: ClassVar[str] = "Smyth and McClave 2001; Ziegler et al. 2005"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "too_few_documents": "fewer than two documents were returned, or are looked at",
+        NO_VECTOR: "one of the documents looked at has no vector",
+    }
+
+    def __post_init__(self) -> None:
+        if self.top_k is not None:
+            require_count("top_k", self.top_k)
+        _require_function(self.embed)
+        super().__post_init__()
+
+    @property
+    def k(self) -> int | None:
+        """How many documents are looked at; ``None`` for all of them."""
+        depth = self.rules.depth
+        return self.top_k if depth is None else min(self.top_k or depth, depth)
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether there are two documents, and any has a vector, or a text to make one of."""
+        documents = [item.doc for item in output.retrieved[: self.k]]
+        if self.embed is not None:
+            return len(documents) > 1 and any(document.text for document in documents)
+        held = [document.metadata for document in documents]
+        return len(held) > 1 and any(isinstance(one, Mapping) and one.get("embedding") is not None for one in held)
+
+    def score(self, batch: Batch) -> Scores:
+        """One minus the mean cosine of each list."""
+        found = list_cosines(batch, self.k, self.embed)
+        return Scores.of(
+            np.clip(1.0 - found.values, *self.range),  # a rounding error below 0 where all are the same
+            skip={"too_few_documents": found.counts < 2, NO_VECTOR: found.problems[NO_VECTOR]},
+            fail={reason: found.problems[reason] for reason in UNUSABLE},
+        )
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """By definition, pair by pair."""
+        documents = [item.doc for item in output.retrieved[: self.k]]
+        if len(documents) < 2:
+            return Score.skip("too_few_documents")
+        vectors: list[Vector]
+        if self.embed is None:
+            vectors = [document_vector(document) for document in documents]
+        else:
+            vectors = [unit_vector(self.embed([d.text])[0]) if d.text else NO_VECTOR for d in documents]
+        problems = {vector for vector in vectors if isinstance(vector, str)}
+        numbers = [vector.tolist() for vector in vectors if not isinstance(vector, str)]
+        if NO_VECTOR in problems:
+            return Score.skip(NO_VECTOR)
+        if problems or len(set(map(len, numbers))) > 1:
+            return Score.fail(next((reason for reason in UNUSABLE if reason in problems), UNUSABLE[0]))
+        pairs = [(one, other) for at, one in enumerate(numbers) for other in numbers[:at]]
+        cosines = [math.fsum(a * b for a, b in zip(*pair, strict=True)) for pair in pairs]
+        return Score(1.0 - math.fsum(cosines) / len(cosines))
+
+    def choices(self) -> dict[str, str]:
+        """Where the vectors come from, and the depth at which conventions cut every ranking."""
+        cut = {} if self.k == self.top_k else {"depth": str(self.k)}
+        return {"vectors": "metadata" if self.embed is None else _function_name(self.embed), **cut}
+
+    def run_choices(self, run: RunFacts) -> dict[str, str]:
+        """How many documents were asked for, where this looks at more."""
+        return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.k or math.inf) else {}
+
+
+class MeanOfPairs(Mean):
+    """The mean over all pairs of samples, from the mean of each sample over its pairs.
+
+    It has no interval: two pairs that share a sample are not drawn independently.
+    """
+
+    def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
+        """The mean with every pair of which a sample failed to be measured at ``low``, and at ``high``."""
+        n, failed = int(scores.counted.sum()), int((scores.status == Status.MEASURE_FAILED).sum())
+        every, known = (m * (m - 1) / 2 for m in (n + failed, n))
+        seen = known * self.value(scores) if n else 0.0
+        return ((seen + (every - known) * low) / every, (seen + (every - known) * high) / every) if every else None
+
+    def interval(
+        self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
+    ) -> Interval | None:
+        """There is none."""
+        return None
+
+
+@register("response_diversity")
+@dataclass(frozen=True)
+class ResponseDiversity(ConfiguredMetric):
+    r"""How unlike each other the answers of a run are: 1 minus the mean cosine over all pairs of answers.
+
+    .. math:: 1 - \frac{2}{n \cdot (n - 1)} \cdot \sum_{i < j} \text{cos}(a_i, a_j)
+
+    An answer is the vector of how often each word occurs in it, in lower case and without punctuation: 0 where all
+    answers have the same words, 1 where no two share one. In Python, `embed` may be given instead: a function from a
+    list of texts to a vector for each, and then the range is [0, 2]. The score of a sample is the mean distance of its
+    answer to all others, so that the lowest score finds the answer most like the rest; a slice is the same among its
+    own answers. A system that says the same to everybody scores low; whether answers ought to differ is a question of
+    the questions. It has no interval, since distances to the same answer belong together. Failed outputs are left out.
+    """
+
+    embed: Embed | None = field(default=None, kw_only=True)
+
+    target = TargetCategory.DIVERSITY
+    reducer = MeanOfPairs()
+    needs_all: ClassVar[bool] = True
+    counts_system_failures: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    python_options: ClassVar[frozenset[str]] = frozenset({"embed"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **AnswerMetric.skip_reasons,
+        "empty_answer": "the answer has no words",
+        "no_other_answer": "it is the only answer",
+    }
+
+    def __post_init__(self) -> None:
+        _require_function(self.embed)
+        if self.embed is not None:
+            object.__setattr__(self, "range", (0.0, 2.0))
+        super().__post_init__()
+
+    def score(self, batch: Batch) -> Scores:
+        """Which answers there are; how far apart they lie is known when all are there."""
+        texts = answers(batch)
+        empty = coded(batch, word_rule(), "answers").counts == 0
+        skip = {"no_response": no_response(batch), "empty_answer": empty}
+        if self.embed is None:
+            return Scores.of(np.zeros(len(batch)), skip=skip, keys=texts)
+        asked = [[] if none else [text] for text, none in zip(texts, empty.tolist(), strict=True)]
+        known = embedded(batch, self.embed, asked)
+        vectors: list[Vector] = [known[text[0]] if text else NO_VECTOR for text in asked]
+        fail = {
+            reason: np.array([isinstance(v, str) and v == reason for v in vectors], np.bool_) for reason in UNUSABLE
+        }
+        keys = [None if isinstance(vector, str) else vector.tobytes() for vector in vectors]
+        return Scores.of(np.zeros(len(batch)), skip=skip, fail=fail, keys=keys)
+
+    def joined(self, scores: Scores) -> Scores:
+        """The mean distance of each answer to all others."""
+        there = scores.status == Status.SCORED
+        keys = [] if scores.keys is None else [scores.keys[row] for row in np.flatnonzero(there)]
+        alone = replace(scores, keys=None)
+        if len(keys) < 2:
+            return alone.replaced(there, Status.SKIPPED, "no_other_answer", math.nan)
+        if self.embed is None:
+            cosines = word_cosines_to_others(RawCoder(word_rule().cut, remember=False).code(keys))
+        elif len(set(map(len, keys))) > 1:  # nobody can say which of them is wrong
+            return alone.replaced(there, Status.MEASURE_FAILED, UNUSABLE[0], math.nan)
+        else:
+            cosines = cosines_to_others(np.frombuffer(b"".join(keys)).reshape(len(keys), -1))
+        values = alone.values.copy()
+        values[there] = np.clip(1.0 - cosines, *self.range)
+        return replace(alone, values=values)
+
+    def taken(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+        """The same among these answers alone."""
+        return self.joined(scores.take(rows))
+
+    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
+        """By definition, pair by pair."""
+        if self.embed is not None:
+            return None
+        texts = [output.response.text for output in outputs if output.response is not None]
+        counts = [Counter(words) for words in map(plain_words, texts) if words]
+        distances = [
+            1.0
+            - sum(one[word] * other[word] for word in one)
+            / math.sqrt(sum(c * c for c in one.values()) * sum(c * c for c in other.values()))
+            for at, one in enumerate(counts)
+            for other in counts[:at]
+        ]
+        return math.fsum(distances) / len(distances) if distances else math.nan
+
+    def choices(self) -> dict[str, str]:
+        """What the vectors are."""
+        return {"vectors": "words" if self.embed is None else _function_name(self.embed)}

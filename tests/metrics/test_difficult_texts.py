@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import BatchMetric, Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
+from auepora_eval.core.family import FamilyMetric
 from auepora_eval.core.registry import metric, metric_infos
 from texts import ATOMS, TEXT
 
@@ -15,6 +16,7 @@ METRICS = [
     name
     for name, info in metric_infos().items()
     if issubclass(info.cls, BatchMetric) and "response" in info.cls.reads and "citations" not in info.cls.reads
+    if not issubclass(info.cls, FamilyMetric)  # they have no score of a sample by itself
 ]
 OVERLAP = {
     *(f"rouge{variant}_{side}" for variant in ("1", "2", "L", "Lsum") for side in ("answer", "query")),

@@ -14,6 +14,9 @@ _WORDS = [
     "the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "3.5", "naïve", "it's", "-\n", "\n", "犬",
     "—the", "internationally", "U.S.", "&amp;",
 ]  # fmt: skip
+_LABELS: list[dict[str, Any]] = [{}, {"label": "cats"}, {"kind": True}]
+_NOISE: list[dict[str, Any]] = [{}, *({"noise_ratio": share} for share in (0.0, 0.6, 1, "half"))]
+_REMARKS = ["", " There are factual errors in the documents.", " I have insufficient information."]
 _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
 
 
@@ -41,12 +44,12 @@ def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSampl
         candidate_docs=candidates,
         reference_answer=Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.8 else None,
         reference_answers=[_text(rng)] if rng.random() < 0.3 else [],
-        labels=rng.choice([{}, {"label": "cats"}, {"kind": True}]),
+        labels=rng.choice(_LABELS) | rng.choice(_NOISE),
         metadata=_metadata(rng),
     )
     output = SystemOutputs(
         [RetrievedDocument(_chunk(rng, i), 1.0 / rank, rank) for rank, i in enumerate(ids, 1)],
-        Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
+        Response(_text(rng) + rng.choice(_REMARKS), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
         timings={"end_to_end": rng.random()} if rng.random() < 0.8 else {},
         citations=rng.choice([None, [], rng.choices(_IDS, k=3)]),
         refused=rng.choice([None, False, True]),
@@ -60,6 +63,8 @@ def _metadata(rng: random.Random) -> dict[str, Any]:
         metadata["expected_doc_ids"] = rng.sample(["p0", "p1", "p2"], rng.randint(0, 3))
     if rng.random() < 0.3:
         metadata |= {"must_contain": rng.sample(_WORDS, 1), "forbidden": rng.sample(_WORDS, 1)}
+    if rng.random() < 0.5:
+        metadata["wrong_answer"] = rng.choice(["cats", ["mat", "running"], "the", 5])
     if rng.random() < 0.3:
         metadata["output_schema"] = {"type": "object", "required": ["n"]}
     return metadata

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .client import ClientReport as ClientReport
+    from .client import RAGEvaluationClient as RAGEvaluationClient
     from .core.conventions import Conventions as Conventions
     from .core.dataset import EvaluationDataset as EvaluationDataset
     from .core.dataset import InMemoryDataset as InMemoryDataset
@@ -41,6 +43,7 @@ _EXPORTS = {
     "AueporaEvaluator": "core.runner",
     "AueporaWarning": "core.errors",
     "BatchMetric": "core.metrics_base",
+    "ClientReport": "client",
     "Conventions": "core.conventions",
     "Document": "core.types",
     "EvaluationDataset": "core.dataset",
@@ -49,6 +52,7 @@ _EXPORTS = {
     "InMemoryDataset": "core.dataset",
     "Metric": "core.metrics_base",
     "MetricResult": "core.types",
+    "RAGEvaluationClient": "client",
     "RAGSystem": "core.rag_interface",
     "Response": "core.types",
     "Results": "core.results",

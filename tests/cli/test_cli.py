@@ -52,6 +52,24 @@ class TestScore:
             {"sample_id": "3", "scores": {"recall@1": None}, "outcomes": {"recall@1": "skipped:empty_gold"}},
         ]
 
+    def test_slices(self, files: Path, run: Run) -> None:
+        rows = [
+            {"sample_id": str(i), "query": "?", "relevant_docs": ["a"], "labels": {"lang": "de" if i else "e|n"}}
+            for i in range(3)
+        ]
+        Path("langs.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        Path("ranks.jsonl").write_text("".join(f'{{"sample_id": "{i}", "retrieved": ["a"]}}\n' for i in range(2)))
+        arguments = ("score", "langs.jsonl", "ranks.jsonl", "-m", "recall@1", "--slice", "labels.lang")
+        code, out, _ = run(*arguments)
+        assert code == 0
+        assert "metric    labels.lang   value" in out
+        assert "recall@1  de           0.5000" in out
+        _, out, _ = run(*arguments, "--json")
+        groups = json.loads(out)["results"][0]["slices"]["labels.lang"]
+        assert {group: part["value"] for group, part in groups.items()} == {"de": 0.5, "e|n": 1.0}
+        run(*arguments, "-o", "slices.md")
+        assert "| recall@1 | e\\|n | 1.0000 |" in Path("slices.md").read_text()
+
     def test_to_a_file(self, files: Path, run: Run) -> None:
         code, out, err = run("score", "data.jsonl", "out.jsonl", "-m", "mrr", "--json", "-o", "r.json")
         assert (code, out) == (0, "")
@@ -122,6 +140,9 @@ MISTAKES = [  # arguments, what the message says
     (["score", "data.jsonl", "answers.jsonl", "-m", "mrr"], "'mrr' reads the field 'retrieved', which no line of"),
     (["score", "data.jsonl", "out.jsonl", "--workers", "2"], "--workers goes with --executor processes"),
     (["score", "--qrels", "qrels.txt", "--run", "run.txt", "--workers", "2"], "a TREC run is scored in one process"),
+    (["score", "data.jsonl", "out.jsonl", "--slice", "lang"], "cannot slice by 'lang'; write 'labels.<key>'"),
+    (["score", "data.jsonl", "out.jsonl", "--slice", "labels.lang"], "no sample has 'labels.lang' to slice by"),
+    (["score", "--qrels", "qrels.txt", "--run", "run.txt", "--slice", "labels.lang"], "leave out --slice"),
     (["scroe"], "no such command 'scroe'; did you mean 'score'?"),
     (["metrics", "recal"], "unknown metric 'recal'; did you mean 'recall'?"),
     (["score", "data.jsonl", "out.jsonl", "--depht", "3"], "No such option"),

@@ -98,4 +98,5 @@ def test_a_broken_formula_is_noticed(capsys: pytest.CaptureFixture[str], monkeyp
     code, out = run("--json", capsys=capsys)
     assert code == 1
     document = json.loads(out)
-    assert [check["metric"] for check in document["checks"] if not check["agrees"]] == ["recall"]
+    deviating = {check["metric"] for check in document["checks"] if not check["agrees"]}
+    assert {"recall"} <= deviating <= {"recall", "noise_robustness"}  # the latter is made of the former

@@ -54,6 +54,11 @@ EXAMPLES: dict[str, list[Spec]] = {
     ],
     "exact_match": ["exact_match", {"exact_match": {"ignore_articles": False}}],
     "f1": ["f1@3", {"f1@5": {"conventions": "client"}}],
+    "failure_attribution": [
+        "failure_attribution",
+        {"failure_attribution@2": {"correct": "token_f1", "correct_from": 0.5, "languages": ["en"]}},
+        {"failure_attribution": {"faithfulness": "evidence_overlap", "faithful_from": 0.2, "min_relevance": 2}},
+    ],
     "field_accuracy": ["field_accuracy", {"field_accuracy": {"fields": ["label", "n"]}}],
     "groundedness": ["groundedness"],
     "hallucination_rate": ["hallucination_rate"],
@@ -73,6 +78,12 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"noise_robustness": {"base": {"map": {"ap": "gold"}}, "base_set": "all"}},
         {"noise_robustness": {"base": "distinct_n"}},
     ],
+    "negative_rejection_rate": [
+        "negative_rejection_rate",
+        {"negative_rejection_rate": {"languages": ["en", "zh"]}},
+        {"negative_rejection_rate": {"refusal_patterns": ["the mat", "cats"]}},
+    ],
+    "over_refusal_rate": ["over_refusal_rate", {"over_refusal_rate": {"refusal_patterns": ["the mat", "cats"]}}],
     "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
     "quality_given_hit": ["quality_given_hit", {"quality_given_hit@2": {"base": "rougeL_answer"}}],
     "quality_given_miss": ["quality_given_miss@3", {"quality_given_miss": {"base": "bleu", "min_relevance": 2}}],
@@ -80,6 +91,9 @@ EXAMPLES: dict[str, list[Spec]] = {
     "rbp": ["rbp", {"rbp": {"p": 0.5}}],
     "recall_doc": ["recall_doc@1", "recall_doc@5"],
     "recall": ["recall@1", "recall@5", {"recall@5": {"conventions": "paper"}}],
+    "refusal_correctness": ["refusal_correctness", {"refusal_correctness": {"languages": ["en"]}}],
+    "rejection_f1": ["rejection_f1", {"rejection_f1": {"refusal_patterns": ["the mat", "cats"]}}],
+    "rejection_precision": ["rejection_precision", {"rejection_precision": {"on_system_failure": "exclude"}}],
     "sliced": [
         {"sliced": {"base": "token_f1", "where": {"labels.label": "cats"}}},
         {"sliced": {"base": {"map@3": {"conventions": "client"}}, "where": {"labels.label": ["cats", 1]}}},
@@ -118,10 +132,20 @@ EXPECTATIONS: list[Any] = [
     {"must_contain": ["cats"]},
     {"must_contain": "mat", "forbidden": ["the", ""]},
     {"forbidden": 5},
+    {"expected_doc_ids": []},
+    {"expected_doc_ids": ["whole", "x"]},
 ]
 NOISE: list[Any] = [{}, {"noise_ratio": 0}, {"noise_ratio": 0.4}, {"noise_ratio": 1.0}, {"noise_ratio": "half"}]
 FALSE: list[Any] = [{}, {}, {"wrong_answer": "cats"}, {"wrong_answer": ["the", "sat"]}, {"wrong_answer": 5}]
 REMARKS = ["", " There are FACTUAL\nerrors in them.", " insufficient information"]
+MARKS: list[Any] = [
+    {},
+    {"scenario": "unanswerable"},
+    {"scenario": "typo", "answerable": False},
+    {"answerable": True},
+    {"answerable": "no"},
+]
+REFUSALS = ["I don’t know.", "很抱歉，我不知道。", " \n"]
 
 
 def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
@@ -167,12 +191,14 @@ def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[
 
 
 def annotate(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:
-    """Structured answers, citations, expectations, variants and texts of documents, in some of the samples."""
+    """Structured answers, citations, expectations, refusals, variants and texts of documents, in some samples."""
     for number, (row, out) in enumerate(zip(rows, outs, strict=True)):
+        row.labels |= rng.choice([{}, {"label": "cats"}, {"label": 1, "kind": True}])
+        row.labels |= rng.choice(MARKS)
         if number % 4:
             base = rng.choice([f"q{number - number % 4}", f"q{number - number % 4}", "nobody", row.sample_id])
-            row.labels |= {"variant_of": base, "scenario": rng.choice(["typo", "paraphrase", "counterfactual"])}
-        row.labels |= rng.choice([{}, {"label": "cats"}, {"label": 1, "kind": True}])
+            scenario = rng.choice(["typo", "paraphrase", "counterfactual"])
+            row.labels |= {"variant_of": base, "scenario": row.labels.get("scenario", scenario)}
         row.metadata |= rng.choice(SCHEMAS) | rng.choice(EXPECTATIONS)
         if row.reference_answer is not None:
             row.reference_answer.structured = rng.choice(
@@ -185,6 +211,8 @@ def annotate(rng: random.Random, rows: list[EvaluationSample], outs: list[System
             out.citations = rng.choice([None, [], ["a"], ["a", "x", "a"], rng.sample("abcdefgh", 3)])
             out.refused = rng.choice([None, False, True])
             if out.response is not None:
+                if rng.random() < 0.3:
+                    out.response.text = rng.choice(REFUSALS)
                 out.response.structured = rng.choice([None, {}, {"label": "CATS"}, {"label": " cats", "n": 1}])
                 out.response.sentences = rng.choice([None, [], [{"text": "s", "citations": ["a", "b"]}]])
 
@@ -243,8 +271,8 @@ class TestEveryMetric:
         )
         assert second.value == first.value
         if built(spec).reducer.name != "mean":
-            for result in (first, second):  # samples are drawn anew by their place
-                result.details.pop("interval", None)
+            for result in (first, second):
+                result.details.pop("interval", None)  # which sample a draw picks follows their order, and so may flags
         assert second.details == first.details
         assert first.scores is not None
         assert list(second.scores or ()) == [first.scores[i] for i in order]

@@ -300,8 +300,12 @@ def test_cues_that_cannot_be_meant(kind: Any, cues: Any) -> None:
 
 
 def test_options_of_detection() -> None:
-    with pytest.raises(BadTypeError, match="judge must be a function"):
-        ErrorDetectionRate(judge="gpt")  # type: ignore[arg-type]
+    async def later(row: EvaluationSample, out: SystemOutputs) -> bool:
+        return True
+
+    for judge in ("gpt", later):
+        with pytest.raises(BadTypeError, match="judge must be a plain function"):
+            ErrorDetectionRate(judge=judge)  # type: ignore[arg-type]
     with pytest.raises(BadValueError, match="give cues or a judge"):
         ErrorDetectionRate(cues=("x",), judge=lambda row, out: True)
     with pytest.raises(MetricDefinitionError, match="which no spec can hold"):
@@ -513,10 +517,10 @@ FOUND: list[tuple[str, int, int, int]] = [  # model, detected, of them judged so
 def test_detection_on_the_answers_of_six_models(model: str, detected: int, judged: int, repeated: int) -> None:
     """Cues against a judgement by similarity, question by question, on 100 questions with false documents.
 
-    Their prompt demanded "There are factual errors in the provided context" and nothing more, and an answer counted
-    as detecting where its BERTScore with that sentence was at least .95. The cue agrees in 545 of 600 answers. In the
-    other 55 it sees what the similarity misses: 54 answers of the smallest model begin with the very sentence and go on
-    to explain, which makes them less alike (up to .93), and one breaks off after "There are factual errors" (.948).
+    Their prompt demanded "There are factual errors in the provided context", and an answer counted as detecting where
+    its BERTScore with that sentence was at least .95. The cue agrees in 545 of 600 answers. In the other 55 it sees what
+    the similarity misses: 54 answers of the smallest model begin with the very sentence and go on to explain, which
+    makes them less alike (up to .93), and one breaks off after "There are factual errors" (.948).
     """
     path = need_data("ragen_eval", "counterfactual_robustness", f"{model}.json")
     rows = json.loads(path.read_text(encoding="utf-8"))["individual_results"]
@@ -536,7 +540,7 @@ def test_detection_on_the_answers_of_six_models(model: str, detected: int, judge
     found, other, corrected_, repeats = evaluate(samples, outputs, specs)
     assert (found.value, repeats.value) == (detected / 100, repeated / 100)
     assert other.value == 0  # their prompt demanded another sentence than RGB's: cues must be those of the prompt
-    assert corrected_.value == 0  # nor did it ask for the right answer
+    assert corrected_.value == 0  # no answer that detects names the right one
     theirs = [row["is_correct_detection"] for row in rows]
     assert sum(theirs) == judged
     apart = [

@@ -14,7 +14,9 @@ from parts import REPO
 from source_tree import MODULES, module_name
 
 PROMISED = {
-    "auepora_eval": ["evaluate", "evaluate_rankings", "evaluate_stream", "metric", "Results", "Score", "Scores"],
+    "auepora_eval": [
+        "RAGEvaluationClient", "evaluate", "evaluate_rankings", "evaluate_stream", "metric", "Results", "Score", "Scores",
+    ],
     "auepora_eval.core.types": [
         "TargetCategory", "Document", "RetrievedDocument", "Response", "EvaluationSample", "SystemOutputs", "MetricResult",
     ],
@@ -38,11 +40,26 @@ PROMISED = {
         "ExactMatch", "TokenF1", "Rouge1", "Rouge2", "RougeL", "RougeLAnswer", "RougeLsum", "RougeScores", "BleuScore",
         "EvidenceOverlapFaithfulness",
     ],
+    "auepora_eval.metrics.generation_metrics": [
+        "AnswerRelevance", "ExactMatch", "HallucinationRate", "RougeL", "RougeLAnswer", "SupportCoverage",
+        "SupportDensity", "TokenF1", "answer_relevance", "exact_match", "hallucination_rate", "rouge_l_f1",
+        "support_coverage", "support_density", "token_f1",
+    ],
+    "auepora_eval.metrics.retrieval_metrics": [
+        "AQWV", "MRRAtK", "MeanAveragePrecision", "NDCGAtK", "PrecisionAtK", "RecallAtK", "aqwv_at_k", "map_at_k",
+        "mrr_at_k", "ndcg_at_k", "precision_at_k", "recall_at_k",
+    ],
     "auepora_eval.metrics.grounding": ["SupportCoverage", "SupportDensity", "HallucinationRate"],
     "auepora_eval.metrics.answer_match": ["AnswerRelevance", "Containment"],
     "auepora_eval.metrics.citations": ["CitationCoverage", "CitationGoldPrecision", "CitationGoldRecall"],
     "auepora_eval.metrics.expectations": ["Groundedness"],
     "auepora_eval.metrics.structured": ["LabelAccuracy", "FieldAccuracy", "StructuredValidity"],
+    "auepora_eval.metrics.abstention": [
+        "NegativeRejectionRate", "OverRefusalRate", "RejectionPrecision", "RejectionF1", "RefusalCorrectness",
+    ],
+    "auepora_eval.metrics.context_robustness": [
+        "ContextNoiseAccuracy", "ErrorCorrectionRate", "ErrorDetectionRate", "MisleadingRate", "MistakeReappearanceRate",
+    ],
     "auepora_eval.metrics.additional": ["DistinctN", "MeanLatency"],
     "auepora_eval.metrics.ranking": ["recall_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"],
     "auepora_eval.io.jsonl": ["load_jsonl_dataset"],

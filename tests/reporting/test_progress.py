@@ -2,37 +2,11 @@
 
 import io
 import sys
-import threading
 
 import pytest
 
-from auepora_eval.reporting import progress as module
 from auepora_eval.reporting.progress import progress, wipe
-
-
-class Terminal(io.StringIO):
-    """A terminal that tells when something was written."""
-
-    def __init__(self, tty: bool = True) -> None:
-        super().__init__()
-        self.tty = tty
-        self.written = threading.Event()
-
-    def isatty(self) -> bool:
-        return self.tty
-
-    def write(self, text: str) -> int:
-        count = super().write(text)
-        self.written.set()
-        return count
-
-
-def terminal(monkeypatch: pytest.MonkeyPatch, *, tty: bool = True, patience: float = 0.0) -> Terminal:
-    stream = Terminal(tty)
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(module, "PATIENCE", patience)
-    monkeypatch.setattr(module, "EVERY", 0.001)
-    return stream
+from terminal import terminal
 
 
 @pytest.mark.parametrize(("total", "want"), [(5, "\rscoring ... 3 of 5"), (None, "\rscoring ... 0 s")])

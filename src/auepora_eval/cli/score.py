@@ -51,6 +51,13 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     help="Who scores: this process, or several; the numbers are the same.",
 )
 @click.option("--workers", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
+@click.option(
+    "--slice",
+    "slices",
+    multiple=True,
+    metavar="PATH",
+    help="Tell every metric apart by labels.<key> or metadata.<key> as well; repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
 @click.option(
@@ -71,6 +78,7 @@ def command(
     depth: int | None,
     executor: Literal["serial", "processes"],
     workers: int | None,
+    slices: tuple[str, ...],
     as_json: bool,
     per_query: bool,
     output: str | None,
@@ -82,10 +90,11 @@ def command(
     \b
     auepora score data.jsonl outputs.jsonl
     auepora score data.jsonl outputs.jsonl -m recall@5 -m rougeL_answer --json
+    auepora score data.jsonl outputs.jsonl --slice labels.lang --slice metadata.source
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
     """
     from ..core.executors import chosen_executor
-    from ..reporting.tables import results_table
+    from ..reporting.tables import results_table, slices_tables
     from .output import output_format, refuse_input_as_output, write_out
     from .specs import parse_specs, translation
 
@@ -94,6 +103,8 @@ def command(
         raise click.UsageError("give --qrels and --run together and nothing else, or DATASET and OUTPUTS")
     if trec and (executor != "serial" or workers is not None):
         raise click.UsageError("a TREC run is scored in one process: leave out --executor and --workers")
+    if trec and slices:
+        raise click.UsageError("queries of a TREC run have neither labels nor metadata to slice by: leave out --slice")
     if workers is not None and executor != "processes":
         raise click.UsageError("--workers goes with --executor processes")
     if not trec and (dataset is None or outputs is None):
@@ -112,12 +123,14 @@ def command(
         assert dataset is not None
         assert outputs is not None
         with chosen_executor(executor, workers) as scoring:
-            results = _score_jsonl(dataset, outputs, specs, rules, scoring)
+            results = _score_jsonl(dataset, outputs, specs, rules, scoring, slices)
     if form == "json":
         text = results.to_json(per_query=per_query)
     else:
         # The figures mean little without the definitions behind them, so the two travel together.
-        text = f"{results.to_markdown() if form == 'markdown' else results_table(results)}\n\n{said}"
+        markdown = form == "markdown"
+        whole = results.to_markdown() if markdown else results_table(results)
+        text = "\n\n".join([whole, *slices_tables(results, markdown=markdown), said])
     write_out(text, output)
 
 
@@ -161,9 +174,15 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
 
 
 def _score_jsonl(
-    dataset_path: str, outputs_path: str, metrics: Sequence[Spec], conventions: Conventions, executor: Executor
+    dataset_path: str,
+    outputs_path: str,
+    metrics: Sequence[Spec],
+    conventions: Conventions,
+    executor: Executor,
+    slices: Sequence[str],
 ) -> Results:
     from ..core.engine import evaluate, resolve_metrics
+    from ..core.slices import slices_of
     from ..core.suggest import suggested_metrics
     from ..io.align import align_outputs
     from ..io.jsonl import load_jsonl_dataset, read_outputs
@@ -171,6 +190,7 @@ def _score_jsonl(
     from .remarks import readers_of_retrieved, require_retrieved, warn_of_strays
 
     chosen = resolve_metrics(metrics, conventions)
+    wanted = slices_of(list(dict.fromkeys(slices)))
     with progress(f"reading {dataset_path}"):
         samples = list(load_jsonl_dataset(dataset_path))
     with progress(f"reading {outputs_path}"):
@@ -185,4 +205,4 @@ def _score_jsonl(
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
     with progress("scoring", len(samples)) as advance:
-        return evaluate(samples, aligned.outputs, chosen, executor=executor, progress=advance)
+        return evaluate(samples, aligned.outputs, chosen, slices=wanted, executor=executor, progress=advance)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -62,10 +63,11 @@ class Results(list[MetricResult]):
             ],
         }
         if per_query:
-            document["per_query"] = self._per_query()
+            document["per_query"] = self.per_query()
         return document
 
-    def _per_query(self) -> list[dict[str, Any]]:
+    def per_query(self) -> list[dict[str, Any]]:
+        """Per sample its id, its score by metric, and the outcomes that are not simply scored."""
         scored = [result for result in self if result.scores is not None]
         columns = {result.name: list(result.scores or ()) for result in scored}
         outcomes = {result.name: list(result.outcomes or ()) for result in scored}
@@ -143,9 +145,16 @@ def results_to_markdown(results: Sequence[MetricResult]) -> str:
 
 
 def display_name(result: MetricResult) -> str:
-    """The name for a table. Average precision over hits says so, since it must not be taken for the usual one."""
-    over_hits = result.signature is not None and "|ap:hits|" in result.signature
-    return f"{result.name} (over hits)" if over_hits else result.name
+    """The name for a table.
+
+    Average precision over hits says so, since it must not be taken for the usual one; a metric over another metric says
+    which.
+    """
+    signature = result.signature or ""
+    if "|ap:hits|" in signature:
+        return f"{result.name} (over hits)"
+    base = re.search(r"\|(?:base|similarity):([^|]*)\|", signature)
+    return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]})"
 
 
 def coverage(result: MetricResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..features.rankings import retrieved_problem
@@ -18,9 +18,10 @@ from .plan import EvaluationPlan
 from .rag_interface import RAGSystemProtocol
 from .registry import Spec
 from .results import Results
+from .slices import SliceSpec, require_members, slices_of
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["AueporaEvaluator"]
+__all__ = ["AueporaEvaluator", "require_distinct_ids"]
 
 
 class AueporaEvaluator:
@@ -47,7 +48,13 @@ class AueporaEvaluator:
         self.outputs: list[SystemOutputs] = []
         self.results: Results = Results()
 
-    def evaluate(self, dataset: EvaluationDataset, *, progress: Progress | None = None) -> Results:
+    def evaluate(
+        self,
+        dataset: EvaluationDataset,
+        *,
+        slices: Iterable[SliceSpec] | SliceSpec = (),
+        progress: Progress | None = None,
+    ) -> Results:
         """Check the plan against the dataset, run the system on every sample, score.
 
         A sample on which the system raises, or returns something else than ``SystemOutputs``, is a recorded failure;
@@ -56,8 +63,10 @@ class AueporaEvaluator:
         samples = list(dataset)
         metrics = resolve_metrics(self.plan, self.conventions)
         check_samples(samples)
-        _require_distinct_ids(samples)
+        require_distinct_ids(samples)
         EvaluationPlan(metrics).validate_dataset(samples)
+        groups = slices_of(slices)
+        require_members(groups, samples)  # before the system is asked even once
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
         for sample in samples:
@@ -71,7 +80,8 @@ class AueporaEvaluator:
                 AueporaWarning,
                 stacklevel=2,
             )
-        self.results = evaluate(samples, self.outputs, metrics, run=RunFacts(top_k=self.top_k, concurrency=1))
+        facts = RunFacts(top_k=self.top_k, concurrency=1)
+        self.results = evaluate(samples, self.outputs, metrics, slices=groups, run=facts)
         return self.results
 
     def _run_one(self, sample: EvaluationSample) -> SystemOutputs:
@@ -88,7 +98,8 @@ class AueporaEvaluator:
         return replace(output, timings={"end_to_end": elapsed, **output.timings})
 
 
-def _require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
+def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
+    """Raise where two samples have one id, since their outputs could not be told apart."""
     seen: set[str] = set()
     for sample in samples:
         if sample.sample_id in seen:

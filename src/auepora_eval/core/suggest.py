@@ -66,14 +66,15 @@ def specs_for(
     found: list[tuple[int, str]] = []
     for info in metric_infos().values():
         cls = info.cls
-        if not issubclass(cls, BatchMetric) or not cls.suggested or not cls.reads <= set(held) or _asks(info):
+        if not issubclass(cls, BatchMetric) or not cls.suggested or _asks(info):
             continue
         for spec in _specs(info, ks, timing_keys):
             try:
                 built = metric(spec)
             except BadValueError:
                 continue  # a timing whose name cannot stand in a metric's
-            if set(built.required_fields()) <= set(fields):
+            assert isinstance(built, BatchMetric)
+            if built.reads <= set(held) and set(built.required_fields()) <= set(fields):
                 found.append((built.target.value, spec))
     return [spec for _, spec in sorted(found, key=lambda pair: pair[0])]
 

@@ -14,7 +14,10 @@ _WORDS = [
     "the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "3.5", "naïve", "it's", "-\n", "\n", "犬",
     "—the", "internationally", "U.S.", "&amp;",
 ]  # fmt: skip
+_SCENARIOS = ["typo", "paraphrase", "counterfactual"]
+_REFUSALS = ["I don’t know.", "Sorry, I CAN NOT\nanswer that", "Ski don't know", "无法回答", " \n", "cannot answered"]
 _LABELS: list[dict[str, Any]] = [{}, {"label": "cats"}, {"kind": True}]
+_MARKS: list[dict[str, Any]] = [{}, {}, {"scenario": "unanswerable"}, {"answerable": False}, {"answerable": "?"}]
 _NOISE: list[dict[str, Any]] = [{}, *({"noise_ratio": share} for share in (0.0, 0.6, 1, "half"))]
 _REMARKS = ["", " There are factual errors in the documents.", " I have insufficient information."]
 _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
@@ -23,7 +26,13 @@ _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0,
 def made_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
     """Answered samples: every annotation is there in some and missing in others. ``repeats`` allows an id twice."""
     rng = random.Random(seed)  # noqa: S311 -- test data
-    return [_pair(rng, f"case {number}", repeats) for number in range(count)]
+    pairs = [_pair(rng, f"case {number}", repeats) for number in range(count)]
+    # Two of three are variants of the one before them.
+    for number, (sample, _) in enumerate(pairs):
+        if number % 3:
+            base = pairs[number - number % 3][0].sample_id
+            sample.labels = {"scenario": rng.choice(_SCENARIOS), **sample.labels, "variant_of": base}
+    return pairs
 
 
 def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSample, SystemOutputs]:
@@ -44,12 +53,12 @@ def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSampl
         candidate_docs=candidates,
         reference_answer=Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.8 else None,
         reference_answers=[_text(rng)] if rng.random() < 0.3 else [],
-        labels=rng.choice(_LABELS) | rng.choice(_NOISE),
+        labels=rng.choice(_LABELS) | rng.choice(_MARKS) | rng.choice(_NOISE),
         metadata=_metadata(rng),
     )
     output = SystemOutputs(
         [RetrievedDocument(_chunk(rng, i), 1.0 / rank, rank) for rank, i in enumerate(ids, 1)],
-        Response(_text(rng) + rng.choice(_REMARKS), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
+        Response(_answer(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.9 else None,
         timings={"end_to_end": rng.random()} if rng.random() < 0.8 else {},
         citations=rng.choice([None, [], rng.choices(_IDS, k=3)]),
         refused=rng.choice([None, False, True]),
@@ -76,6 +85,10 @@ def _chunk(rng: random.Random, doc_id: str) -> Document:
     start = 7 * (number // 4)
     text = _text(rng) if rng.random() < 0.9 else ""
     return Document(doc_id, text, parent_id=f"p{number % 4}", span=(start, start + 10))
+
+
+def _answer(rng: random.Random) -> str:
+    return rng.choice(_REFUSALS) if rng.random() < 0.2 else _text(rng) + rng.choice(_REMARKS)
 
 
 def _text(rng: random.Random) -> str:

@@ -24,6 +24,7 @@ _NORMALISATIONS: list[dict[str, Any]] = [
     {},
     *({option: False} for option in ("ignore_case", "ignore_punctuation", "ignore_articles")),
 ]
+_SCENARIOS = ["typo", "paraphrase", "counterfactual"]
 _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "aqwv": [{}, {"form": "program"}, {"p_fa": "collection", "corpus_size": 100}, {"beta": 2.5}],
     "bleu": [
@@ -36,6 +37,7 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "citation_coverage": [{}, {"corpus_ids": [f"d{number}" for number in range(7)]}],
     "containment": [{}, {"norm": "lower"}, {"norm": "none"}],
     "context_noise_accuracy": [{}, {"base": "token_f1"}, {"insufficient": "rgb_script"}],
+    "counterfactual_consistency": [{}, {"base": "rougeL_answer", "counterfactual_scenarios": _SCENARIOS}],
     "distinct_n": [{}, {"n": 1}, {"n": 3}],
     "error_correction_rate": [
         {},
@@ -46,11 +48,18 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
     "error_detection_rate": [{}, {"cues": "rgb_paper"}, {"cues": ["cats", "mat"]}],
     "evidence_overlap": [{}, {"n": 2}, {"n": 3, "k": 2}, {"evidence_source": "relevant"}],
     "exact_match": _NORMALISATIONS,
+    "failure_attribution": [{}, {"correct": "token_f1", "correct_from": 0.5, "faithfulness": "evidence_overlap"}],
     "field_accuracy": [{}, {"fields": ["label"]}],
     "label_accuracy": [{}, {"field": "kind"}],
     "misleading_rate": [{}, {"base": "token_f1", "threshold": 0.1}],
     "ndcg": [{}, {"gain_scheme": "exponential"}, {"gain_scheme": "linear"}],
+    "noise_robustness": [{}, {"base": "recall@3", "noise_scenarios": _SCENARIOS}, {"base_set": "all"}],
+    "quality_given_hit": [{}, {"base": "rouge1_answer"}],
+    "quality_given_miss": [{}, {"base": "exact_match"}],
+    "negative_rejection_rate": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
+    "over_refusal_rate": [{}, {"languages": ["ja", "zh"]}],
     "rbp": [{}, {"p": 0.5}],
+    "rejection_f1": [{}, {"languages": ["en"]}, {"refusal_patterns": ["the mat", "犬"]}],
     **{
         f"{name}_{side}": [{}, {"use_stemmer": False}, {"tokenizer": "unicode"}]
         for name in ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -63,6 +72,8 @@ _VARIANTS: dict[str, list[dict[str, Any]]] = {
 }
 _CHANGES: list[dict[str, Any]] = [{}, {"min_relevance": 2}, {"depth": 4}, {"k_policy": "effective"}]
 _KS = (1, 3, 10)
+# How many numbers are compared at least, of a metric that has one for many samples together and none for each.
+_VALUES = 32
 
 
 def specs_to_check(info: MetricInfo) -> list[dict[str, dict[str, Any]]]:
@@ -93,11 +104,14 @@ def plain_checks(count: int, *, seed: int) -> Iterator[Check]:
     pairs = {repeats: made_pairs(count, seed=seed, repeats=repeats) for repeats in (True, False)}
     for info in metric_infos().values():
         tally = Tally(info.name, "plain definition")
-        for spec in specs_to_check(info):
+        specs = specs_to_check(info)
+        for spec in specs:
             built = metric(spec)
             if not isinstance(built, BatchMetric):
                 break
-            _compare(built, spec, pairs[built.rules.duplicates == "first"], tally)
+            rows = pairs[built.rules.duplicates == "first"]
+            _compare(built, spec, rows, tally)
+            _compare_values(built, spec, rows, tally, parts=-(-_VALUES // len(specs)))
         if tally.cases:
             yield tally.check()
 
@@ -107,9 +121,6 @@ def _compare(
 ) -> None:
     samples, outputs = [sample for sample, _ in pairs], [output for _, output in pairs]
     (result,) = evaluate(samples, outputs, [built])
-    value = built.reference_value(samples, outputs)
-    if value is not None:
-        tally.add(result.value if result.defined else None, None if math.isnan(value) else value, f"{spec}, value")
     wanted = []
     for (sample, output), ours in zip(pairs, result.scores or (), strict=True):
         reference = built.reference_score(sample, output)
@@ -120,3 +131,18 @@ def _compare(
     numbers = [value for value in wanted if value is not None]
     if built.reducer.name == "mean":
         tally.add(result.value, math.fsum(numbers) / len(numbers) if numbers else 0.0, f"{spec}, mean")
+
+
+def _compare_values(
+    built: BatchMetric, spec: object, pairs: list[tuple[EvaluationSample, SystemOutputs]], tally: Tally, *, parts: int
+) -> None:
+    """The numbers of the first so many samples, and more, up to all."""
+    for part in range(1, parts + 1):
+        chosen = pairs[: -(-len(pairs) * part // parts)]
+        samples, outputs = [sample for sample, _ in chosen], [output for _, output in chosen]
+        wanted = built.reference_value(samples, outputs)
+        if wanted is None:
+            return
+        result = built.compute(samples, outputs)
+        ours = result.value if result.defined else None
+        tally.add(ours, None if math.isnan(wanted) else wanted, f"{spec}, the first {len(chosen)}")

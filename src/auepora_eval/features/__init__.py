@@ -4,4 +4,5 @@ rankings   per query the gold ids and the returned ids, as chunks, as judged, as
 bare_ids   the same from bare ids, without any object
 hits       where each query's gold documents stand in its ranking
 texts      answers, references, queries and evidence, each cut into words once, and what they share
+refusals   who declined to answer, and which questions have no answer
 """

@@ -14,9 +14,17 @@ bleu, chrf               BLEU and chrF of all answers together
 grounding                evidence overlap, support coverage and density, hallucination rate
 citations                citation coverage, precision and recall of cited gold
 expectations             groundedness: what an answer must and must not contain
+abstention               refusals of what cannot be answered, and of what can
+refusals                 what metrics of refusals share
+context_noise            accuracy by the share of noise among the documents
+false_documents          whether answers say that documents are wrong, and are right all the same
+misleading               right answers that false documents turn wrong, false answers that reappear
+context_robustness       the three of them in one place (re-exports)
 structured               labels, fields and JSON schemas of structured answers
 answers                  what metrics of answers share
 generation_overlap       the overlap metrics in one place (re-exports); generation_text likewise
+retrieval_metrics        what the evaluation client computes, classes and plain functions (re-exports);
+generation_metrics       likewise
 additional               latency, distinct n-grams
 k_policy                 the K lists of a paper, and K_eff
 retrieval_eval           evaluate_queries, dual_evaluate, paper_evaluate over rows of ids

@@ -18,7 +18,7 @@ from ..features.texts import Pairs, best_pairs, chosen, coded, pairs, shared
 from ..text.cutting import WordRule, squad_words, word_rule
 from .answers import AnswerMetric, ReferencedMetric, overlap_shares, require_bool, require_choice
 from .base import ConfiguredMetric
-from .overlap import Words, bag_f1, contained, exact_match, token_f1
+from .overlap import Words, answer_relevance, contained, exact_match, token_f1
 
 __all__ = ["AnswerRelevance", "Containment", "ExactMatch", "TokenF1"]
 
@@ -162,7 +162,7 @@ class AnswerRelevance(AnswerMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
-        return Score(bag_f1(squad_words(answer), squad_words(sample.query)))
+        return Score(answer_relevance(answer, sample.query))
 
 
 @register("containment")

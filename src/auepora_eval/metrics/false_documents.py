@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..core.metrics_base import BatchMetric, SampleMetric, bound_to
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..text.folding import folded
+from ..text.refusal import refusal_text
 from .answers import require_choice
 from .base import ConfiguredMetric, number_text
 from .context_noise import says_insufficient
@@ -38,8 +39,6 @@ CUES: dict[str, tuple[str, ...]] = {
     "rgb_paper": ("There are factual errors in the provided documents.",),
 }
 """The words that say the documents are wrong: those RGB's script looks for, and the sentence its paper asks for."""
-
-_APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc\u00b4`\uff07", "'"))
 
 
 def wrong_answers(sample: EvaluationSample) -> list[str] | None:
@@ -89,7 +88,7 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
     """
 
     cues: tuple[str, ...] = CUES["rgb_script"]
-    judge: Judge | None = None
+    judge: Judge | None = field(default=None, hash=False)  # it need not be hashable
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     binary: ClassVar[bool] = True
@@ -103,8 +102,8 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cues", _required_cues(self.cues))
-        if self.judge is not None and not callable(self.judge):
-            raise BadTypeError(f"judge must be a function of sample and output, not {self.judge!r:.80}")
+        if self.judge is not None and (not callable(self.judge) or inspect.iscoroutinefunction(self.judge)):
+            raise BadTypeError(f"judge must be a plain function of a sample and its output, not {self.judge!r:.80}")
         if self.judge is not None and self.cues != CUES["rgb_script"]:
             raise BadValueError("give cues or a judge: a judge takes the place of the cues")
         super().__post_init__()
@@ -115,7 +114,7 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
             name = getattr(self.judge, "__qualname__", type(self.judge).__qualname__)
             return {"judge": str(name).replace("|", "/")}
         named = next((name for name, phrases in CUES.items() if phrases == self.cues), None)
-        return {"cues": named or " + ".join(map(_comparable, self.cues)).replace("|", "/")}
+        return {"cues": named or " + ".join(map(refusal_text, self.cues)).replace("|", "/")}
 
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents are false."""
@@ -138,13 +137,8 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
         if self.judge is not None:
             verdict = self.judge(sample, output)
             return Score(verdict) if isinstance(verdict, (bool, np.bool_)) else Score.fail("judge_unparseable")
-        answer = _comparable(output.response.text)
-        return Score(any(_comparable(cue) in answer for cue in self.cues))
-
-
-def _comparable(text: str) -> str:
-    """A text as cues are compared, with every kind of apostrophe alike."""
-    return folded(text.translate(_APOSTROPHES)).strip()
+        answer = refusal_text(output.response.text)
+        return Score(any(refusal_text(cue) in answer for cue in self.cues))
 
 
 def _required_cues(given: object) -> tuple[str, ...]:
@@ -173,7 +167,7 @@ class ErrorCorrectionRate(MetricOverMetric):
     base: Any = "containment"
     over: Literal["detected", "all"] = "detected"
     cues: tuple[str, ...] = CUES["rgb_script"]
-    judge: Judge | None = None
+    judge: Judge | None = field(default=None, hash=False)  # it need not be hashable
     threshold: float = 1.0
     insufficient: Literal["judged", "rgb_script", "rgb_fact_script"] = "judged"
 

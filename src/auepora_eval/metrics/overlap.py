@@ -1,4 +1,8 @@
-"""The plain definitions of text overlap, one answer at a time: readable, and what the fast paths are held against."""
+"""The plain definitions of text overlap, one answer at a time: readable, and what the fast paths are held against.
+
+References and documents are texts, one or several. Where the question does not apply (no reference, an answer without
+words that needs support) there is no number, and the functions that people call say ``None``.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,34 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from ..text.cutting import plain_words, squad_words
 from ..text.lcs import lcs_length, lcs_positions
+from ..text.stopwords import STOP_WORDS
+from ..text.tokens import rouge_tokens
 
 __all__ = [
     "Overlap",
+    "answer_relevance",
     "bag_f1",
     "contained",
     "exact_match",
     "f_measure",
     "grams",
+    "hallucination_rate",
     "rouge_l",
+    "rouge_l_f1",
     "rouge_lsum",
     "rouge_n",
+    "support_coverage",
+    "support_density",
     "supported_grams",
     "token_f1",
     "worth_comparing",
 ]
 
 Words = Callable[[str], list[str]]
+Texts = str | Iterable[str]
+"""One text, or several: a text alone is not taken for its letters."""
 
 
 class Overlap(NamedTuple):
@@ -68,10 +82,14 @@ def worth_comparing(references: Iterable[list[str]]) -> list[list[str]]:
     return [words for words in listed if words] or listed
 
 
-def exact_match(answer: str, references: Iterable[str], words: Words) -> float:
+def _listed(texts: Texts) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts)
+
+
+def exact_match(answer: str, references: Texts, words: Words = squad_words) -> float | None:
     """1 if the answer has the same words, in the same order, as a reference."""
-    given = words(answer)
-    return float(any(given == wanted for wanted in worth_comparing(map(words, references))))
+    given, listed = words(answer), worth_comparing(map(words, _listed(references)))
+    return float(given in listed) if listed else None
 
 
 def bag_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
@@ -81,10 +99,16 @@ def bag_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
     return f_measure((Counter(given) & Counter(wanted)).total(), len(given), len(wanted))
 
 
-def token_f1(answer: str, references: Iterable[str], words: Words) -> float:
+def token_f1(answer: str, references: Texts, words: Words = squad_words) -> float | None:
     """The best F1 of the answer's words against those of a reference."""
     given = words(answer)
-    return max(bag_f1(given, wanted) for wanted in worth_comparing(map(words, references)))
+    return max((bag_f1(given, wanted) for wanted in worth_comparing(map(words, _listed(references)))), default=None)
+
+
+def answer_relevance(answer: str, query: str, words: Words = squad_words) -> float | None:
+    """F1 of the answer's words against those of the query."""
+    asked = words(query)
+    return bag_f1(words(answer), asked) if asked else None
 
 
 def contained(answer: str, alternatives: Iterable[str], words: Words) -> bool:
@@ -103,6 +127,11 @@ def rouge_l(reference: str, answer: str, words: Words) -> Overlap:
     """ROUGE-L: the longest sequence of words that both texts hold in the same order."""
     wanted, given = words(reference), words(answer)
     return Overlap(lcs_length(wanted, given), len(given), len(wanted))
+
+
+def rouge_l_f1(answer: str, references: Texts, words: Words = rouge_tokens) -> float | None:
+    """The best F1 of ROUGE-L against a reference."""
+    return max((rouge_l(reference, answer, words).f1 for reference in _listed(references)), default=None)
 
 
 def rouge_lsum(reference: str, answer: str, words: Words) -> Overlap:
@@ -129,3 +158,27 @@ def supported_grams(answer: Sequence[str], documents: Iterable[Sequence[str]], n
     """For each n-gram of the answer whether any document holds it."""
     there = {gram for words in documents for gram in grams(words, n)}
     return [gram in there for gram in grams(answer, n)]
+
+
+def support_density(answer: str, documents: Texts, words: Words = plain_words) -> float | None:
+    """Share of the answer's words that some document holds; 0 without any document."""
+    return _supported_share(words(answer), documents, words)
+
+
+def support_coverage(answer: str, documents: Texts, words: Words = plain_words) -> float | None:
+    """Share of the answer's content words, those outside the list of function words, that some document holds."""
+    return _supported_share([word for word in words(answer) if word not in STOP_WORDS], documents, words)
+
+
+def hallucination_rate(answer: str, documents: Texts, words: Words = plain_words) -> float | None:
+    """Share of the answer's words that no document holds."""
+    density = support_density(answer, documents, words)
+    return None if density is None else 1.0 - density
+
+
+def _supported_share(counted: Sequence[str], documents: Texts, words: Words) -> float | None:
+    """None where no word counts, and where there are documents but none with a text."""
+    listed = _listed(documents)
+    if not counted or (listed and not any(listed)):
+        return None
+    return sum(supported_grams(counted, map(words, listed), 1)) / len(counted)

@@ -1,6 +1,7 @@
-"""Robustness of the system to how it is asked, under one roof: noisy and counterfactual questions."""
+"""Robustness to how and what a system is asked, under one roof: noisy, counterfactual and unanswerable questions."""
 
+from .abstention import NegativeRejectionRate
 from .counterfactual import CounterfactualConsistency
 from .noise_robustness import NoiseRobustness
 
-__all__ = ["CounterfactualConsistency", "NoiseRobustness"]
+__all__ = ["CounterfactualConsistency", "NegativeRejectionRate", "NoiseRobustness"]

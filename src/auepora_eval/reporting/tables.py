@@ -15,6 +15,7 @@ __all__ = [
     "results_table",
     "results_to_dict",
     "results_to_markdown",
+    "slices_tables",
     "table",
 ]
 
@@ -47,6 +48,35 @@ def results_table(results: Results) -> str:
     headers = ["target", "metric", "value", "95 % interval", "mean of"]
     shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
     text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
+    return _with_doubt(text, rows)
+
+
+def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:
+    """A table per slice: every metric in every group."""
+    names = dict.fromkeys(name for result in results for name in result.slices)
+    return [_slice_table(results, name, markdown=markdown) for name in names]
+
+
+def _slice_table(results: Results, name: str, *, markdown: bool) -> str:
+    rows: list[list[str]] = []
+    for result in results:
+        for position, (group, part) in enumerate(result.slices.get(name, {}).items()):
+            value = figure(part.value) if part.defined else "n/a"
+            title = display_name(result) if position == 0 or markdown else ""
+            rows.append([title, group, value, _interval(part), _counts(part)])
+    headers = ["metric", name, "value", "95 % interval", "mean of"]
+    if not markdown:
+        return _with_doubt(table(rows, headers=headers, right=(2,)), rows)
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [headers, *rows]]
+    return _with_doubt("\n".join([lines[0], "|---" * len(headers) + "|", *lines[1:]]), rows)
+
+
+def _counts(part: MetricResult) -> str:
+    """What a group's value is a mean of; unlike for the whole, how many there are is worth saying even of all."""
+    return coverage(part) or str(part.details.get("num_samples", ""))
+
+
+def _with_doubt(text: str, rows: Sequence[Sequence[str]]) -> str:
     doubtful = any(row[3].endswith(_DOUBT) for row in rows)
     return f"{text}\n\n{_DOUBT} few or skewed samples: the interval may be too narrow" if doubtful else text
 

@@ -6,6 +6,7 @@
 ``stem``       ``porter_stem``: one word to its stem, equal to nltk's ``PorterStemmer()``
 ``stopwords``  words that carry structure rather than content
 ``folding``    texts compared whatever their case, composition and white space
+``refusal``    what people and models say when they decline to answer, by language
 ``coding``     words as numbers, many texts at once
 ``numbering``  dense numbers for 64-bit keys, which the two around it rest on
 ``ngrams``     what two columns of texts share, what evidence supports, what is distinct

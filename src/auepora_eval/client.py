@@ -1,0 +1,274 @@
+"""The evaluation client: a dataset and a live system, or its saved outputs, to every number of one fixed suite."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .core.batch import check_samples
+from .core.conventions import PRESETS, Conventions
+from .core.dataset import InMemoryDataset
+from .core.engine import Metrics, Progress, evaluate, resolve_metrics
+from .core.errors import AueporaWarning, BadTypeError, BadValueError
+from .core.metrics_base import Metric
+from .core.rag_interface import RAGSystemProtocol
+from .core.registry import Spec, metric_infos
+from .core.results import Results
+from .core.runner import AueporaEvaluator, require_distinct_ids
+from .core.slices import SliceSpec
+from .core.types import EvaluationSample, SystemOutputs
+from .io.align import align_outputs, stray_remarks
+from .io.jsonl import load_jsonl_dataset, read_outputs
+from .reporting.progress import progress as progress_line
+from .reporting.tables import results_table, slices_tables
+
+__all__ = ["ClientReport", "RAGEvaluationClient"]
+
+OF_ANSWERS = (
+    "exact_match",
+    "token_f1",
+    "rougeL_answer",
+    "answer_relevance",
+    "support_coverage",
+    "support_density",
+    "hallucination_rate",
+)
+SEMANTIC = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "sentence_transformers"}
+"""Metrics that need a model, and the package that runs it."""
+
+Samples = str | Path | Iterable[EvaluationSample]
+Outputs = str | Path | Mapping[str, SystemOutputs] | Iterable[SystemOutputs | None]
+
+
+@dataclass(frozen=True)
+class ClientReport:
+    """What the client found: per query, over the corpus, and what it could not compute."""
+
+    results: Results = field(repr=False)
+    """One result per metric, with interval, signature and the score and outcome of every sample."""
+    missing: Mapping[str, str]
+    """The metrics that were not computed, and why."""
+    outputs: Sequence[SystemOutputs | None] = field(repr=False)
+    """What was scored, in the order of the samples; keep it, if a live system was asked."""
+    conventions: str
+    """The conventions by which it was computed, in words."""
+
+    @cached_property
+    def corpus(self) -> dict[str, float | None]:
+        """The value of each metric over all queries, unrounded; ``None`` where no query has one."""
+        return {result.name: result.value if result.defined else None for result in self.results}
+
+    @cached_property
+    def per_query(self) -> list[dict[str, Any]]:
+        """Per query its ``sample_id``, the ``scores`` by metric, and the ``outcomes`` that are not simply scored."""
+        return self.results.per_query()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The results document (schema 1), with every query and what is missing."""
+        return {**self.results.to_dict(), "missing": dict(self.missing), "per_query": self.per_query}
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The results document as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def to_table(self) -> str:
+        """The corpus values by target, with intervals, then what is missing."""
+        reasons: dict[str, list[str]] = {}
+        for name, reason in self.missing.items():
+            reasons.setdefault(reason, []).append(name)
+        left_out = [f"not computed: {', '.join(names)} ({reason})" for reason, names in reasons.items()]
+        tables = [results_table(self.results), *slices_tables(self.results)]
+        return "\n".join(["\n\n".join(tables), "", *left_out, f"conventions: {self.conventions}"])
+
+    def __str__(self) -> str:
+        return self.to_table()
+
+
+class RAGEvaluationClient:
+    """Computes a whole suite of retrieval and generation metrics with one call.
+
+    With a ``system`` it asks that system; without, ``evaluate`` is given saved outputs. ``ks`` are the cut-offs (by
+    default those of the conventions: 1, 3, 5, 10, 20) and ``top_k`` is how many documents a live system is asked for,
+    by default the largest of them. ``metrics`` adds further metrics; one that is called like a metric of the suite
+    takes its place, as ``{"aqwv": {"beta": 1}}`` does.
+    """
+
+    def __init__(
+        self,
+        system: RAGSystemProtocol | None = None,
+        *,
+        ks: Iterable[int] | None = None,
+        top_k: int | None = None,
+        metrics: Metrics = (),
+        conventions: str | Conventions = "client",
+    ) -> None:
+        if system is not None and (isinstance(system, type) or not callable(getattr(system, "run", None))):
+            raise BadTypeError(f"a system is an object with a method run(sample, *, top_k), not {system!r}")
+        self.system = system
+        self.conventions = Conventions.of(conventions)
+        self.ks = _cut_offs(self.conventions.k_values or PRESETS["client"].k_values if ks is None else ks)
+        self._unavailable = _unavailable()
+        suite = resolve_metrics(_suite(self.ks, without=self._unavailable), self.conventions)
+        own = resolve_metrics(metrics, self.conventions)
+        self.metrics = tuple({one.name: one for one in [*suite, *own]}.values())
+        """What is computed, as far as the data supports it."""
+        self.top_k = max(self.ks) if top_k is None else top_k
+
+    def evaluate(
+        self,
+        samples: Samples,
+        outputs: Outputs | None = None,
+        *,
+        slices: Iterable[SliceSpec] | SliceSpec = (),
+        progress: bool | Progress = True,
+    ) -> ClientReport:
+        """Score saved outputs, or ask the system and score what it returns.
+
+        Samples are a dataset, a list or the path of a JSONL file; outputs are aligned with them, by sample id, or the
+        path of a JSONL file. A metric that needs an annotation no sample has is named in ``report.missing``. What the
+        system fails at is a recorded outcome, counted at the worst value. ``slices`` tell every metric apart by group,
+        as in ``auepora_eval.evaluate``.
+
+        Long work shows a line on a terminal; ``progress`` may also be a function, which is called with the number of
+        samples of each step, or ``False``.
+        """
+        rows = _loaded_samples(samples)
+        if outputs is None and self.system is None:
+            raise BadValueError("give outputs, or give the client a system: RAGEvaluationClient(system)")
+        given, answers_only = (None, False) if outputs is None else self._loaded_outputs(outputs, rows)
+        unsupported = _unsupported(self.metrics, rows, answers_only=answers_only)
+        chosen = [one for one in self.metrics if one.name not in unsupported]
+        asked_for = {one.name for one in self.metrics}
+        missing = unsupported | {name: why for name, why in self._unavailable.items() if name not in asked_for}
+        if given is None:
+            results, given = self._ask(rows, chosen, slices, progress)
+        else:
+            with _watched(progress, "scoring", len(rows)) as advance:
+                results = evaluate(rows, given, chosen, slices=slices, progress=advance)
+            _require_any_outcome(results, missing)
+        changes = [f"{key} {value}" for key, value in self.conventions.changes().items()]
+        return ClientReport(results, missing, given, ", ".join([self.conventions.name, *changes]))
+
+    def _ask(
+        self,
+        samples: list[EvaluationSample],
+        metrics: list[Metric],
+        slices: Iterable[SliceSpec] | SliceSpec,
+        progress: bool | Progress,
+    ) -> tuple[Results, Sequence[SystemOutputs]]:
+        assert self.system is not None
+        evaluator = AueporaEvaluator(self.system, metrics, top_k=self.top_k)
+        with _watched(progress, "asking the system", len(samples)) as advance:
+            results = evaluator.evaluate(InMemoryDataset("client", samples), slices=slices, progress=advance)
+        return results, evaluator.outputs
+
+    def _loaded_outputs(
+        self, outputs: Outputs, samples: list[EvaluationSample]
+    ) -> tuple[Sequence[SystemOutputs | None], bool]:
+        """The outputs in the order of the samples, and whether they are a file's that never says ``retrieved``."""
+        answers_only = False
+        if isinstance(outputs, (str, Path)):
+            read = read_outputs(outputs)
+            outputs, answers_only = read.outputs, read.answers_only
+        if not isinstance(outputs, Mapping):
+            return _listed(outputs, "outputs"), False
+        aligned = align_outputs(samples, outputs)
+        remarks = stray_remarks(aligned.missing, aligned.unknown, total=len(samples), conventions=self.conventions)
+        for remark in remarks:
+            warnings.warn(remark, AueporaWarning, stacklevel=3)
+        return aligned.outputs, answers_only
+
+
+def _suite(ks: Sequence[int], *, without: Collection[str]) -> list[Spec]:
+    """The metrics of the suite, each ranking metric at all its cut-offs together."""
+
+    def at_each(name: str) -> list[Spec]:
+        return [{name: {"k": k}} for k in ks]
+
+    ranking = [*at_each("precision"), *at_each("recall"), *at_each("mrr"), "mrr", *at_each("ndcg"), "map"]
+    costs = [*at_each("aqwv"), "aqwv"]
+    return [*ranking, *costs, *OF_ANSWERS, *(name for name in SEMANTIC if name not in without)]
+
+
+def _cut_offs(ks: Iterable[int]) -> tuple[int, ...]:
+    """The cut-offs, each once; whether one can be meant is for the metrics to say."""
+    listed = _listed(ks, "ks")
+    if not listed:
+        raise BadValueError("ks must name at least one cut-off")
+    return tuple(k for place, k in enumerate(listed) if k not in listed[:place])
+
+
+def _unavailable() -> dict[str, str]:
+    """The metrics of the suite that cannot be had here, and what to do about it."""
+    known, reasons = metric_infos(), {}
+    for name, package in SEMANTIC.items():
+        if name not in known:
+            reasons[name] = "not in this version of auepora_eval"
+        elif find_spec(package) is None:
+            reasons[name] = "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'"
+    return reasons
+
+
+def _unsupported(
+    metrics: Iterable[Metric], samples: Sequence[EvaluationSample], *, answers_only: bool
+) -> dict[str, str]:
+    """The metrics that these samples, or a file that never says what was retrieved, leave nothing to look at."""
+    reasons: dict[str, str] = {}
+    annotated: dict[str, bool] = {}
+    for one in metrics:
+        for name in one.required_fields():
+            if name not in annotated:
+                annotated[name] = any(getattr(sample, name, None) is not None for sample in samples)
+            if not annotated[name]:
+                reasons.setdefault(one.name, f"no sample has {name if name.endswith('s') else f'a {name}'}")
+        if answers_only and "retrieved" in getattr(one, "reads", ()):
+            reasons.setdefault(one.name, "no output says what was retrieved")
+    return reasons
+
+
+def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
+    """Raise where every metric skips every sample: then the data is not what it was taken for."""
+    if any(result.defined or result.details.get("num_failed") for result in results):
+        return
+    skips = {key.removeprefix("skipped_") for result in results for key in result.details if key.startswith("skipped_")}
+    reasons = [*dict.fromkeys(missing.values()), f"everything else is skipped ({', '.join(sorted(skips))})"]
+    raise BadValueError(f"nothing can be computed from these samples and outputs: {'; '.join(reasons)}")
+
+
+def _loaded_samples(samples: Samples) -> list[EvaluationSample]:
+    rows = list(load_jsonl_dataset(samples) if isinstance(samples, (str, Path)) else _listed(samples, "samples"))
+    if not rows:
+        raise BadValueError("there are no samples to evaluate")
+    check_samples(rows)
+    require_distinct_ids(rows)
+    return rows
+
+
+T = TypeVar("T")
+
+
+def _listed(values: Iterable[T], what: str) -> list[T]:
+    try:
+        each = iter(values)
+    except TypeError:
+        raise BadTypeError(f"{what} must be a list, not a {type(values).__name__}") from None
+    return list(each)
+
+
+@contextmanager
+def _watched(progress: bool | Progress, what: str, total: int) -> Iterator[Progress]:
+    """Who is told how far the work is: the caller's function, whoever watches the terminal, or nobody."""
+    if callable(progress):
+        yield progress
+    elif progress:
+        with progress_line(what, total, linger=False) as advance:
+            yield advance
+    else:
+        yield lambda _: None

@@ -1,0 +1,263 @@
+"""Abstention: whether a system declines what it cannot answer, and only that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.reduce import OfSums
+from ..core.registry import register
+from ..core.types import EvaluationSample, SystemOutputs
+from ..features.refusals import Refusals
+from .refusals import RefusalMetric
+
+__all__ = [
+    "NegativeRejectionRate",
+    "OverRefusalRate",
+    "RefusalCorrectness",
+    "RejectionF1",
+    "RejectionPrecision",
+    "SetF1",
+]
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+_BAD_EXPECTATION = "bad_expectation"
+
+
+@register("negative_rejection_rate")
+@dataclass(frozen=True)
+class NegativeRejectionRate(RefusalMetric):
+    r"""Share of unanswerable questions that the system declines to answer: the recall of its refusals.
+
+    .. math:: |R \cap U| / |U|
+
+    U are the questions marked unanswerable: `labels["scenario"]` is `unanswerable`, or `labels["answerable"]` is false,
+    which decides where both are given. R are the refusals: `refused` where the output has it, else an empty answer,
+    else one of the phrases that people and models decline with, as whole words, whatever the case and the apostrophe.
+    The phrases are the built-in ones of all languages, or of `languages`, or your own (`refusal_patterns`); in Python
+    a `judge` can take their place. The reference answer is not looked at. A label, a `refused` or
+    a judgement that is neither true nor false is a failed measurement (`bad_answerable`, `bad_refused`,
+    `bad_refusal_judgement`).
+    """
+
+    binary: ClassVar[bool] = True
+    reference: ClassVar[str] = "Chen et al. 2024 (negative rejection in RGB)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "answerable": "the question is not marked unanswerable",
+        **RefusalMetric.skip_reasons,
+    }
+
+    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
+        """Questions that have an answer."""
+        due, unclear = self.due(batch)
+        return {"answerable": ~due & ~unclear}
+
+    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+        """A question that has an answer is skipped."""
+        return "answerable" if should is False else None
+
+
+@register("over_refusal_rate")
+@dataclass(frozen=True)
+class OverRefusalRate(RefusalMetric):
+    r"""Share of answerable questions that the system declines to answer all the same.
+
+    .. math:: |R \cap A| / |A|
+
+    A are the questions that are not marked unanswerable, R the refusals, as said under `negative_rejection_rate`. A
+    system that declines everything is perfect there and worst here.
+    A failed answer counts as 1: the user got none.
+    """
+
+    higher_is_better = False
+    binary: ClassVar[bool] = True
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "unanswerable": "the question is marked unanswerable",
+        **RefusalMetric.skip_reasons,
+    }
+
+    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
+        """Questions that have no answer."""
+        return {"unanswerable": self.due(batch)[0]}
+
+    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+        """A question that has no answer is skipped."""
+        return "unanswerable" if should else None
+
+
+@register("rejection_precision")
+@dataclass(frozen=True)
+class RejectionPrecision(RefusalMetric):
+    r"""Share of refusals that were right: of the questions the system declined, those that have no answer.
+
+    .. math:: |R \cap U| / |R|
+
+    R are the refusals, U the questions marked unanswerable, as said under `negative_rejection_rate`. The share depends
+    on how many questions are unanswerable: compare runs over the same samples.
+    """
+
+    binary: ClassVar[bool] = True
+    output_skips: ClassVar[frozenset[str]] = frozenset({"not_refused"})
+    failure_note: ClassVar[str] = "counts as a wrong refusal where the question has an answer, else leaves the mean"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "not_refused": "the system answered",
+        **RefusalMetric.skip_reasons,
+    }
+
+    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
+        """Answers."""
+        return {"not_refused": seen.decided & ~seen.refused}
+
+    def values(self, seen: Refusals, due: Mask) -> Floats:
+        """Whether a refusal was right."""
+        return due.astype(np.float64)
+
+    def worst_in(self, batch: Batch) -> float | Floats:
+        """0 where an answer was due; a failed answer to a question that has none is neither refusal nor answer."""
+        due, _ = self.due(batch)
+        return np.where(due, math.nan, super().worst_in(batch)).astype(np.float64)
+
+    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+        """An answer is skipped."""
+        return "not_refused" if refused is False else None
+
+    def plain_value(self, should: bool, refused: bool) -> float:
+        """Whether the refusal was right."""
+        return float(should)
+
+
+class SetF1(OfSums):
+    """F1 of two sets of samples, from the sizes of what they share and of each."""
+
+    name = "set_f1"
+
+    def of_sums(self, sums: Sequence[float]) -> float:
+        """Twice what they share over both sizes; NaN where both are empty."""
+        shared, first, second = sums
+        return 2 * shared / (first + second) if first + second else math.nan
+
+
+@register("rejection_f1")
+@dataclass(frozen=True)
+class RejectionF1(RefusalMetric):
+    r"""F1 of refusals and unanswerable questions: high only where the system declines these and no others.
+
+    .. math:: \frac{2 |R \cap U|}{|R| + |U|}
+
+    R are the refusals, U the questions marked unanswerable, as said under `negative_rejection_rate`. It is the harmonic
+    mean of that one (the recall) and of `rejection_precision`. The score of a sample is 1 where declining, or
+    answering, was right; the value is not their mean, and its interval comes from drawing samples anew. Details hold
+    the shares of samples that were `refused`, that are `unanswerable`, and that are both (`rightly_refused`). Undefined
+    where nobody refused and nothing is unanswerable.
+    """
+
+    reducer = SetF1()
+    stat_names: ClassVar[tuple[str, ...]] = ("rightly_refused", "refused", "unanswerable")
+    failure_note: ClassVar[str] = (
+        "counts as the wrong decision: as answered where the question has no answer, as refused where it has one"
+    )
+
+    @property
+    def worst_stats(self) -> Sequence[float]:
+        """Those that ``statistics`` gave."""
+        return (math.nan,) * len(self.stat_names)
+
+    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
+        """None: every question counts."""
+        return {}
+
+    def values(self, seen: Refusals, due: Mask) -> Floats:
+        """Whether the decision was right."""
+        right: Mask = seen.refused == due
+        return right.astype(np.float64)
+
+    def statistics(self, seen: Refusals, due: Mask) -> Floats:
+        """Whether a row is in both sets, refused, unanswerable; a failed answer is the wrong decision."""
+        refused = np.where(seen.failed, ~due, seen.refused)
+        return np.column_stack([refused & due, refused, due]).astype(np.float64)
+
+    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+        """Every question counts."""
+        return None
+
+    def plain_value(self, should: bool, refused: bool) -> float:
+        """Whether the decision was right."""
+        return float(should == refused)
+
+    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float:
+        """F1 of the two sets of samples."""
+        refused_rows: set[int] = set()
+        due_rows: set[int] = set()
+        for row, (sample, output) in enumerate(zip(samples, outputs, strict=True)):
+            should, refused = self.should_decline(sample), self.detector.refused_plainly(sample, output)
+            if should is not None and isinstance(refused, bool):
+                refused_rows |= {row} if refused else set()
+                due_rows |= {row} if should else set()
+        sizes = len(refused_rows) + len(due_rows)
+        return 2 * len(refused_rows & due_rows) / sizes if sizes else math.nan
+
+
+@register("refusal_correctness")
+@dataclass(frozen=True)
+class RefusalCorrectness(RefusalMetric):
+    r"""Share of the queries that should be refused, because no document is expected for them, that were refused.
+
+    .. math:: |R \cap E| / |E|
+
+    E are the samples whose `metadata["expected_doc_ids"]` is an empty list, as golden files write it, R the refusals,
+    as said under `negative_rejection_rate`. Anything but a list of ids is a failed measurement (`bad_expectation`).
+    """
+
+    binary: ClassVar[bool] = True
+    unclear_reason: ClassVar[str] = _BAD_EXPECTATION
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "expects_documents": "documents are expected for this query",
+        "no_expectation": "`metadata` has no `expected_doc_ids`",
+        **RefusalMetric.skip_reasons,
+    }
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether this query should be refused."""
+        return _expectation(sample) == "none"
+
+    def due(self, batch: Batch) -> tuple[Mask, Mask]:
+        """Queries for which no document is expected, and those whose expectation cannot be read."""
+        return _expecting(batch, "none"), _expecting(batch, _BAD_EXPECTATION)
+
+    def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
+        """Queries that have an answer, or that nothing is known of."""
+        return {reason: _expecting(batch, reason) for reason in ("expects_documents", "no_expectation")}
+
+    def should_decline(self, sample: EvaluationSample) -> bool | None:
+        """Whether no document is expected."""
+        expectation = _expectation(sample)
+        return None if expectation == _BAD_EXPECTATION else expectation == "none"
+
+    def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
+        """A query that has an answer, or that nothing is known of, is skipped."""
+        return _expectation(sample) if should is False else None
+
+
+def _expecting(batch: Batch, what: str) -> Mask:
+    every = batch.feature("document_expectation", lambda b: [_expectation(sample) for sample in b.samples])
+    return np.array([one == what for one in every], dtype=np.bool_)
+
+
+def _expectation(sample: EvaluationSample) -> str:
+    """What a golden sample says of its documents: ``none`` are to be found, or why that is not so."""
+    if not isinstance(sample.metadata, Mapping):
+        return _BAD_EXPECTATION
+    expected = sample.metadata.get("expected_doc_ids")
+    if expected is None:
+        return "no_expectation"
+    if not isinstance(expected, (list, tuple)) or not all(isinstance(doc_id, str) for doc_id in expected):
+        return _BAD_EXPECTATION
+    return "expects_documents" if expected else "none"

@@ -1,0 +1,243 @@
+"""Failure attribution: for every wrong answer the first link of the chain that broke."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadTypeError, BadValueError
+from ..core.metrics_base import BatchMetric, bound_to
+from ..core.reduce import Clusters
+from ..core.registry import metric, register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.refusals import is_unanswerable, refusals, unanswerable
+from ..stats.interval import mean_interval
+from .answers import require_count
+from .refusals import DetectingMetric
+from .retrieval_basic import HitRateAtK
+from .wrappers import base_choices, joins, scored_by, scoring_metric
+
+__all__ = ["CAUSES", "FailureAttribution", "attribute_failures"]
+
+CAUSES = {
+    "not_returned": "no relevant document was returned at all",
+    "below_cut": "a relevant document was returned, but not among the first k",
+    "refused": "a relevant document was in the context, and the system declined to answer",
+    "contradicts_context": "a relevant document was in the context, and the answer is not borne out by it",
+    "unused": "a relevant document was in the context, and the answer rests on something else there",
+    "system_failed": "the system gave no answer",
+}
+"""Why an answer may be wrong, in the order of the chain; exactly one holds for each wrong answer."""
+_RETRIEVAL = ("not_returned", "below_cut")
+_NO_CUT = 2**31
+
+
+@register("failure_attribution", at="k")
+@dataclass(frozen=True)
+class FailureAttribution(DetectingMetric):
+    r"""Share of the wrong answers for which the retriever is to blame; details tell the share of every cause.
+
+    .. math:: |\{w : \text{no relevant document among the first } k\}| \,/\, |\{w\}|
+
+    w are the wrong answers to answerable questions with gold documents: those whose score by `correct` (default
+    `containment`) is below `correct_from` (default 1). Each has one cause, the first link that broke: no relevant
+    document was returned (`not_returned`); one was, but below the cut (`below_cut`); one was in the context, and the
+    system declined to answer (`refused`); it answered what the context does not bear out (`contradicts_context`); or
+    it answered from the context, but from another place (`unused`). Where the system failed, that is the cause
+    (`system_failed`). The shares, `share_<cause>` in the details, add up to one; counts and intervals are in `causes`.
+
+    What bears an answer out is told by `faithfulness` (default: `support_density` over the first k documents, so that
+    words stand in for meaning; a judge's metric is better) with at least `faithful_from` (default 0.5). Where that
+    cannot be told, for want of texts, the cause is `unused`. `attribute_failures` gives the cause of every sample.
+    """
+
+    k: int = field(default=5, kw_only=True)
+    correct: Any = field(default="containment", kw_only=True)
+    correct_from: float = field(default=1.0, kw_only=True)
+    faithfulness: Any = field(default=None, kw_only=True)
+    faithful_from: float = field(default=0.5, kw_only=True)
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    higher_is_better = False
+    binary: ClassVar[bool] = True
+    settles_failures: ClassVar[bool] = True
+    needs_all: ClassVar[bool] = True
+    failure_note: ClassVar[str] = "is a cause of its own"
+    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
+    stat_names: ClassVar[tuple[str, ...]] = tuple(f"share_{cause}" for cause in CAUSES)
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_gold": "`relevant_docs` is not annotated",
+        "empty_gold": "nothing is relevant, and the conventions skip such queries",
+        "unanswerable": "the question has no answer: see the metrics of refusals",
+        "no_reference": "the sample has no reference answer",
+        "no_response": "no answer was asked for",
+        "answered_right": "the answer is right",
+    }
+
+    def __post_init__(self) -> None:
+        require_count("k", self.k)
+        given = {"support_density": {"k": self.k}} if self.faithfulness is None else self.faithfulness
+        for name, spec in (("correct", self.correct), ("faithfulness", given)):
+            try:
+                built = scoring_metric(metric(spec))
+            except BadTypeError as error:
+                raise BadTypeError(f"{name} must be a metric: {error}") from error
+            if joins(built) or built.reducer.name.startswith("compute["):
+                raise BadValueError(f"{name} cannot be '{built.name}', which has no score for a single answer")
+            if name == "correct" or self.faithfulness is not None:
+                object.__setattr__(self, name, built)
+        for name in ("correct_from", "faithful_from"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise BadValueError(f"{name} must be a number, not {value!r}")
+        object.__setattr__(
+            self, "skip_reasons", {**scoring_metric(self.correct).skip_reasons, **type(self).skip_reasons}
+        )
+        super().__post_init__()
+
+    @property
+    def worst(self) -> float:
+        """0: a system that failed is not a retriever that did."""
+        return 0.0
+
+    @property
+    def _parts(self) -> tuple[BatchMetric, BatchMetric, BatchMetric, BatchMetric]:
+        """What tells right from wrong, hit from miss at the cut and at any depth, and borne out from not."""
+        faithfulness = metric("support_density", k=self.k) if self.faithfulness is None else self.faithfulness
+        hit, returned = HitRateAtK(self.k), HitRateAtK(_NO_CUT)
+        return (
+            bound_to(scoring_metric(self.correct), self.rules),
+            bound_to(hit, self.rules),
+            bound_to(returned, self.rules),
+            bound_to(scoring_metric(faithfulness), self.rules),
+        )
+
+    def required_fields(self) -> list[str]:
+        """Gold documents, and what tells right from wrong."""
+        return list(dict.fromkeys(["relevant_docs", *self._parts[0].required_fields()]))
+
+    def choices(self) -> dict[str, str]:
+        """What is wrong, what is a hit, what is a refusal, what is borne out."""
+        correct, hit, _, faithful = self._parts
+        return {
+            **base_choices(correct, "correct"),
+            "correct.from": repr(float(self.correct_from)),
+            **base_choices(hit, "hit"),
+            **super().choices(),
+            **base_choices(faithful, "faithfulness"),
+            "faithfulness.from": repr(float(self.faithful_from)),
+        }
+
+    def score(self, batch: Batch) -> Scores:
+        """1 where the retriever is to blame; the statistics say which cause it is."""
+        of_answer, of_hit, of_return, of_support = self._parts
+        correct, faithful = scored_by(of_answer, batch), scored_by(of_support, batch)
+        hit, returned = of_hit.score(batch), of_return.score(batch)
+        declined = refusals(batch, self.detector)
+        failed = correct.status == Status.SYSTEM_FAILED
+        low = (faithful.status == Status.SCORED) & (faithful.values < self.faithful_from)
+        causes = np.select(
+            [failed, returned.values == 0, hit.values == 0, declined.refused, low],
+            [
+                _NUMBER[name]
+                for name in ("system_failed", "not_returned", "below_cut", "refused", "contradicts_context")
+            ],
+            _NUMBER["unused"],
+        )
+        names = np.array(list(CAUSES))[causes]
+        values = np.isin(names, _RETRIEVAL).astype(np.float64)
+        scores = replace(correct, values=np.where(correct.counted, values, math.nan), stats=None)
+        right = (correct.status == Status.SCORED) & (correct.values >= self.correct_from)
+        no_answer, unclear = unanswerable(batch)
+        outcomes: list[tuple[npt.NDArray[np.bool_], Status, str]] = [
+            *((rows, Status.MEASURE_FAILED, "refusal_unclear") for rows in declined.unusable.values()),
+            (unclear, Status.MEASURE_FAILED, "bad_answerable"),
+            (right, Status.SKIPPED, "answered_right"),
+            (no_answer, Status.SKIPPED, "unanswerable"),
+            *((_where(hit, reason), Status.SKIPPED, reason) for reason in hit.reason_names[1:]),
+        ]
+        for rows, status, reason in outcomes:
+            applies = rows & ((scores.status == Status.SCORED) | (status is Status.SKIPPED))
+            scores = scores.replaced(applies, status, reason, math.nan)
+        one_of = np.equal.outer(causes, np.arange(len(CAUSES))).astype(np.float64)
+        keys = tuple(
+            name if counted else None for name, counted in zip(names.tolist(), scores.counted.tolist(), strict=True)
+        )
+        return replace(scores, stats=one_of, keys=keys)
+
+    def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
+        """Per cause how many wrong answers it has, their share and its interval."""
+        counted = scores.counted
+        inside = None if clusters is None else clusters[counted]
+        causes: dict[str, Any] = {}
+        for column, cause in enumerate(CAUSES):
+            of_cause = np.zeros(0) if scores.stats is None else scores.stats[counted, column]
+            interval = mean_interval(of_cause, clusters=inside, binary=True) if len(of_cause) else None
+            causes[cause] = {
+                "count": int(of_cause.sum()),
+                "share": float(of_cause.sum() / len(of_cause)) if len(of_cause) else None,
+                "interval": None if interval is None else [interval.low, interval.high],
+            }
+        return {"causes": causes}
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether there is gold, and something to hold the answer against."""
+        return sample.relevant_docs is not None and sample.reference_answer is not None
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """1 where the retriever is to blame, by the plain definitions of all parts."""
+        cause = self.plain_cause(sample, output)
+        return cause if isinstance(cause, Score) else Score(float(cause in _RETRIEVAL))
+
+    def plain_cause(self, sample: EvaluationSample, output: SystemOutputs) -> str | Score:
+        """The cause of one answered sample, or why it has none."""
+        correct, hit, returned, faithful = (part.reference_score(sample, output) for part in self._parts)
+        assert correct is not None
+        assert hit is not None
+        assert returned is not None
+        if hit.status is not Status.SCORED:
+            return hit
+        no_answer = is_unanswerable(sample)
+        if no_answer:
+            return Score.skip("unanswerable")
+        if correct.value is None:
+            return correct
+        if correct.value >= self.correct_from:
+            return Score.skip("answered_right")
+        declined = self.detector.refused_plainly(sample, output)
+        if no_answer is None or isinstance(declined, str):
+            return Score.fail("bad_answerable" if no_answer is None else "refusal_unclear")
+        if not returned.value:
+            return "not_returned"
+        if not hit.value:
+            return "below_cut"
+        if declined:
+            return "refused"
+        low = faithful is not None and faithful.value is not None and faithful.value < self.faithful_from
+        return "contradicts_context" if low else "unused"
+
+
+_NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
+
+
+def _where(scores: Scores, reason: str) -> npt.NDArray[np.bool_]:
+    return np.equal(scores.reason_codes, scores.reason_names.index(reason))
+
+
+def attribute_failures(
+    samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None], **options: Any
+) -> list[str | None]:
+    """The cause of every wrong answer, in the order of the samples; ``None`` where it is right or cannot be judged.
+
+    Takes the options of ``failure_attribution``: ``k``, ``correct``, ``faithfulness``, ``refusal_patterns``, ...
+    """
+    result = FailureAttribution(**options).compute(samples, outputs)
+    assert isinstance(result.scores, Scores)
+    return list(result.scores.keys or ())

@@ -1,0 +1,74 @@
+"""The client's metrics in one place: what is exported is the metric, and the functions say what the metrics say."""
+
+import doctest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
+from auepora_eval.metrics import generation_metrics, retrieval_metrics
+from auepora_eval.metrics.generation_metrics import (
+    answer_relevance,
+    exact_match,
+    hallucination_rate,
+    rouge_l_f1,
+    support_coverage,
+    support_density,
+    token_f1,
+)
+
+TEXTS = st.lists(
+    st.sampled_from(["Ada", "ada", "the", "of", "wrote", "programs", "program,", "42", "?", "é"]), max_size=6
+)
+TEXT = TEXTS.map(" ".join)
+
+
+@pytest.mark.parametrize("module", [retrieval_metrics, generation_metrics])
+def test_the_examples_hold(module: object) -> None:
+    done = doctest.testmod(module)  # type: ignore[arg-type]
+    assert done.attempted
+    assert not done.failed
+
+
+@given(answer=TEXT, query=TEXT, references=st.lists(TEXT, min_size=1, max_size=3), documents=st.lists(TEXT, max_size=3))
+def test_functions_say_what_the_metrics_say(
+    answer: str, query: str, references: list[str], documents: list[str]
+) -> None:
+    functions = {
+        "exact_match": exact_match(answer, references),
+        "token_f1": token_f1(answer, references),
+        "rougeL_answer": rouge_l_f1(answer, references),
+        "answer_relevance": answer_relevance(answer, query),
+        "support_coverage": support_coverage(answer, documents),
+        "support_density": support_density(answer, documents),
+        "hallucination_rate": hallucination_rate(answer, documents),
+    }
+    sample = EvaluationSample("1", query, reference_answer=Response(references[0]), reference_answers=references)
+    found = [RetrievedDocument(Document(str(rank), text), 1.0, rank) for rank, text in enumerate(documents, 1)]
+    results = evaluate([sample], [SystemOutputs(found, Response(answer))], list(functions))
+    assert {result.name: next(iter(result.scores or ())) for result in results} == functions
+
+
+ROWS = [  # got, want, why
+    (exact_match("Paris", "The Paris"), 1.0, "one reference is a text, not its letters"),
+    (exact_match("", ["", "Paris"]), 0.0, "an empty reference does not count beside another"),
+    (exact_match("", ""), 1.0, "alone it asks for an empty answer"),
+    (token_f1("Paris France", ["Paris", "London"]), 2 / 3, "the best reference"),
+    (rouge_l_f1("b a", "a b"), 1 / 2, "one of two in order"),
+    (answer_relevance("Paris", "?"), None, "the query has no words"),
+    (exact_match("Paris", []), None, "no reference"),
+    (token_f1("Paris", []), None, "no reference"),
+    (rouge_l_f1("Paris", []), None, "no reference"),
+    (support_density("Paris", []), 0.0, "nothing retrieved"),
+    (support_density("Paris", [""]), None, "documents without text"),
+    (support_density("paris paris london", "paris"), 2 / 3, "as often as they occur"),
+    (support_coverage("of the", ["of the"]), None, "function words alone"),
+    (hallucination_rate("...", ["x"]), None, "no words"),
+    (hallucination_rate("Paris London", ["Paris."]), 1 / 2, "one of two"),
+]
+
+
+@pytest.mark.parametrize(("got", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
+def test_functions(got: float | None, want: float | None, why: str) -> None:
+    assert got == want

@@ -1,0 +1,34 @@
+"""A terminal that remembers what was written to it, in the place of stderr."""
+
+import io
+import sys
+import threading
+
+import pytest
+
+from auepora_eval.reporting import progress as module
+
+
+class Terminal(io.StringIO):
+    """A terminal that tells when something was written."""
+
+    def __init__(self, tty: bool = True) -> None:
+        super().__init__()
+        self.tty = tty
+        self.written = threading.Event()
+
+    def isatty(self) -> bool:
+        return self.tty
+
+    def write(self, text: str) -> int:
+        count = super().write(text)
+        self.written.set()
+        return count
+
+
+def terminal(monkeypatch: pytest.MonkeyPatch, *, tty: bool = True, patience: float = 0.0) -> Terminal:
+    stream = Terminal(tty)
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(module, "PATIENCE", patience)
+    monkeypatch.setattr(module, "EVERY", 0.001)
+    return stream

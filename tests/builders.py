@@ -35,5 +35,12 @@ def output(ranked: Sequence[str] = (), *, answer: str | None = None, **fields: A
     return SystemOutputs(retrieved=retrieved, response=None if answer is None else Response(answer), **fields)
 
 
+def answered(text: str | None) -> SystemOutputs | None:
+    """An answer; ``!`` is a failure of the system, ``?`` an output that is missing, ``None`` no answer asked for."""
+    if text == "?":
+        return None
+    return output(error="timeout") if text == "!" else output(answer=text)
+
+
 def samples(*golds: Sequence[str] | Mapping[str, int] | None) -> list[EvaluationSample]:
     return [sample(gold, sample_id=f"q{i}") for i, gold in enumerate(golds)]

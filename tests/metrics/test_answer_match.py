@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
+from auepora_eval.core.errors import BadValueError
+from auepora_eval.metrics.answer_match import Containment
 from parts import need_data
 from squad_script import squad_exact, squad_f1
 from texts import TEXT
@@ -116,6 +118,31 @@ SLOTS: list[tuple[Any, str, float | None, str]] = [
 def test_containment(fields: dict[str, Any], answer: str, want: float | None) -> None:
     (result,) = evaluate([EvaluationSample("1", "", **fields)], [SystemOutputs([], Response(answer))], ["containment"])
     assert list(result.scores or ()) == [want]
+
+
+NORMS: list[tuple[str, str, tuple[float, float, float], str]] = [  # reference, answer, squad / lower / none, why
+    ("Paris", "in Paris.", (1, 1, 1), "letter by letter"),
+    ("paris", "in Paris.", (1, 1, 0), "but for the case"),
+    ("Washington D.C.", "Washington DC", (1, 0, 0), "but for punctuation"),
+    ("the Old Town", "old town", (1, 0, 0), "but for the article"),
+    ("Old  Town", "old town", (1, 0, 0), "but for white space"),
+    ("10.5", "105", (1, 0, 0), "punctuation may matter"),
+]
+
+
+@pytest.mark.parametrize(("wanted", "answer", "values"), [r[:3] for r in NORMS], ids=[r[3] for r in NORMS])
+def test_what_containment_ignores(wanted: str, answer: str, values: tuple[float, float, float]) -> None:
+    sample, output = EvaluationSample("1", "", reference_answers=[wanted]), SystemOutputs([], Response(answer))
+    for norm, value in zip(("squad", "lower", "none"), values, strict=True):
+        assert Containment(norm).compute([sample], [output]).value == value  # type: ignore[arg-type]
+
+
+def test_a_blank_reference_asks_for_nothing_whatever_is_ignored() -> None:
+    sample, output = EvaluationSample("1", "", reference_answers=[" "]), SystemOutputs([], Response("a b"))
+    for norm in ("squad", "lower", "none"):
+        assert list(Containment(norm).compute([sample], [output]).outcomes or ()) == ["skipped:empty_reference"]
+    with pytest.raises(BadValueError, match="norm must be one of squad, lower, none; not 'upper'"):
+        Containment("upper")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("slots", "answer", "want"), [r[:3] for r in SLOTS], ids=[r[3] for r in SLOTS])

@@ -22,7 +22,14 @@ EXAMPLES: dict[str, list[Spec]] = {
     "citation_coverage": ["citation_coverage", {"citation_coverage": {"corpus_ids": ["a", "b", "c"]}}],
     "citation_gold_precision": ["citation_gold_precision", {"citation_gold_precision": {"conventions": "trec"}}],
     "citation_gold_recall": ["citation_gold_recall", {"citation_gold_recall": {"min_relevance": 2}}],
-    "containment": ["containment"],
+    "containment": ["containment", {"containment": {"norm": "lower"}}, {"containment": {"norm": "none"}}],
+    "context_noise_accuracy": [
+        "context_noise_accuracy",
+        {"context_noise_accuracy": {"base": "token_f1"}},
+        {"context_noise_accuracy": {"base": "bleu"}},
+        {"context_noise_accuracy": {"base": "distinct_n"}},
+        {"context_noise_accuracy": {"insufficient": "rgb_script"}},
+    ],
     "counterfactual_consistency": [
         "counterfactual_consistency",
         {"counterfactual_consistency": {"base": "exact_match", "counterfactual_scenarios": ["typo", "paraphrase"]}},
@@ -30,6 +37,16 @@ EXAMPLES: dict[str, list[Spec]] = {
     "distinct_n": ["distinct_n", {"distinct_n": {"n": 1}}],
     "empty_result_rate": ["empty_result_rate"],
     "err": [{"err": {"max_grade": 3}}, {"err@3": {"max_grade": 4}}],
+    "error_correction_rate": [
+        "error_correction_rate",
+        {"error_correction_rate": {"over": "all", "insufficient": "rgb_script"}},
+        {"error_correction_rate": {"base": "token_f1", "threshold": 0.2, "cues": ["cats", "mat"]}},
+    ],
+    "error_detection_rate": [
+        "error_detection_rate",
+        {"error_detection_rate": {"cues": "rgb_paper"}},
+        {"error_detection_rate": {"cues": ["the documents | are: wrong", "cats"]}},
+    ],
     "evidence_overlap": [
         "evidence_overlap",
         {"evidence_overlap": {"n": 2, "k": 3}},
@@ -55,6 +72,8 @@ EXAMPLES: dict[str, list[Spec]] = {
     "label_accuracy": ["label_accuracy", {"label_accuracy": {"field": "kind"}}],
     "map": ["map", "map@3", {"map@3": {"conventions": "paper"}}, {"map": {"ap": "gold"}}],
     "mean_latency": ["mean_latency", "mean_latency[retrieval]"],
+    "misleading_rate": ["misleading_rate", {"misleading_rate": {"base": "token_f1", "threshold": 0.2}}],
+    "mistake_reappearance_rate": ["mistake_reappearance_rate"],
     "mrr": ["mrr", "mrr@2", {"mrr": {"conventions": "golden"}}],
     "ndcg": ["ndcg", "ndcg@3", {"ndcg@3": {"gain_scheme": "linear"}}, {"ndcg": {"gain_scheme": "exponential"}}],
     "noise_robustness": [
@@ -130,6 +149,9 @@ EXPECTATIONS: list[Any] = [
     {"expected_doc_ids": []},
     {"expected_doc_ids": ["whole", "x"]},
 ]
+NOISE: list[Any] = [{}, {"noise_ratio": 0}, {"noise_ratio": 0.4}, {"noise_ratio": 1.0}, {"noise_ratio": "half"}]
+FALSE: list[Any] = [{}, {}, {"wrong_answer": "cats"}, {"wrong_answer": ["the", "sat"]}, {"wrong_answer": 5}]
+REMARKS = ["", " There are FACTUAL\nerrors in them.", " insufficient information"]
 MARKS: list[Any] = [
     {},
     {"scenario": "unanswerable"},
@@ -174,6 +196,7 @@ def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[
         )
     annotate(rng, rows, outs)
     annotate_system(random.Random(seed), outs)
+    trouble(random.Random(f"trouble {seed}"), rows, outs)
     for row, out in zip(rows[::2], outs[::2], strict=True):  # every other pair is made of chunks
         returned = [] if out is None else [item.doc for item in out.retrieved]
         for document in [*(row.relevant_docs or []), *returned]:
@@ -223,6 +246,16 @@ def annotate_system(rng: random.Random, outs: list[SystemOutputs | None]) -> Non
             out.timings["started"] = rng.choice([rng.uniform(1e9, 1e9 + 5), rng.uniform(1e9, 1e9 + 5), math.nan])
         if "retrieval" in out.timings and rng.random() < 0.3:
             out.timings["retrieval"] = rng.choice([0.0, -1.0, math.nan])
+
+
+def trouble(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:
+    """Noise among the documents of some samples, and false ones; some answers say so, and some are right."""
+    for row, out in zip(rows, outs, strict=True):
+        row.labels |= rng.choice(NOISE)
+        if "variant_of" in row.labels or rng.random() < 0.3:
+            row.metadata |= rng.choice(FALSE)
+        if out is not None and out.response is not None:
+            out.response.text += rng.choice([*REMARKS, *row.references])
 
 
 def built(spec: Spec) -> BatchMetric:

@@ -57,6 +57,9 @@ PROMISED = {
     "auepora_eval.metrics.abstention": [
         "NegativeRejectionRate", "OverRefusalRate", "RejectionPrecision", "RejectionF1", "RefusalCorrectness",
     ],
+    "auepora_eval.metrics.context_robustness": [
+        "ContextNoiseAccuracy", "ErrorCorrectionRate", "ErrorDetectionRate", "MisleadingRate", "MistakeReappearanceRate",
+    ],
     "auepora_eval.metrics.additional": [
         "DistinctN", "IntraListDiversity", "MeanLatency", "QuantileLatency", "ResponseDiversity", "Throughput",
     ],

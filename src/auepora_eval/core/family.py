@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -11,10 +11,11 @@ import numpy.typing as npt
 
 from .batch import Batch
 from .metrics_base import BatchMetric
+from .reduce import Clusters
 from .scores import Scores
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["Bases", "FamilyKey", "FamilyMetric", "bases_of", "is_variant", "keyed"]
+__all__ = ["Bases", "FamilyKey", "FamilyMetric", "bases_of", "in_id_order", "is_variant", "keyed"]
 
 NO_BASE, CYCLE, TWO_BASES = -1, -2, -3
 _PROBLEMS = {NO_BASE: "no_base", CYCLE: "variant_cycle", TWO_BASES: "two_bases"}
@@ -87,10 +88,13 @@ class Bases(NamedTuple):
         return masks
 
 
-def bases_of(keys: Sequence[FamilyKey], scenarios: Sequence[str]) -> Bases:
+def bases_of(
+    keys: Sequence[FamilyKey], scenarios: Sequence[str] = (), *, where: Callable[[FamilyKey], bool] | None = None
+) -> Bases:
     """The variants in these scenarios, each with its base: the sample it names, as it was run at the same repeat.
 
-    Where the base was run once and its variants several times, that once is the base of all.
+    Where the base was run once and its variants several times, that once is the base of all. ``where`` tells from its
+    key whether a variant is looked at, in place of its scenario.
     """
     places: dict[tuple[str, int], int] = {}
     for row, key in enumerate(keys):
@@ -102,7 +106,10 @@ def bases_of(keys: Sequence[FamilyKey], scenarios: Sequence[str]) -> Bases:
         row = places.get((key.base, key.repeat))
         return places.get((key.base, 0), NO_BASE) if row is None else row
 
-    variants = [row for row, key in enumerate(keys) if key.base is not None and key.scenario in scenarios]
+    def looked_at(key: FamilyKey) -> bool:
+        return key.scenario in scenarios if where is None else where(key)
+
+    variants = [row for row, key in enumerate(keys) if key.base is not None and looked_at(key)]
     found = []
     for row in variants:
         seen = {row}
@@ -112,6 +119,17 @@ def bases_of(keys: Sequence[FamilyKey], scenarios: Sequence[str]) -> Bases:
             at = base_row(keys[at])
         found.append(CYCLE if at == row else first)
     return Bases(np.array(variants, dtype=np.intp), np.array(found, dtype=np.intp))
+
+
+def in_id_order(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:
+    """Keyed outcomes by id, so that the order of samples changes no digit of what is made of them."""
+    keys: Sequence[FamilyKey] = scores.keys or ()
+    rows = np.array(sorted(range(len(keys)), key=lambda row: (keys[row].sample_id, keys[row].repeat)), dtype=np.intp)
+    if clusters is not None:
+        # Numbered anew as they come: the numbers they have follow the order of samples.
+        numbers: dict[int, int] = {}
+        clusters = np.array([numbers.setdefault(code, len(numbers)) for code in clusters[rows].tolist()], dtype=np.intp)
+    return scores.take(rows), clusters
 
 
 class FamilyMetric(BatchMetric):

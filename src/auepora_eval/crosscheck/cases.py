@@ -18,6 +18,8 @@ _SCENARIOS = ["typo", "paraphrase", "counterfactual"]
 _REFUSALS = ["I don’t know.", "Sorry, I CAN NOT\nanswer that", "Ski don't know", "无法回答", " \n", "cannot answered"]
 _LABELS: list[dict[str, Any]] = [{}, {"label": "cats"}, {"kind": True}]
 _MARKS: list[dict[str, Any]] = [{}, {}, {"scenario": "unanswerable"}, {"answerable": False}, {"answerable": "?"}]
+_NOISE: list[dict[str, Any]] = [{}, *({"noise_ratio": share} for share in (0.0, 0.6, 1, "half"))]
+_REMARKS = ["", " There are factual errors in the documents.", " I have insufficient information."]
 _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
 
 
@@ -51,7 +53,7 @@ def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSampl
         candidate_docs=candidates,
         reference_answer=Response(_text(rng), structured=rng.choice(_STRUCTURED)) if rng.random() < 0.8 else None,
         reference_answers=[_text(rng)] if rng.random() < 0.3 else [],
-        labels=rng.choice(_LABELS) | rng.choice(_MARKS),
+        labels=rng.choice(_LABELS) | rng.choice(_MARKS) | rng.choice(_NOISE),
         metadata=_metadata(rng),
     )
     output = SystemOutputs(
@@ -82,6 +84,8 @@ def _metadata(rng: random.Random) -> dict[str, Any]:
         metadata["expected_doc_ids"] = rng.sample(["p0", "p1", "p2"], rng.randint(0, 3))
     if rng.random() < 0.3:
         metadata |= {"must_contain": rng.sample(_WORDS, 1), "forbidden": rng.sample(_WORDS, 1)}
+    if rng.random() < 0.5:
+        metadata["wrong_answer"] = rng.choice(["cats", ["mat", "running"], "the", 5])
     if rng.random() < 0.3:
         metadata["output_schema"] = {"type": "object", "required": ["n"]}
     return metadata
@@ -96,7 +100,7 @@ def _chunk(rng: random.Random, doc_id: str) -> Document:
 
 
 def _answer(rng: random.Random) -> str:
-    return rng.choice(_REFUSALS) if rng.random() < 0.2 else _text(rng)
+    return rng.choice(_REFUSALS) if rng.random() < 0.2 else _text(rng) + rng.choice(_REMARKS)
 
 
 def _text(rng: random.Random) -> str:

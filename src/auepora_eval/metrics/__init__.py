@@ -16,6 +16,10 @@ citations                citation coverage, precision and recall of cited gold
 expectations             groundedness: what an answer must and must not contain
 abstention               refusals of what cannot be answered, and of what can
 refusals                 what metrics of refusals share
+context_noise            accuracy by the share of noise among the documents
+false_documents          whether answers say that documents are wrong, and are right all the same
+misleading               right answers that false documents turn wrong, false answers that reappear
+context_robustness       the three of them in one place (re-exports)
 structured               labels, fields and JSON schemas of structured answers
 answers                  what metrics of answers share
 generation_overlap       the overlap metrics in one place (re-exports); generation_text likewise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,9 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Pairs, best_pairs, chosen, coded, pairs, shared
 from ..text.cutting import WordRule, squad_words, word_rule
-from .answers import AnswerMetric, ReferencedMetric, overlap_shares, require_bool
+from .answers import AnswerMetric, ReferencedMetric, overlap_shares, require_bool, require_choice
 from .base import ConfiguredMetric
-from .overlap import answer_relevance, contained, exact_match, token_f1
+from .overlap import Words, answer_relevance, contained, exact_match, token_f1
 
 __all__ = ["AnswerRelevance", "Containment", "ExactMatch", "TokenF1"]
 
@@ -174,8 +174,11 @@ class Containment(ConfiguredMetric, SampleMetric):
 
     Both are normalised as in `exact_match`, and contained means as a stretch of text, not as words. References that
     normalise to nothing do not count. Where an answer must name several things, `reference_answer.structured["slots"]`
-    lists the spellings of each, and all must be contained.
+    lists the spellings of each, and all must be contained. With `norm="lower"` nothing but case is ignored, as in RGB's
+    script; with `norm="none"` the reference must stand in the answer letter by letter, as in RGB's paper.
     """
+
+    norm: Literal["squad", "lower", "none"] = "squad"
 
     target = TargetCategory.GENERATION_CORRECTNESS
     binary: ClassVar[bool] = True
@@ -187,18 +190,22 @@ class Containment(ConfiguredMetric, SampleMetric):
         "no_response": "no answer was asked for",
     }
 
+    def __post_init__(self) -> None:
+        require_choice("norm", self.norm, tuple(_NORMS))
+        super().__post_init__()
+
     def required_fields(self) -> list[str]:
         """A reference answer."""
         return ["reference_answer"]
 
     def choices(self) -> dict[str, str]:
         """The normalisation."""
-        return {"norm": "squad"}
+        return {"norm": self.norm}
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """References that all normalise to nothing ask for nothing."""
-        slots = _slots(sample)
-        if slots is None or any(squad_words(name) for names in slots for name in names):
+        slots, words = _slots(sample), _NORMS[self.norm]
+        if slots is None or any(words(name) for names in slots for name in names):
             return None
         return "empty_reference"
 
@@ -208,9 +215,22 @@ class Containment(ConfiguredMetric, SampleMetric):
         slots = _slots(sample)
         if slots is None:
             return Score.fail("bad_reference")
-        answer = " ".join(squad_words(output.response.text))
-        asked = [names for names in slots if any(map(squad_words, names))]
-        return Score(all(contained(answer, names, squad_words) for names in asked))
+        words = _NORMS[self.norm]
+        answer = " ".join(words(output.response.text))
+        asked = [names for names in slots if any(map(words, names))]
+        return Score(all(contained(answer, names, words) for names in asked))
+
+
+def _as_written(text: str) -> list[str]:
+    """The text as its only word; white space alone is none."""
+    return [text] if text.strip() else []
+
+
+def _lower_case(text: str) -> list[str]:
+    return _as_written(text.lower())
+
+
+_NORMS: dict[str, Words] = {"squad": squad_words, "lower": _lower_case, "none": _as_written}
 
 
 def _slots(sample: EvaluationSample) -> list[Sequence[str]] | None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.errors import BadValueError
-from ..core.family import BASE_SKIPS, Bases, FamilyKey, FamilyMetric, bases_of, is_variant, keyed
+from ..core.family import BASE_SKIPS, Bases, FamilyKey, FamilyMetric, bases_of, in_id_order, is_variant, keyed
 from ..core.reduce import Clusters, Mean, OfSums, Reducer
 from ..core.registry import register
 from ..core.scores import Scores, Status
@@ -232,7 +232,8 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
 
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Both sides, their difference, and all of it per scenario."""
-        scores, clusters = _in_order(scores, clusters)
+        counted = scores.counted
+        scores, clusters = in_id_order(scores.take(counted), None if clusters is None else clusters[counted])
         details = self._sides(scores, clusters)
         names = [None if key.base is None else key.scenario for key in scores.keys or ()]
         details["scenarios"] = {}
@@ -280,18 +281,6 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
             return np.array([noisy - base for base, noisy in map(reducer.sides, drawn.tolist())])
 
         return bootstrap_interval(stats, differences, clusters=clusters)
-
-
-def _in_order(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:
-    """What is counted, by id, so that the order of samples changes no digit."""
-    keys: Sequence[FamilyKey] = scores.keys or ()
-    counted = np.flatnonzero(scores.counted).tolist()
-    rows = np.array(sorted(counted, key=lambda row: (keys[row].sample_id, keys[row].repeat)), dtype=np.intp)
-    if clusters is not None:
-        # Numbered anew as they come: the numbers they have follow the order of samples.
-        numbers: dict[int, int] = {}
-        clusters = np.array([numbers.setdefault(code, len(numbers)) for code in clusters[rows].tolist()], dtype=np.intp)
-    return scores.take(rows), clusters
 
 
 def _ends(interval: Interval | None) -> list[float] | None:

@@ -1,0 +1,162 @@
+"""Accuracy by how much of the context is noise: any metric, told apart by the share of documents that do not help."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError
+from ..core.family import FamilyKey, in_id_order, keyed
+from ..core.reduce import Clusters, Mean, OfSums, Reducer
+from ..core.registry import register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from .answers import require_choice
+from .wrappers import MetricOverMetric, joins, scored_by
+
+__all__ = ["ContextNoiseAccuracy", "noise_ratio", "says_insufficient"]
+
+_INSUFFICIENT = ("insufficient information", "信息不足")
+"""The words by which RGB's script knows an answer that declines; its prompts ask for them."""
+
+
+def noise_ratio(sample: EvaluationSample) -> float | None:
+    """The share of noise among the documents of a sample: ``None`` where it has none, NaN where it cannot be one."""
+    held = sample.labels.get("noise_ratio")
+    if held is None:
+        return None
+    if isinstance(held, (bool, np.bool_)) or not isinstance(held, (int, float, np.number)) or not 0 <= held <= 1:
+        return math.nan
+    return float(held)
+
+
+def says_insufficient(output: SystemOutputs | None) -> bool:
+    """Whether RGB's script takes an answer for one that declines: letter by letter, anywhere in it."""
+    if output is None or output.response is None:
+        return False
+    return any(words in output.response.text for words in _INSUFFICIENT)
+
+
+class _OfBase(Reducer):
+    """The other metric's number where it reads keys of its own, which here stand behind the noise ratio."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.reducer = reducer
+        self.name = reducer.name
+
+    def value(self, scores: Scores) -> float:
+        """What the other metric makes of the same samples."""
+        own = None if scores.keys is None else tuple(key.own[1] for key in scores.keys)
+        return self.reducer.value(replace(scores, keys=own))
+
+
+@register("context_noise_accuracy")
+@dataclass(frozen=True)
+class ContextNoiseAccuracy(MetricOverMetric):
+    r"""How often the answer is right although some of the documents given to the system are noise.
+
+    .. math:: M(\{s : s \text{ has a noise ratio}\})
+
+    `labels["noise_ratio"]` is the share of noise among the documents, a number from 0 to 1. The value is that of the
+    base metric M over all samples that have one; `details["by_noise_ratio"]` has value, interval and number of samples
+    for each ratio, in ascending order. A ratio that is no such number is a failed measurement (`bad_noise_ratio`).
+    With `insufficient="rgb_script"` an answer that says "insufficient information" is wrong whatever else it says, and
+    right where all documents are noise, as RGB's script counts; by default it is judged by M like any other.
+    """
+
+    base: Any = "containment"
+    insufficient: Literal["judged", "rgb_script"] = "judged"
+
+    target = TargetCategory.NOISE_ROBUSTNESS
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    settles_failures: ClassVar[bool] = True
+    needs_all: ClassVar[bool] = True
+    failure_note: ClassVar[str] = "as with the base metric"
+    reference: ClassVar[str] = "Chen et al. 2024 (RGB)"
+    skip_reasons: ClassVar[dict[str, str]] = {"no_noise_ratio": '`labels["noise_ratio"]` is not there'}
+
+    def __post_init__(self) -> None:
+        require_choice("insufficient", self.insufficient, ("judged", "rgb_script"))
+        super().__post_init__()
+        inner = self.inner
+        if joins(inner):
+            raise BadValueError(f"'{inner.name}' looks at several samples together; it has no value by noise ratio")
+        if self.insufficient == "rgb_script" and not inner.binary:
+            raise BadValueError(
+                f"insufficient='rgb_script' needs a base whose scores are 0 or 1, which those of '{inner.name}' are not"
+            )
+        for name in ("range", "higher_is_better", "binary", "stat_names"):
+            object.__setattr__(self, name, getattr(inner, name))
+        known = isinstance(inner.reducer, (Mean, OfSums))
+        object.__setattr__(self, "reducer", inner.reducer if known else _OfBase(inner.reducer))
+
+    @property
+    def worst(self) -> float | None:
+        """As the base metric counts a failed answer."""
+        return self.inner.worst
+
+    def choices(self) -> dict[str, str]:
+        """The base metric, and what becomes of an answer that declines."""
+        return {**super().choices(), "insufficient": self.insufficient}
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the sample has a noise ratio, and work for the base metric."""
+        return noise_ratio(sample) is not None and self.inner.has_work(sample, output)
+
+    def score(self, batch: Batch) -> Scores:
+        """The base metric's outcomes; each sample's ratio travels with its key."""
+        scores, ratios = scored_by(self.inner, batch), [noise_ratio(sample) for sample in batch.samples]
+        column = np.array([math.nan if ratio is None else ratio for ratio in ratios], dtype=np.float64)
+        absent = np.array([ratio is None for ratio in ratios], dtype=np.bool_)
+        if self.insufficient == "rgb_script":
+            declined = np.array([says_insufficient(output) for output in batch.outputs], dtype=np.bool_)
+            declined &= scores.status == Status.SCORED
+            scores = replace(scores, values=np.where(declined, column == 1, scores.values))
+        ours = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
+        broken = np.isnan(column) & ~absent & ours
+        usable = [None if ratio is None or math.isnan(ratio) else ratio for ratio in ratios]
+        own = list(zip(usable, scores.keys or [None] * len(batch), strict=True))
+        scores = scores.replaced(broken, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
+        return keyed(scores.replaced(absent, Status.SKIPPED, "no_noise_ratio", math.nan), batch, own)
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The base metric's outcome by its plain definition, where the sample has a ratio."""
+        ratio = noise_ratio(sample)
+        if ratio is None:
+            return Score.skip("no_noise_ratio")
+        outcome = self.inner.reference_score(sample, output)
+        if outcome is None or outcome.status is Status.SKIPPED:
+            return outcome
+        if math.isnan(ratio):
+            return Score.fail("bad_noise_ratio")
+        if self.insufficient == "rgb_script" and outcome.status is Status.SCORED and says_insufficient(output):
+            return Score(ratio == 1)
+        return outcome
+
+    def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
+        """Value, interval and number of samples by noise ratio."""
+        scores, clusters = in_id_order(scores, clusters)
+        keys: Sequence[FamilyKey] = scores.keys or ()
+        groups: dict[float, list[int]] = {}
+        for row, key in enumerate(keys):
+            ratio = key.own[0]
+            if ratio is not None:
+                groups.setdefault(round(ratio, 9) + 0.0, []).append(row)  # 0.1 + 0.2 is 0.3, and -0.0 is 0.0
+        return {
+            "by_noise_ratio": {repr(ratio): self._group(scores, clusters, groups[ratio]) for ratio in sorted(groups)}
+        }
+
+    def _group(self, scores: Scores, clusters: Clusters | None, rows: list[int]) -> dict[str, Any]:
+        part, inside = scores.take(rows), None if clusters is None else clusters[rows]
+        value = self.reducer.value(part)
+        interval = self.reducer.interval(part, *self.range, binary=self.binary, clusters=inside)
+        return {
+            "value": None if math.isnan(value) else value,
+            "interval": None if interval is None else [interval.low, interval.high],
+            "num_samples": int(part.counted.sum()),
+        }

@@ -1,0 +1,267 @@
+"""Documents that say what is false: whether an answer says so, and whether it is right all the same."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadTypeError, BadValueError
+from ..core.metrics_base import BatchMetric, SampleMetric, bound_to
+from ..core.registry import register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..text.refusal import refusal_text
+from .answers import require_choice
+from .base import ConfiguredMetric, number_text
+from .context_noise import says_insufficient
+from .wrappers import ComputedReducer, MetricOverMetric, joins, scored_by
+
+__all__ = [
+    "CUES",
+    "ErrorCorrectionRate",
+    "ErrorDetectionRate",
+    "false_documents",
+    "require_right_or_wrong",
+    "wrong_answers",
+]
+
+Mask = npt.NDArray[np.bool_]
+Judge = Callable[[EvaluationSample, SystemOutputs], bool]
+CUES: dict[str, tuple[str, ...]] = {
+    "rgb_script": ("factual errors", "事实性错误"),
+    "rgb_paper": ("There are factual errors in the provided documents.",),
+}
+"""The words that say the documents are wrong: those RGB's script looks for, and the sentence its paper asks for."""
+
+
+def wrong_answers(sample: EvaluationSample) -> list[str] | None:
+    """The false answers that the documents of a sample give, none of them blank; ``None`` where they are not texts."""
+    if sample.metadata is None:
+        return []
+    if not isinstance(sample.metadata, Mapping):
+        return None
+    held = sample.metadata.get("wrong_answer")
+    texts = [] if held is None else [held] if isinstance(held, str) else held
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        return None
+    return [text for text in texts if text.strip()]
+
+
+def false_documents(sample: EvaluationSample) -> bool | None:
+    """Whether a sample was asked with false documents; ``None`` where its false answer is of no use."""
+    wrong = wrong_answers(sample)
+    return None if wrong is None else bool(wrong) or sample.labels.get("scenario") == "false_documents"
+
+
+def require_right_or_wrong(who: str, base: BatchMetric, threshold: object) -> None:
+    """Raise unless a base metric has a score per sample that tells right from wrong by being at least ``threshold``."""
+    if joins(base) or isinstance(base.reducer, ComputedReducer) or not base.higher_is_better:
+        raise BadValueError(
+            f"{who} asks of each answer whether it is right, which '{base.name}' does not tell; take a metric with a "
+            "score per sample, higher for better, such as containment or exact_match"
+        )
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not math.isfinite(threshold):
+        raise BadValueError(f"threshold must be a number, from which on a score is right; not {threshold!r}")
+
+
+@register("error_detection_rate")
+@dataclass(frozen=True)
+class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
+    r"""Share of answers that say the documents are wrong, where they are.
+
+    .. math:: [\,\exists c \in \text{cues}: c \subseteq \text{answer}\,]
+
+    Documents are false where `metadata["wrong_answer"]` is there (a text or a list of texts), or where
+    `labels["scenario"]` is `false_documents`. An answer says so by a phrase that the prompt demands: `cues`, found
+    anywhere in it whatever the case, white space and kind of apostrophe. `cues="rgb_script"` are the words RGB's script
+    looks for, `cues="rgb_paper"` the whole sentence its paper asks for; give the words of your own prompt as a list.
+    A `judge`, a function of sample and output that is true where the answer says so, takes their place. A refusal or an
+    empty answer says nothing of the kind. A false answer that is no text is a failed measurement (`bad_wrong_answer`),
+    and so is a verdict that is neither true nor false (`judge_unparseable`).
+    """
+
+    cues: tuple[str, ...] = CUES["rgb_script"]
+    judge: Judge | None = field(default=None, hash=False)  # it need not be hashable
+
+    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
+    binary: ClassVar[bool] = True
+    needs_response = True
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    reference: ClassVar[str] = "Chen et al. 2024 (RGB)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_false_documents": "nothing says that the documents are false",
+        "no_response": "no answer was asked for",
+    }
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cues", _required_cues(self.cues))
+        if self.judge is not None and (not callable(self.judge) or inspect.iscoroutinefunction(self.judge)):
+            raise BadTypeError(f"judge must be a plain function of a sample and its output, not {self.judge!r:.80}")
+        if self.judge is not None and self.cues != CUES["rgb_script"]:
+            raise BadValueError("give cues or a judge: a judge takes the place of the cues")
+        super().__post_init__()
+
+    def choices(self) -> dict[str, str]:
+        """How it is told that an answer says so."""
+        if self.judge is not None:
+            name = getattr(self.judge, "__qualname__", type(self.judge).__qualname__)
+            return {"judge": str(name).replace("|", "/")}
+        named = next((name for name, phrases in CUES.items() if phrases == self.cues), None)
+        return {"cues": named or " + ".join(map(refusal_text, self.cues)).replace("|", "/")}
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the documents are false."""
+        return false_documents(sample) is not False
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Only false documents can be found out."""
+        return "no_false_documents" if false_documents(sample) is False else None
+
+    def score(self, batch: Batch) -> Scores:
+        """Once for all metrics that ask in the same way: a judge may be slow."""
+        key = ("error_detection", self.cues, id(self.judge), self.rules.missing)
+        return batch.feature(key, lambda b: SampleMetric.score(self, b))
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether the answer says that the documents are wrong."""
+        assert output.response is not None  # an output without one is skipped before it gets here
+        if false_documents(sample) is None:
+            return Score.fail("bad_wrong_answer")
+        if self.judge is not None:
+            verdict = self.judge(sample, output)
+            return Score(verdict) if isinstance(verdict, (bool, np.bool_)) else Score.fail("judge_unparseable")
+        answer = refusal_text(output.response.text)
+        return Score(any(refusal_text(cue) in answer for cue in self.cues))
+
+
+def _required_cues(given: object) -> tuple[str, ...]:
+    if isinstance(given, str) and given in CUES:
+        return CUES[given]
+    phrases = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
+    if not phrases or not all(isinstance(cue, str) and cue.strip() for cue in phrases):
+        raise BadValueError(f"cues must be a list of phrases, or one of {', '.join(CUES)}; not {given!r:.80}")
+    return phrases
+
+
+@register("error_correction_rate")
+@dataclass(frozen=True)
+class ErrorCorrectionRate(MetricOverMetric):
+    r"""How often an answer that says the documents are wrong gives the right answer itself.
+
+    .. math:: \frac{|\{s : s \text{ detected} \wedge s \text{ right}\}|}{|\{s : s \text{ detected}\}|}
+
+    Detected is what `error_detection_rate` counts, with the same `cues` or `judge`; right is a score of the base metric
+    of at least `threshold`. With `over="all"` the share is among all samples with false documents, which is the product
+    of detection and correction. `insufficient` says what becomes of a detecting answer that also says "insufficient
+    information": it is `judged` like any other; it counts as right (`rgb_script`), as the main script of RGB has it; or
+    as wrong (`rgb_fact_script`), as its script with a judge does.
+    """
+
+    base: Any = "containment"
+    over: Literal["detected", "all"] = "detected"
+    cues: tuple[str, ...] = CUES["rgb_script"]
+    judge: Judge | None = field(default=None, hash=False)  # it need not be hashable
+    threshold: float = 1.0
+    insufficient: Literal["judged", "rgb_script", "rgb_fact_script"] = "judged"
+
+    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
+    binary: ClassVar[bool] = True
+    counts_system_failures: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    output_skips: ClassVar[frozenset[str]] = frozenset({"not_detected"})
+    reference: ClassVar[str] = "Chen et al. 2024 (RGB)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **ErrorDetectionRate.skip_reasons,
+        "not_detected": 'the answer does not say that the documents are wrong (`over="detected"`)',
+    }
+
+    def __post_init__(self) -> None:
+        require_choice("over", self.over, ("detected", "all"))
+        require_choice("insufficient", self.insufficient, ("judged", "rgb_script", "rgb_fact_script"))
+        object.__setattr__(self, "cues", ErrorDetectionRate(self.cues, self.judge).cues)
+        super().__post_init__()
+        require_right_or_wrong("error_correction_rate", self.inner, self.threshold)
+
+    @property
+    def detection(self) -> ErrorDetectionRate:
+        """The question whether an answer says that the documents are wrong."""
+        return bound_to(ErrorDetectionRate(self.cues, self.judge), self.rules)
+
+    def choices(self) -> dict[str, str]:
+        """What is detected, what is right, and among which samples."""
+        return {
+            "over": self.over,
+            **self.detection.choices(),
+            **super().choices(),
+            "threshold": number_text(self.threshold),
+            "insufficient": self.insufficient,
+        }
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether the documents are false, and there is work for the base metric."""
+        return self.detection.has_work(sample, output) and self.inner.has_work(sample, output)
+
+    def score(self, batch: Batch) -> Scores:
+        """Detected and right; who is not detected is skipped, or wrong."""
+        detected, base = self.detection.score(batch), scored_by(self.inner, batch)
+        found = detected.values == 1
+        right = (base.status == Status.SCORED) & (base.values >= self.threshold)
+        if self.insufficient != "judged":
+            declined = np.array([says_insufficient(output) for output in batch.outputs], dtype=np.bool_)
+            right = np.where(declined & (base.status == Status.SCORED), self.insufficient == "rgb_script", right)
+        # Why the question does not apply to a sample goes before what lies in its answer.
+        asked, skipped = _by_reason(detected, Status.SKIPPED), base.status == Status.SKIPPED
+        nothing_false = asked.pop("no_false_documents", np.zeros(len(batch), np.bool_))
+        unanswered = {reason: mask & ~skipped for reason, mask in asked.items()}
+        skip = _united({"no_false_documents": nothing_false}, _by_reason(base, Status.SKIPPED), unanswered)
+        if self.over == "detected":
+            skip["not_detected"] = (detected.status == Status.SCORED) & ~found
+        unmeasured = {reason: mask & found for reason, mask in _by_reason(base, Status.MEASURE_FAILED).items()}
+        fail = _united(_by_reason(detected, Status.MEASURE_FAILED), unmeasured)
+        return Scores.of((found & right).astype(np.float64), skip=skip, fail=fail)
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """By the plain definitions of detection and of the base metric."""
+        detected, outcome = self.detection.reference_score(sample, output), self.inner.reference_score(sample, output)
+        if detected is None or outcome is None:
+            return None
+        if false_documents(sample) is False:
+            return Score.skip("no_false_documents")
+        for one in (outcome, detected):
+            if one.status is Status.SKIPPED:
+                return one
+        if detected.status is not Status.SCORED:
+            return detected
+        if detected.value != 1:
+            return Score.skip("not_detected") if self.over == "detected" else Score(0.0)
+        if outcome.status is not Status.SCORED:
+            return outcome
+        if self.insufficient != "judged" and says_insufficient(output):
+            return Score(self.insufficient == "rgb_script")
+        assert outcome.value is not None
+        return Score(outcome.value >= self.threshold)
+
+
+def _by_reason(scores: Scores, status: Status) -> dict[str, Mask]:
+    """Per reason which samples have this outcome."""
+    return {
+        name: (scores.reason_codes == code) & (scores.status == status)
+        for code, name in enumerate(scores.reason_names)
+        if name
+    }
+
+
+def _united(*masks: Mapping[str, Mask]) -> dict[str, Mask]:
+    """Masks by reason from several sources, in their order."""
+    united: dict[str, Mask] = {}
+    for one in masks:
+        for reason, mask in one.items():
+            united[reason] = mask | united[reason] if reason in united else mask
+    return united

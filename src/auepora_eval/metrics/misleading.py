@@ -1,0 +1,177 @@
+"""What false documents do to answers: those that were right without them, and those that repeat what is false."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.family import BASE_SKIPS, FamilyMetric, bases_of, keyed
+from ..core.metrics_base import SampleMetric
+from ..core.registry import register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..text.cutting import squad_words
+from .base import ConfiguredMetric, number_text
+from .false_documents import false_documents, require_right_or_wrong, wrong_answers
+from .overlap import contained
+from .wrappers import MetricOverMetric, scored_by
+
+__all__ = ["MisleadingRate", "MistakeReappearanceRate"]
+
+Mask = npt.NDArray[np.bool_]
+
+
+@register("misleading_rate")
+@dataclass(frozen=True)
+class MisleadingRate(FamilyMetric, MetricOverMetric):
+    r"""How often false documents turn a right answer into a wrong one.
+
+    .. math:: \frac{|\{s : \text{base right} \wedge s \text{ wrong}\}|}{|\{s : \text{base right}\}|}
+
+    A sample with false documents (see `error_detection_rate`) names the same question without them in
+    `labels["variant_of"]`. Right is a score of the base metric of at least `threshold`; pairs whose base question was
+    answered wrongly are skipped, since there was nothing to lose. Where the system failed with the false documents it
+    counts as misled; a pair whose base question it failed on is left out. A refusal is not a right answer.
+    """
+
+    base: Any = "containment"
+    threshold: float = 1.0
+
+    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
+    higher_is_better = False
+    binary: ClassVar[bool] = True
+    counts_system_failures: ClassVar[bool] = True
+    failure_note: ClassVar[str] = "counts as misled; a pair whose base question failed leaves the mean"
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    reference: ClassVar[str] = "Liu et al. 2023 (RECALL)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_false_documents": "nothing says that the documents are false",
+        **BASE_SKIPS,
+        "not_a_variant": 'the sample names no question without false documents in `labels["variant_of"]`',
+        "base_false_documents": "the sample it is a variant of has false documents too",
+        "base_skipped": "the base metric does not apply to the sample it is a variant of",
+        "base_wrong": "the question was answered wrongly without false documents",
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_right_or_wrong("misleading_rate", self.inner, self.threshold)
+
+    def choices(self) -> dict[str, str]:
+        """What is right."""
+        return {**super().choices(), "threshold": number_text(self.threshold)}
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether this is a question with false documents that names the one without."""
+        return sample.labels.get("variant_of") is not None and false_documents(sample) is not False
+
+    def score(self, batch: Batch) -> Scores:
+        """The base metric's outcome of every sample; whether its documents are false travels with its key."""
+        scores = replace(scored_by(self.inner, batch), stats=None)
+        return keyed(scores, batch, [false_documents(sample) for sample in batch.samples])
+
+    def joined(self, scores: Scores) -> Scores:
+        """Whether each question with false documents was answered wrongly, where it was not without."""
+        if scores.keys is None:
+            return scores
+        n, status, right = len(scores), scores.status, scores.values >= self.threshold
+        false = np.array([key.own is not False for key in scores.keys], dtype=np.bool_)
+        unusable = np.array([key.own is None for key in scores.keys], dtype=np.bool_)
+        family = bases_of(scores.keys, where=lambda key: key.own is not False)
+        rows, bases = family.variants[family.rows >= 0], family.rows[family.rows >= 0]
+
+        def of_base(what: Mask) -> Mask:
+            mask: Mask = np.zeros(n, np.bool_)
+            mask[rows] = what[bases] & (status[rows] != Status.SKIPPED)
+            return mask
+
+        failed = 1.0 if self.rules.on_system_failure == "worst" else math.nan
+        values = np.where(status == Status.SCORED, ~right, np.where(status == Status.SYSTEM_FAILED, failed, math.nan))
+        # Without an answer to the base question nobody knows whether there was anything to lose. Skips come last: where
+        # several things hold of a sample, a skip wins.
+        outcomes: list[tuple[Mask, Status, str]] = [
+            (unusable & (status == Status.SCORED), Status.MEASURE_FAILED, "bad_wrong_answer"),
+            (of_base(status == Status.SYSTEM_FAILED), Status.SYSTEM_FAILED, "base_failed"),
+            (of_base(status == Status.MEASURE_FAILED), Status.MEASURE_FAILED, "base_failed"),
+            (of_base(status == Status.SKIPPED), Status.SKIPPED, "base_skipped"),
+            (of_base((status == Status.SCORED) & ~right), Status.SKIPPED, "base_wrong"),
+            (of_base(false), Status.SKIPPED, "base_false_documents"),
+            *((mask, Status.SKIPPED, reason) for reason, mask in family.skips(n).items()),
+            (~false, Status.SKIPPED, "no_false_documents"),
+        ]
+        pairs = replace(scores, values=values)
+        for mask, outcome, reason in outcomes:
+            pairs = pairs.replaced(mask, outcome, reason, math.nan)
+        return pairs
+
+    def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
+        """The share by the base metric's plain definition, for samples of different ids that form no circle."""
+        scored, true_documents = {}, set()
+        for sample, output in zip(samples, outputs, strict=True):
+            outcome = self.inner.reference_score(sample, output)
+            if outcome is None:
+                return None
+            scored[sample.sample_id] = outcome.value
+            if false_documents(sample) is False:
+                true_documents.add(sample.sample_id)
+        asked = wrong = 0
+        for sample in samples:
+            without, with_false = scored.get(str(sample.labels.get("variant_of"))), scored[sample.sample_id]
+            if not false_documents(sample) or str(sample.labels.get("variant_of")) not in true_documents:
+                continue
+            if without is not None and without >= self.threshold and with_false is not None:
+                asked += 1
+                wrong += with_false < self.threshold
+        return wrong / asked if asked else math.nan
+
+
+@register("mistake_reappearance_rate")
+@dataclass(frozen=True)
+class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
+    r"""Share of answers that contain the false answer the documents give.
+
+    .. math:: [\,\exists w \in \text{wrong answers}: \text{norm}(w) \subseteq \text{norm}(\text{answer})\,]
+
+    `metadata["wrong_answer"]` is a text or a list of texts, found in the answer after the normalisation of
+    `exact_match`, as a stretch of text. An answer that names the false answer to reject it contains it too; a refusal
+    or an empty answer does not. A false answer that is no text is a failed measurement (`bad_wrong_answer`). RECALL
+    counts edited words; this counts answers.
+    """
+
+    target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
+    higher_is_better = False
+    binary: ClassVar[bool] = True
+    needs_response = True
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    reference: ClassVar[str] = "after Liu et al. 2023 (RECALL)"
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_wrong_answer": 'the sample has no `metadata["wrong_answer"]`, or none with a word in it',
+        "no_response": "no answer was asked for",
+    }
+
+    def choices(self) -> dict[str, str]:
+        """The normalisation."""
+        return {"norm": "squad"}
+
+    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Whether there is a false answer to look for."""
+        return self.applies(sample) is None
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Without a false answer there is nothing to repeat."""
+        wrong = wrong_answers(sample)
+        return None if wrong is None or any(map(squad_words, wrong)) else "no_wrong_answer"
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """Whether the answer contains it."""
+        assert output.response is not None  # an output without one is skipped before it gets here
+        wrong = wrong_answers(sample)
+        if wrong is None:
+            return Score.fail("bad_wrong_answer")
+        return Score(contained(output.response.text, wrong, squad_words))

@@ -130,8 +130,8 @@ BAD_FILES: list[tuple[str, bytes, str]] = [  # name, content, the message after 
     ("a.jsonl", A.decode().encode("utf-16"), ":1: the file is UTF-16; save it as UTF-8"),
     ("a.jsonl", gzip.compress(A), ": is compressed with gzip; give it a name that ends in '.gz'"),
     ("a.gz", b"", ": the file is empty; each line must be one sample"),
-    ("a.gz", gzip.compress(A)[:-9], ": the gzip data ends too early; the file was cut off"),
-    ("a.gz", A, ": the gzip data is damaged: Not a gzipped file (b'{\"')"),
+    ("a.gz", gzip.compress(A)[:-9], ": the compressed data ends too early; the file was cut off"),
+    ("a.gz", A, ": the compressed data is damaged: Not a gzipped file (b'{\"')"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Files as bytes: reading with clear errors, gzip by suffix, writes that happen whole or not at all."""
+"""Files as bytes: reading with clear errors, gzip and zstd by suffix, writes that happen whole or not at all."""
 
 import contextlib
 import gzip
@@ -8,18 +8,53 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from ..core.errors import DataFileError
+from .zstd import ZstdDamagedError, zstd_reader, zstd_writer
 
-__all__ = ["is_gzip", "read_bytes", "read_lines", "write_lines"]
+__all__ = [
+    "bare_name",
+    "is_compressed",
+    "open_bytes",
+    "plain_suffix",
+    "read_bytes",
+    "read_head",
+    "read_lines",
+    "write_lines",
+]
 
 _BOM = b"\xef\xbb\xbf"
+_COMPRESSED = (".gz", ".zst")
+_HEAD = 1 << 16
 
 
-def is_gzip(path: Path) -> bool:
+def is_compressed(path: Path) -> bool:
     """Whether the name says that the file is compressed."""
-    return path.suffix.lower() == ".gz"
+    return path.suffix.lower() in _COMPRESSED
+
+
+def plain_suffix(path: Path) -> str:
+    """The suffix that tells the format, in lower case: ``.jsonl`` of ``data.JSONL.gz``."""
+    return Path(path.stem if is_compressed(path) else path.name).suffix.lower()
+
+
+def bare_name(path: Path) -> str:
+    """The name without suffixes that tell format and compression: ``data`` of ``data.jsonl.gz``."""
+    return Path(path.stem).stem if is_compressed(path) else path.stem
+
+
+@contextlib.contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """The file, decompressed, for reading; whatever goes wrong with it is a clear error."""
+    with _reading(path), _opened(path) as file:
+        yield file
+
+
+def read_head(path: Path) -> str:
+    """The first characters of a file, as far as they are text."""
+    with open_bytes(path) as file:
+        return _checked_start(path, file.read(_HEAD)).decode(errors="replace")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -97,26 +132,32 @@ def _write_through(path: Path, lines: Iterable[bytes]) -> None:
         _close_quietly(file, raw)
 
 
-def _compressing(path: Path, raw: IO[bytes]) -> IO[bytes] | gzip.GzipFile:
-    # No name and no time inside the archive: the same data gives the same bytes.
-    return gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_gzip(path) else raw
+def _compressing(path: Path, raw: IO[bytes]) -> IO[bytes]:
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        # No name and no time inside the archive: the same data gives the same bytes.
+        return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+    return zstd_writer(raw) if suffix == ".zst" else raw
 
 
-def _put(path: Path, file: IO[bytes] | gzip.GzipFile, lines: Iterable[bytes]) -> None:
+def _put(path: Path, file: IO[bytes], lines: Iterable[bytes]) -> None:
     for line in lines:  # outside `_writing`: an error of the caller's own iterable passes as it is
         with _writing(path):
             file.write(line)
             file.write(b"\n")
 
 
-def _close_quietly(*files: IO[bytes] | gzip.GzipFile) -> None:
+def _close_quietly(*files: IO[bytes]) -> None:
     for opened in files:
         with contextlib.suppress(OSError, ValueError):
             opened.close()
 
 
-def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
-    return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")
+def _opened(path: Path) -> IO[bytes]:
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    return zstd_reader(path) if suffix == ".zst" else path.open("rb")
 
 
 def _checked_start(path: Path, start: bytes) -> bytes:
@@ -124,6 +165,8 @@ def _checked_start(path: Path, start: bytes) -> bytes:
         raise DataFileError(path, 1, "the file is UTF-16; save it as UTF-8")
     if start.startswith(b"\x1f\x8b"):
         raise DataFileError(path, None, "is compressed with gzip; give it a name that ends in '.gz'")
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        raise DataFileError(path, None, "is compressed with zstd; give it a name that ends in '.zst'")
     return start.removeprefix(_BOM)
 
 
@@ -136,9 +179,9 @@ def _reading(path: Path) -> Iterator[None]:
     except IsADirectoryError as error:
         raise DataFileError(path, None, "is a directory, not a file") from error
     except EOFError as error:
-        raise DataFileError(path, None, "the gzip data ends too early; the file was cut off") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise DataFileError(path, None, f"the gzip data is damaged: {error}") from error
+        raise DataFileError(path, None, "the compressed data ends too early; the file was cut off") from error
+    except (gzip.BadGzipFile, zlib.error, ZstdDamagedError) as error:
+        raise DataFileError(path, None, f"the compressed data is damaged: {error}") from error
     except OSError as error:
         raise DataFileError(path, None, f"cannot be read: {error.strerror or error}") from error
 

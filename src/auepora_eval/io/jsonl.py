@@ -1,4 +1,4 @@
-"""JSONL files: one sample, or one system output, per line; compressed where the name ends in ``.gz``."""
+"""JSONL files: one sample, or one system output, per line; compressed where the name says so."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,16 +6,21 @@ from pathlib import Path
 
 from ..core.collector import collector_paused
 from ..core.dataset import InMemoryDataset
-from ..core.errors import BadValueError, DataFileError, DuplicateIdError
+from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import EvaluationSample, SystemOutputs
 from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
-from .files import is_gzip, read_lines, write_lines
+from .files import bare_name, plain_suffix, read_lines, write_lines
+from .formats import Format, Head, Role, register_format
+from .reading import Once, Problems, ReadOutput, ReadSample
 
 __all__ = [
     "OutputsFile",
+    "gathered_outputs",
+    "iter_outputs",
     "load_jsonl_dataset",
     "load_jsonl_outputs",
     "read_outputs",
+    "read_samples",
     "save_jsonl_dataset",
     "save_jsonl_outputs",
 ]
@@ -31,25 +36,46 @@ class OutputsFile:
     """Whether ``retrieved`` is on no line, although something came back: the system answers and retrieves nothing."""
 
 
+def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    """The samples of a file, one after the other."""
+    once = Once(path, problems)
+    number = None
+    for number, line in read_lines(path):
+        try:
+            sample = decode_sample(line)
+        except LineError as error:
+            problems.add(path, number, str(error))
+            continue
+        if once.is_new(sample.sample_id, number):
+            yield ReadSample(number, sample)
+    if number is None:
+        problems.add(path, None, "the file is empty; each line must be one sample")
+
+
+def iter_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+    """The outputs of a file, one after the other."""
+    once = Once(path, problems)
+    repeats: dict[str, int] = {}
+    number = None
+    for number, line in read_lines(path):
+        try:
+            sample_id, output, has_retrieved = decode_output_line(line)
+        except LineError as error:
+            problems.add(path, number, str(error))
+            continue
+        repeated = repeats.setdefault(sample_id, output.repeat) != output.repeat
+        if once.is_new(sample_id, number, hint="; put each repeat in a file of its own" if repeated else ""):
+            yield ReadOutput(number, sample_id, output, has_retrieved)
+    if number is None:
+        problems.add(path, None, "the file is empty; each line must be the output for one sample")
+
+
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:
     """The samples of a file, in its order. Without ``name`` the dataset is called as the file, less its suffix."""
     path = Path(path)
-    samples: list[EvaluationSample] = []
-    lines: dict[str, int] = {}
     with collector_paused():
-        for number, line in read_lines(path):
-            try:
-                sample = decode_sample(line)
-            except LineError as error:
-                raise DataFileError(path, number, str(error)) from error
-            if lines.setdefault(sample.sample_id, number) != number:
-                raise DuplicateIdError(_twice(path, number, sample.sample_id, lines[sample.sample_id]))
-            samples.append(sample)
-    if not samples:
-        raise DataFileError(path, None, "the file is empty; each line must be one sample")
-    if name is None:
-        name = Path(path.stem).stem if is_gzip(path) else path.stem
-    return InMemoryDataset(name, samples)
+        samples = [read.sample for read in read_samples(path, Problems())]
+    return InMemoryDataset(bare_name(path) if name is None else name, samples)
 
 
 def load_jsonl_outputs(path: str | Path) -> dict[str, SystemOutputs]:
@@ -58,37 +84,31 @@ def load_jsonl_outputs(path: str | Path) -> dict[str, SystemOutputs]:
 
 
 def read_outputs(path: str | Path) -> OutputsFile:
-    """What ``load_jsonl_outputs`` gives, with what is known of the file.
+    """What ``load_jsonl_outputs`` gives, with what is known of the file."""
+    path = Path(path)
+    with collector_paused():
+        return gathered_outputs(path, iter_outputs(path, Problems()), Problems())
+
+
+def gathered_outputs(path: Path, outputs: Iterable[ReadOutput], problems: Problems) -> OutputsFile:
+    """The outputs by sample id.
 
     Where some lines say what was retrieved, one that does not (and names no error) was written by mistake: taking it
     for an empty ranking would count against the system what is the file's fault.
     """
-    path = Path(path)
-    outputs: dict[str, SystemOutputs] = {}
-    lines: dict[str, int] = {}
-    with_ranking, without = False, 0
-    with collector_paused():
-        for number, line in read_lines(path):
-            try:
-                sample_id, output, has_retrieved = decode_output_line(line)
-            except LineError as error:
-                raise DataFileError(path, number, str(error)) from error
-            if lines.setdefault(sample_id, number) != number:
-                repeated = outputs[sample_id].repeat != output.repeat
-                hint = "; put each repeat in a file of its own" if repeated else ""
-                raise DuplicateIdError(_twice(path, number, sample_id, lines[sample_id]) + hint)
-            if has_retrieved:
-                with_ranking = True
-            elif not without and output.error is None:
-                without = number
-            outputs[sample_id] = output
-    if not outputs:
-        raise DataFileError(path, None, "the file is empty; each line must be the output for one sample")
-    if with_ranking and without:
-        raise DataFileError(
-            path, without, "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"
-        )
-    return OutputsFile(outputs, answers_only=without > 0)
+    gathered: dict[str, SystemOutputs] = {}
+    with_ranking = False
+    without: ReadOutput | None = None
+    for read in outputs:
+        if read.has_retrieved:
+            with_ranking = True
+        elif without is None and read.output.error is None:
+            without = read
+        gathered[read.sample_id] = read.output
+    if with_ranking and without is not None:
+        message = "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"
+        problems.add(path, without.line, message)
+    return OutputsFile(gathered, answers_only=without is not None and not with_ranking)
 
 
 def save_jsonl_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:
@@ -126,11 +146,27 @@ def save_jsonl_outputs(
     write_lines(Path(path), lines())
 
 
-def _twice(path: Path, line: int, sample_id: str, first: int) -> str:
-    return f"{path}:{line}: sample_id {sample_id!r} is already on line {first}; each id may come once"
-
-
 def _require_new(sample_id: str, seen: set[str]) -> None:
     if sample_id in seen:
         raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
     seen.add(sample_id)
+
+
+def _looks_like(head: Head, role: Role) -> bool:
+    """Whatever has our ids; else any file of that name, so that its mistakes are told in our terms."""
+    if head.suffix not in (".jsonl", ".ndjson", ".json", ""):
+        return False
+    return "sample_id" in head.keys or plain_suffix(head.path) in (".jsonl", ".ndjson")
+
+
+FORMAT = register_format(
+    Format(
+        "jsonl",
+        "our own: a sample, or an output, per line",
+        _looks_like,
+        read_samples,
+        iter_outputs,
+        save_jsonl_dataset,
+        save_jsonl_outputs,
+    )
+)

@@ -1,0 +1,139 @@
+"""Formats by name: what can be read and written, and which one a file is probably in."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..core.errors import BadValueError, DataFileError, did_you_mean
+from ..core.types import EvaluationSample, SystemOutputs
+from .files import plain_suffix, read_head
+from .reading import OutputReader, SampleReader
+
+__all__ = ["Format", "Head", "Role", "format_named", "formats", "guess_format", "register_format"]
+
+Role = Literal["samples", "outputs"]
+"""What a file is read for: a dataset's samples, or what a system returned."""
+
+# Where formats live. Each registers itself when it is imported, which happens when a format is first asked for. The
+# order is that of guessing: the more particular first.
+_MODULES: tuple[str, ...] = ("jsonl",)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The beginning of a file, enough to tell formats apart."""
+
+    path: Path
+    text: str
+    """Its first characters, decompressed."""
+    keys: frozenset[str] = field(default=frozenset())
+    """The keys of the first JSON object in it, or the columns of a table."""
+
+    @property
+    def suffix(self) -> str:
+        """The suffix without that of a compression, in lower case: ``.jsonl``."""
+        return plain_suffix(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way in which samples or outputs are written down."""
+
+    name: str
+    title: str
+    """What it is, in a few words."""
+    looks_like: Callable[[Head, Role], bool]
+    """Whether a file that begins like this is probably in this format, for that role."""
+    read_samples: SampleReader | None = None
+    read_outputs: OutputReader | None = None
+    write_samples: Callable[[Iterable[EvaluationSample], Path], None] | None = None
+    write_outputs: Callable[[Iterable[tuple[str, SystemOutputs]], Path], None] | None = None
+    write_both: Callable[[Iterable[tuple[EvaluationSample, SystemOutputs | None]], Path], None] | None = None
+    """For a format that keeps a sample and its output in one record."""
+    sample_fields: frozenset[str] | None = None
+    """The fields of a sample it can hold; ``None`` means all."""
+    output_fields: frozenset[str] | None = None
+    """The fields of an output it can hold; ``None`` means all."""
+
+    def reads(self, role: Role) -> bool:
+        """Whether it can be read for that."""
+        return (self.read_samples if role == "samples" else self.read_outputs) is not None
+
+
+_FORMATS: dict[str, Format] = {}
+
+
+def register_format(made: Format) -> Format:
+    """Make a format known by its name."""
+    _FORMATS[made.name] = made
+    return made
+
+
+def formats() -> dict[str, Format]:
+    """Every format by name, in the order of guessing."""
+    for module in _MODULES:
+        importlib.import_module(f".{module}", __package__)
+    return dict(_FORMATS)
+
+
+def format_named(name: str) -> Format:
+    """The format of that name."""
+    known = formats()
+    if name not in known:
+        hint = did_you_mean(name, known, otherwise=f"; there are {', '.join(known)}")
+        raise BadValueError(f"unknown format '{name}'{hint}")
+    return known[name]
+
+
+def guess_format(path: Path, role: Role) -> Format:
+    """The format a file is probably in, from its name and its beginning."""
+    head = _head(path)
+    for one in formats().values():
+        if one.reads(role) and one.looks_like(head, role):
+            return one
+    able = ", ".join(name for name, one in formats().items() if one.reads(role))
+    raise DataFileError(path, None, f"cannot tell in which format these {role} are; name one of {able}")
+
+
+def _head(path: Path) -> Head:
+    if path.is_dir():
+        return Head(path, "")
+    text = read_head(path)
+    return Head(path, text, _keys(plain_suffix(path), text))
+
+
+def _keys(suffix: str, text: str) -> frozenset[str]:
+    """The keys of the first JSON object, or the columns of a table; none where there is neither."""
+    if suffix in (".csv", ".tsv"):
+        rows = csv.reader(io.StringIO(text), delimiter="\t" if suffix == ".tsv" else ",")
+        return frozenset(next(rows, []))
+    start = text.lstrip()
+    if start.startswith("["):
+        start = start[1:].lstrip()
+    try:
+        first, _ = json.JSONDecoder().raw_decode(start)
+    except (ValueError, RecursionError):
+        return _cut_off_keys(start)
+    return _mapping_keys(first)
+
+
+def _mapping_keys(value: Any) -> frozenset[str]:
+    return frozenset(map(str, value)) if isinstance(value, Mapping) else frozenset()
+
+
+def _cut_off_keys(start: str) -> frozenset[str]:
+    """The first key of an object that goes on beyond the head."""
+    if not start.startswith("{"):
+        return frozenset()
+    try:
+        key, _ = json.JSONDecoder().raw_decode(start[1:].lstrip())
+    except (ValueError, RecursionError):
+        return frozenset()
+    return frozenset({key}) if isinstance(key, str) else frozenset()

@@ -9,7 +9,6 @@ import click
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
-    from ..core.executors import Executor
     from ..core.registry import Spec
     from ..core.results import Results
 
@@ -21,6 +20,8 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @click.command(name="score")
 @click.argument("dataset", required=False, type=click.Path())
 @click.argument("outputs", required=False, type=click.Path())
+@click.option("--format", "sample_format", metavar="NAME", help="The format of DATASET; by default it is guessed.")
+@click.option("--outputs-format", metavar="NAME", help="The format of OUTPUTS; by default it is guessed.")
 @click.option("--qrels", type=click.Path(), help="TREC judgements, instead of DATASET.")
 @click.option("--run", "run_file", type=click.Path(), help="TREC run, instead of OUTPUTS.")
 @click.option(
@@ -58,6 +59,11 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     metavar="PATH",
     help="Tell every metric apart by labels.<key> or metadata.<key> as well; repeatable.",
 )
+@click.option(
+    "--lean",
+    is_flag=True,
+    help="Keep no score of a sample: memory does not grow with the data, but only means have intervals.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
 @click.option(
@@ -69,6 +75,8 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 def command(
     dataset: str | None,
     outputs: str | None,
+    sample_format: str | None,
+    outputs_format: str | None,
     qrels: str | None,
     run_file: str | None,
     metrics: tuple[str, ...],
@@ -79,11 +87,15 @@ def command(
     executor: Literal["serial", "processes"],
     workers: int | None,
     slices: tuple[str, ...],
+    lean: bool,
     as_json: bool,
     per_query: bool,
     output: str | None,
 ) -> None:
-    """Score saved OUTPUTS against a DATASET (JSON lines), or a TREC run against its judgements.
+    """Score saved OUTPUTS against a DATASET, or a TREC run against its judgements.
+
+    Files may be of any size; the format is guessed unless it is named. Where a format keeps both in one file, OUTPUTS
+    is left out.
 
     Without -m every metric that the data supports is computed. Results go to stdout, remarks to stderr.
 
@@ -96,6 +108,7 @@ def command(
     from ..core.executors import chosen_executor
     from ..reporting.tables import results_table, slices_tables
     from .output import output_format, refuse_input_as_output, write_out
+    from .score_files import data_files, score_files
     from .specs import parse_specs, translation
 
     trec = qrels is not None or run_file is not None
@@ -107,23 +120,26 @@ def command(
         raise click.UsageError("queries of a TREC run have neither labels nor metadata to slice by: leave out --slice")
     if workers is not None and executor != "processes":
         raise click.UsageError("--workers goes with --executor processes")
-    if not trec and (dataset is None or outputs is None):
+    if not trec and dataset is None:
         raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
     form = "json" if as_json else output_format(output)
     if per_query and form != "json":
         raise click.UsageError("--per-query goes with --json")
+    if per_query and lean:
+        raise click.UsageError("--lean keeps no score of a sample that --per-query could show: give one of them")
     refuse_input_as_output(output, [path for path in (dataset, outputs, qrels, run_file) if path is not None])
-    rules, said = _rules(conventions, trec, min_relevance, complete, depth)
     specs = parse_specs(metrics)
     for remark in filter(None, map(translation, specs)):
         click.echo(remark, err=True)
     if qrels is not None and run_file is not None:
+        rules, said = _rules(conventions, trec, min_relevance, complete, depth)
         results = _score_trec(qrels, run_file, specs, rules)
     else:
         assert dataset is not None
-        assert outputs is not None
+        files = data_files(dataset, outputs, sample_format, outputs_format)
+        rules, said = _rules(conventions, files.judged_pool, min_relevance, complete, depth)
         with chosen_executor(executor, workers) as scoring:
-            results = _score_jsonl(dataset, outputs, specs, rules, scoring, slices)
+            results = score_files(files, specs, rules, scoring, slices, lean=lean)
     if form == "json":
         text = results.to_json(per_query=per_query)
     else:
@@ -171,38 +187,3 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     warn_of_strays(missing, queries_without_judgements(qrels, run), total=len(ids), conventions=conventions)
     with progress("scoring"):
         return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
-
-
-def _score_jsonl(
-    dataset_path: str,
-    outputs_path: str,
-    metrics: Sequence[Spec],
-    conventions: Conventions,
-    executor: Executor,
-    slices: Sequence[str],
-) -> Results:
-    from ..core.engine import evaluate, resolve_metrics
-    from ..core.slices import slices_of
-    from ..core.suggest import suggested_metrics
-    from ..io.align import align_outputs
-    from ..io.jsonl import load_jsonl_dataset, read_outputs
-    from ..reporting.progress import progress
-    from .remarks import readers_of_retrieved, require_retrieved, warn_of_strays
-
-    chosen = resolve_metrics(metrics, conventions)
-    wanted = slices_of(list(dict.fromkeys(slices)))
-    with progress(f"reading {dataset_path}"):
-        samples = list(load_jsonl_dataset(dataset_path))
-    with progress(f"reading {outputs_path}"):
-        read = read_outputs(outputs_path)
-    if read.answers_only:
-        require_retrieved(chosen, outputs_path)
-    aligned = align_outputs(samples, read.outputs)
-    warn_of_strays(aligned.missing, aligned.unknown, total=len(samples), conventions=conventions)
-    if not metrics:
-        chosen = resolve_metrics(suggested_metrics(samples, aligned.outputs, conventions=conventions), conventions)
-        if read.answers_only:  # a system that retrieves nothing is not one that finds nothing
-            out_of_place = readers_of_retrieved(chosen)
-            chosen = [one for one in chosen if one.name not in out_of_place]
-    with progress("scoring", len(samples)) as advance:
-        return evaluate(samples, aligned.outputs, chosen, slices=wanted, executor=executor, progress=advance)

@@ -150,6 +150,7 @@ def evaluate_stream(
             grouping=grouping,
             whole=None,
         )
+    grouping.require_groups()
     if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
         for one in chosen:
             for name in one.required_fields():

@@ -182,6 +182,12 @@ class Grouping:
             for name, groups in self._rows.items()
         }
 
+    def require_groups(self) -> None:
+        """Raise where no sample had what a slice goes by; for a stream, which shows its samples only as they pass."""
+        for one in self.slices:
+            if isinstance(one.group_of, _Path) and list(self._rows[one.name]) == [NO_GROUP]:
+                raise BadValueError(f"no sample has '{one.group_of.path}' to slice by")
+
     def clusters(self) -> Clusters | None:
         """A number per cluster, sample by sample; None where no sample belongs to one."""
         if not self._clustered:

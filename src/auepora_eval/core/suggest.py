@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from .conventions import Conventions
 from .errors import BadValueError
 from .metrics_base import BatchMetric
-from .registry import MetricInfo, metric, metric_infos
+from .registry import MetricInfo, metric, metric_info, metric_infos
 from .types import STARTED, EvaluationSample, Response, SystemOutputs
 
-__all__ = ["suggested_metrics"]
+__all__ = ["DataSeen", "specs_for", "suggested_metrics"]
 
 USUAL_K = (1, 3, 5, 10)
 
@@ -23,35 +23,63 @@ def suggested_metrics(
     conventions: str | Conventions = "auepora",
 ) -> list[str]:
     """Specs of every registered metric that these samples and outputs can support, grouped by target."""
-    given = [output for output in outputs if output is not None]
-    held = set()
-    if any(output.retrieved for output in given):
-        held.add("retrieved")
-    if any(output.response is not None for output in given):
-        held.add("response")
-    if not held:
-        # Nothing came back at all: an outage, or empty hands. The dataset says what should have come.
-        held = {"retrieved", "response"}
-    timing_keys = dict.fromkeys(key for output in given for key in output.timings if key != STARTED)
-    if timing_keys:
-        held.add("timings")
-    fields = {
-        name
-        for name in ("relevant_docs", "candidate_docs", "reference_answer")
-        if any(getattr(sample, name) is not None for sample in samples)
-    }
-    if any(o.citations is not None or (o.response is not None and o.response.sentences is not None) for o in given):
-        held.add("citations")
-    specs = specs_for(fields, held, timing_keys=list(timing_keys), conventions=conventions)
-    return [spec for spec in specs if _has_work(spec, samples, outputs)]
+    seen = DataSeen()
+    seen.add(samples, outputs)
+    return seen.specs(conventions)
 
 
-def _has_work(spec: str, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> bool:
-    built = metric(spec)
-    if not isinstance(built, BatchMetric) or type(built).has_work is BatchMetric.has_work:
-        return True
-    nothing = SystemOutputs([], Response(""))
-    return any(built.has_work(sample, output or nothing) for sample, output in zip(samples, outputs, strict=True))
+class DataSeen:
+    """What samples and outputs hold, taken down as they pass, so that a file need not be kept to be judged."""
+
+    def __init__(self) -> None:
+        self._fields: set[str] = set()
+        self._held: set[str] = set()
+        self._timing_keys: dict[str, None] = {}
+        # Metrics that must find something to look at before they are suggested, and have not yet.
+        self._idle: dict[str, BatchMetric] = {}
+        for info in metric_infos().values():
+            if issubclass(info.cls, BatchMetric) and info.cls.suggested and not _asks(info):
+                built = metric(_specs(info, USUAL_K, ("end_to_end",))[0])
+                assert isinstance(built, BatchMetric)
+                if type(built).has_work is not BatchMetric.has_work:
+                    self._idle[info.name] = built
+
+    def add(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> None:
+        """Take in aligned samples and outputs."""
+        given = [output for output in outputs if output is not None]
+        for name in ("relevant_docs", "candidate_docs", "reference_answer"):
+            if name not in self._fields and any(getattr(sample, name) is not None for sample in samples):
+                self._fields.add(name)
+        for name, holds in _HOLDS.items():
+            if name not in self._held and any(map(holds, given)):
+                self._held.add(name)
+        self._timing_keys |= dict.fromkeys(key for output in given for key in output.timings if key != STARTED)
+        nothing = SystemOutputs([], Response(""))
+        for name, built in list(self._idle.items()):
+            if any(built.has_work(sample, output or nothing) for sample, output in zip(samples, outputs, strict=True)):
+                del self._idle[name]
+
+    def specs(self, conventions: str | Conventions = "auepora") -> list[str]:
+        """Specs of every registered metric that what was seen can support, grouped by target."""
+        held = set(self._held)
+        if not held & {"retrieved", "response"}:
+            # Nothing came back at all: an outage, or empty hands. The dataset says what should have come.
+            held |= {"retrieved", "response"}
+        if self._timing_keys:
+            held.add("timings")
+        specs = specs_for(self._fields, held, timing_keys=list(self._timing_keys), conventions=conventions)
+        return [spec for spec in specs if metric_info(spec).name not in self._idle]
+
+
+def _cites(output: SystemOutputs) -> bool:
+    return output.citations is not None or (output.response is not None and output.response.sentences is not None)
+
+
+_HOLDS: dict[str, Callable[[SystemOutputs], bool]] = {
+    "retrieved": lambda output: bool(output.retrieved),
+    "response": lambda output: output.response is not None,
+    "citations": _cites,
+}
 
 
 def specs_for(

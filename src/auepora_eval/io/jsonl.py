@@ -63,7 +63,7 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
         except LineError as error:
             problems.add(path, number, str(error))
             continue
-        repeated = repeats.setdefault(sample_id, output.repeat) != output.repeat
+        repeated = problems.watch_ids and repeats.setdefault(sample_id, output.repeat) != output.repeat
         if once.is_new(sample_id, number, hint="; put each repeat in a file of its own" if repeated else ""):
             yield ReadOutput(number, sample_id, output, has_retrieved)
     if number is None:

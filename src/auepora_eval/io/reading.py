@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ..core.errors import AueporaError, DataFileError, DuplicateIdError
 from ..core.types import EvaluationSample, SystemOutputs
 
-__all__ = ["OutputReader", "Problem", "Problems", "ReadOutput", "ReadSample", "SampleReader"]
+__all__ = ["Once", "OutputReader", "Problem", "Problems", "ReadOutput", "ReadSample", "SampleReader"]
 
 
 class ReadSample(NamedTuple):
@@ -46,8 +46,10 @@ class Problem:
 class Problems:
     """Where readers put what is wrong: the first is raised, or all are gathered and the reader goes on."""
 
-    def __init__(self, *, gather: bool = False) -> None:
+    def __init__(self, *, gather: bool = False, watch_ids: bool = True) -> None:
+        """``watch_ids`` says whether readers see to it that an id comes once; whoever streams does so otherwise."""
         self.gather = gather
+        self.watch_ids = watch_ids
         self.found: list[Problem] = []
 
     def add(self, path: Path, line: int | None, message: str, *, kind: type[AueporaError] = DataFileError) -> None:
@@ -81,6 +83,8 @@ class Once:
 
     def is_new(self, sample_id: str, line: int | None, *, hint: str = "") -> bool:
         """Whether the id has not come before; if it has, that is a problem."""
+        if not self._problems.watch_ids:
+            return True
         if sample_id not in self._lines:
             self._lines[sample_id] = line
             return True

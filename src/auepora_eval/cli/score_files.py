@@ -1,0 +1,123 @@
+"""Scoring files for ``auepora score``: they pass by, pair by pair, and only the scores are kept."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ..core.conventions import Conventions
+    from ..core.executors import Executor
+    from ..core.metrics_base import Metric
+    from ..core.registry import Spec
+    from ..core.results import Results
+    from ..core.slices import Slice
+    from ..io.formats import Format
+    from ..io.streams import PairStream
+
+__all__ = ["DataFiles", "data_files", "score_files"]
+
+_LOOKED_AT = 1024
+"""How many pairs are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFiles:
+    """A dataset and its outputs, and how each is written down."""
+
+    samples: tuple[Path, Format]
+    outputs: tuple[Path, Format]
+
+    @property
+    def judged_pool(self) -> bool:
+        """Whether this is what trec_eval would be given."""
+        return self.samples[1].name in ("trec", "beir")
+
+
+def data_files(
+    dataset: str, outputs: str | None, sample_format: str | None = None, outputs_format: str | None = None
+) -> DataFiles:
+    """The files in their formats; guesses are told. A dataset whose format keeps outputs needs no other file."""
+    from ..io.load import chosen_format
+
+    samples_path = Path(dataset)
+    of_samples = chosen_format(samples_path, "samples", sample_format)
+    if outputs is None:
+        if not of_samples.reads("outputs") or of_samples.write_both is None:
+            raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
+        outputs, outputs_format = dataset, outputs_format or of_samples.name
+    outputs_path = Path(outputs)
+    of_outputs = chosen_format(outputs_path, "outputs", outputs_format)
+    for path, named, found in ((dataset, sample_format, of_samples), (outputs, outputs_format, of_outputs)):
+        if named is None and found.name != "jsonl":
+            click.echo(f"reading {path} as {found.name} ({found.title})", err=True)
+    return DataFiles((samples_path, of_samples), (outputs_path, of_outputs))
+
+
+def score_files(
+    files: DataFiles,
+    metrics: Sequence[Spec],
+    conventions: Conventions,
+    executor: Executor,
+    slices: Sequence[str],
+    *,
+    lean: bool = False,
+) -> Results:
+    """Score what is in the files; without ``metrics``, by all that it supports."""
+    from ..core.engine import resolve_metrics
+    from ..core.slices import slices_of
+    from ..io.streams import PairStream
+    from .remarks import readers_of_retrieved, require_retrieved, warn_of_strays
+
+    chosen = resolve_metrics(metrics, conventions)
+    wanted = slices_of(list(dict.fromkeys(slices)))
+    pairs = PairStream(files.samples, files.outputs, keep_ids=not lean)
+    if pairs.answers_only:
+        require_retrieved(chosen, str(pairs.outputs_path))
+    if not metrics:
+        chosen = resolve_metrics(_supported(pairs, conventions), conventions)
+        if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
+            out_of_place = readers_of_retrieved(chosen)
+            chosen = [one for one in chosen if one.name not in out_of_place]
+    results = _evaluated(pairs, chosen, executor, wanted, keep_scores=not lean)
+    warn_of_strays(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
+    return results
+
+
+def _supported(pairs: PairStream, conventions: Conventions) -> list[str]:
+    from ..core.suggest import DataSeen
+    from ..io.streams import count_lines
+    from ..reporting.progress import progress
+
+    seen, passing = DataSeen(), iter(pairs)
+    with progress(f"looking through {pairs.samples_path}", count_lines(pairs.samples_path)) as advance:
+        while chunk := list(itertools.islice(passing, _LOOKED_AT)):
+            seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
+            advance(len(chunk))
+    return seen.specs(conventions)
+
+
+def _evaluated(
+    pairs: PairStream, metrics: Sequence[Metric], executor: Executor, slices: Sequence[Slice], *, keep_scores: bool
+) -> Results:
+    from ..core.engine import evaluate, evaluate_stream
+    from ..core.metrics_base import BatchMetric
+    from ..io.streams import count_lines
+    from ..reporting.progress import progress
+
+    with progress("scoring", count_lines(pairs.samples_path)) as advance:
+        if all(isinstance(one, BatchMetric) for one in metrics):
+            return evaluate_stream(
+                pairs, metrics, slices=slices, executor=executor, keep_scores=keep_scores, progress=advance
+            )
+        # A metric that only computes needs all samples at once.
+        every = list(pairs)
+        samples, outputs = [sample for sample, _ in every], [output for _, output in every]
+        return evaluate(
+            samples, outputs, metrics, slices=slices, executor=executor, keep_scores=keep_scores, progress=advance
+        )

@@ -1,0 +1,270 @@
+"""Samples and their outputs from files, pair by pair, without keeping what has passed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..core.collector import collector_paused
+from ..core.errors import BadValueError, DataFileError, DuplicateIdError
+from ..core.types import EvaluationSample, SystemOutputs
+from .codec import LineError, decode_output_line
+from .files import is_compressed
+from .formats import Format
+from .reading import Problems, ReadOutput
+
+__all__ = ["OutputIndex", "PairStream", "count_lines"]
+
+Pair = tuple[EvaluationSample, SystemOutputs | None]
+_AT_ONCE = 1024
+"""How many pairs are read while the garbage collector rests."""
+
+
+class _IdOnly(msgspec.Struct):
+    sample_id: str
+
+
+_ID_ONLY: msgspec.json.Decoder[_IdOnly] = msgspec.json.Decoder(_IdOnly)
+
+
+class Place(NamedTuple):
+    """Where a line is in a file."""
+
+    offset: int
+    line: int
+
+
+class OutputIndex:
+    """The outputs of a JSONL file by sample id, each read when it is asked for: only ids and places are kept."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[str, Place] = {}
+        self._file: IO[bytes] = path.open("rb")
+        offset = 0
+        for number, line in enumerate(self._file, start=1):
+            if not line.isspace():
+                self._take_down(line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, Place(offset, number))
+            offset += len(line)
+
+    def _take_down(self, line: bytes, place: Place) -> None:
+        try:
+            sample_id = _ID_ONLY.decode(line).sample_id
+        except (ValueError, RecursionError):
+            # Whatever is wrong with it, reading it in full says so in better words.
+            sample_id = self._decoded(line, place.line).sample_id
+        first = self._places.setdefault(sample_id, place)
+        if first is not place:
+            message = f"sample_id {sample_id!r} is already on line {first.line}; each id may come once"
+            raise DuplicateIdError(f"{self._path}:{place.line}: {message}")
+
+    def __contains__(self, sample_id: object) -> bool:
+        return sample_id in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def read(self, sample_id: str) -> ReadOutput | None:
+        """The output for a sample; ``None`` where there is none."""
+        place = self._places.get(sample_id)
+        if place is None:
+            return None
+        self._file.seek(place.offset)
+        line = self._file.readline()
+        return self._decoded(line.removeprefix(b"\xef\xbb\xbf") if place.line == 1 else line, place.line)
+
+    def _decoded(self, line: bytes, number: int) -> ReadOutput:
+        try:
+            return ReadOutput(number, *decode_output_line(line))
+        except LineError as error:
+            raise DataFileError(self._path, number, str(error)) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class PairStream:
+    """The samples of one file, each with its output from another (or the same), in the order of the samples.
+
+    Outputs in the same order pass through. As soon as one is out of order, they are looked up: by their place in the
+    file where it is a plain JSONL file, in memory otherwise. What had no partner is known when all have passed.
+    """
+
+    def __init__(self, samples: tuple[Path, Format], outputs: tuple[Path, Format], *, keep_ids: bool = True) -> None:
+        """``keep_ids`` says whether ids may be kept, which tells a repeated one at once and not at the end."""
+        self.samples_path, sample_format = samples
+        self.outputs_path, self._output_format = outputs
+        assert sample_format.read_samples is not None
+        assert self._output_format.read_outputs is not None
+        self._keep_ids = keep_ids
+        self._read_samples = sample_format.read_samples
+        self._read_outputs = self._output_format.read_outputs
+        self._answers_only: bool | None = None
+        self.total = 0
+        self.met = 0
+        self.missing: list[str] = []
+        """Ids of samples without an output."""
+        self.unknown: list[str] = []
+        """Ids of outputs that no sample has."""
+
+    @property
+    def answers_only(self) -> bool:
+        """Whether the outputs do not say what was retrieved: the system answers and retrieves nothing.
+
+        The first output that is no failure says it for all.
+        """
+        if self._answers_only is None:
+            self._answers_only = False
+            for read in self._outputs():
+                if read.output.error is None or read.has_retrieved:
+                    self._answers_only = not read.has_retrieved
+                    break
+        return self._answers_only
+
+    def _outputs(self) -> Iterator[ReadOutput]:
+        # In order, a repeated id cannot meet its sample; out of order, the lookup finds it.
+        return self._read_outputs(self.outputs_path, Problems(watch_ids=False))
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.total, self.met, self.missing, self.unknown = 0, 0, [], []
+        pairs = self._pairs()
+        while True:
+            with collector_paused():
+                chunk = list(itertools.islice(pairs, _AT_ONCE))
+            if not chunk:
+                break
+            yield from chunk
+        if self.total and not self.met:
+            raise BadValueError(
+                f"no sample and output share an id: the first sample is {self.missing[0]!r}, "
+                f"the first output {self.unknown[0]!r}; do the two belong together?"
+            )
+
+    def _pairs(self) -> Iterator[Pair]:
+        samples = self._read_samples(self.samples_path, Problems(watch_ids=self._keep_ids))
+        hashes = _IdHashes()
+        outputs = self._outputs()
+        upcoming = next(outputs, None)
+        lookup: _Lookup | None = None
+        found: ReadOutput | None
+        for _, sample in samples:
+            self.total += 1
+            if not self._keep_ids:
+                hashes.add(sample.sample_id)
+            if lookup is None and upcoming is not None and upcoming.sample_id == sample.sample_id:
+                found, upcoming = upcoming, next(outputs, None)
+            else:
+                if lookup is None and upcoming is not None:
+                    lookup = self._lookup(upcoming, outputs)
+                found = None if lookup is None else lookup.take(sample.sample_id)
+            yield sample, self._counted(sample, found)
+        if hashes.any_equal():
+            # Two ids may have one hash: only reading them again tells.
+            _read_through(self._read_samples(self.samples_path, Problems()))
+        if lookup is not None:
+            self.unknown = lookup.left()
+        elif upcoming is not None:
+            self.unknown = _ids(upcoming, outputs)
+        if self.unknown:
+            # What is left may be an output that came twice, which is another mistake.
+            _read_through(self._read_outputs(self.outputs_path, Problems()))
+
+    def _counted(self, sample: EvaluationSample, found: ReadOutput | None) -> SystemOutputs | None:
+        if found is None:
+            self.missing.append(sample.sample_id)
+            return None
+        self.met += 1
+        if self.answers_only is found.has_retrieved and found.output.error is None:
+            message = "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"
+            if found.has_retrieved:
+                message = "field 'retrieved' is there, and not on the lines before: write it on all of them"
+            raise DataFileError(self.outputs_path, found.line, message)
+        return found.output
+
+    def _lookup(self, upcoming: ReadOutput, outputs: Iterator[ReadOutput]) -> _Lookup:
+        if self._output_format.name == "jsonl" and not is_compressed(self.outputs_path):
+            return _Indexed(OutputIndex(self.outputs_path))
+        return _Kept(self.outputs_path, itertools.chain([upcoming], outputs))
+
+
+class _Lookup:
+    """Outputs by id, for files in another order than the samples."""
+
+    def take(self, sample_id: str) -> ReadOutput | None:
+        raise NotImplementedError
+
+    def left(self) -> list[str]:
+        raise NotImplementedError
+
+
+class _Indexed(_Lookup):
+    def __init__(self, index: OutputIndex) -> None:
+        self._index = index
+        self._taken: set[str] = set()
+
+    def take(self, sample_id: str) -> ReadOutput | None:
+        self._taken.add(sample_id)
+        return self._index.read(sample_id)
+
+    def left(self) -> list[str]:
+        self._index.close()
+        return [sample_id for sample_id in self._index if sample_id not in self._taken]
+
+
+class _Kept(_Lookup):
+    def __init__(self, path: Path, outputs: Iterator[ReadOutput]) -> None:
+        self._by_id: dict[str, ReadOutput] = {}
+        for read in outputs:
+            if self._by_id.setdefault(read.sample_id, read) is not read:
+                raise DuplicateIdError(f"{path}: sample_id {read.sample_id!r} comes twice; each id may come once")
+
+    def take(self, sample_id: str) -> ReadOutput | None:
+        return self._by_id.pop(sample_id, None)
+
+    def left(self) -> list[str]:
+        return list(self._by_id)
+
+
+def _ids(first: ReadOutput, others: Iterator[ReadOutput]) -> list[str]:
+    return [first.sample_id, *(read.sample_id for read in others)]
+
+
+def _read_through(records: Iterator[object]) -> None:
+    for _ in records:
+        pass
+
+
+class _IdHashes:
+    """Tells at the end whether an id may have come twice, for eight bytes an id."""
+
+    def __init__(self) -> None:
+        self._parts: list[npt.NDArray[np.int64]] = []
+        self._recent: list[int] = []
+
+    def add(self, sample_id: str) -> None:
+        self._recent.append(hash(sample_id))
+        if len(self._recent) == _AT_ONCE:
+            self._parts.append(np.array(self._recent, dtype=np.int64))
+            self._recent = []
+
+    def any_equal(self) -> bool:
+        every = np.sort(np.concatenate([*self._parts, np.array(self._recent, dtype=np.int64)]))
+        return bool((every[1:] == every[:-1]).any())
+
+
+def count_lines(path: Path) -> int | None:
+    """How many lines a plain file has, for a progress bar; ``None`` where counting would mean decompressing."""
+    if is_compressed(path) or not path.is_file():
+        return None
+    count = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            count += block.count(b"\n")
+    return count

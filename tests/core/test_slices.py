@@ -176,6 +176,7 @@ BAD = [  # slices, message, why
     ("metadata.zzzzz", r"no sample has 'metadata.zzzzz'.*its metadata are n.o, source", "nothing like it"),
     ("lang", "cannot slice by 'lang'; write 'labels.<key>'", "neither label nor metadata"),
     (["labels.lang", "labels.lang"], "two slices are called 'labels.lang'", "twice the same"),
+    (len, "a function needs a name to slice by", "a function alone"),
     ([5], "a slice is a path such as 'labels.lang'", "no slice"),
     ({"x": 5}, "slice 'x' needs a name and a path or a function", "no function"),
     ({"x": lambda sample: 1 / 0}, "slice 'x' raised ZeroDivisionError on sample 'q0'", "a function that raises"),
@@ -230,6 +231,16 @@ class TestSlicedMetric:
         one = metric("sliced", base="recall@5", where={"labels.lang": ["de", "fr"]})
         assert one.name == "sliced[recall@5,labels.lang=de/fr]"
         assert metric({"sliced": {"base": "bleu", "where": {"labels.a": 1}, "as": "mine"}}).name == "mine"
+
+    def test_a_condition_that_raises_names_the_sample(self) -> None:
+        with pytest.raises(BadValueError, match="raised KeyError on sample 'q0'"):
+            evaluate(*made(4), [SlicedMetric("bleu", lambda sample: sample.labels["no such"])])
+
+    def test_two_functions_have_two_signatures(self) -> None:
+        short, long = (SlicedMetric("bleu", lambda sample, n=n: len(sample.query) > n) for n in (1, 2))
+        other = SlicedMetric("bleu", lambda sample: len(sample.query) < 5)
+        assert str(short.signature) != str(other.signature)
+        assert long.name.startswith("sliced[bleu,")
 
     def test_what_cannot_be_meant(self) -> None:
         with pytest.raises(BadTypeError, match="where must be"):

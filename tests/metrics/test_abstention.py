@@ -246,7 +246,7 @@ def test_one_decision_for_all_metrics() -> None:
     results = evaluate(rows, outs, [metric(name, judge=judge) for name in [*NAMES, "refusal_correctness"]])
     assert calls == ["0", "1", "2"]  # once each, and only where it is asked
     assert values(results) == [1 / 2, 3 / 4, 1 / 4, 2 / 6, 3 / 6]
-    assert "|refusal:judge-test_one_decision_for_all_metrics.<locals>.judge|" in str(results[0].signature)
+    assert "|refusal:judge-test_one_decision_for_all_metrics.<locals>.judge-" in str(results[0].signature)
 
 
 def test_equal_detectors_share_a_decision() -> None:

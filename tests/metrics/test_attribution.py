@@ -126,8 +126,8 @@ def test_parts_can_be_chosen() -> None:
     assert attribute_failures([pair[0]], [pair[1]], k=2) == ["unused"]
     assert attribute_failures([pair[0]], [pair[1]], k=2, correct="token_f1", correct_from=0.2) == ["unused"]
     assert attribute_failures([pair[0]], [pair[1]], k=2, correct="answer_relevance", correct_from=0.1) == [None]
-    strict = attribute_failures([pair[0]], [pair[1]], k=1, faithfulness="support_density", faithful_from=1.1)
-    assert strict == ["contradicts_context"]
+    strict = attribute_failures([pair[0]], [pair[1]], k=1, faithfulness={"support_density": {"k": 1}}, faithful_from=1)
+    assert strict == ["contradicts_context"]  # "rome" is in the second document
     no_texts = case("gold a", "vienna")
     for item in no_texts[1].retrieved:
         item.doc.text = ""
@@ -148,6 +148,8 @@ def test_failures_can_be_left_out() -> None:
         ({"correct": 5}, BadTypeError, "correct must be a metric"),
         ({"faithfulness": "noise_robustness"}, BadValueError, "no score for a single answer"),
         ({"correct_from": "high"}, BadValueError, "correct_from must be a number"),
+        ({"correct_from": 50}, BadValueError, "correct_from must lie above 0 and not above 1"),
+        ({"correct": "recall@5"}, BadValueError, "correct must be a metric of the answer"),
     ],
 )
 def test_options_that_cannot_be_meant(options: dict[str, Any], kind: type[Exception], message: str) -> None:

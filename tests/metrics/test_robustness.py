@@ -108,6 +108,28 @@ def test_what_becomes_of_a_sample(rows: list[Row], outcome: str) -> None:
     assert result.outcomes[-1] == outcome
 
 
+ODD: list[tuple[Any, str]] = [
+    ("Typo", "another case"), (" typo ", "blanks around it"), (["noisy", "typo"], "one of several"), (("typo",), "a tuple"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario", [row[0] for row in ODD], ids=[row[1] for row in ODD])
+def test_however_the_scenario_is_written(scenario: Any) -> None:
+    samples, outputs = pairs((*A, *RIGHT), ("a1", "a", "typo", *WRONG))
+    samples[1].labels["scenario"] = scenario
+    (result,) = evaluate(samples, outputs, [metric("noise_robustness", base="exact_match")])
+    assert result.details["num_noisy"] == 1
+    assert list(result.details["scenarios"]) == ["typo"]
+
+
+def test_a_variant_of_a_variant_is_of_the_same_cluster() -> None:
+    samples, outputs = pairs(
+        (*A, *RIGHT), ("a1", "a", "typo", *WRONG), ("a2", "a1", "typo", *RIGHT), (*B, *RIGHT), ("c", "d", "x", *RIGHT), ("d", "c", "x", *RIGHT)
+    )  # fmt: skip
+    (result,) = evaluate(samples, outputs, ["exact_match"])
+    assert result.details["interval"]["units"] == 3  # a and what comes of it, b, and two that name each other
+
+
 def test_a_base_score_of_zero_gives_no_ratio() -> None:
     result = robustness((*A, *WRONG), ("a1", "a", "typo", *RIGHT))
     assert (result.value, result.defined) == (0.0, False)

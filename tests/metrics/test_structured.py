@@ -129,7 +129,6 @@ LABELS: list[tuple[Any, Any, Any, Any, str]] = [  # reference, labels, output, w
     (None, {}, answered("yes"), "skipped:no_label", "no label"),
     (None, {"label": None}, answered("yes"), "skipped:no_label", "a null label"),
     (["yes"], {}, answered("yes"), "skipped:no_label", "a reference that is no object"),
-    (None, ["label"], answered("yes"), "skipped:no_label", "labels that are no mapping"),
     (None, {}, answered("yes", error="timeout"), "skipped:no_label", "the question does not apply to a failure either"),
     (None, {"label": "a"}, answered("a", error="timeout"), "system_failed:timeout", "a failure"),
     (None, {"label": "a"}, SystemOutputs([]), "skipped:no_response", "no answer was asked for"),

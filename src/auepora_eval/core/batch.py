@@ -179,13 +179,19 @@ def output_problem(output: Any) -> str | None:
 
 def check_samples(samples: Sequence[EvaluationSample]) -> None:
     """Raise unless all are samples with a text as id."""
-    if set(map(type, samples)) <= {EvaluationSample} and set(map(type, [s.sample_id for s in samples])) <= {str}:
+    if (
+        set(map(type, samples)) <= {EvaluationSample}
+        and set(map(type, [sample.sample_id for sample in samples])) <= {str}
+        and set(map(type, [sample.labels for sample in samples])) <= {dict}
+    ):
         return
     for position, sample in enumerate(samples):
         if not isinstance(sample, EvaluationSample):
             raise BadTypeError(f"samples[{position}] is a {type(sample).__name__}, not an EvaluationSample")
         if not isinstance(sample.sample_id, str):
             raise BadTypeError(f"samples[{position}] has the id {sample.sample_id!r}; sample ids must be strings")
+        if not isinstance(sample.labels, Mapping):
+            raise BadTypeError(f"sample '{sample.sample_id}' has {sample.labels!r:.80} as labels, not a dict")
 
 
 def _stand_in(output: SystemOutputs | None) -> SystemOutputs:

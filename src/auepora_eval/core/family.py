@@ -36,14 +36,14 @@ class FamilyKey(NamedTuple):
     repeat: int
     base: str | None
     """The id of the sample that this is a variant of: ``labels["variant_of"]``."""
-    scenario: str | None
+    scenarios: tuple[str, ...]
     own: Any = None
     """Whatever else a metric needs of a sample to pair it."""
 
 
 def is_variant(sample: EvaluationSample, scenarios: Sequence[str]) -> bool:
     """Whether a sample is a variant of another in one of these scenarios."""
-    return sample.labels.get("variant_of") is not None and sample.labels.get("scenario") in scenarios
+    return sample.labels.get("variant_of") is not None and not set(scenarios).isdisjoint(sample.scenarios)
 
 
 def family_keys(batch: Batch) -> list[FamilyKey]:
@@ -52,12 +52,12 @@ def family_keys(batch: Batch) -> list[FamilyKey]:
 
 
 def _key(sample: EvaluationSample, output: SystemOutputs | None) -> FamilyKey:
-    base, scenario = sample.labels.get("variant_of"), sample.labels.get("scenario")
+    base = sample.labels.get("variant_of")
     return FamilyKey(
         sample.sample_id,
         0 if output is None else output.repeat,
         None if base is None else str(base),
-        None if scenario is None else str(scenario),
+        sample.scenarios if base is not None else (),
     )
 
 
@@ -106,8 +106,10 @@ def bases_of(
         row = places.get((key.base, key.repeat))
         return places.get((key.base, 0), NO_BASE) if row is None else row
 
+    wanted = set(scenarios)
+
     def looked_at(key: FamilyKey) -> bool:
-        return key.scenario in scenarios if where is None else where(key)
+        return not wanted.isdisjoint(key.scenarios) if where is None else where(key)
 
     variants = [row for row, key in enumerate(keys) if key.base is not None and looked_at(key)]
     found = []

@@ -17,7 +17,15 @@ from .scores import Scores, Status
 from .signature import Signature
 from .types import EvaluationSample, MetricResult
 
-__all__ = ["any_clustered", "cluster_codes", "make_result", "result_of", "settled_scores"]
+__all__ = [
+    "any_clustered",
+    "cluster_codes",
+    "family_name",
+    "make_result",
+    "numbered_families",
+    "result_of",
+    "settled_scores",
+]
 
 
 def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
@@ -84,8 +92,28 @@ def cluster_codes(samples: Sequence[EvaluationSample]) -> Clusters | None:
     """A number per cluster of samples; None where no sample says that it belongs to one."""
     if not any_clustered(samples):
         return None
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(sample.cluster, len(numbers)) for sample in samples], dtype=np.intp)
+    return numbered_families([sample.sample_id for sample in samples], list(map(family_name, samples)))
+
+
+def family_name(sample: EvaluationSample) -> tuple[bool, str]:
+    """What a sample belongs to: whether that is a cluster of its own naming or a sample, and its name."""
+    return sample.cluster_id is not None, sample.cluster
+
+
+def numbered_families(ids: Sequence[str], families: Sequence[tuple[bool, str]]) -> Clusters:
+    """A number per family. A variant of a variant belongs to where the first of them belongs."""
+    # Samples by id, as ``family_name`` names them, and what each belongs to where that is not itself.
+    above = {(False, one): family for one, family in zip(ids, families, strict=True) if family != (False, one)}
+    roots: dict[tuple[bool, str], tuple[bool, str]] = {}
+    for family in dict.fromkeys(families):
+        root, passed = family, {family}
+        while (higher := above.get(root)) is not None and higher not in passed:
+            root = higher
+            passed.add(root)
+        # Where names go round in a circle, all in it are one family, whichever was met first.
+        roots[family] = min(passed) if above.get(root) in passed else root
+    numbers: dict[tuple[bool, str], int] = {}
+    return np.array([numbers.setdefault(roots[family], len(numbers)) for family in families], dtype=np.intp)
 
 
 def make_result(

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from .errors import BadValueError, SignatureMismatchError
 
-__all__ = ["Signature"]
+__all__ = ["Signature", "function_name"]
+
+
+def function_name(function: object, *, module: bool = True) -> str:
+    """A function for a signature: its name, with that of its module if wanted, and what it is made of where a name does not tell two apart.
+
+    Two lambdas share a name; what tells them apart is their code, and the values they carry along.
+    """
+    kind = type(function)
+    name = str(getattr(function, "__qualname__", kind.__qualname__))
+    where = getattr(function, "__module__", None) or kind.__module__
+    code = getattr(function, "__code__", None)
+    if "<" in name and code is not None:
+        held = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+        # Only plain values: others change, or show where they are in memory, from one run to the next.
+        carried = [value for value in held if isinstance(value, (str, int, float, bool, type(None)))]
+        made_of = repr((code.co_code, [c for c in code.co_consts if not hasattr(c, "co_code")], code.co_names, carried))
+        name += f"-{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
+    return (f"{where}.{name}" if module else name).replace("|", "/")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .errors import BadTypeError, BadValueError, did_you_mean
 from .reduce import Clusters
-from .scoring import any_clustered
+from .scoring import any_clustered, family_name, numbered_families
 from .types import EvaluationSample
 
 __all__ = ["Grouping", "Slice", "SliceSpec", "require_members", "sample_value", "slices_of"]
@@ -83,6 +83,8 @@ SliceSpec = str | Slice | Mapping[str, str | Callable[[EvaluationSample], Any]]
 
 def slices_of(given: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
     """Slices from paths, functions by name, or ``Slice`` objects."""
+    if callable(given):
+        raise BadTypeError("a function needs a name to slice by: write slices={'long': lambda sample: ...}")
     listed = [given] if isinstance(given, (str, Slice, Mapping)) else list(given)
     made: list[Slice] = []
     for one in listed:
@@ -135,7 +137,7 @@ class Grouping:
         self.ids: list[str] = []
         self._keep = keep
         self._clustered = False
-        self._clusters: list[str] = []
+        self._families: list[tuple[bool, str]] = []
         self._seen = 0
         self._rows: dict[str, dict[str, list[int]]] = {one.name: {} for one in slices}
         self._batches: deque[dict[tuple[str, str], Rows]] = deque()
@@ -144,11 +146,11 @@ class Grouping:
         """Take in the samples of the next batch."""
         if not self._clustered and any_clustered(samples):
             self._clustered = True
-            self._clusters = list(self.ids)  # until now each sample was a cluster of its own
+            self._families = [(False, one) for one in self.ids]  # until now each sample was on its own
         if self._keep:
             self.ids += [sample.sample_id for sample in samples]
             if self._clustered:
-                self._clusters += [sample.cluster for sample in samples]
+                self._families += map(family_name, samples)
         if self.slices:
             self._add_groups(samples)
         self._seen += len(samples)
@@ -192,8 +194,7 @@ class Grouping:
         """A number per cluster, sample by sample; None where no sample belongs to one."""
         if not self._clustered:
             return None
-        numbers: dict[str, int] = {}
-        return np.array([numbers.setdefault(name, len(numbers)) for name in self._clusters], dtype=np.intp)
+        return numbered_families(self.ids, self._families) if self._keep else np.zeros(0, dtype=np.intp)
 
 
 def in_order(groups: Iterable[str]) -> list[str]:

@@ -107,6 +107,8 @@ class EvaluationSample:
             self.reference_answer = Response(self.reference_answer)
         if isinstance(self.reference_answers, str):
             self.reference_answers = [self.reference_answers]
+        if self.reference_answers is None:
+            self.reference_answers = []
         if self.reference_answer is None and self.reference_answers:
             self.reference_answer = Response(text=self.reference_answers[0])
         if self.labels is None:
@@ -122,6 +124,15 @@ class EvaluationSample:
             return self.cluster_id
         parent = self.labels.get("variant_of")
         return self.sample_id if parent is None else str(parent)
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """What ``labels["scenario"]`` says, in lower case; several where it is a list, none where it is absent."""
+        held = self.labels.get("scenario")
+        if held is None:
+            return ()
+        several = held if isinstance(held, (list, tuple, set, frozenset)) else [held]
+        return tuple(str(one).strip().lower() for one in several)
 
     @property
     def references(self) -> list[str]:

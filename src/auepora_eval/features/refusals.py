@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
+from ..core.signature import function_name
 from ..core.types import EvaluationSample, SystemOutputs
 from ..text.refusal import built_in_patterns, contains_phrase, declines
 
@@ -60,7 +61,7 @@ class RefusalDetector:
     @property
     def judge_name(self) -> str:
         """What the judge is called where it is written."""
-        return str(getattr(self.judge, "__qualname__", type(self.judge).__qualname__))
+        return function_name(self.judge, module=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,7 +131,7 @@ def is_unanswerable(sample: EvaluationSample) -> bool | None:
     """
     mark = sample.labels.get("answerable")
     if mark is None:
-        return bool(sample.labels.get("scenario") == "unanswerable")
+        return "unanswerable" in sample.scenarios
     return not mark if isinstance(mark, (bool, np.bool_)) else None
 
 

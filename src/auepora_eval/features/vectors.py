@@ -91,6 +91,8 @@ def embedded(batch: Batch, embed: Embed, texts: Sequence[Sequence[str]]) -> dict
         return known
     try:
         vectors = list(embed(list(fresh)))
+        if len(vectors) != len(fresh):
+            raise BadValueError(f"{len(vectors)} vectors for {len(fresh)} texts; it must give one for each")
     except Exception as error:  # the user's function or model: what it cannot do is not the system's failure
         lost = dict.fromkeys(fresh, _FAILED)
         known |= lost
@@ -98,8 +100,6 @@ def embedded(batch: Batch, embed: Embed, texts: Sequence[Sequence[str]]) -> dict
             if not lost.keys().isdisjoint(these):
                 batch.note(f"'embed' raised {type(error).__name__}: {error}", sample.sample_id)
         return known
-    if len(vectors) != len(fresh):
-        raise BadValueError(f"'embed' gave {len(vectors)} vectors for {len(fresh)} texts; it must give one for each")
     known |= zip(fresh, map(unit_vector, vectors), strict=True)
     return known
 

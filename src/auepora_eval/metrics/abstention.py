@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.reduce import OfSums
 from ..core.registry import register
+from ..core.scores import Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..features.refusals import Refusals
 from .refusals import RefusalMetric
@@ -143,6 +144,18 @@ class SetF1(OfSums):
         """Twice what they share over both sizes; NaN where both are empty."""
         shared, first, second = sums
         return 2 * shared / (first + second) if first + second else math.nan
+
+    def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
+        """F1 if every decision that could not be told had been wrong, and right."""
+        failed = scores.status == Status.MEASURE_FAILED
+        unclear = RefusalMetric.unclear_reason in {scores.reason_names[code] for code in scores.reason_codes[failed]}
+        if scores.stats is None or unclear:
+            return None
+        shared, first, second = (math.fsum(column) for column in scores.stats[scores.counted].T.tolist())
+        due = float(scores.stats[failed, 2].sum())
+        wrong = self.of_sums([shared, first + failed.sum() - due, second + due])
+        right = self.of_sums([shared + due, first + due, second + due])
+        return None if math.isnan(wrong) or math.isnan(right) else (wrong, right)
 
 
 @register("rejection_f1")

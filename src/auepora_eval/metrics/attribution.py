@@ -20,6 +20,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.refusals import is_unanswerable, refusals, unanswerable
 from ..stats.interval import mean_interval
 from .answers import require_count
+from .false_documents import require_within
 from .refusals import DetectingMetric
 from .retrieval_basic import HitRateAtK
 from .wrappers import base_choices, joins, scored_by, scoring_metric
@@ -31,7 +32,7 @@ CAUSES = {
     "below_cut": "a relevant document was returned, but not among the first k",
     "refused": "a relevant document was in the context, and the system declined to answer",
     "contradicts_context": "a relevant document was in the context, and the answer is not borne out by it",
-    "unused": "a relevant document was in the context, and the answer rests on something else there",
+    "unused": "a relevant document was in the context, and the answer is wrong though its words stand there",
     "system_failed": "the system gave no answer",
 }
 """Why an answer may be wrong, in the order of the chain; exactly one holds for each wrong answer."""
@@ -50,7 +51,7 @@ class FailureAttribution(DetectingMetric):
     `containment`) is below `correct_from` (default 1). Each has one cause, the first link that broke: no relevant
     document was returned (`not_returned`); one was, but below the cut (`below_cut`); one was in the context, and the
     system declined to answer (`refused`); it answered what the context does not bear out (`contradicts_context`); or
-    it answered from the context, but from another place (`unused`). Where the system failed, that is the cause
+    its words stand in the context, and it is wrong all the same (`unused`). Where the system failed, that is the cause
     (`system_failed`). The shares, `share_<cause>` in the details, add up to one; counts and intervals are in `causes`.
 
     What bears an answer out is told by `faithfulness` (default: `support_density` over the first k documents, so that
@@ -97,6 +98,11 @@ class FailureAttribution(DetectingMetric):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
                 raise BadValueError(f"{name} must be a number, not {value!r}")
+        correct, _, _, faithful = self._parts
+        if "response" not in correct.reads:
+            raise BadValueError(f"correct must be a metric of the answer, which '{correct.name}' is not")
+        require_within("correct_from", self.correct_from, correct)
+        require_within("faithful_from", self.faithful_from, faithful)
         object.__setattr__(
             self, "skip_reasons", {**scoring_metric(self.correct).skip_reasons, **type(self).skip_reasons}
         )

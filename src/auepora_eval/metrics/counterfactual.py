@@ -47,6 +47,7 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     base_role: ClassVar[str] = "similarity"
+    failure_note: ClassVar[str] = "counts at the worst value of the similarity, on either side of a pair"
     skip_reasons: ClassVar[dict[str, str]] = {
         **BASE_SKIPS,
         "no_response": "there is no answer to compare, to the variant or to its base",
@@ -60,7 +61,7 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
         if inner.required_fields() != ["reference_answer"] or not inner.reads <= {"response"} or joins(inner):
             raise BadValueError(
                 f"counterfactual_consistency compares answers, which '{inner.name}' does not; take a metric that needs "
-                "a reference answer and nothing else, such as token_f1 or rougeL_answer"
+                "a reference answer and nothing else (its required_fields() are ['reference_answer']), such as token_f1"
             )
         for name in ("range", "higher_is_better", "binary"):
             object.__setattr__(self, name, getattr(inner, name))

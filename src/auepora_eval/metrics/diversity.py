@@ -17,6 +17,7 @@ from ..core.metrics_base import RunFacts
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
+from ..core.signature import function_name
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import answers, coded, no_response
 from ..features.vectors import NO_VECTOR, UNUSABLE, Embed, Vector, document_vector, embedded, list_cosines, unit_vector
@@ -124,14 +125,6 @@ def _require_function(embed: object) -> None:
         raise BadTypeError(f"embed must be a function from a list of texts to a vector for each, not {embed!r:.80}")
 
 
-def _function_name(embed: Embed) -> str:
-    """A function by its name, for a signature."""
-    kind = type(embed)
-    where = getattr(embed, "__module__", None) or kind.__module__
-    name = f"{where}.{getattr(embed, '__qualname__', kind.__qualname__)}"
-    return name.replace("|", "/")
-
-
 @register("intra_list_diversity", at="top_k")
 @dataclass(frozen=True)
 class IntraListDiversity(ConfiguredMetric):
@@ -214,7 +207,7 @@ class IntraListDiversity(ConfiguredMetric):
     def choices(self) -> dict[str, str]:
         """Where the vectors come from, and the depth at which conventions cut every ranking."""
         cut = {} if self.k == self.top_k else {"depth": str(self.k)}
-        return {"vectors": "metadata" if self.embed is None else _function_name(self.embed), **cut}
+        return {"vectors": "metadata" if self.embed is None else function_name(self.embed), **cut}
 
     def run_choices(self, run: RunFacts) -> dict[str, str]:
         """How many documents were asked for, where this looks at more."""
@@ -330,4 +323,4 @@ class ResponseDiversity(ConfiguredMetric):
 
     def choices(self) -> dict[str, str]:
         """What the vectors are."""
-        return {"vectors": "words" if self.embed is None else _function_name(self.embed)}
+        return {"vectors": "words" if self.embed is None else function_name(self.embed)}

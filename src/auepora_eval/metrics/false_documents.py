@@ -16,6 +16,7 @@ from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import BatchMetric, SampleMetric, bound_to
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
+from ..core.signature import function_name
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..text.refusal import refusal_text
 from .answers import require_choice
@@ -57,7 +58,7 @@ def wrong_answers(sample: EvaluationSample) -> list[str] | None:
 def false_documents(sample: EvaluationSample) -> bool | None:
     """Whether a sample was asked with false documents; ``None`` where its false answer is of no use."""
     wrong = wrong_answers(sample)
-    return None if wrong is None else bool(wrong) or sample.labels.get("scenario") == "false_documents"
+    return None if wrong is None else bool(wrong) or "false_documents" in sample.scenarios
 
 
 def require_right_or_wrong(who: str, base: BatchMetric, threshold: object) -> None:
@@ -69,6 +70,17 @@ def require_right_or_wrong(who: str, base: BatchMetric, threshold: object) -> No
         )
     if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not math.isfinite(threshold):
         raise BadValueError(f"threshold must be a number, from which on a score is right; not {threshold!r}")
+    require_within("threshold", threshold, base)
+
+
+def require_within(name: str, threshold: float, base: BatchMetric) -> None:
+    """Raise where a threshold lies outside a metric's range, so that every score would be on one side of it."""
+    low, high = base.range
+    if not low < threshold <= high:
+        raise BadValueError(
+            f"{name} must lie above {low:g} and not above {high:g}, between which the scores of '{base.name}' lie; "
+            f"not at {threshold!r}"
+        )
 
 
 @register("error_detection_rate")
@@ -111,8 +123,7 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
     def choices(self) -> dict[str, str]:
         """How it is told that an answer says so."""
         if self.judge is not None:
-            name = getattr(self.judge, "__qualname__", type(self.judge).__qualname__)
-            return {"judge": str(name).replace("|", "/")}
+            return {"judge": function_name(self.judge, module=False)}
         named = next((name for name, phrases in CUES.items() if phrases == self.cues), None)
         return {"cues": named or " + ".join(map(refusal_text, self.cues)).replace("|", "/")}
 

@@ -30,9 +30,9 @@ Floats = npt.NDArray[np.float64]
 def require_scenarios(name: str, value: Iterable[str]) -> tuple[str, ...]:
     """The scenarios an option names, as a tuple; one alone may be given as a text."""
     listed = (value,) if isinstance(value, str) else tuple(value)
-    if not listed or not all(isinstance(one, str) and one for one in listed):
+    if not listed or not all(isinstance(one, str) and one.strip() for one in listed):
         raise BadValueError(f"{name} must name at least one scenario, such as 'typo'; not {value!r}")
-    return listed
+    return tuple(one.strip().lower() for one in listed)  # as samples have them
 
 
 class RatioOfSides(OfSums):
@@ -97,7 +97,9 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
     there is no ratio. With `base_set="all"` M(base) is taken over all samples that are no variants instead.
 
     A noisy sample on which the system failed counts at M's worst value; a pair whose base failed is left out, since
-    counting it would flatter. The score of a pair is M of the noisy sample. Details tell both numbers, the mean
+    counting it would flatter. Where lower is better in M, above 1 means harm.
+
+    The score of a pair is M of the noisy sample. Details tell both numbers, the mean
     difference of the pairs with its interval, and all of it per scenario. M may be any metric; one that is neither a
     mean nor made of sums has no interval. It measures noise in the query; for noise among the documents see
     `context_noise_accuracy`.
@@ -108,6 +110,7 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
     base_set: Literal["pairs", "all"] = "pairs"
 
     target = TargetCategory.NOISE_ROBUSTNESS
+    failure_note: ClassVar[str] = "counts at the worst value of the base metric; a pair whose base failed is left out"
     skip_reasons: ClassVar[dict[str, str]] = {
         **BASE_SKIPS,
         "base_skipped": "the base metric does not apply to the sample it is a variant of",
@@ -235,11 +238,13 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
         counted = scores.counted
         scores, clusters = in_id_order(scores.take(counted), None if clusters is None else clusters[counted])
         details = self._sides(scores, clusters)
-        names = [None if key.base is None else key.scenario for key in scores.keys or ()]
+        if details["base_score"] is not None and details["base_score"] <= 0:
+            details["undefined_because"] = "the base metric is 0 without noise"
+        keys: Sequence[FamilyKey] = scores.keys or ()
         details["scenarios"] = {}
-        for name in sorted({name for name in names if name is not None}):
+        for name in sorted(set(self.noise_scenarios).intersection(*[{n for key in keys for n in key.scenarios}])):
             # Under base_set "all" every scenario is held against the same bases.
-            rows = np.array([other == name or (other is None and self.base_set == "all") for other in names])
+            rows = np.array([name in key.scenarios or (key.base is None and self.base_set == "all") for key in keys])
             part, inside = scores.take(rows), None if clusters is None else clusters[rows]
             value = self.reducer.value(part)
             details["scenarios"][name] = {

@@ -59,7 +59,7 @@ class DetectingMetric(ConfiguredMetric):
     def choices(self) -> dict[str, str]:
         """What tells a refusal from an answer."""
         if self.judge is not None:
-            return {"refusal": f"judge-{self.detector.judge_name}".replace("|", "/")}
+            return {"refusal": f"judge-{self.detector.judge_name}"}
         if self.refusal_patterns is not None:
             text = json.dumps(self.detector.patterns)
             return {"refusal": f"patterns-{hashlib.sha256(text.encode()).hexdigest()[:12]}"}
@@ -80,7 +80,7 @@ class RefusalMetric(DetectingMetric):
 
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample says that its question can, or cannot, be answered."""
-        return sample.labels.get("scenario") == "unanswerable" or sample.labels.get("answerable") is not None
+        return "unanswerable" in sample.scenarios or sample.labels.get("answerable") is not None
 
     def score(self, batch: Batch) -> Scores:
         """The values of all rows that are decided and to which the metric applies."""
@@ -152,6 +152,8 @@ def _texts(option: str, given: Any) -> tuple[str, ...]:
     for text in texts:
         if not isinstance(text, str):
             raise BadTypeError(f"{option} holds {text!r:.80}, which is not a text")
+        if option == "refusal_patterns" and any(mark in text for mark in (".*", "|", "\\", "(?")):
+            raise BadValueError(f"{option} holds {text!r:.80}: phrases are plain texts, not regular expressions")
         if not text.strip():
             raise BadValueError(f"{option} holds an empty text, which every answer would contain")
     if not texts:

@@ -16,6 +16,7 @@ from ..core.reduce import Reducer
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.scoring import settled_scores
+from ..core.signature import function_name
 from ..core.slices import sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from .base import ConfiguredMetric
@@ -196,7 +197,8 @@ class SlicedMetric(MetricOverMetric):
     def condition(self) -> str:
         """What selects the samples, in a word."""
         if not isinstance(self.where, Mapping):
-            return str(getattr(self.where, "__name__", type(self.where).__name__)).strip("<>")
+            name = function_name(self.where, module=False).rpartition(".")[2]
+            return name.replace("<lambda>", "lambda")
         parts = []
         for path, wanted in self.where.items():
             values = wanted if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
@@ -209,6 +211,14 @@ class SlicedMetric(MetricOverMetric):
         """Whether a sample is one of those asked for."""
         return self._matches if isinstance(self.where, Mapping) else self.where
 
+    def _asked_for(self, sample: EvaluationSample) -> bool:
+        try:
+            return bool(self.predicate(sample))
+        except Exception as error:
+            raise BadValueError(
+                f"the condition of '{self.name}' raised {type(error).__name__} on sample '{sample.sample_id}': {error}"
+            ) from error
+
     def _matches(self, sample: EvaluationSample) -> bool:
         for path, wanted in self.where.items():
             held = sample_value(sample, path)
@@ -220,7 +230,7 @@ class SlicedMetric(MetricOverMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The other metric's outcomes; who is not asked for is skipped."""
-        inside = np.fromiter((bool(self.predicate(sample)) for sample in batch.samples), np.bool_, len(batch))
+        inside = np.fromiter(map(self._asked_for, batch.samples), np.bool_, len(batch))
         scores = scored_by(self.inner, batch)
         if not self.needs_all:
             return scores.replaced(~inside, Status.SKIPPED, "other_slice", math.nan)

@@ -44,11 +44,36 @@ def results_table(results: Results) -> str:
         for position, result in enumerate(group):
             value = figure(result.value) if result.defined else "n/a"
             title = entry.title if position == 0 else ""
-            rows.append([title, display_name(result), value, _interval(result), coverage(result)])
+            rows.append([title, display_name(result), value, _interval(result), _remark(result)])
+            rows += _breakdown(result)
     headers = ["target", "metric", "value", "95 % interval", "mean of"]
     shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
     text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
     return _with_doubt(text, rows)
+
+
+_GROUPS = ("scenarios", "by_noise_ratio", "causes")
+"""Details that tell a result apart by group: scenarios, shares of noise, causes of failure."""
+
+
+def _breakdown(result: MetricResult) -> list[list[str]]:
+    """A line per group that the metric itself tells apart, where there is more than one."""
+    rows = []
+    for key in _GROUPS:
+        groups = result.details.get(key) or {}
+        for name, part in groups.items() if len(groups) > 1 else ():
+            value = part.get("value", part.get("share"))
+            count = next((part[key] for key in ("num_noisy", "num_samples", "count") if key in part), "")
+            ends = part.get("interval")
+            interval = "" if ends is None else " – ".join(map(figure, ends))
+            rows.append(["", f"  {name}", "n/a" if value is None else figure(value), interval, str(count)])
+    return rows
+
+
+def _remark(result: MetricResult) -> str:
+    """What the value is a mean of and, where there is none, why."""
+    because = "" if result.defined else result.details.get("undefined_because", "")
+    return "; ".join(filter(None, [because, coverage(result)]))
 
 
 def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:

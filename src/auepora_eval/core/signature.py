@@ -13,9 +13,9 @@ __all__ = ["Signature", "function_name"]
 
 
 def function_name(function: object, *, module: bool = True) -> str:
-    """A function for a signature: its name, with that of its module if wanted, and what it is made of where a name does not tell two apart.
+    """A function for a signature: its name, with its module's if wanted.
 
-    Two lambdas share a name; what tells them apart is their code, and the values they carry along.
+    Two lambdas share a name; what tells them apart is their code, and the plain values they carry along.
     """
     kind = type(function)
     name = str(getattr(function, "__qualname__", kind.__qualname__))

@@ -19,6 +19,7 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.core.errors import BadTypeError, BadValueError
+from auepora_eval.core.metrics_base import renamed
 from auepora_eval.core.slices import Slice, in_order, sample_value, slices_of
 from auepora_eval.metrics.wrappers import SlicedMetric
 
@@ -247,3 +248,28 @@ class TestSlicedMetric:
             SlicedMetric("bleu", 5)
         with pytest.raises(BadValueError, match="cannot select by 'lang'"):
             SlicedMetric("bleu", {"lang": "de"})
+
+    def test_two_functions_do_not_share_their_scores(self) -> None:
+        samples, outputs = made(6)
+        for sample in samples:
+            sample.labels["answerable"] = False
+        always, never = (
+            SlicedMetric(metric("negative_rejection_rate", judge=judge), {"labels.lang": ["de", "en", "fr"]})
+            for judge in (lambda sample, output: True, lambda sample, output: False)
+        )
+        never = renamed(never, "never")
+        told = [SystemOutputs([], Response("x")) for _ in outputs]
+        assert [result.value for result in evaluate(samples, told, [always, never])] == [1.0, 0.0]
+
+    def test_a_slice_of_it_is_the_metric_on_both_subsets(self) -> None:
+        data = made()
+        (sliced,) = evaluate(*data, [SlicedMetric("response_diversity", {"labels.tags": "a"})], slices="labels.lang")
+        for group, part in sliced.slices["labels.lang"].items():
+            inside = subset(data, lambda s, group=group: s.labels["lang"] == group and "a" in s.labels["tags"])
+            assert part.value == evaluate(*inside, ["response_diversity"])[0].value
+
+    def test_values_are_compared_as_slices_show_them(self) -> None:
+        data = made()
+        one, other = (metric("sliced", base="exact_match", where={"metadata.n.o": value}) for value in (1, "1"))
+        assert evaluate(*data, [one])[0].value == evaluate(*data, [other])[0].value
+        assert evaluate(*data, [one])[0].details["num_scored"] > 0

@@ -1,7 +1,7 @@
 """Failure attribution: one cause for each wrong answer, by hand; shares add up to one."""
 
 import random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -13,12 +13,16 @@ from auepora_eval import (
     MetricResult,
     Response,
     RetrievedDocument,
+    SampleMetric,
+    Score,
     SystemOutputs,
+    TargetCategory,
     evaluate,
     evaluate_stream,
     metric,
 )
 from auepora_eval.core.errors import BadTypeError, BadValueError
+from auepora_eval.core.metrics_base import RunFacts
 from auepora_eval.metrics.attribution import CAUSES, FailureAttribution, attribute_failures
 
 TEXTS = {"gold": "the tower is in paris", "a": "rome has a forum", "b": "london has a bridge"}
@@ -83,11 +87,12 @@ def test_the_shares_add_up_to_one() -> None:
     (result,) = evaluate(*everything(), ["failure_attribution@2"])
     counts = {cause: sum(row[1] == cause for row in ROWS) for cause in CAUSES}
     wrong = sum(counts.values())
-    assert result.details["num_samples"] == wrong
+    assert result.details["num_samples"] == wrong - counts["system_failed"]
     assert {cause: found["count"] for cause, found in result.details["causes"].items()} == counts
     assert shares(result) == [count / wrong for count in counts.values()]
     assert sum(shares(result)) == pytest.approx(1)
-    assert result.value == (counts["not_returned"] + counts["below_cut"]) / wrong
+    # A crash is no answer that the retriever could have saved: it has its share, and leaves the value.
+    assert result.value == (counts["not_returned"] + counts["below_cut"]) / (wrong - counts["system_failed"])
     for found in result.details["causes"].values():
         assert found["interval"][0] <= found["share"] <= found["interval"][1]
     assert result.details["skipped_answered_right"] == 2
@@ -104,11 +109,12 @@ def test_whatever_happens_they_do(seed: int, k: int) -> None:
         answer = rng.choice(["paris", "rome", "vienna", "I don't know", "", None])
         pairs.append(case(returned, answer, sample_id=str(number), error=rng.choice([None, None, "timeout"])))
     result = FailureAttribution(k=k).compute([sample for sample, _ in pairs], [output for _, output in pairs])
-    if result.details["num_samples"]:
+    counts = {cause: found["count"] for cause, found in result.details["causes"].items()}
+    assert sum(counts.values()) - counts["system_failed"] == result.details["num_samples"]
+    assert result.defined is (result.details["num_samples"] > 0)
+    if sum(counts.values()):
         assert sum(shares(result)) == pytest.approx(1)
-        assert sum(found["count"] for found in result.details["causes"].values()) == result.details["num_samples"]
     else:
-        assert not result.defined
         assert shares(result) == [None] * len(CAUSES)
 
 
@@ -155,3 +161,29 @@ def test_failures_can_be_left_out() -> None:
 def test_options_that_cannot_be_meant(options: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         FailureAttribution(**options)
+
+
+class Unsure(SampleMetric):
+    """A judge that gives up, and counts how often it was asked."""
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    asked: ClassVar[list[str]] = []
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        self.asked.append(sample.sample_id)
+        return Score.fail("judge_unparseable")
+
+
+def test_a_judge_that_fails_is_a_failed_measurement_and_asked_only_where_it_matters() -> None:
+    samples, outputs = everything()
+    Unsure.asked.clear()
+    (result,) = evaluate(samples, outputs, [FailureAttribution(k=2, faithfulness=Unsure())])
+    matters = [str(number) for number, row in enumerate(ROWS) if row[1] in ("unused", "contradicts_context")]
+    assert Unsure.asked == matters
+    assert result.details["failed_faithfulness_failed"] == len(matters)
+    assert result.details["share_unused"] == 0
+
+
+def test_the_depth_that_was_asked_for_is_in_the_signature() -> None:
+    (result,) = evaluate(*everything(), ["failure_attribution@10"], run=RunFacts(top_k=3))
+    assert "|top_k:3|" in str(result.signature)

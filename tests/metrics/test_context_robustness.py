@@ -396,7 +396,6 @@ def test_a_base_metric_skips_and_fails_for_its_own_reasons() -> None:
 BASES: list[tuple[Any, str]] = [
     ("hallucination_rate", "lower is better"),
     ("noise_robustness", "it pairs samples"),
-    ({"sliced": {"base": "bleu", "where": {"labels.x": 1}}}, "one group alone"),
 ]
 
 

@@ -176,7 +176,7 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     from ..reporting.progress import progress
     from .remarks import warn_of_strays
 
-    chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions)
+    chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions, bare_ids=True)
     resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
     with progress(f"reading {qrels_path}"):
         qrels = load_qrels(qrels_path)

@@ -112,7 +112,11 @@ def evaluate_stream(
     run: RunFacts | None = None,
     progress: Progress | None = None,
 ) -> Results:
-    """Score pairs of sample and output as they come. With ``keep_scores=False`` memory does not grow with the data."""
+    """Score pairs of sample and output as they come. With ``keep_scores=False`` memory does not grow with the data.
+
+    But for metrics that pair samples, or tell results apart by group (``needs_all``): their scores are kept, if not
+    handed out, since a variant may come long after its base.
+    """
     chosen = resolve_metrics(metrics, conventions)
     for one in chosen:
         if not isinstance(one, BatchMetric):

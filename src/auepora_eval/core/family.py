@@ -111,16 +111,28 @@ def bases_of(
     def looked_at(key: FamilyKey) -> bool:
         return not wanted.isdisjoint(key.scenarios) if where is None else where(key)
 
+    above = [NO_BASE if key.base is None else base_row(key) for key in keys]
+    circular = _in_cycles(above)
     variants = [row for row, key in enumerate(keys) if key.base is not None and looked_at(key)]
-    found = []
-    for row in variants:
-        seen = {row}
-        first = at = base_row(keys[row])
-        while at >= 0 and at not in seen and keys[at].base is not None:
-            seen.add(at)
-            at = base_row(keys[at])
-        found.append(CYCLE if at == row else first)
+    found = [CYCLE if circular[row] else above[row] for row in variants]
     return Bases(np.array(variants, dtype=np.intp), np.array(found, dtype=np.intp))
+
+
+def _in_cycles(above: Sequence[int]) -> list[bool]:
+    """For each row whether going up from it, row by row, leads back to it; every row is passed once."""
+    circular, walk_of = [False] * len(above), [-1] * len(above)
+    for start in range(len(above)):
+        at = start
+        while at >= 0 and walk_of[at] < 0:
+            walk_of[at] = start
+            at = above[at]
+        if at >= 0 and walk_of[at] == start:  # this very walk has been here: a circle
+            first = at
+            while not circular[at]:
+                circular[at] = True
+                at = above[at]
+            assert at == first
+    return circular
 
 
 def in_id_order(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:

@@ -154,7 +154,8 @@ def display_name(result: MetricResult) -> str:
     if "|ap:hits|" in signature:
         return f"{result.name} (over hits)"
     base = re.search(r"\|(?:base|similarity):([^|]*)\|", signature)
-    return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]})"
+    hits = " over hits" if "|base.ap:hits|" in signature else ""
+    return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"
 
 
 def coverage(result: MetricResult) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from .reduce import Clusters
 from .scoring import any_clustered, family_name, numbered_families
 from .types import EvaluationSample
 
-__all__ = ["Grouping", "Slice", "SliceSpec", "require_members", "sample_value", "slices_of"]
+__all__ = ["Grouping", "Slice", "SliceSpec", "group_names", "require_members", "sample_value", "slices_of"]
 
 Rows = npt.NDArray[np.intp]
 NO_GROUP = "(none)"
@@ -38,8 +38,7 @@ class Slice:
             raise BadValueError(
                 f"slice '{self.name}' raised {type(error).__name__} on sample '{sample.sample_id}': {error}"
             ) from error
-        values = list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
-        return list(dict.fromkeys(map(_group_name, values))) or [NO_GROUP]
+        return list(group_names(value)) or [NO_GROUP]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +68,12 @@ def sample_value(sample: EvaluationSample, path: str) -> Any:
             return held[whole]
         held = held.get(key)
     return held
+
+
+def group_names(value: Any) -> KeysView[str]:
+    """What a value, or each of several in a list, is called as a group."""
+    values = list(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    return dict.fromkeys(map(_group_name, values)).keys()
 
 
 def _group_name(value: Any) -> str:
@@ -138,6 +143,7 @@ class Grouping:
         self._keep = keep
         self._clustered = False
         self._families: list[tuple[bool, str]] = []
+        self._codes: Clusters | None = None
         self._seen = 0
         self._rows: dict[str, dict[str, list[int]]] = {one.name: {} for one in slices}
         self._batches: deque[dict[tuple[str, str], Rows]] = deque()
@@ -194,7 +200,9 @@ class Grouping:
         """A number per cluster, sample by sample; None where no sample belongs to one."""
         if not self._clustered:
             return None
-        return numbered_families(self.ids, self._families) if self._keep else np.zeros(0, dtype=np.intp)
+        if self._codes is None or len(self._codes) != len(self._families):
+            self._codes = numbered_families(self.ids, self._families) if self._keep else np.zeros(0, dtype=np.intp)
+        return self._codes
 
 
 def in_order(groups: Iterable[str]) -> list[str]:

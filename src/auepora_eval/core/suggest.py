@@ -88,13 +88,19 @@ def specs_for(
     *,
     timing_keys: Sequence[str] = (),
     conventions: str | Conventions = "auepora",
+    bare_ids: bool = False,
 ) -> list[str]:
-    """Specs of the metrics supported by samples with these fields and outputs that hold these things."""
+    """Specs of the metrics supported by samples with these fields and outputs that hold these things.
+
+    Where there are ``bare_ids`` and nothing else, metrics that look for more in a sample or an output are left out.
+    """
     ks = Conventions.of(conventions).k_values or USUAL_K
     found: list[tuple[int, str]] = []
     for info in metric_infos().values():
         cls = info.cls
         if not issubclass(cls, BatchMetric) or not cls.suggested or _asks(info):
+            continue
+        if bare_ids and cls.has_work is not BatchMetric.has_work:
             continue
         for spec in _specs(info, ks, timing_keys):
             try:

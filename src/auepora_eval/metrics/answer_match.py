@@ -18,7 +18,7 @@ from ..features.texts import Pairs, best_pairs, chosen, coded, pairs, shared
 from ..text.cutting import WordRule, squad_words, word_rule
 from .answers import AnswerMetric, ReferencedMetric, overlap_shares, require_bool, require_choice
 from .base import ConfiguredMetric
-from .overlap import Words, answer_relevance, contained, exact_match, token_f1
+from .overlap import Words, answer_relevance, exact_match, token_f1
 
 __all__ = ["AnswerRelevance", "Containment", "ExactMatch", "TokenF1"]
 
@@ -217,8 +217,8 @@ class Containment(ConfiguredMetric, SampleMetric):
             return Score.fail("bad_reference")
         words = _NORMS[self.norm]
         answer = " ".join(words(output.response.text))
-        asked = [names for names in slots if any(map(words, names))]
-        return Score(all(contained(answer, names, words) for names in asked))
+        wanted = [[text for name in names if (text := " ".join(words(name)))] for names in slots]
+        return Score(all(any(text in answer for text in texts) for texts in wanted if texts))
 
 
 def _as_written(text: str) -> list[str]:

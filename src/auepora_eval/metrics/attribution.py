@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.errors import BadTypeError, BadValueError
-from ..core.metrics_base import BatchMetric, bound_to
+from ..core.metrics_base import BatchMetric, RunFacts, bound_to
 from ..core.reduce import Clusters
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
+from ..core.scoring import settled_scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.refusals import is_unanswerable, refusals, unanswerable
 from ..stats.interval import mean_interval
@@ -23,7 +24,7 @@ from .answers import require_count
 from .false_documents import require_within
 from .refusals import DetectingMetric
 from .retrieval_basic import HitRateAtK
-from .wrappers import base_choices, joins, scored_by, scoring_metric
+from .wrappers import ComputedReducer, base_choices, joins, scored_by, scoring_metric
 
 __all__ = ["CAUSES", "FailureAttribution", "attribute_failures"]
 
@@ -37,6 +38,8 @@ CAUSES = {
 }
 """Why an answer may be wrong, in the order of the chain; exactly one holds for each wrong answer."""
 _RETRIEVAL = ("not_returned", "below_cut")
+"""The causes that lie with the retriever; they come first."""
+Mask = npt.NDArray[np.bool_]
 _NO_CUT = 2**31
 
 
@@ -52,7 +55,8 @@ class FailureAttribution(DetectingMetric):
     document was returned (`not_returned`); one was, but below the cut (`below_cut`); one was in the context, and the
     system declined to answer (`refused`); it answered what the context does not bear out (`contradicts_context`); or
     its words stand in the context, and it is wrong all the same (`unused`). Where the system failed, that is the cause
-    (`system_failed`). The shares, `share_<cause>` in the details, add up to one; counts and intervals are in `causes`.
+    (`system_failed`), and the value leaves it out. The shares, `share_<cause>` in the details, are of all of these and
+    add up to one; counts and intervals are in `causes`.
 
     What bears an answer out is told by `faithfulness` (default: `support_density` over the first k documents, so that
     words stand in for meaning; a judge's metric is better) with at least `faithful_from` (default 0.5). Where that
@@ -70,9 +74,9 @@ class FailureAttribution(DetectingMetric):
     binary: ClassVar[bool] = True
     settles_failures: ClassVar[bool] = True
     needs_all: ClassVar[bool] = True
-    failure_note: ClassVar[str] = "is a cause of its own"
+    counts_system_failures: ClassVar[bool] = False
+    failure_note: ClassVar[str] = "is a cause of its own among the shares, and leaves the value"
     reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
-    stat_names: ClassVar[tuple[str, ...]] = tuple(f"share_{cause}" for cause in CAUSES)
     skip_reasons: ClassVar[dict[str, str]] = {
         "no_gold": "`relevant_docs` is not annotated",
         "empty_gold": "nothing is relevant, and the conventions skip such queries",
@@ -90,8 +94,10 @@ class FailureAttribution(DetectingMetric):
                 built = scoring_metric(metric(spec))
             except BadTypeError as error:
                 raise BadTypeError(f"{name} must be a metric: {error}") from error
-            if joins(built) or built.reducer.name.startswith("compute["):
+            if joins(built) or isinstance(built.reducer, ComputedReducer):
                 raise BadValueError(f"{name} cannot be '{built.name}', which has no score for a single answer")
+            if not built.higher_is_better:
+                raise BadValueError(f"{name} cannot be '{built.name}', of which less is better")
             if name == "correct" or self.faithfulness is not None:
                 object.__setattr__(self, name, built)
         for name in ("correct_from", "faithful_from"):
@@ -109,9 +115,9 @@ class FailureAttribution(DetectingMetric):
         super().__post_init__()
 
     @property
-    def worst(self) -> float:
-        """0: a system that failed is not a retriever that did."""
-        return 0.0
+    def worst(self) -> None:
+        """None: where the system failed, nobody knows whether the retriever would have."""
+        return None
 
     @property
     def _parts(self) -> tuple[BatchMetric, BatchMetric, BatchMetric, BatchMetric]:
@@ -141,57 +147,79 @@ class FailureAttribution(DetectingMetric):
             "faithfulness.from": repr(float(self.faithful_from)),
         }
 
+    def run_choices(self, run: RunFacts) -> dict[str, str]:
+        """How many documents were asked for: one that is not returned at all was perhaps never asked for."""
+        return {} if run.top_k is None else {"top_k": str(run.top_k)}
+
     def score(self, batch: Batch) -> Scores:
         """1 where the retriever is to blame; the statistics say which cause it is."""
         of_answer, of_hit, of_return, of_support = self._parts
-        correct, faithful = scored_by(of_answer, batch), scored_by(of_support, batch)
-        hit, returned = of_hit.score(batch), of_return.score(batch)
-        declined = refusals(batch, self.detector)
+        correct, hit, returned = scored_by(of_answer, batch), of_hit.score(batch), of_return.score(batch)
+        no_answer, unclear = unanswerable(batch)
+        right = (correct.status == Status.SCORED) & (correct.values >= self.correct_from)
         failed = correct.status == Status.SYSTEM_FAILED
-        low = (faithful.status == Status.SCORED) & (faithful.values < self.faithful_from)
+        in_context = (correct.status == Status.SCORED) & ~right & (hit.values == 1) & ~no_answer & ~unclear
+        declined = refusals(batch, self.detector)
+        undecided = in_context & ~declined.decided
+        refused = in_context & declined.refused
+        # A judge may tell what is borne out, so it is asked only of the answers for which that matters.
+        low, untold = self._unsupported(batch, of_support, in_context & ~undecided & ~refused)
         causes = np.select(
-            [failed, returned.values == 0, hit.values == 0, declined.refused, low],
-            [
-                _NUMBER[name]
-                for name in ("system_failed", "not_returned", "below_cut", "refused", "contradicts_context")
-            ],
+            [failed, returned.values == 0, hit.values == 0, refused, low],
+            [_NUMBER[name] for name in ("system_failed", *_RETRIEVAL, "refused", "contradicts_context")],
             _NUMBER["unused"],
         )
-        names = np.array(list(CAUSES))[causes]
-        values = np.isin(names, _RETRIEVAL).astype(np.float64)
-        scores = replace(correct, values=np.where(correct.counted, values, math.nan), stats=None)
-        right = (correct.status == Status.SCORED) & (correct.values >= self.correct_from)
-        no_answer, unclear = unanswerable(batch)
-        outcomes: list[tuple[npt.NDArray[np.bool_], Status, str]] = [
-            *((rows, Status.MEASURE_FAILED, "refusal_unclear") for rows in declined.unusable.values()),
-            (unclear, Status.MEASURE_FAILED, "bad_answerable"),
+        # A failure is a cause among others, but no answer that the retriever could have saved.
+        values = np.where(correct.counted & ~failed, causes < len(_RETRIEVAL), math.nan)
+        scores = replace(correct, values=values.astype(np.float64), stats=None)
+        for rows, status, reason in (
+            (untold, Status.MEASURE_FAILED, "faithfulness_failed"),
+            (undecided, Status.MEASURE_FAILED, "refusal_unclear"),
+            (unclear & (scores.status == Status.SCORED), Status.MEASURE_FAILED, "bad_answerable"),
             (right, Status.SKIPPED, "answered_right"),
             (no_answer, Status.SKIPPED, "unanswerable"),
             *((_where(hit, reason), Status.SKIPPED, reason) for reason in hit.reason_names[1:]),
-        ]
-        for rows, status, reason in outcomes:
-            applies = rows & ((scores.status == Status.SCORED) | (status is Status.SKIPPED))
-            scores = scores.replaced(applies, status, reason, math.nan)
+        ):
+            scores = scores.replaced(rows, status, reason, math.nan)
         one_of = np.equal.outer(causes, np.arange(len(CAUSES))).astype(np.float64)
-        keys = tuple(
-            name if counted else None for name, counted in zip(names.tolist(), scores.counted.tolist(), strict=True)
-        )
-        return replace(scores, stats=one_of, keys=keys)
+        counts = self.rules.on_system_failure == "worst"
+        told = scores.counted | ((scores.status == Status.SYSTEM_FAILED) & counts)
+        names = list(CAUSES)
+        keys = [names[cause] if there else None for cause, there in zip(causes.tolist(), told.tolist(), strict=True)]
+        return replace(scores, stats=one_of, keys=tuple(keys))
+
+    def _unsupported(self, batch: Batch, support: BatchMetric, asked: Mask) -> tuple[Mask, Mask]:
+        """Which of these answers the context does not bear out, and for which that could not be measured."""
+        rows = np.flatnonzero(asked)
+        low, untold = np.zeros(len(batch), np.bool_), np.zeros(len(batch), np.bool_)
+        if len(rows):
+            samples = [batch.samples[row] for row in rows.tolist()]
+            outputs = [batch.outputs[row] for row in rows.tolist()]
+            some = Batch(samples, outputs, memory=batch.memory)
+            found = settled_scores(support, some)
+            for remark, (_, first) in some.notes.items():
+                batch.note(remark, first)
+            low[rows] = (found.status == Status.SCORED) & (found.values < self.faithful_from)
+            untold[rows] = found.status == Status.MEASURE_FAILED
+        return low, untold
 
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
-        """Per cause how many wrong answers it has, their share and its interval."""
-        counted = scores.counted
-        inside = None if clusters is None else clusters[counted]
+        """Per cause its share of the wrong answers, how many it has, and the interval of the share."""
+        told = np.array([key is not None for key in scores.keys or ()], dtype=np.bool_)
+        inside = None if clusters is None else clusters[told]
+        shares: dict[str, float | None] = {}
         causes: dict[str, Any] = {}
         for column, cause in enumerate(CAUSES):
-            of_cause = np.zeros(0) if scores.stats is None else scores.stats[counted, column]
+            of_cause = np.zeros(0) if scores.stats is None else scores.stats[told, column]
             interval = mean_interval(of_cause, clusters=inside, binary=True) if len(of_cause) else None
+            share = float(of_cause.sum() / len(of_cause)) if len(of_cause) else None
+            shares[f"share_{cause}"] = share
             causes[cause] = {
                 "count": int(of_cause.sum()),
-                "share": float(of_cause.sum() / len(of_cause)) if len(of_cause) else None,
+                "share": share,
                 "interval": None if interval is None else [interval.low, interval.high],
             }
-        return {"causes": causes}
+        return {**shares, "causes": causes}
 
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there is gold, and something to hold the answer against."""
@@ -217,15 +245,19 @@ class FailureAttribution(DetectingMetric):
             return correct
         if correct.value >= self.correct_from:
             return Score.skip("answered_right")
-        declined = self.detector.refused_plainly(sample, output)
-        if no_answer is None or isinstance(declined, str):
-            return Score.fail("bad_answerable" if no_answer is None else "refusal_unclear")
+        if no_answer is None:
+            return Score.fail("bad_answerable")
         if not returned.value:
             return "not_returned"
         if not hit.value:
             return "below_cut"
+        declined = self.detector.refused_plainly(sample, output)
+        if not isinstance(declined, bool):
+            return Score.fail("refusal_unclear")
         if declined:
             return "refused"
+        if faithful is not None and faithful.status is Status.MEASURE_FAILED:
+            return Score.fail("faithfulness_failed")
         low = faithful is not None and faithful.value is not None and faithful.value < self.faithful_from
         return "contradicts_context" if low else "unused"
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..core.batch import Batch
+from ..core.batch import Batch, warn_notes
 from ..core.errors import BadValueError
 from ..core.family import BASE_SKIPS, FamilyKey, FamilyMetric, bases_of, is_variant, keyed
 from ..core.metrics_base import SampleMetric, bound_to
@@ -82,13 +82,12 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
 
     def choices(self) -> dict[str, str]:
         """The similarity, and what is counterfactual."""
-        return {**super().choices(), "scenarios": "+".join(self.counterfactual_scenarios)}
+        return {**super().choices(), "scenarios": "+".join(self.counterfactual_scenarios).replace("|", "/")}
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is an answer; it travels with the key."""
-        answered = settled_scores(bound_to(_Answered(), self.rules), batch)
-        texts = ["" if out is None or out.response is None else out.response.text for out in batch.outputs]
-        return keyed(answered, batch, texts)
+        answered = settled_scores(bound_to(_Answered(), self.inner.rules), batch)
+        return keyed(answered, batch, [None if output is None else output.response for output in batch.outputs])
 
     def joined(self, scores: Scores) -> Scores:
         """The similarity of each variant's answer to its base's."""
@@ -99,7 +98,7 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
         variants, bases = family.variants[family.rows >= 0], family.rows[family.rows >= 0]
         both = np.stack([scores.status[variants], scores.status[bases]])
         failed, skipped = (both == Status.SYSTEM_FAILED).any(axis=0), (both == Status.SKIPPED).any(axis=0)
-        worst = math.nan if self.worst is None or self.rules.on_system_failure != "worst" else self.worst
+        worst = math.nan if self.worst is None or self.inner.rules.on_system_failure != "worst" else self.worst
         for mask, status, reason, value in (
             (failed, Status.SYSTEM_FAILED, "one_failed", worst),
             (skipped, Status.SKIPPED, "no_response", math.nan),
@@ -115,13 +114,15 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
 
     def _similarities(self, keys: Sequence[FamilyKey], variants: Rows, bases: Rows) -> Scores:
         samples = [
-            EvaluationSample(keys[variant].sample_id, "", reference_answer=Response(keys[base].own))
+            EvaluationSample(keys[variant].sample_id, "", reference_answer=keys[base].own or Response(""))
             for variant, base in zip(variants.tolist(), bases.tolist(), strict=True)
         ]
-        outputs = [SystemOutputs([], Response(keys[variant].own)) for variant in variants.tolist()]
+        outputs = [SystemOutputs([], keys[variant].own or Response("")) for variant in variants.tolist()]
         inner, parts = self.inner, []
         for start in range(0, len(samples), _AT_ONCE):
-            scores = settled_scores(inner, Batch(samples[start : start + _AT_ONCE], outputs[start : start + _AT_ONCE]))
+            batch = Batch(samples[start : start + _AT_ONCE], outputs[start : start + _AT_ONCE])
+            scores = settled_scores(inner, batch)
+            warn_notes([batch.notes])
             if isinstance(inner.reducer, ComputedReducer):  # it has a number for a pair, if taken as a dataset of one
                 scores = Scores.of([inner.reducer.value(scores.take([row])) for row in range(len(scores))])
             parts.append(replace(scores, stats=None, keys=None))
@@ -134,7 +135,7 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
         for sample, output in zip(samples, outputs, strict=True):
             base = answers.get(str(sample.labels.get("variant_of")))
             if is_variant(sample, self.scenarios) and base is not None and output.response is not None:
-                pair = EvaluationSample(sample.sample_id, "", reference_answer=Response(base.text))
+                pair = EvaluationSample(sample.sample_id, "", reference_answer=base)
                 outcome = self.inner.reference_score(pair, output)
                 if outcome is None:
                     return None

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.batch import Batch
 from ..core.errors import BadValueError
-from ..core.metrics_base import bound_to
+from ..core.metrics_base import RunFacts, bound_to
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
@@ -62,11 +62,16 @@ class _GivenRetrieval(MetricOverMetric):
         """The other metric, and what a hit is."""
         return {**super().choices(), **base_choices(self.hit, "given")}
 
+    def run_choices(self, run: RunFacts) -> dict[str, str]:
+        """What the way the outputs were made adds to the other metric's signature, and to that of a hit."""
+        return super().run_choices(run) | {f"given.{key}": value for key, value in self.hit.run_choices(run).items()}
+
     def score(self, batch: Batch) -> Scores:
         """The other metric's outcomes; those on the other side are skipped, and so are samples without gold."""
         scores, found = _left_out(scored_by(self.inner, batch)), self.hit.score(batch)
-        aside = (scores.status == Status.SCORED) & (found.values != float(self.on_hit))
-        scores = scores.replaced(aside & (found.status == Status.SCORED), Status.SKIPPED, self.other_side, math.nan)
+        measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
+        aside = measured & (found.status == Status.SCORED) & (found.values != float(self.on_hit))
+        scores = scores.replaced(aside, Status.SKIPPED, self.other_side, math.nan)
         for reason in dict.fromkeys(filter(None, found.reasons)):
             without = np.array([one == reason for one in found.reasons], dtype=np.bool_)
             scores = scores.replaced(without, Status.SKIPPED, reason, math.nan)
@@ -77,7 +82,8 @@ class _GivenRetrieval(MetricOverMetric):
         found, outcome = self.hit.reference_score(sample, output), self.inner.reference_score(sample, output)
         if found is None or outcome is None or found.status is Status.SKIPPED:
             return found if found is not None and found.status is Status.SKIPPED else None
-        return outcome if outcome.value is None or found.value == float(self.on_hit) else Score.skip(self.other_side)
+        aside = found.value != float(self.on_hit) and outcome.status is not Status.SKIPPED
+        return Score.skip(self.other_side) if aside else outcome
 
 
 def _left_out(scores: Scores) -> Scores:

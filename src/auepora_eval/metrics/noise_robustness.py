@@ -32,7 +32,8 @@ def require_scenarios(name: str, value: Iterable[str]) -> tuple[str, ...]:
     listed = (value,) if isinstance(value, str) else tuple(value)
     if not listed or not all(isinstance(one, str) and one.strip() for one in listed):
         raise BadValueError(f"{name} must name at least one scenario, such as 'typo'; not {value!r}")
-    return tuple(one.strip().lower() for one in listed)  # as samples have them
+    # As samples have them, and in one order: theirs changes no number.
+    return tuple(sorted({one.strip().lower() for one in listed}))
 
 
 class RatioOfSides(OfSums):
@@ -142,7 +143,8 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
 
     def choices(self) -> dict[str, str]:
         """The base metric, what is noise, and what it is held against."""
-        return {**super().choices(), "noise": "+".join(self.noise_scenarios), "base_set": self.base_set}
+        noise = "+".join(self.noise_scenarios).replace("|", "/")
+        return {**super().choices(), "noise": noise, "base_set": self.base_set}
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The ratio of two means over pairs by the base metric's plain definition."""
@@ -285,7 +287,9 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
         def differences(drawn: Floats) -> Floats:
             return np.array([noisy - base for base, noisy in map(reducer.sides, drawn.tolist())])
 
-        return bootstrap_interval(stats, differences, clusters=clusters)
+        interval = bootstrap_interval(stats, differences, clusters=clusters)
+        # As with the ratio: where all draws agree, one other sample could still move it any distance.
+        return None if interval is None or interval.method == "all_equal" else interval
 
 
 def _ends(interval: Interval | None) -> list[float] | None:

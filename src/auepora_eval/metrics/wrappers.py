@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.errors import BadTypeError, BadValueError
@@ -17,7 +19,7 @@ from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
 from ..core.scoring import settled_scores
 from ..core.signature import function_name
-from ..core.slices import sample_value
+from ..core.slices import group_names, sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from .base import ConfiguredMetric
 
@@ -86,12 +88,20 @@ def scoring_metric(one: Metric) -> BatchMetric:
 
 def joins(one: BatchMetric) -> bool:
     """Whether a metric looks at several samples together, so that no sample has a score by itself."""
+    if isinstance(one, SlicedMetric):
+        return joins(one.inner)
     return type(one).joined is not BatchMetric.joined
 
 
 def scored_by(one: BatchMetric, batch: Batch) -> Scores:
     """The settled outcomes of a batch under another metric, computed once for all metrics that are over it."""
-    return batch.feature(("scored", one.name, str(one.signature)), lambda b: settled_scores(one, b))
+    # Looked up by equality: a signature may be the same for two functions, or leave out an option of a user's metric.
+    known: list[tuple[BatchMetric, Scores]] = batch.feature("scored_by", lambda _: [])
+    for other, scores in known:
+        if type(other) is type(one) and other == one:
+            return scores
+    known.append((one, settled_scores(one, batch)))
+    return known[-1][1]
 
 
 def base_choices(one: BatchMetric, role: str = "base") -> dict[str, str]:
@@ -158,10 +168,10 @@ class SlicedMetric(MetricOverMetric):
 
     .. math:: M(\{s : \text{where}(s)\})
 
-    `where` is `{path: value}` with paths such as `labels.lang` or `metadata.source.kind` (all must hold; a list of
-    values means any of them), or, in Python, a function of the sample. Value, interval and per-sample scores are those
-    of the other metric on that subset; all other samples are skipped. To see every group at once, ask the evaluation
-    for slices instead.
+    `where` is `{path: value}` with paths such as `labels.lang` or `metadata.source.kind`, or, in Python, a function of
+    the sample. All paths must hold; a list of values means any of them; values are compared as slices show them, so
+    that 1 and "1" are alike. Value, interval and per-sample scores are those of the other metric on that subset; all
+    other samples are skipped. To see every group at once, ask the evaluation for slices instead.
     """
 
     where: Any
@@ -220,13 +230,7 @@ class SlicedMetric(MetricOverMetric):
             ) from error
 
     def _matches(self, sample: EvaluationSample) -> bool:
-        for path, wanted in self.where.items():
-            held = sample_value(sample, path)
-            values = wanted if isinstance(wanted, (list, tuple, set, frozenset)) else [wanted]
-            held_values = held if isinstance(held, (list, tuple, set, frozenset)) else [held]
-            if not any(value in values for value in held_values):
-                return False
-        return True
+        return all(group_names(wanted) & group_names(sample_value(sample, path)) for path, wanted in self.where.items())
 
     def score(self, batch: Batch) -> Scores:
         """The other metric's outcomes; who is not asked for is skipped."""
@@ -255,6 +259,12 @@ class SlicedMetric(MetricOverMetric):
         rest = rest.replaced(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
         return Scores.woven((rows, part), (others, rest))
 
+    def taken(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+        """As the other metric takes some of the samples, of which those not asked for are none."""
+        if not self.needs_all or type(self.inner).taken is BatchMetric.taken:
+            return joined.take(rows)
+        return self.joined(scores.take(rows))
+
     def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:
         """The other metric's."""
         return self.inner.further_details(scores, clusters)
@@ -265,4 +275,7 @@ class SlicedMetric(MetricOverMetric):
 
     def choices(self) -> dict[str, str]:
         """The other metric, and what selects the samples."""
-        return {**super().choices(), "where": self.condition.replace("|", "/")}
+        where = self.condition
+        if isinstance(self.where, Mapping):  # written so that no two conditions read alike
+            where = json.dumps({path: sorted(group_names(wanted)) for path, wanted in self.where.items()})
+        return {**super().choices(), "where": where.replace("|", "/")}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -47,6 +48,13 @@ class OutputIndex:
         self._path = path
         self._places: dict[str, Place] = {}
         self._file: IO[bytes] = path.open("rb")
+        try:
+            self._index()
+        except BaseException:
+            self.close()
+            raise
+
+    def _index(self) -> None:
         offset = 0
         for number, line in enumerate(self._file, start=1):
             if not line.isspace():
@@ -69,6 +77,10 @@ class OutputIndex:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._places)
+
+    def ids_from(self, line: int) -> Iterator[str]:
+        """The ids on this line and those after it."""
+        return (sample_id for sample_id, place in self._places.items() if place.line >= line)
 
     def read(self, sample_id: str) -> ReadOutput | None:
         """The output for a sample; ``None`` where there is none."""
@@ -149,29 +161,30 @@ class PairStream:
 
     def _pairs(self) -> Iterator[Pair]:
         samples = self._read_samples(self.samples_path, Problems(watch_ids=self._keep_ids))
-        hashes = _IdHashes()
-        outputs = self._outputs()
+        hashes, outputs = _IdHashes(), self._outputs()
         upcoming = next(outputs, None)
-        lookup: _Lookup | None = None
         found: ReadOutput | None
-        for _, sample in samples:
-            self.total += 1
-            if not self._keep_ids:
-                hashes.add(sample.sample_id)
-            if lookup is None and upcoming is not None and upcoming.sample_id == sample.sample_id:
-                found, upcoming = upcoming, next(outputs, None)
-            else:
-                if lookup is None and upcoming is not None:
-                    lookup = self._lookup(upcoming, outputs)
-                found = None if lookup is None else lookup.take(sample.sample_id)
-            yield sample, self._counted(sample, found)
+        with ExitStack() as opened:
+            lookup: _Lookup | None = None
+            for _, sample in samples:
+                self.total += 1
+                if not self._keep_ids:
+                    hashes.add(sample.sample_id)
+                if lookup is None and upcoming is not None and upcoming.sample_id == sample.sample_id:
+                    found, upcoming = upcoming, next(outputs, None)
+                else:
+                    if lookup is None and upcoming is not None:
+                        lookup = self._lookup(upcoming, outputs)
+                        opened.callback(lookup.close)
+                    found = None if lookup is None else lookup.take(sample.sample_id)
+                yield sample, self._counted(sample, found)
+            if lookup is not None:
+                self.unknown = lookup.left()
+            elif upcoming is not None:
+                self.unknown = _ids(upcoming, outputs)
         if hashes.any_equal():
             # Two ids may have one hash: only reading them again tells.
             _read_through(self._read_samples(self.samples_path, Problems()))
-        if lookup is not None:
-            self.unknown = lookup.left()
-        elif upcoming is not None:
-            self.unknown = _ids(upcoming, outputs)
         if self.unknown:
             # What is left may be an output that came twice, which is another mistake.
             _read_through(self._read_outputs(self.outputs_path, Problems()))
@@ -190,7 +203,7 @@ class PairStream:
 
     def _lookup(self, upcoming: ReadOutput, outputs: Iterator[ReadOutput]) -> _Lookup:
         if self._output_format.name == "jsonl" and not is_compressed(self.outputs_path):
-            return _Indexed(OutputIndex(self.outputs_path))
+            return _Indexed(OutputIndex(self.outputs_path), from_line=upcoming.line or 1)
         return _Kept(self.outputs_path, itertools.chain([upcoming], outputs))
 
 
@@ -203,19 +216,26 @@ class _Lookup:
     def left(self) -> list[str]:
         raise NotImplementedError
 
+    def close(self) -> None:
+        pass
+
 
 class _Indexed(_Lookup):
-    def __init__(self, index: OutputIndex) -> None:
+    def __init__(self, index: OutputIndex, *, from_line: int) -> None:
+        """Lines before ``from_line`` have met their samples already."""
         self._index = index
+        self._from_line = from_line
         self._taken: set[str] = set()
 
     def take(self, sample_id: str) -> ReadOutput | None:
         self._taken.add(sample_id)
         return self._index.read(sample_id)
 
-    def left(self) -> list[str]:
+    def close(self) -> None:
         self._index.close()
-        return [sample_id for sample_id in self._index if sample_id not in self._taken]
+
+    def left(self) -> list[str]:
+        return [one for one in self._index.ids_from(self._from_line) if one not in self._taken]
 
 
 class _Kept(_Lookup):

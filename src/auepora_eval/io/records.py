@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import BadValueError, DuplicateIdError
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.types import EvaluationSample, Response, SystemOutputs
 from .codec import LineError
 from .columns import DEEPEVAL, RAGAS, Columns, SampleIds, chosen_columns, output_of, sample_of, text_id
 from .formats import Format, Head, Role, register_format
@@ -92,8 +92,10 @@ def _read_samples(columns: Columns, path: Path, problems: Problems) -> Iterator[
 def _read_outputs(columns: Columns, path: Path, problems: Problems) -> Iterator[ReadOutput]:
     ids, once = SampleIds(columns), Once(path, problems)
     records: Iterable[Record] = read_records(path, problems)
+    answers = False
     if is_table(path):
-        records = _with_empty_answers(list(records), columns)
+        records = list(records)
+        answers = any(columns.response in record.values for record in records)
     for record in records:
         try:
             sample_id = ids.of(record.values, record.number)
@@ -101,18 +103,13 @@ def _read_outputs(columns: Columns, path: Path, problems: Problems) -> Iterator[
         except LineError as error:
             problems.add(path, record.line, str(error))
             continue
-        if once.is_new(sample_id, record.line) and found is not None:
-            yield ReadOutput(record.line, sample_id, *found)
-
-
-def _with_empty_answers(records: list[Record], columns: Columns) -> list[Record]:
-    """A table cannot tell an empty answer from none; beside retrieved contexts, among other answers, it was empty."""
-    name, retrieved = columns.response, {columns.retrieved_texts, columns.retrieved_ids}
-    if name is not None and any(name in record.values for record in records):
-        for record in records:
-            if not retrieved.isdisjoint(record.values):
-                record.values.setdefault(name, "")
-    return records
+        if not once.is_new(sample_id, record.line) or found is None:
+            continue
+        output, has_retrieved = found
+        if answers and has_retrieved and output.response is None:
+            # A table cannot tell an empty answer from none; beside what was retrieved, among other answers, it is one.
+            output.response = Response("")
+        yield ReadOutput(record.line, sample_id, output, has_retrieved)
 
 
 def _write_samples(columns: Columns, samples: Iterable[EvaluationSample], path: Path) -> None:

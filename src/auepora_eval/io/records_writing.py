@@ -130,12 +130,27 @@ def _array(records: Iterable[dict[str, Any]]) -> Iterator[bytes]:
 def _table(records: list[dict[str, Any]], delimiter: str, columns: Columns) -> Iterator[bytes]:
     header = list(dict.fromkeys(name for record in records for name in record))
     yield _line(header, delimiter)
+    answers = any(record.get(str(columns.response)) for record in records)
     for record in records:
-        for name in columns.names() & record.keys():
-            if record[name] == "":
-                problem = f"a table cannot tell an empty {name} from none; write a file that ends in '.jsonl'"
-                raise BadValueError(f"sample {record[_ID]!r} cannot be written: {problem}")
+        unclear = _unclear(record, columns, answers)
+        if unclear is not None:
+            problem = f"a table cannot tell an empty {unclear} from none; write a file that ends in '.jsonl'"
+            raise BadValueError(f"sample {record[_ID]!r} cannot be written: {problem}")
         yield _line([_cell(record.get(name)) for name in header], delimiter)
+
+
+def _unclear(record: dict[str, Any], columns: Columns, answers: bool) -> str | None:
+    """The column that would not come back as it is; an empty answer does where other samples have some."""
+    response = str(columns.response)
+    empty = [name for name in sorted(columns.names() & record.keys()) if record[name] == "" and name != response]
+    if empty:
+        return empty[0]
+    answer = record.get(response)
+    turns = record[str(columns.query)]
+    if answer is None and isinstance(turns, list) and turns[-1]["type"] == "ai":
+        return None
+    has_output = not {columns.retrieved_texts, columns.retrieved_ids}.isdisjoint(record)
+    return response if has_output and (answer is None if answers else answer == "") else None
 
 
 def _cell(value: Any) -> str:

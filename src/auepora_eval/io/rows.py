@@ -22,6 +22,7 @@ __all__ = ["Record", "decode_object", "is_table", "read_records"]
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _SHAPE = Shape("records", {"": ()}, "records", ())
 _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
+_TOO_LONG = "an integer has too many digits"
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 Found = dict[str, Any] | LineError
@@ -63,7 +64,8 @@ def decode_object(data: bytes) -> dict[str, Any]:
         try:
             value = json.loads(data)
         except (ValueError, RecursionError):
-            raise LineError(decoding_problem(data, error, _SHAPE)) from error
+            too_long = isinstance(error, msgspec.ValidationError)  # Python's limit on the digits of an integer
+            raise LineError(_TOO_LONG if too_long else decoding_problem(data, error, _SHAPE)) from error
         return _checked(value)
     return _object(value)
 
@@ -171,7 +173,7 @@ def _reason(error: ValueError, text: str, place: int, expected: str) -> str:
         return f"the file ends where {expected} should be"
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg[:1].lower()}{error.msg[1:]} on line {error.lineno} near column {error.colno}"
-    return "an integer has too many digits"
+    return _TOO_LONG
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

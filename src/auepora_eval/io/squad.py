@@ -18,7 +18,7 @@ from .columns import text_id
 from .files import read_bytes, write_lines
 from .formats import Format, Head, Role, register_format
 from .hints import Shape
-from .problems import decoding_problem, first_odd, shown
+from .problems import TOO_DEEP, first_odd, shown, value_problem
 from .reading import Once, Problems, ReadOutput, ReadSample
 
 __all__ = ["iter_predictions", "iter_questions"]
@@ -60,12 +60,16 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
     once = Once(path, problems)
     paragraphs: Counter[str] = Counter()
 
-    def decoded(kind: Any, data: bytes, place: str) -> Any:
+    def decoded(kind: Any, data: Any, place: str) -> Any:
         try:
             return msgspec.json.decode(data, type=kind)
-        except (ValueError, RecursionError) as error:
-            problem = decoding_problem(data, error, _SHAPE).removeprefix("each line must be one JSON object, ")
-            problems.add(path, None, f"{place}{'must be an object, ' if problem.startswith('not a') else ''}{problem}")
+        except msgspec.ValidationError as error:
+            problem = value_problem(error, None, _SHAPE).replace(
+                "each line must be one JSON object", "must be an object"
+            )
+            problems.add(path, None, place + problem)
+        except (ValueError, RecursionError):  # of the whole file: its parts have been read once
+            problems.add(path, *_syntax_problem(data))
 
     file = decoded(_File, read_bytes(path), "")
     for a, raw_article in enumerate(() if file is None else file.data, start=1):
@@ -99,14 +103,11 @@ def _sample(question: _Question, paragraph: Document) -> EvaluationSample:
 def iter_predictions(path: Path, problems: Problems) -> Iterator[ReadOutput]:
     """The predictions of a file, ``{id: text}``, as outputs of a system that only answers."""
     once = Once(path, problems)
+    data = read_bytes(path)
     try:
-        pairs = json.loads(read_bytes(path), object_pairs_hook=_Pairs)  # pairs, since an id may come twice
-    except RecursionError:
-        problems.add(path, None, "the values are nested too deeply")
-        return
-    except ValueError as error:
-        place = f" on line {error.lineno} near column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        problems.add(path, None, f"not valid JSON: {getattr(error, 'msg', 'an integer has too many digits')}{place}")
+        pairs = json.loads(data, object_pairs_hook=_Pairs)  # pairs, since an id may come twice
+    except (ValueError, RecursionError):
+        problems.add(path, *_syntax_problem(data))
         return
     if not isinstance(pairs, _Pairs):
         problems.add(path, None, 'predictions must be one JSON object of texts by question id: {"id": "text"}')
@@ -117,6 +118,19 @@ def iter_predictions(path: Path, problems: Problems) -> Iterator[ReadOutput]:
             problems.add(path, None, problem)
         elif once.is_new(sample_id, None):
             yield ReadOutput(None, sample_id, SystemOutputs([], Response(text)), has_retrieved=False)
+
+
+def _syntax_problem(data: bytes) -> tuple[int | None, str]:
+    """The line on which a file is no JSON, and why; the standard library says it best."""
+    try:
+        value = json.loads(data)
+    except json.JSONDecodeError as error:
+        return error.lineno, f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} near column {error.colno}"
+    except RecursionError:
+        return None, TOO_DEEP
+    except ValueError:
+        return None, "an integer has too many digits"
+    return None, first_odd(value) or "the file cannot be read as JSON"
 
 
 class _Pairs:

@@ -21,7 +21,7 @@ from .hints import Shape
 from .problems import TOO_DEEP, first_odd, shown, value_problem
 from .reading import Once, Problems, ReadOutput, ReadSample
 
-__all__ = ["iter_predictions", "iter_questions"]
+__all__ = ["iter_predictions", "iter_questions", "write_predictions"]
 
 _SHAPE = Shape("questions", {"": ()}, "predictions", ())
 _PREDICTIONS = re.compile(r'\s*\{\s*"[^"\\]{1,64}"\s*:\s*"')

@@ -67,6 +67,7 @@ PROMISED = {
     "auepora_eval.metrics.diversity": ["DistinctN", "IntraListDiversity", "ResponseDiversity"],
     "auepora_eval.metrics.ranking": ["recall_at_k", "mrr_at_k", "map_at_k", "ndcg_at_k"],
     "auepora_eval.io.jsonl": ["load_jsonl_dataset"],
+    "auepora_eval.io.records": ["outputs_from_records", "samples_from_records", "text_id"],
     "auepora_eval.reporting.tables": ["results_to_dict", "results_to_markdown"],
 }  # fmt: skip
 

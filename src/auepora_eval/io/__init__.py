@@ -6,6 +6,10 @@ module     what it holds
 jsonl      ``load_jsonl_dataset``, ``save_jsonl_dataset``, ``load_jsonl_outputs``, ``save_jsonl_outputs``
 trec       ``load_qrels``, ``load_run``, ``trec_rankings``: TREC judgements and runs
 trec_*     its parts: two readers (python, arrow), columns of a block, rankings from lines
+records    ``samples_from_records``, ``outputs_from_records``: rows of ragas, deepeval, any dicts; ``text_id``
+records_*  writes them; ``rows``, ``columns``, ``cells`` are its parts: files, what a column holds, lists as texts
+squad      questions on paragraphs, and predictions by question id
+trec_rag   answers of the TREC RAG track, with citations by sentence
 align      ``align_outputs``: outputs by sample id, put in the order of the samples
 codec      one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
 problems   what is wrong with such a line, as a sentence

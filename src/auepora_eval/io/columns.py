@@ -1,0 +1,298 @@
+"""One record of named columns, as other tools keep them, into a sample and the system's output for it."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral, Real
+from typing import Any
+
+from ..core.errors import BadValueError, did_you_mean
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from .cells import listed
+from .codec import LineError
+from .problems import shown
+
+__all__ = ["DEEPEVAL", "RAGAS", "Columns", "SampleIds", "chosen_columns", "output_of", "sample_of", "text_id"]
+
+ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
+"""Where the id of a record is looked for, in this order."""
+_USER, _ASSISTANT = ("human", "user"), ("ai", "assistant")
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which column holds what; ``None`` for what no column holds."""
+
+    query: str | None = None
+    sample_id: str | None = None
+    """``None``: one of the usual names, else the number of the record."""
+    reference_answer: str | None = None
+    reference_answers: str | None = None
+    """A list of texts."""
+    relevant_texts: str | None = None
+    relevant_ids: str | None = None
+    retrieved_texts: str | None = None
+    retrieved_ids: str | None = None
+    response: str | None = None
+    labels: str | None = None
+    """An object."""
+    separator: str | None = None
+    """What stands between the texts of a list that is written as one text."""
+
+    def names(self) -> set[str]:
+        """The columns that hold something."""
+        known = (getattr(self, one.name) for one in fields(self) if one.name != "separator")
+        return {name for name in known if name is not None}
+
+
+RAGAS = Columns(
+    query="user_input",
+    reference_answer="reference",
+    relevant_texts="reference_contexts",
+    relevant_ids="reference_context_ids",
+    retrieved_texts="retrieved_contexts",
+    retrieved_ids="retrieved_context_ids",
+    response="response",
+)
+DEEPEVAL = Columns(
+    query="input",
+    reference_answer="expected_output",
+    relevant_texts="context",
+    retrieved_texts="retrieval_context",
+    response="actual_output",
+    separator="|",
+)
+_PRESETS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
+
+
+def chosen_columns(columns: str | Mapping[str, str]) -> Columns:
+    """The columns of that tool, or those of one's own: by what they hold, the name of each."""
+    if isinstance(columns, str):
+        if columns not in _PRESETS:
+            raise BadValueError(f"unknown columns {shown(columns)}; choose 'ragas' or 'deepeval', or give a mapping")
+        return _PRESETS[columns]
+    known = [one.name for one in fields(Columns)]
+    for key, name in columns.items():
+        if key not in known:
+            hint = did_you_mean(str(key), known, otherwise=f"; known are {', '.join(known)}")
+            raise BadValueError(f"no column can hold {shown(str(key))}{hint}")
+        if not isinstance(name, str):
+            raise BadValueError(f"the column of {shown(key)} must be a name, not {name!r:.80}")
+    return Columns(**columns)
+
+
+def text_id(text: str) -> str:
+    """The id of a document that has only a text: the same text has the same id, wherever it is met."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class SampleIds:
+    """Finds the ids of records. The first record decides which column they are in, so that all have the same."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._names = ID_COLUMNS if columns.sample_id is None else (columns.sample_id,)
+        self._numbered = columns.sample_id is None
+        self.column = columns.sample_id
+        """The column of the ids; ``None`` where records go by their numbers."""
+        self._decided = False
+
+    def of(self, values: Mapping[str, Any], number: int) -> str:
+        """The id of the record of that number."""
+        if not self._decided:
+            self._decided = True
+            self.column = next((name for name in self._names if _given(values, name) is not None), self.column)
+        if self.column is None:
+            return str(number)
+        value = _given(values, self.column)
+        if value is None:
+            others = "; the first record has one" if self._numbered else ""
+            raise LineError(f"field {shown(self.column)} is missing{others}")
+        return _id(value, self.column)
+
+
+def sample_of(values: Mapping[str, Any], sample_id: str, id_column: str | None, columns: Columns) -> EvaluationSample:
+    """The sample of a record; columns that hold nothing known become its metadata."""
+    query, history, _ = _question(values, columns)
+    known = columns.names() | {id_column}
+    labels = _given(values, columns.labels)
+    if labels is not None and not isinstance(labels, Mapping):
+        raise LineError(f"field {shown(str(columns.labels))} must be an object, not {_kind(labels)}")
+    relevant, _ = _documents(values, columns)
+    reference = _given(values, columns.reference_answer)
+    return EvaluationSample(
+        sample_id=sample_id,
+        query=query,
+        relevant_docs=relevant,
+        reference_answer=None if reference is None else Response(_text(reference, str(columns.reference_answer))),
+        labels={} if labels is None else dict(labels),
+        metadata={
+            str(name): value
+            for name in values
+            if name not in known and (value := _plain(_given(values, name))) is not None
+        },
+        reference_answers=_texts(values, columns.reference_answers, columns) or [],
+        history=history,
+    )
+
+
+def output_of(values: Mapping[str, Any], columns: Columns) -> tuple[SystemOutputs, bool] | None:
+    """The output in a record and whether it says what was retrieved; ``None`` where a record has none."""
+    answer = _given(values, columns.response)
+    if answer is None and _given(values, columns.query) is not None:
+        answer = _question(values, columns)[2]
+    _, retrieved = _documents(values, columns)
+    if answer is None and retrieved is None:
+        return None
+    ranking = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(retrieved or (), start=1)]
+    response = None if answer is None else Response(_text(answer, str(columns.response)))
+    return SystemOutputs(ranking, response), retrieved is not None
+
+
+# --- parts of a record -----------------------------------------------------------------------------------------------
+
+
+def _question(values: Mapping[str, Any], columns: Columns) -> tuple[str, list[dict[str, Any]], str | None]:
+    """The question, what was said before it, and what the assistant said after it."""
+    name = columns.query
+    if name is None:
+        raise BadValueError("the columns must say which one holds the 'query'")
+    value = _plain(_given(values, name))
+    if value is None:
+        raise LineError(f"field {shown(name)} is missing")
+    if isinstance(value, str) and value.startswith("[{"):  # a conversation in a cell of a table
+        with contextlib.suppress(LineError):
+            value = listed(value)
+    return _turns(value, name) if isinstance(value, list) else (_text(value, name), [], None)
+
+
+def _turns(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], str | None]:
+    turns: list[dict[str, Any]] = []
+    for index, message in enumerate(messages):
+        path = f"{name}[{index}]"
+        if not isinstance(message, Mapping):
+            raise LineError(f"field {shown(path)} must be a message: an object with 'content' and 'type' or 'role'")
+        role = _text(message.get("role", message.get("type")), f"{path}.type")
+        role = "user" if role in _USER else "assistant" if role in _ASSISTANT else role
+        content = _text(message.get("content"), f"{path}.content")
+        rest = {key: item for key, item in message.items() if key not in ("role", "type", "content")}
+        turns.append({"role": role, "content": content, **rest})
+    last = max((index for index, turn in enumerate(turns) if turn["role"] == "user"), default=None)
+    if last is None:
+        raise LineError(f"field {shown(name)} has no message of the user (type 'human', or role 'user')")
+    said = [turn["content"] for turn in turns[last + 1 :] if turn["role"] == "assistant"]
+    return turns[last]["content"], turns[:last], said[-1] if said else None
+
+
+def _documents(values: Mapping[str, Any], columns: Columns) -> tuple[list[Document] | None, list[Document] | None]:
+    """The relevant and the retrieved documents. A text without an id has that of the same text beside it, or its own.
+
+    Both are looked at together, so that a text that only one side has an id for is the same document on both.
+    """
+    relevant = _pairs(values, columns.relevant_texts, columns.relevant_ids, columns)
+    retrieved = _pairs(values, columns.retrieved_texts, columns.retrieved_ids, columns)
+    if relevant and retrieved and (_apart(relevant, retrieved) or _apart(retrieved, relevant)):
+        raise LineError("one of relevant and retrieved contexts has only ids, the other only texts: they cannot meet")
+    named = {text: doc_id for doc_id, text in [*(relevant or ()), *(retrieved or ())] if doc_id is not None and text}
+    made = [
+        None
+        if pairs is None
+        else [Document(doc_id or named.get(text) or text_id(text), text) for doc_id, text in pairs]
+        for pairs in (relevant, retrieved)
+    ]
+    return made[0], made[1]
+
+
+def _apart(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
+    """Whether the first has only ids and the second only texts."""
+    return one[0][0] is not None and other[0][0] is None and not any(text for _, text in one)
+
+
+def _pairs(
+    values: Mapping[str, Any], texts_name: str | None, ids_name: str | None, columns: Columns
+) -> list[tuple[str | None, str]] | None:
+    texts = _texts(values, texts_name, columns)
+    found = _list(values, ids_name, columns)
+    ids = None if found is None else [_id(one, f"{ids_name}[{index}]") for index, one in enumerate(found)]
+    if not ids:
+        return [] if texts is None and ids is not None else None if texts is None else [(None, text) for text in texts]
+    if texts and len(texts) != len(ids):
+        raise LineError(f"there are {len(texts)} {texts_name}, but {len(ids)} {ids_name}")
+    return list(zip(ids, texts or [""] * len(ids), strict=True))
+
+
+def _texts(values: Mapping[str, Any], name: str | None, columns: Columns) -> list[str] | None:
+    found = _list(values, name, columns)
+    return None if found is None else [_text(one, f"{name}[{index}]") for index, one in enumerate(found)]
+
+
+def _list(values: Mapping[str, Any], name: str | None, columns: Columns) -> Sequence[Any] | None:
+    value = _plain(_given(values, name))
+    if value is None or isinstance(value, list | tuple):
+        return value
+    if isinstance(value, str):
+        found = listed(value)
+        if found is not None:
+            return found
+        if columns.separator is not None:
+            return value.split(columns.separator)
+        raise LineError(f'field {shown(str(name))} must be a list, such as ["first", "second"], not {shown(value, 40)}')
+    raise LineError(f"field {shown(str(name))} must be an array, not {_kind(value)}")
+
+
+def _given(values: Mapping[str, Any], name: str | None) -> Any:
+    """The value of a column; ``None`` where it is absent, which data frames say as NaN."""
+    value = None if name is None else values.get(name)
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):  # what pandas writes, known without importing it
+        return None
+    return None if isinstance(value, Real) and value != value else value
+
+
+def _plain(value: Any) -> Any:
+    """Arrays and numbers of NumPy as Python's."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _text(value: Any, path: str) -> str:
+    if not isinstance(value, str):
+        raise LineError(f"field {shown(path)} must be a string, not {_kind(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise LineError(f"field {shown(path)} holds half of a surrogate pair, which is not valid text") from error
+    return str(value)
+
+
+def _id(value: Any, path: str) -> str:
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return _digits(value, path)
+    if isinstance(value, float) and value.is_integer():  # a column of integers with gaps, as pandas has it
+        return _digits(int(value), path)
+    if not isinstance(value, str):
+        raise LineError(f"field {shown(path)} must be a string or an integer, not {_kind(value)}")
+    if not value:
+        raise LineError(f"field {shown(path)} is empty; an id needs at least one character")
+    return _text(value, path)
+
+
+def _digits(value: Integral | int, path: str) -> str:
+    try:
+        return str(int(value))
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise LineError(f"field {shown(path)} is too large a number") from error
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, Real):
+        return "a number"
+    if isinstance(value, str):
+        return "a string"
+    if isinstance(value, Mapping):
+        return "an object"
+    return "an array" if isinstance(value, Sequence) else f"a value of type '{type(value).__name__}'"

@@ -1,0 +1,195 @@
+"""SQuAD: questions on paragraphs as JSON, version 1.1 or 2.0, and predictions by question id."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..core.errors import BadValueError, DuplicateIdError
+from ..core.types import Document, EvaluationSample, Response, SystemOutputs
+from .codec import Id, LineError, encode_output
+from .columns import text_id
+from .files import read_bytes, write_lines
+from .formats import Format, Head, Role, register_format
+from .hints import Shape
+from .problems import TOO_DEEP, first_odd, shown, value_problem
+from .reading import Once, Problems, ReadOutput, ReadSample
+
+__all__ = ["iter_predictions", "iter_questions", "write_predictions"]
+
+_SHAPE = Shape("questions", {"": ()}, "predictions", ())
+_PREDICTIONS = re.compile(r'\s*\{\s*"[^"\\]{1,64}"\s*:\s*"')
+_NAMES = frozenset(
+    ["data", "version", "sample_id", "id", "query", "question", "user_input", "input", "topic_id", "run_id", "response"]
+)  # keys of other files, which are no ids
+
+
+class _Answer(msgspec.Struct):
+    text: str
+
+
+class _Question(msgspec.Struct):
+    id: Id
+    question: str
+    answers: list[_Answer] = []
+    is_impossible: bool = False
+
+
+class _Paragraph(msgspec.Struct):
+    context: str
+    qas: list[msgspec.Raw]
+
+
+class _Article(msgspec.Struct):
+    paragraphs: list[msgspec.Raw]
+    title: str = ""
+
+
+class _File(msgspec.Struct):
+    data: list[msgspec.Raw]
+
+
+def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    """The questions of a file as samples; the paragraph is their relevant document, and what they have in common."""
+    once = Once(path, problems)
+    paragraphs: Counter[str] = Counter()
+
+    def decoded(kind: Any, data: Any, place: str) -> Any:
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.ValidationError as error:
+            problem = value_problem(error, None, _SHAPE).replace(
+                "each line must be one JSON object", "must be an object"
+            )
+            problems.add(path, None, place + problem)
+        except (ValueError, RecursionError):  # of the whole file: its parts have been read once
+            problems.add(path, *_syntax_problem(data))
+
+    file = decoded(_File, read_bytes(path), "")
+    for a, raw_article in enumerate(() if file is None else file.data, start=1):
+        article = decoded(_Article, raw_article, f"article {a}: ")
+        for p, raw_paragraph in enumerate(() if article is None else article.paragraphs, start=1):
+            place = f"article {a}, paragraph {p}"
+            paragraph = decoded(_Paragraph, raw_paragraph, f"{place}: ")
+            if paragraph is None:
+                continue
+            paragraphs[article.title] += 1  # two articles may have the same title
+            number = paragraphs[article.title]
+            doc_id = f"{article.title}#{number}" if article.title else text_id(paragraph.context)
+            for q, raw_question in enumerate(paragraph.qas, start=1):
+                question = decoded(_Question, raw_question, f"{place}, question {q}: ")
+                if question is not None and once.is_new(question.id, None):
+                    yield ReadSample(None, _sample(question, Document(doc_id, paragraph.context)))
+
+
+def _sample(question: _Question, paragraph: Document) -> EvaluationSample:
+    answers = list(dict.fromkeys(answer.text for answer in question.answers))
+    return EvaluationSample(
+        question.id,
+        question.question,
+        relevant_docs=[paragraph],
+        reference_answers=[""] if question.is_impossible else answers,
+        labels={"scenario": "unanswerable"} if question.is_impossible else {},
+        cluster_id=paragraph.doc_id,
+    )
+
+
+def iter_predictions(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+    """The predictions of a file, ``{id: text}``, as outputs of a system that only answers."""
+    once = Once(path, problems)
+    data = read_bytes(path)
+    try:
+        pairs = json.loads(data, object_pairs_hook=_Pairs)  # pairs, since an id may come twice
+    except (ValueError, RecursionError):
+        problems.add(path, *_syntax_problem(data))
+        return
+    if not isinstance(pairs, _Pairs):
+        problems.add(path, None, 'predictions must be one JSON object of texts by question id: {"id": "text"}')
+        return
+    for sample_id, text in pairs.items:
+        problem = _prediction_problem(sample_id, text)
+        if problem is not None:
+            problems.add(path, None, problem)
+        elif once.is_new(sample_id, None):
+            yield ReadOutput(None, sample_id, SystemOutputs([], Response(text)), has_retrieved=False)
+
+
+def _syntax_problem(data: bytes) -> tuple[int | None, str]:
+    """The line on which a file is no JSON, and why; the standard library says it best."""
+    try:
+        value = json.loads(data)
+    except json.JSONDecodeError as error:
+        return error.lineno, f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} near column {error.colno}"
+    except RecursionError:
+        return None, TOO_DEEP
+    except ValueError:
+        return None, "an integer has too many digits"
+    return None, first_odd(value) or "the file cannot be read as JSON"
+
+
+class _Pairs:
+    def __init__(self, items: list[tuple[str, Any]]) -> None:
+        self.items = items
+
+
+def _prediction_problem(sample_id: str, text: object) -> str | None:
+    if not sample_id:
+        return "a question id is empty; an id needs at least one character"
+    if isinstance(text, int | float) and not isinstance(text, bool):
+        hint = " (is this the file of no-answer probabilities?)"
+        return f"the prediction for {shown(sample_id)} must be a string, not a number{hint}"
+    if not isinstance(text, str):
+        return f"the prediction for {shown(sample_id)} must be a string"
+    return first_odd({sample_id: text})
+
+
+def write_predictions(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> None:
+    """Write the answers as one object of texts by question id."""
+
+    def lines() -> Iterator[bytes]:
+        before = b"{"
+        seen: set[str] = set()
+        for sample_id, output in outputs:
+            if output.response is None:
+                raise BadValueError(f"the output for sample {sample_id!r} cannot be written: it has no response")
+            try:
+                row = msgspec.json.decode(encode_output(sample_id, SystemOutputs([], Response(output.response.text))))
+            except LineError as error:
+                raise BadValueError(f"the output for sample {sample_id!r} cannot be written: {error}") from error
+            if sample_id in seen:
+                raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
+            seen.add(sample_id)
+            yield before
+            before = b"%b: %b," % (msgspec.json.encode(row["sample_id"]), msgspec.json.encode(row["response"]["text"]))
+        yield before.removesuffix(b",")
+        yield b"}"
+
+    write_lines(path, lines())
+
+
+def _looks_like(head: Head, role: Role) -> bool:
+    if head.suffix != ".json":
+        return False
+    if role == "samples":
+        return not head.keys.isdisjoint(("data", "version")) and '"paragraphs"' in head.text
+    return _NAMES.isdisjoint(head.keys) and _PREDICTIONS.match(head.text) is not None
+
+
+FORMAT = register_format(
+    Format(
+        "squad",
+        "SQuAD: questions by paragraph, or predictions by question id",
+        _looks_like,
+        iter_questions,
+        iter_predictions,
+        write_outputs=write_predictions,
+        sample_fields=frozenset({"sample_id", "query", "relevant_docs", "reference_answers", "labels", "cluster_id"}),
+        output_fields=frozenset({"response"}),
+    )
+)

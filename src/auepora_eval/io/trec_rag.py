@@ -1,0 +1,137 @@
+"""Answers of the TREC RAG track: sentences that cite places in a list of references, a topic per line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..core.errors import BadValueError, DuplicateIdError
+from ..core.types import Document, Response, RetrievedDocument, SystemOutputs
+from .codec import Id, LineError, encode_output
+from .files import write_lines
+from .formats import Format, Head, Role, register_format
+from .hints import Shape
+from .problems import shown, value_problem
+from .reading import Once, Problems, ReadOutput
+from .rows import read_records
+
+__all__ = ["iter_answers", "write_answers"]
+
+_SHAPE = Shape("answers", {"": ()}, "answers", ())
+_OWN = ("topic_id", "references", "answer")
+
+
+class _Sentence(msgspec.Struct):
+    text: str
+    citations: list[int | str] = []
+
+
+class _Row(msgspec.Struct):
+    references: list[Id]
+    answer: list[_Sentence]
+    topic_id: Id | int | None = None
+    metadata: dict[str, Any] = {}
+
+
+def iter_answers(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+    """The answers of a file as outputs: the references are what was retrieved, in their order."""
+    once = Once(path, problems)
+    for record in read_records(path, problems):
+        try:
+            sample_id, output = _output(record.values)
+        except LineError as error:
+            problems.add(path, record.line, str(error))
+            continue
+        if once.is_new(sample_id, record.line):
+            yield ReadOutput(record.line, sample_id, output)
+
+
+def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
+    try:
+        row = msgspec.convert(values, _Row)
+    except msgspec.ValidationError as error:
+        raise LineError(value_problem(error, values, _SHAPE)) from error
+    topic = row.metadata.get("narrative_id") if row.topic_id is None else row.topic_id  # the track of 2025 has it there
+    if not isinstance(topic, str | int) or isinstance(topic, bool) or topic == "":
+        raise LineError("field 'topic_id' is missing")
+    cited = [_cited(one.citations, row.references, f"answer[{i}].citations") for i, one in enumerate(row.answer)]
+    sentences = [{"text": one.text, "citations": ids} for one, ids in zip(row.answer, cited, strict=True)]
+    return str(topic), SystemOutputs(
+        retrieved=[RetrievedDocument(Document(doc_id), None, rank) for rank, doc_id in enumerate(row.references, 1)],
+        response=Response(" ".join(one.text for one in row.answer), sentences=sentences),
+        extra={key: value for key, value in values.items() if key not in _OWN},
+        citations=list(dict.fromkeys(doc_id for ids in cited for doc_id in ids)),
+    )
+
+
+def _cited(citations: Sequence[int | str], references: Sequence[str], path: str) -> list[str]:
+    ids = []
+    for index, one in enumerate(citations):
+        if isinstance(one, str):
+            ids.append(one)
+        elif 0 <= one < len(references):
+            ids.append(references[one])
+        else:
+            where = f"field {shown(f'{path}[{index}]')} is {one}"
+            raise LineError(f"{where}, but the places of the {len(references)} references are counted from 0")
+    return ids
+
+
+def write_answers(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> None:
+    """Write an answer per line; one without sentences is a single sentence with all citations."""
+
+    def lines() -> Iterator[bytes]:
+        seen: set[str] = set()
+        for sample_id, output in outputs:
+            try:
+                line = msgspec.json.encode(_row(sample_id, output))
+            except LineError as error:
+                raise BadValueError(f"the output for sample {sample_id!r} cannot be written: {error}") from error
+            if sample_id in seen:
+                raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
+            seen.add(sample_id)
+            yield line
+
+    write_lines(path, lines())
+
+
+def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
+    if output.response is None:
+        raise LineError("it has no response")
+    row = msgspec.json.decode(encode_output(sample_id, output))  # what JSON cannot hold is told as everywhere
+    references = [item["doc"] if isinstance(item["doc"], str) else item["doc"]["doc_id"] for item in row["retrieved"]]
+    places = {doc_id: place for place, doc_id in reversed(list(enumerate(references)))}
+    response = row["response"]
+    sentences = response.get("sentences")
+    if sentences is None:
+        sentences = [{"text": response["text"], "citations": row.get("citations") or []}] if response["text"] else []
+    answer = []
+    for one in sentences:
+        citations = one.get("citations", [])
+        for doc_id in citations:
+            if doc_id not in places:
+                raise LineError(f"it cites {shown(doc_id)}, which is not among its retrieved documents")
+        answer.append({"text": one["text"], "citations": [places[doc_id] for doc_id in citations]})
+    words = sum(len(one["text"].split()) for one in answer)
+    extra = {key: value for key, value in row.get("extra", {}).items() if key not in _OWN}
+    head = {"topic_id": sample_id, "references": references}
+    return {**head, "response_length": words, **extra, "answer": answer}
+
+
+def _looks_like(head: Head, role: Role) -> bool:
+    return {"references", "answer"} <= head.keys and not head.keys.isdisjoint(("topic_id", "metadata"))
+
+
+FORMAT = register_format(
+    Format(
+        "trec_rag",
+        "answers of the TREC RAG track, with citations by sentence",
+        _looks_like,
+        read_outputs=iter_answers,
+        write_outputs=write_answers,
+        output_fields=frozenset({"retrieved", "response", "citations", "extra"}),
+    )
+)

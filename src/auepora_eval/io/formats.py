@@ -23,7 +23,7 @@ Role = Literal["samples", "outputs"]
 
 # Where formats live. Each registers itself when it is imported, which happens when a format is first asked for. The
 # order is that of guessing: the more particular first.
-_MODULES: tuple[str, ...] = ("jsonl",)
+_MODULES: tuple[str, ...] = ("traces", "jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,13 @@ def formats() -> dict[str, Format]:
     """Every format by name, in the order of guessing."""
     for module in _MODULES:
         importlib.import_module(f".{module}", __package__)
-    return dict(_FORMATS)
+    return dict(sorted(_FORMATS.items(), key=lambda item: _place(item[1])))
+
+
+def _place(made: Format) -> int:
+    """Its module's place in the order of guessing, whichever was imported first; one's own formats come before ours."""
+    module = made.looks_like.__module__.rpartition(".")[2]
+    return _MODULES.index(module) if module in _MODULES else -1
 
 
 def format_named(name: str) -> Format:

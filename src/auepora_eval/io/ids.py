@@ -8,5 +8,5 @@ __all__ = ["text_id"]
 
 
 def text_id(text: str) -> str:
-    """A short id that is the same for the same text, on every machine: ``text-`` and 16 hex digits of its SHA-256."""
-    return f"text-{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:16]}"
+    """16 hex digits that are the same for the same text, in every file and on every machine (from its SHA-256)."""
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -7,6 +7,7 @@ of JSON. ``found`` and ``items`` see no difference.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from ..core.types import Document, RetrievedDocument
@@ -61,17 +62,25 @@ def found(node: Any, path: str) -> Any:
 
     Where both a text of JSON and what lies under it are there (``metadata`` and ``metadata.id``), both are looked at.
     """
-    if isinstance(node, str) and node.lstrip()[:1] == "{":
-        node = parsed(node)
-    if not isinstance(node, Mapping):
+    if isinstance(node, str):
+        node = json_object(node)
+    if not isinstance(node, dict):
         return None
-    if node.get(path) is not None:
-        return node[path]
-    for end in (index for index, letter in enumerate(path) if letter == "."):
-        value = found(node.get(path[:end]), path[end + 1 :])
-        if value is not None:
+    value = node.get(path)
+    if value is not None:
+        return value
+    for head, rest in _cuts(path):
+        inner = node.get(head)
+        if inner is not None and (value := found(inner, rest)) is not None:
             return value
     return None
+
+
+@cache
+def _cuts(path: str) -> tuple[tuple[str, str], ...]:
+    """``path`` in two, at each of its dots; paths are ours and few."""
+    dots = [index for index, letter in enumerate(path) if letter == "."]
+    return tuple((path[:dot], path[dot + 1 :]) for dot in dots)
 
 
 def items(node: Any, path: str) -> list[Any] | None:
@@ -86,17 +95,19 @@ def items(node: Any, path: str) -> list[Any] | None:
     if not isinstance(node, Mapping):
         return None
     gathered = _by_position(f"{path}.", node)
-    for end in (index for index, letter in enumerate(path) if letter == "."):
-        if gathered is None and isinstance(node.get(path[:end]), Mapping):
-            gathered = items(node[path[:end]], path[end + 1 :])
+    for head, rest in _cuts(path):
+        if gathered is None and isinstance(node.get(head), Mapping):
+            gathered = items(node[head], rest)
     return gathered
 
 
 def _by_position(prefix: str, node: Mapping[str, Any]) -> list[Any] | None:
     by_position: dict[int, Any] = {}
     for key, value in node.items():
+        if not key.startswith(prefix):
+            continue
         number, _, rest = key.removeprefix(prefix).partition(".")
-        if not key.startswith(prefix) or not number.isdecimal() or len(number) > 9:
+        if not number.isdecimal() or len(number) > 9:
             continue
         if not rest:
             by_position[int(number)] = value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
@@ -13,9 +12,10 @@ from ..core.errors import BadValueError, did_you_mean
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from .cells import listed
 from .codec import LineError
+from .ids import text_id
 from .problems import shown
 
-__all__ = ["DEEPEVAL", "RAGAS", "Columns", "SampleIds", "chosen_columns", "output_of", "sample_of", "text_id"]
+__all__ = ["DEEPEVAL", "RAGAS", "Columns", "SampleIds", "chosen_columns", "output_of", "sample_of"]
 
 ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
 """Where the id of a record is looked for, in this order."""
@@ -82,11 +82,6 @@ def chosen_columns(columns: str | Mapping[str, str]) -> Columns:
         if not isinstance(name, str):
             raise BadValueError(f"the column of {shown(key)} must be a name, not {name!r:.80}")
     return Columns(**columns)
-
-
-def text_id(text: str) -> str:
-    """The id of a document that has only a text: the same text has the same id, wherever it is met."""
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 class SampleIds:

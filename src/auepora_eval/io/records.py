@@ -10,8 +10,9 @@ from typing import Any
 from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import EvaluationSample, Response, SystemOutputs
 from .codec import LineError
-from .columns import DEEPEVAL, RAGAS, Columns, SampleIds, chosen_columns, output_of, sample_of, text_id
+from .columns import DEEPEVAL, RAGAS, Columns, SampleIds, chosen_columns, output_of, sample_of
 from .formats import Format, Head, Role, register_format
+from .ids import text_id
 from .reading import Once, Problems, ReadOutput, ReadSample
 from .records_writing import write_records
 from .rows import Record, is_table, read_records

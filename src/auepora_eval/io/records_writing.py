@@ -13,8 +13,9 @@ import msgspec
 from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import EvaluationSample, SystemOutputs
 from .codec import LineError, encode_output, encode_sample
-from .columns import ID_COLUMNS, RAGAS, Columns, text_id
+from .columns import ID_COLUMNS, RAGAS, Columns
 from .files import plain_suffix, write_lines
+from .ids import text_id
 from .problems import shown
 from .rows import is_table
 

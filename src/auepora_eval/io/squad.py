@@ -14,10 +14,10 @@ import msgspec
 from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from .codec import Id, LineError, encode_output
-from .columns import text_id
 from .files import read_bytes, write_lines
 from .formats import Format, Head, Role, register_format
 from .hints import Shape
+from .ids import text_id
 from .problems import TOO_DEEP, first_odd, shown, value_problem
 from .reading import Once, Problems, ReadOutput, ReadSample
 

@@ -1,0 +1,282 @@
+"""Spans: one step of a traced request, from whichever of the usual JSON shapes it was exported in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from ..core.types import RetrievedDocument
+from .json_values import read_values
+from .problems import TOO_DEEP, shown
+from .reading import Problems
+from .span_texts import Events, answer_of, query_of
+from .span_values import (
+    SpanError,
+    documents,
+    found,
+    identifier,
+    json_object,
+    kind_of,
+    usage,
+)
+
+__all__ = ["SECOND", "Span", "read_spans"]
+
+_TRACE = ("context.trace_id", "trace_id", "traceId", "context.traceId", "spanContext.traceId", "traceID")
+_SPAN = ("context.span_id", "span_id", "spanId", "context.spanId", "spanContext.spanId", "spanID")
+_PARENT = ("parent_id", "parentId", "parentSpanId", "parent_span_id", "parentSpanContext.spanId")
+_START = ("start_time", "startTimeUnixNano", "start_time_unix_nano", "startTime")
+_END = ("end_time", "endTimeUnixNano", "end_time_unix_nano", "endTime")
+_BUNDLES = ("resourceSpans", "resource_spans")
+_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = 1 << 63
+SECOND = 10**9
+"""In nanoseconds."""
+_CONVERSATION = ("session.id", "gen_ai.conversation.id")
+_MODEL = ("llm.model_name", "llm.response.model_name", "gen_ai.response.model", "gen_ai.request.model")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """One step of a request, with what an evaluation can use of it; the rest (prompts, tools, ...) is let go."""
+
+    line: int
+    trace_id: str
+    span_id: str | None
+    parent_id: str | None
+    kind: str
+    """``retriever``, ``reranker``, ``llm``, ``chain``, ...; empty where it is none of the AI kinds."""
+    start: int | None
+    """In nanoseconds since 1970."""
+    end: int | None
+    query: str | None = None
+    answer: str | None = None
+    structured: dict[str, Any] | None = None
+    """What it put out, where that is a JSON object in which no text stands out."""
+    documents: list[RetrievedDocument] | None = None
+    usage: dict[str, float] = field(default_factory=dict)
+    model: str | None = None
+    error: str | None = None
+    sample_id: str | None = None
+    conversation: str | None = None
+
+    @property
+    def duration(self) -> int | None:
+        """How long it took, in nanoseconds."""
+        return None if self.start is None or self.end is None else self.end - self.start
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+        return None if self.duration is None else self.duration / SECOND
+
+    @property
+    def content(self) -> tuple[Any, ...]:
+        """Everything but the line: the same for a span that was exported twice."""
+        return tuple(getattr(self, name) for name in self.__slots__ if name != "line")
+
+
+def read_spans(path: Path, problems: Problems) -> Iterator[Span | str]:
+    """The spans of a file; for one that is a problem, the id of its trace instead, where that is known."""
+    for line, value in read_values(path, problems):
+        try:
+            records = list(_records(value))
+        except (SpanError, RecursionError) as error:
+            problems.add(path, line, _message(error))
+            continue
+        for record in records:
+            trace_id = None
+            try:
+                trace_id = _id(record, _TRACE)
+                yield _span(record, line, trace_id)
+            except (SpanError, RecursionError) as error:
+                problems.add(path, line, _message(error))
+                if trace_id is not None:
+                    yield trace_id
+
+
+def _message(error: Exception) -> str:
+    return TOO_DEEP if isinstance(error, RecursionError) else str(error)
+
+
+def _records(value: Any) -> Iterator[Mapping[str, Any]]:
+    """The spans in one JSON value: itself, those of an OTLP bundle, or a page of an API."""
+    if not isinstance(value, Mapping):
+        raise SpanError("each line must be a span, or an OTLP bundle of spans: a JSON object")
+    if bundle := next((name for name in _BUNDLES if name in value), None):
+        for resource in _listed(value, bundle):
+            for scope in (scope for name in _SCOPES for scope in _listed(resource, name)):
+                yield from _listed(scope, "spans")
+        return
+    page = next((name for name in ("data", "spans") if isinstance(value.get(name), list)), None)
+    if page is not None and _id(value, _TRACE) is None:
+        yield from _listed(value, page)
+        return
+    yield value
+
+
+def _listed(holder: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    held = holder.get(name)
+    if held is not None and not isinstance(held, list):
+        raise SpanError(f"field {shown(name)} must be an array")
+    for item in held or ():
+        if not isinstance(item, Mapping):
+            raise SpanError(f"field {shown(name)} must hold objects")
+        yield item
+
+
+def _span(record: Mapping[str, Any], line: int, trace_id: str | None) -> Span:
+    if trace_id is None:
+        raise SpanError("a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'")
+    attributes = _attributes(record)
+    kind = kind_of(record, attributes)
+    start, end = _time(record, _START), _time(record, _END)
+    if start is not None and end is not None and end < start:
+        name = record.get("name")
+        called = f"the span {shown(name)}" if isinstance(name, str) else "a span"
+        raise SpanError(f"{called} ends {(start - end) / SECOND:g} s before it starts")
+    events = _events(record)
+    answer, structured = answer_of(attributes, kind, events)
+    model = next((value for value in (found(attributes, name) for name in _MODEL) if isinstance(value, str)), None)
+    return Span(
+        line,
+        trace_id,
+        _id(record, _SPAN),
+        _id(record, _PARENT),
+        kind,
+        start,
+        end,
+        query_of(attributes, kind, events),
+        answer,
+        structured,
+        documents(attributes, kind),
+        usage(attributes),
+        model,
+        _error(record, attributes, events),
+        _attribute_id(attributes, ("auepora.sample_id", "sample_id", "metadata.sample_id")),
+        _attribute_id(attributes, _CONVERSATION),
+    )
+
+
+def _id(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    """An id of the span's own; zeros stand for none."""
+    for name in names:
+        try:
+            value = identifier(found(record, name), name)
+        except SpanError as error:
+            raise SpanError(str(error).replace("attribute", "field", 1)) from error
+        if value is not None and (bare := value.strip().removeprefix("0x")).strip("0"):
+            return bare
+    return None
+
+
+def _attribute_id(attributes: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((value for value in (identifier(found(attributes, name), name) for name in names) if value), None)
+
+
+def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
+    """By name; from an object, from OTLP's list of keys and values, and from the columns of a table of spans."""
+    columns = {key.removeprefix("attributes."): value for key, value in record.items() if key.startswith("attributes.")}
+    held = record.get("attributes")
+    if isinstance(held, str):
+        held = json_object(held)
+    if held is None:
+        return columns
+    if isinstance(held, list):
+        held = _pairs(held)
+    if not isinstance(held, Mapping):
+        raise SpanError("field 'attributes' must be an object, or an array of keys and values")
+    return {**held, **columns}
+
+
+def _pairs(pairs: list[Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for pair in pairs:
+        if not isinstance(pair, Mapping) or not isinstance(pair.get("key"), str):
+            raise SpanError("field 'attributes' must hold objects with 'key' and 'value'")
+        made[pair["key"]] = _any_value(pair.get("value"))
+    return made
+
+
+def _any_value(value: Any) -> Any:
+    """What an OTLP value is: its one key names the type, and large integers are written as texts."""
+    if not isinstance(value, Mapping):
+        return value
+    for key, inner in value.items():
+        name = key.replace("_value", "Value")
+        if name == "intValue" and isinstance(inner, str) and re.fullmatch(r"-?[0-9]{1,20}", inner):
+            return int(inner)
+        if name in ("arrayValue", "kvlistValue"):
+            values = inner.get("values") if isinstance(inner, Mapping) else None
+            values = values if isinstance(values, list) else []
+            return _pairs(values) if name == "kvlistValue" else [_any_value(item) for item in values]
+        return inner
+    return None
+
+
+def _events(record: Mapping[str, Any]) -> Events:
+    held = record.get("events")
+    named = [event for event in held if isinstance(event, Mapping)] if isinstance(held, list) else []
+    return [(str(event.get("name")), _attributes(event)) for event in named]
+
+
+def _time(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
+    for name in names:
+        value = record.get(name)
+        if value in (None, 0, "0", ""):
+            continue
+        moment = _nanoseconds(value, nano="nano" in name.lower())
+        if moment is None or abs(moment) >= _LATEST:
+            what = shown(value) if isinstance(value, str) else "what is there"
+            raise SpanError(f"field {shown(name)} must be a time such as '2025-01-31T12:00:00Z', not {what}")
+        return moment
+    return None
+
+
+def _nanoseconds(value: Any, *, nano: bool) -> int | None:
+    """A moment from ISO 8601, from a number since 1970 or from JavaScript's pair of seconds and nanoseconds."""
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,20}", value):
+        value = int(value)
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+            since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+        except (ValueError, OverflowError):
+            return None
+        return since // timedelta(microseconds=1) * 1000
+    if isinstance(value, list) and len(value) == 2 and all(type(part) is int for part in value):
+        return int(value[0] * SECOND + value[1])
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    # Nobody writes the unit down; at any time since 1973 these four differ by their size alone.
+    unit = 1 if nano else next((unit for limit, unit in _UNITS if abs(value) < limit), 1)
+    return value * unit if isinstance(value, int) else int(value * unit)
+
+
+_UNITS = ((10**11, SECOND), (10**14, 10**6), (10**17, 10**3))
+"""Seconds, milliseconds, microseconds: below which size, and how many nanoseconds each."""
+
+
+def _error(record: Mapping[str, Any], attributes: Mapping[str, Any], events: Events) -> str | None:
+    """Why the span failed: a word, and what the exception or the status says."""
+    codes = [found(record, name) for name in ("status.status_code", "status.code", "status_code")]
+    if not any(code in (2, "2") or (isinstance(code, str) and code.upper().endswith("ERROR")) for code in codes):
+        return None
+    raised = next((values for name, values in reversed(events) if name == "exception"), {})
+    kind, said = found(raised, "exception.type") or found(attributes, "error.type"), found(raised, "exception.message")
+    if not isinstance(said, str) or not said:
+        names = ("status.description", "status.message", "status_message")
+        said = next((text for text in (found(record, name) for name in names) if isinstance(text, str) and text), "")
+    word = _snake(kind) if isinstance(kind, str) else "error"
+    return f"{word}: {said}" if said else word
+
+
+def _snake(name: str) -> str:
+    """The last part of a class's name as a reason: ``rate_limit_error`` of ``openai.RateLimitError``."""
+    parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.split(r"[.:]", name)[-1])
+    return "_".join(parts).lower() or "error"

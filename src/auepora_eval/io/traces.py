@@ -1,0 +1,251 @@
+"""Traces of a running system (OpenInference, OpenTelemetry GenAI): one output per trace, and its question as a sample.
+
+Spans come in any order, so a file is gathered whole before the first output is given out; of each span only what an
+evaluation can use is kept. ``docs/formats.md`` states the rules.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.types import STARTED, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from .formats import Format, Head, Role, register_format
+from .reading import Once, Problems, ReadOutput, ReadSample
+from .spans import SECOND, Span, read_spans
+
+__all__ = ["read_trace_outputs", "read_trace_samples"]
+
+_RETRIEVAL = frozenset({"retriever", "reranker"})
+_NO_REQUEST = frozenset({"embedding", "evaluator"})
+"""A trace that begins with one of these indexes or judges; nobody asked it anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trace:
+    """The spans of one request, by start, without those of evaluators."""
+
+    trace_id: str
+    root: Span
+    entry: Span
+    """The span that was asked: the root, or (below a web server's span, say) the first of an AI kind."""
+    retrievers: list[list[Span]]
+    """Each call with the calls it made of the same kind, itself first."""
+    rerankers: list[list[Span]]
+    models: list[list[Span]]
+    searches: list[list[Span]]
+    """Retrievers and rerankers together: a reranker inside a retriever takes part of its time, not more."""
+
+    @property
+    def sample_id(self) -> str:
+        return self.root.sample_id or self.entry.sample_id or self.trace_id
+
+    @property
+    def is_request(self) -> bool:
+        """Whether somebody asked something; a file may hold traces of other parts of a program."""
+        says = bool(self.entry.kind) or self.entry.query is not None or bool(self.searches or self.models)
+        return says and self.entry.kind not in _NO_REQUEST
+
+    @property
+    def query(self) -> str | None:
+        calls = [call[0] for call in (*self.retrievers, *self.models)]
+        return next((span.query for span in (self.entry, *calls) if span.query is not None), None)
+
+
+def read_trace_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    """What was asked in each trace: samples to annotate."""
+    once = Once(path, problems)
+    for trace in _traces(path, problems):
+        line, query = trace.entry.line, trace.query
+        if query is None:
+            looked = "'input.value', a retriever's query nor a user's message"
+            problems.add(path, line, f"trace {trace.trace_id!r} has no query: there is neither {looked}")
+        elif once.is_new(trace.sample_id, line, hint=_twice(trace)):
+            conversation = trace.root.conversation or trace.entry.conversation
+            yield ReadSample(line, EvaluationSample(trace.sample_id, query, cluster_id=conversation))
+
+
+def read_trace_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+    """What the system did in each trace."""
+    once = Once(path, problems)
+    traces = _traces(path, problems)
+    # An agent may answer without a search, and then has returned nothing; a file without a single search is of a
+    # system that only answers.
+    has_retrieved = any(trace.searches for trace in traces)
+    for trace in traces:
+        if once.is_new(trace.sample_id, trace.entry.line, hint=_twice(trace)):
+            yield ReadOutput(trace.entry.line, trace.sample_id, _output(trace), has_retrieved)
+
+
+def _twice(trace: _Trace) -> str:
+    return f" (trace {trace.trace_id!r} has it too: put each repeat in a file of its own)"
+
+
+def _output(trace: _Trace) -> SystemOutputs:
+    return SystemOutputs(
+        retrieved=_retrieved(trace),
+        response=_response(trace),
+        timings=_timings(trace),
+        extra={"trace_id": trace.trace_id},
+        error=trace.root.error or trace.entry.error,
+        steps=[_step(call) for call in trace.retrievers],
+        usage=_usage(trace),
+    )
+
+
+def _retrieved(trace: _Trace) -> list[RetrievedDocument]:
+    """The documents of the last reranker that lists any, else of the last retriever that does."""
+    for calls in (trace.rerankers, trace.retrievers):
+        for call in reversed(calls):
+            if listed := _documents(call):
+                return listed
+    return []
+
+
+def _documents(call: Sequence[Span]) -> list[RetrievedDocument]:
+    """Those a call lists itself, else the last ones among the calls it made."""
+    own = call[0].documents
+    inner = (span.documents for span in reversed(call[1:]) if span.documents)
+    return own if own is not None else next(inner, [])
+
+
+def _response(trace: _Trace) -> Response | None:
+    texts = [trace.entry.answer, *(span.answer for call in reversed(trace.models) for span in call)]
+    for text in texts:
+        if text is not None:
+            return Response(text)
+    structured = trace.entry.structured
+    if structured is None or not trace.models:
+        return None
+    # The text is what a reader saw; an empty one would pass for a refusal.
+    return Response(json.dumps(structured, ensure_ascii=False), structured)
+
+
+def _timings(trace: _Trace) -> dict[str, float]:
+    timings = {
+        "end_to_end": trace.root.seconds,
+        "retrieval": _seconds(trace.searches),
+        "generation": _seconds(trace.models),
+        STARTED: None if trace.root.start is None else trace.root.start / 1e9,
+    }
+    return {key: value for key, value in timings.items() if value is not None}
+
+
+def _seconds(calls: Sequence[Sequence[Span]]) -> float | None:
+    known = [duration for call in calls if (duration := call[0].duration) is not None]
+    return sum(known) / SECOND if known else None  # summed as integers: 0.05 + 0.01 is not quite 0.06
+
+
+def _step(call: Sequence[Span]) -> dict[str, Any]:
+    step: dict[str, Any] = {"query": call[0].query, "retrieved": [item.doc.doc_id for item in _documents(call)]}
+    return step if call[0].seconds is None else {**step, "timing": call[0].seconds}
+
+
+def _usage(trace: _Trace) -> dict[str, Any]:
+    """Summed over the calls of models; a call that does not count counts as those it made."""
+    counted = [span.usage for call in trace.models for span in (call[:1] if call[0].usage else call[1:]) if span.usage]
+    counted = counted or [trace.entry.usage]
+    total: dict[str, Any] = {}
+    for one in counted:
+        tokens = [one[key] for key in ("input_tokens", "output_tokens") if key in one]
+        for key, value in (({"total_tokens": sum(tokens)} if tokens else {}) | one).items():
+            total[key] = total.get(key, 0) + value
+    models = {span.model: None for call in trace.models for span in call if span.model is not None}
+    return {**total, "models": list(models)} if models else total
+
+
+def _traces(path: Path, problems: Problems) -> list[_Trace]:
+    """The requests in a file, in the order in which they first appear."""
+    gathered: dict[str, dict[object, Span]] = {}
+    broken: set[str] = set()
+    for span in read_spans(path, problems):
+        if isinstance(span, str):
+            broken.add(span)
+            continue
+        spans = gathered.setdefault(span.trace_id, {})
+        earlier = spans.setdefault(span.span_id or len(spans), span)
+        if earlier is not span and earlier.content != span.content:
+            message = f"span {span.span_id!r} is already on line {earlier.line}, and says something else there"
+            problems.add(path, span.line, message)
+    traces = [_trace(trace_id, list(spans.values())) for trace_id, spans in gathered.items() if trace_id not in broken]
+    requests = [trace for trace in traces if trace.is_request]
+    if not gathered and not broken:
+        problems.add(path, None, "the file is empty; each line must be a span, or an OTLP bundle of spans")
+    elif not requests and not broken:
+        wanted = "'openinference.span.kind' or 'gen_ai.operation.name'"
+        problems.add(path, None, f"no trace in it is a request to a retriever or a model; spans say so by {wanted}")
+    return requests
+
+
+def _trace(trace_id: str, spans: list[Span]) -> _Trace:
+    spans.sort(key=lambda span: (span.start is None, span.start or 0))
+    known = {span.span_id for span in spans}
+    # No parent; else a parent that is in no file of ours; else, where parents run in a circle, whatever came first.
+    orphans = (span for span in spans if span.parent_id not in known)
+    root = next((span for span in spans if span.parent_id is None), None) or next(orphans, spans[0])
+    entry = root
+    if not root.kind and root.query is None and root.answer is None:
+        entry = next((call[0] for call in _calls(spans, lambda span: bool(span.kind))), root)
+    judging = {id(span) for call in _calls(spans, lambda span: span.kind == "evaluator", whole=True) for span in call}
+    spans = [span for span in spans if id(span) not in judging]
+    return _Trace(
+        trace_id,
+        root,
+        entry,
+        _calls(spans, lambda span: span.kind == "retriever"),
+        _calls(spans, lambda span: span.kind == "reranker"),
+        _calls(spans, lambda span: span.kind == "llm"),
+        _calls(spans, lambda span: span.kind in _RETRIEVAL),
+    )
+
+
+def _calls(spans: Sequence[Span], chosen: Callable[[Span], bool], *, whole: bool = False) -> list[list[Span]]:
+    """The outermost chosen spans, each with the chosen ones (``whole``: with all) inside it, itself first.
+
+    Libraries trace one call at several heights; counting all of them would count it several times.
+    """
+    by_id = {span.span_id: span for span in spans if span.span_id is not None}
+    outermost: dict[int, Span | None] = {}
+    for span in spans:
+        way: dict[int, Span] = {}
+        above: Span | None = span
+        while above is not None and id(above) not in outermost and id(above) not in way:
+            way[id(above)] = above
+            above = None if above.parent_id is None else by_id.get(above.parent_id)
+        top = None if above is None else outermost.get(id(above))
+        for passed in reversed(way.values()):
+            top = passed if top is None and chosen(passed) else top
+            outermost[id(passed)] = top
+    calls: dict[int, list[Span]] = {}
+    for span in spans:
+        top = outermost[id(span)]
+        if top is span:
+            calls.setdefault(id(top), []).insert(0, span)
+        elif top is not None and (whole or chosen(span)):
+            calls.setdefault(id(top), []).append(span)
+    return list(calls.values())
+
+
+def _looks_like(head: Head, role: Role) -> bool:
+    if head.suffix not in (".jsonl", ".ndjson", ".json", "") or "sample_id" in head.keys:
+        return False
+    if head.keys & {"resourceSpans", "resource_spans", "context.trace_id"}:
+        return True
+    quoted = {word for word in ("trace_id", "traceId", "span_id", "spanId") if f'"{word}"' in head.text}
+    return {"trace_id", "span_id"} <= quoted or {"traceId", "spanId"} <= quoted
+
+
+FORMAT = register_format(
+    Format(
+        "traces",
+        "spans of OpenInference or OpenTelemetry GenAI",
+        _looks_like,
+        read_trace_samples,
+        read_trace_outputs,
+        sample_fields=frozenset({"sample_id", "query", "cluster_id"}),
+        output_fields=frozenset({"retrieved", "response", "timings", "extra", "error", "steps", "usage"}),
+    )
+)

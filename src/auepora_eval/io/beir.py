@@ -228,8 +228,8 @@ def _take(documents: dict[str, dict[str, Any]], doc: dict[str, Any], sample_id: 
         documents[doc["doc_id"]] = made
     elif made not in (known, bare):
         raise BadValueError(
-            f"sample {sample_id!r} cannot be written: its document {doc['doc_id']!r} is another than that of an earlier "
-            "sample; a corpus holds each document once"
+            f"sample {sample_id!r} cannot be written: its document {doc['doc_id']!r} is another than that of an "
+            "earlier sample; a corpus holds each document once"
         )
 
 

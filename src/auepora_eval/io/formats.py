@@ -23,7 +23,7 @@ Role = Literal["samples", "outputs"]
 
 # Where formats live. Each registers itself when it is imported, which happens when a format is first asked for. The
 # order is that of guessing: the more particular first.
-_MODULES: tuple[str, ...] = ("beir", "golden", "trec_format", "jsonl")
+_MODULES: tuple[str, ...] = ("beir", "golden", "parquet", "trec_format", "jsonl")
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ def datasets(draw: st.DrawFn) -> list[EvaluationSample]:
 
 @given(datasets())
 def test_any_dataset_comes_back(tmp_path_factory: pytest.TempPathFactory, samples: list[EvaluationSample]) -> None:
-    path = tmp_path_factory.getbasetemp() / "any"
+    path = tmp_path_factory.getbasetemp() / "any-beir"
     save_beir(samples, path)
     assert [read.sample for read in iter_samples(path, "beir")] == samples
 
@@ -235,7 +235,7 @@ def test_any_dataset_comes_back(tmp_path_factory: pytest.TempPathFactory, sample
 def test_random_judgements_raise_nothing_but_our_errors(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[str]
 ) -> None:
-    path = folder(tmp_path_factory.getbasetemp() / "fuzz", test="".join(pieces))
+    path = folder(tmp_path_factory.getbasetemp() / "fuzz-beir", test="".join(pieces))
     problem = str(path)
     try:
         list(iter_samples(path))

@@ -1,7 +1,6 @@
 """Reading and writing data files.
 
-========== =============================================================================================
-module     what it holds
+========== ======================================================================================module     what it holds
 ========== =============================================================================================
 jsonl      ``load_jsonl_dataset``, ``save_jsonl_dataset``, ``load_jsonl_outputs``, ``save_jsonl_outputs``
 trec       ``load_qrels``, ``load_run``, ``trec_rankings``: TREC judgements and runs
@@ -20,4 +19,26 @@ hints      what an unknown key in it was probably meant to be
 json_*     values of JSON, one per line or over several
 files      opening, gzip, atomic writing
 ========== =============================================================================================
+=======
+=========== =============================================================================================
+module      what it holds
+=========== =============================================================================================
+load        ``load_dataset``, ``load_outputs``: files of any format, with the texts of a corpus
+formats     the formats by name, and which one a file is probably in
+jsonl       ``load_jsonl_dataset``, ``save_jsonl_dataset``, ``load_jsonl_outputs``, ``save_jsonl_outputs``
+trec        ``load_qrels``, ``load_run``, ``trec_rankings``: TREC judgements and runs
+trec_format the same as samples and outputs, and back: ``save_qrels``, ``save_run``
+trec_*      its parts: two readers (python, arrow), columns of a block, rankings from lines
+beir        BEIR folders: ``save_beir``
+golden      golden queries in YAML: ``save_golden``
+parquet     tables: ``save_parquet_dataset``, ``save_parquet_outputs``
+corpus      ``Corpus``, ``with_texts``: documents kept once, named by their ids
+align       ``align_outputs``: outputs by sample id, put in the order of the samples
+codec       one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
+reading     what readers hand on, and where they put what is wrong
+problems    what is wrong with a line, as a sentence
+hints       what an unknown key in it was probably meant to be
+yaml_values YAML as plain values that know their lines
+files       opening, gzip and zstd, atomic writing
+=========== =============================================================================================
 """

@@ -21,6 +21,7 @@ __all__ = [
     "read_bytes",
     "read_head",
     "read_lines",
+    "whole_file",
     "write_lines",
 ]
 
@@ -80,12 +81,23 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write the lines to a temporary file beside ``path``, then put it in its place; on failure the old file stays.
+    """Write the lines: all of them, or (on any error) none."""
+    with whole_file(path) as file:
+        for line in lines:  # outside `_writing`: an error of the caller's own iterable passes as it is
+            with _writing(path):
+                file.write(line)
+                file.write(b"\n")
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write to: a temporary one beside ``path``, put in its place at the end; on failure the old one stays.
 
     What exists and is no regular file (a device, a pipe) is written to as it is: replacing it would be destroying it.
     """
     if _is_special(path):
-        _write_through(path, lines)
+        with _written_through(path) as file:
+            yield file
         return
     target = Path(os.path.realpath(path))  # writing to a link changes the file it leads to, not the link
     if target.is_dir():
@@ -95,7 +107,7 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
         raw = temporary.open("xb")
     file = _compressing(path, raw)
     try:
-        _put(path, file, lines)
+        yield file
         with _writing(path):
             if file is not raw:
                 file.close()
@@ -119,12 +131,13 @@ def _is_special(path: Path) -> bool:
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
-def _write_through(path: Path, lines: Iterable[bytes]) -> None:
+@contextlib.contextmanager
+def _written_through(path: Path) -> Iterator[IO[bytes]]:
     with _writing(path):
         raw = path.open("wb")
     file = _compressing(path, raw)
     try:
-        _put(path, file, lines)
+        yield file
         with _writing(path):
             file.close()
             raw.close()
@@ -138,13 +151,6 @@ def _compressing(path: Path, raw: IO[bytes]) -> IO[bytes]:
         # No name and no time inside the archive: the same data gives the same bytes.
         return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
     return zstd_writer(raw) if suffix == ".zst" else raw
-
-
-def _put(path: Path, file: IO[bytes], lines: Iterable[bytes]) -> None:
-    for line in lines:  # outside `_writing`: an error of the caller's own iterable passes as it is
-        with _writing(path):
-            file.write(line)
-            file.write(b"\n")
 
 
 def _close_quietly(*files: IO[bytes]) -> None:

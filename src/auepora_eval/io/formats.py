@@ -23,7 +23,9 @@ Role = Literal["samples", "outputs"]
 
 # Where formats live. Each registers itself when it is imported, which happens when a format is first asked for. The
 # order is that of guessing: the more particular first.
-_MODULES: tuple[str, ...] = ("traces", "records", "trec_rag", "squad", "jsonl")
+_MODULES: tuple[str, ...] = (
+    "beir", "golden", "parquet", "trec_format", "traces", "records", "trec_rag", "squad", "jsonl",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from ..core.collector import collector_paused
 from ..core.dataset import InMemoryDataset
 from ..core.errors import BadValueError, DataFileError
 from ..core.types import EvaluationSample, SystemOutputs
+from .corpus import Corpus, Filling
 from .files import bare_name
 from .formats import Format, Role, format_named, guess_format
 from .jsonl import OutputsFile, gathered_outputs
@@ -43,26 +45,62 @@ def iter_outputs(path: str | Path, format: str | None = None, problems: Problems
     return read(path, problems or Problems())
 
 
-def load_dataset(path: str | Path, format: str | None = None, *, name: str | None = None) -> InMemoryDataset:
-    """The samples of a file, in its order. Without ``format`` it is guessed from the file."""
+def load_dataset(
+    path: str | Path,
+    format: str | None = None,
+    *,
+    name: str | None = None,
+    corpus: str | Path | Corpus | None = None,
+) -> InMemoryDataset:
+    """The samples of a file, in its order. Without ``format`` it is guessed from the file.
+
+    With a ``corpus``, documents that are only named by their ids have its texts.
+    """
     path = Path(path)
-    with collector_paused():
-        samples: list[EvaluationSample] = [read.sample for read in iter_samples(path, format)]
+    with _filling(corpus) as filling, collector_paused():
+        read_ones = (read.sample for read in iter_samples(path, format))
+        samples: list[EvaluationSample] = list(read_ones if filling is None else map(filling.sample, read_ones))
     if not samples:
         raise DataFileError(path, None, "there is no sample in it")
     return InMemoryDataset(bare_name(path) if name is None else name, samples)
 
 
-def load_outputs(path: str | Path, format: str | None = None) -> dict[str, SystemOutputs]:
-    """The outputs of a file by sample id, in its order. Without ``format`` it is guessed from the file."""
-    return read_outputs_file(path, format).outputs
+def load_outputs(
+    path: str | Path, format: str | None = None, *, corpus: str | Path | Corpus | None = None
+) -> dict[str, SystemOutputs]:
+    """The outputs of a file by sample id, in its order. Without ``format`` it is guessed from the file.
+
+    With a ``corpus``, retrieved documents that are only named by their ids have its texts.
+    """
+    return read_outputs_file(path, format, corpus=corpus).outputs
 
 
-def read_outputs_file(path: str | Path, format: str | None = None) -> OutputsFile:
+def read_outputs_file(
+    path: str | Path, format: str | None = None, *, corpus: str | Path | Corpus | None = None
+) -> OutputsFile:
     """What ``load_outputs`` gives, with what is known of the file."""
     path = Path(path)
-    with collector_paused():
-        read = gathered_outputs(path, iter_outputs(path, format), Problems())
+    with _filling(corpus) as filling, collector_paused():
+        outputs = iter_outputs(path, format)
+        if filling is not None:
+            outputs = (read._replace(output=filling.output(read.output)) for read in outputs)
+        read = gathered_outputs(path, outputs, Problems())
     if not read.outputs:
         raise DataFileError(path, None, "there is no output in it")
     return read
+
+
+@contextlib.contextmanager
+def _filling(corpus: str | Path | Corpus | None) -> Iterator[Filling | None]:
+    """What puts the texts in, if there is a corpus; one that is opened here is closed again."""
+    if corpus is None:
+        yield None
+        return
+    opened = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
+    filling = Filling(opened)
+    try:
+        yield filling
+    finally:
+        if opened is not corpus:
+            opened.close()
+    filling.report(stacklevel=4)

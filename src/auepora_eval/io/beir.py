@@ -1,0 +1,260 @@
+"""BEIR folders: ``corpus.jsonl``, ``queries.jsonl`` and judgements per split in ``qrels/<split>.tsv``.
+
+A folder stands for its split ``test``, else ``dev``, else ``train``, else its only one; another is chosen by naming its
+judgements: ``scifact/qrels/train.tsv``. Each file may be compressed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from ..core.errors import BadValueError, DataFileError, DuplicateIdError
+from ..core.types import EvaluationSample
+from .codec import LineError, encode_sample
+from .corpus import Corpus, Filling
+from .files import bare_name, plain_suffix, read_bytes, read_lines, write_lines
+from .formats import Format, Head, Role, register_format
+from .hints import Shape
+from .problems import decoding_problem, shown
+from .reading import Problems, ReadSample
+from .trec_format import judged_documents, judged_levels
+from .trec_python import level_of
+
+__all__ = ["read_samples", "save_beir", "split_of"]
+
+_SPLITS = ("test", "dev", "train")
+_HEADER = ("query-id", "corpus-id", "score")
+
+
+class _Query(msgspec.Struct, gc=False):
+    """A line of ``queries.jsonl``."""
+
+    id: Annotated[str, msgspec.Meta(min_length=1)] = msgspec.field(name="_id")
+    text: str
+    metadata: dict[str, Any] | None = None
+
+
+_QUERIES: msgspec.json.Decoder[_Query] = msgspec.json.Decoder(_Query)
+_SHAPE = Shape("samples", {"": ("_id", "text", "metadata")}, "outputs", ())
+
+
+def split_of(path: Path) -> tuple[Path, Path]:
+    """The folder, and the file of judgements that ``path`` stands for: its own, or that of the folder's first split."""
+    if not path.is_dir():
+        return path.parent.parent, path
+    folder = path / "qrels"
+    found = {bare_name(file): file for file in sorted(folder.glob("*.tsv*")) if plain_suffix(file) == ".tsv"}
+    for split in _SPLITS:
+        if split in found:
+            return path, found[split]
+    if len(found) == 1:
+        return path, next(iter(found.values()))
+    if not found:
+        raise DataFileError(folder, None, "there is no file of judgements, such as 'test.tsv', in it")
+    raise DataFileError(folder, None, f"name one of the splits, such as {shown(str(min(found.values())))}")
+
+
+def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    """The judged queries of the split, in the order of its judgements, with the texts of their documents."""
+    folder, judgements = split_of(path)
+    judged, lines = _judgements(judgements, problems)
+    queries = _queries(_part(folder, "queries.jsonl"), judged, problems)
+    with Corpus.open(_part(folder, "corpus.jsonl"), problems) as corpus:
+        filling = Filling(corpus)
+        for query_id, levels in judged.items():
+            query = queries.get(query_id)
+            if query is None:
+                problems.add(judgements, lines[query_id], f"query {shown(query_id)} is not in queries.jsonl")
+                continue
+            sample = EvaluationSample(query_id, query.text, *judged_documents(levels), metadata=query.metadata or {})
+            yield ReadSample(None, filling.sample(sample))
+    filling.report(stacklevel=3)
+
+
+def _part(folder: Path, name: str) -> Path:
+    """A file of the folder, compressed or not."""
+    for suffix in ("", ".gz", ".zst"):
+        if (folder / f"{name}{suffix}").exists():
+            return folder / f"{name}{suffix}"
+    return folder / name
+
+
+def _judgements(path: Path, problems: Problems) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    """Levels by query and document, and the line on which each query first comes."""
+    judged: dict[str, dict[str, int]] = {}
+    lines: dict[str, int] = {}
+    for number, line in enumerate(read_bytes(path).decode().split("\n"), start=1):
+        cells = tuple(line.strip("\r").split("\t"))
+        if not line.strip() or (number == 1 and cells == _HEADER):
+            continue
+        if len(cells) != 3 or not cells[0] or not cells[1]:
+            message = f"expected 3 columns with tabs between them ({', '.join(_HEADER)}), found {shown(line.strip())}"
+            problems.add(path, number, message)
+            continue
+        query, doc, level = cells
+        try:
+            value = level_of(level.encode())
+        except ValueError:
+            problems.add(path, number, f"the score (column 3) must be an integer, found {shown(level)}")
+            continue
+        levels = judged.setdefault(query, {})
+        lines.setdefault(query, number)
+        levels[doc] = max(value, levels.get(doc, value))
+    if not judged and not problems.found:
+        problems.add(path, None, f"there is no judgement in it; each line must be {', '.join(_HEADER)}")
+    return judged, lines
+
+
+def _queries(path: Path, wanted: dict[str, dict[str, int]], problems: Problems) -> dict[str, _Query]:
+    """The wanted queries by id."""
+    found: dict[str, _Query] = {}
+    for number, line in read_lines(path):
+        try:
+            query = _QUERIES.decode(line)
+        except (ValueError, RecursionError) as error:
+            problems.add(path, number, decoding_problem(line, error, _SHAPE))
+            continue
+        if query.id in found:
+            message = f"query {shown(query.id)} comes twice; each id may come once"
+            problems.add(path, number, message, kind=DuplicateIdError)
+        elif query.id in wanted:
+            found[query.id] = query
+    return found
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def save_beir(samples: Iterable[EvaluationSample], path: str | Path) -> None:
+    """Write a folder with one split: ``test``, or that of a path such as ``folder/qrels/dev.tsv``.
+
+    The folder is made new, or must hold nothing but this split: the corpus and the queries of other splits would be
+    lost.
+    """
+    path = Path(path)
+    folder, split = (path.parent.parent, path.name) if path.suffix == ".tsv" else (path, "test.tsv")
+    if path.suffix == ".tsv" and path.parent.name != "qrels":
+        raise DataFileError(path, None, "name a folder, or the judgements of a split such as 'folder/qrels/dev.tsv'")
+    _require_room(folder, split)
+    temporary = folder.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        try:
+            (temporary / "qrels").mkdir(parents=True)
+        except OSError as error:
+            raise DataFileError(folder, None, f"cannot be written: {error.strerror or error}") from error
+        _write(samples, temporary, split)
+        _put_in_place(temporary, folder, split)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _require_room(folder: Path, split: str) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise DataFileError(folder, None, "is a file; a BEIR dataset is a folder")
+    for place, ours in ((folder, {"corpus.jsonl", "queries.jsonl", "qrels"}), (folder / "qrels", {split})):
+        others = {file.name for file in place.iterdir()} - ours if place.is_dir() else None
+        if others:
+            raise DataFileError(place, None, f"already holds {shown(min(others))}; name a new folder")
+
+
+def _put_in_place(temporary: Path, folder: Path, split: str) -> None:
+    try:
+        if not folder.exists():
+            os.replace(temporary, folder)
+            return
+        (folder / "qrels").mkdir(exist_ok=True)
+        for name in ("corpus.jsonl", "queries.jsonl", f"qrels/{split}"):
+            os.replace(temporary / name, folder / name)
+    except OSError as error:
+        raise DataFileError(folder, None, f"cannot be written: {error.strerror or error}") from error
+
+
+def _write(samples: Iterable[EvaluationSample], folder: Path, split: str) -> None:
+    documents: dict[str, dict[str, Any]] = {}
+    rows: list[bytes] = ["\t".join(_HEADER).encode()]
+
+    def queries() -> Iterator[bytes]:
+        seen: set[str] = set()
+        for sample in samples:
+            row = _plain(sample)
+            if sample.sample_id in seen:
+                raise DuplicateIdError(f"sample_id {sample.sample_id!r} comes twice; each id may come once in a file")
+            seen.add(sample.sample_id)
+            for doc in [*(row.get("relevant_docs") or ()), *(row.get("candidate_docs") or ())]:
+                _take(documents, doc, sample.sample_id)
+            for doc_id, level in judged_levels(sample).items():
+                rows.append(b"%b\t%b\t%d" % (_cell(sample.sample_id, sample), _cell(doc_id, sample), level))
+            made = {"_id": row["sample_id"], "text": row["query"], "metadata": row.get("metadata", {})}
+            yield msgspec.json.encode(made)
+
+    write_lines(folder / "queries.jsonl", queries())
+    write_lines(folder / "corpus.jsonl", map(msgspec.json.encode, documents.values()))
+    write_lines(folder / "qrels" / split, rows)
+
+
+def _plain(sample: EvaluationSample) -> dict[str, Any]:
+    """What can be written of a sample, checked, as JSON has it."""
+    kept = replace(sample, reference_answer=None, reference_answers=[], labels={}, history=[], cluster_id=None)
+    try:
+        found: dict[str, Any] = json.loads(encode_sample(kept))
+    except LineError as error:
+        raise BadValueError(f"sample {sample.sample_id!r} cannot be written: {error}") from error
+    return found
+
+
+def _take(documents: dict[str, dict[str, Any]], doc: dict[str, Any], sample_id: str) -> None:
+    """A line of the corpus. A document that is only named somewhere else is the same one."""
+    metadata = doc.get("metadata", {})
+    metadata.pop("relevance", None)
+    title, text = metadata.get("title"), doc.get("text", "")
+    made: dict[str, Any] = {"_id": doc["doc_id"], "title": "", "text": text}
+    # As the corpus is read: the title is the first line of the text, and a part of the metadata.
+    if isinstance(title, str) and title and (text == title or text[:-1].startswith(f"{title}\n")):
+        made |= {"title": title, "text": text[len(title) + 1 :]}
+        del metadata["title"]
+    made |= {key: doc[key] for key in ("metadata", "parent_id", "span") if doc.get(key)}
+    known = documents.setdefault(doc["doc_id"], made)
+    bare = {"_id": doc["doc_id"], "title": "", "text": ""}
+    if known == bare:
+        documents[doc["doc_id"]] = made
+    elif made not in (known, bare):
+        raise BadValueError(
+            f"sample {sample_id!r} cannot be written: its document {doc['doc_id']!r} is another than that of an "
+            "earlier sample; a corpus holds each document once"
+        )
+
+
+def _cell(text: str, sample: EvaluationSample) -> bytes:
+    if any(sign in text for sign in "\t\n\r"):
+        raise BadValueError(
+            f"sample {sample.sample_id!r} cannot be written: the id {text!r:.80} holds a tab or a line end"
+        )
+    return text.encode()
+
+
+def _looks_like(head: Head, role: Role) -> bool:
+    folder = head.path if head.path.is_dir() else head.path.parent.parent
+    if not head.path.is_dir() and (head.path.parent.name != "qrels" or head.suffix != ".tsv"):
+        return False
+    return all(_part(folder, name).exists() for name in ("corpus.jsonl", "queries.jsonl"))
+
+
+FORMAT = register_format(
+    Format(
+        "beir",
+        "BEIR: a folder of corpus, queries and judgements",
+        _looks_like,
+        read_samples=read_samples,
+        write_samples=save_beir,
+        sample_fields=frozenset({"sample_id", "query", "relevant_docs", "candidate_docs", "metadata"}),
+    )
+)

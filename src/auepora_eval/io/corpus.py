@@ -1,0 +1,264 @@
+"""Documents kept once: samples and outputs name them by id, their texts stay in one file and are read when asked for.
+
+A corpus is JSONL, a document per line: ``doc_id`` (or ``_id``, as BEIR writes it), ``text``, and optionally ``title``,
+``metadata``, ``parent_id``, ``span``. A title is put before the text, on a line of its own. Other keys are not read.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from array import array
+from collections.abc import Iterable, Iterator, KeysView
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Annotated, Any, overload
+
+import msgspec
+
+from ..core.errors import AueporaWarning, DataFileError, DuplicateIdError
+from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
+from .files import is_compressed, open_bytes, read_head
+from .hints import Shape
+from .problems import BAD_SPAN, decoding_problem, shown
+from .reading import Problems
+
+__all__ = ["Corpus", "Filling", "with_texts"]
+
+_Id = Annotated[str, msgspec.Meta(min_length=1)]
+_NAMED = 3  # so many unknown ids are named; the rest is counted
+_BOM = b"\xef\xbb\xbf"
+
+
+class _Row(msgspec.Struct, gc=False):
+    """A line of the corpus."""
+
+    text: str
+    doc_id: _Id | None = None
+    beir_id: _Id | None = msgspec.field(default=None, name="_id")
+    title: str | None = None
+    metadata: dict[str, Any] | None = None
+    parent_id: str | None = None
+    span: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.span is not None and not 0 <= self.span[0] <= self.span[1]:
+            raise ValueError(BAD_SPAN)
+
+    @property
+    def id(self) -> str:
+        """Its id, under either name; empty where there is none."""
+        return self.doc_id or self.beir_id or ""
+
+
+_ROWS: msgspec.json.Decoder[_Row] = msgspec.json.Decoder(_Row)
+_SHAPE = Shape("samples", {"": _Row.__struct_fields__}, "outputs", ())
+
+
+class Corpus:
+    """The documents of a file by id. Whoever asks for the same document while it is in use gets the same object."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.note: str | None = None
+        """What a user may want to know, such as that the texts are in memory."""
+        self._places: dict[str, int] = {}
+        self._offsets = array("Q")  # per document where its line starts and where it ends
+        self._kept: list[Document] = []  # all documents, of a file in which one cannot jump
+        self._alive: weakref.WeakValueDictionary[str, Document] = weakref.WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._file: IO[bytes] | None = None
+
+    @classmethod
+    def open(cls, path: str | Path, problems: Problems | None = None) -> Corpus:
+        """Read the file once, to know where each document is; what is wrong with a line is said now, not later."""
+        corpus = cls(Path(path))
+        corpus._index(problems or Problems())
+        return corpus
+
+    @property
+    def ids(self) -> KeysView[str]:
+        """The ids of all documents, in the order of the file; what ``citation_coverage`` takes as ``corpus_ids``."""
+        return self._places.keys()
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, doc_id: object) -> bool:
+        return doc_id in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __getitem__(self, doc_id: str) -> Document:
+        """The document, read from the file unless somebody holds it; ``KeyError`` where there is none."""
+        place = self._places[doc_id]
+        if self._kept:
+            return self._kept[place]
+        with self._lock:
+            found = self._alive.get(doc_id)
+            if found is None:
+                found = self._alive[doc_id] = self._read(doc_id, place)
+        return found
+
+    def get(self, doc_id: str) -> Document | None:
+        """The document, or ``None`` where there is none of that id."""
+        return self[doc_id] if doc_id in self._places else None
+
+    def filled(self, document: Document) -> Document | None:
+        """What should stand in the place of a document without a text; ``None`` if its id is unknown.
+
+        The shared document, unless this one has something of its own, such as its relevance for a query: then a new
+        one with the same text.
+        """
+        shared = self.get(document.doc_id)
+        if shared is None or not (document.metadata or document.parent_id is not None or document.span is not None):
+            return shared
+        made = Document(
+            document.doc_id,
+            shared.text,
+            {**shared.metadata, **document.metadata},
+            shared.parent_id if document.parent_id is None else document.parent_id,
+            shared.span if document.span is None else document.span,
+        )
+        # Keeps the shared one alive as long as its text is, so that the next who asks gets the same text.
+        made.__dict__["_shared"] = shared
+        return made
+
+    def close(self) -> None:
+        """Close the file. Documents at hand stay as they are."""
+        with self._lock:
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+    def __enter__(self) -> Corpus:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _index(self, problems: Problems) -> None:
+        keep = is_compressed(self.path)
+        read_head(self.path)  # for what it says of files in other codings
+        offset, number = 0, 0
+        with open_bytes(self.path) as file:
+            for number, line in enumerate(file, start=1):
+                start, offset = offset, offset + len(line)
+                content = line
+                if number == 1 and line.startswith(_BOM):
+                    start, content = len(_BOM), line[len(_BOM) :]
+                if not content or content.isspace():
+                    continue
+                row = self._checked(content, number, problems)
+                if row is None:
+                    continue
+                self._places[row.id] = len(self._places)
+                self._offsets.extend((start, offset))
+                if keep:
+                    self._kept.append(_document(row))
+        if not self._places and not problems.found:
+            problems.add(self.path, None, "the file is empty; each line must be one document")
+        if keep and self._kept:
+            self.note = f"{self.path} is compressed: its {len(self):,} documents are kept in memory"
+
+    def _checked(self, line: bytes, number: int, problems: Problems) -> _Row | None:
+        try:
+            row = _ROWS.decode(line)
+        except (ValueError, RecursionError) as error:
+            problems.add(self.path, number, decoding_problem(line, error, _SHAPE).replace("beir_id", "_id"))
+            return None
+        if not row.id:
+            problems.add(self.path, number, "field 'doc_id' (or '_id') is missing")
+        elif row.id in self._places:
+            message = f"doc_id {shown(row.id)} comes twice; each document may come once"
+            problems.add(self.path, number, message, kind=DuplicateIdError)
+        else:
+            return row
+        return None
+
+    def _read(self, doc_id: str, place: int) -> Document:
+        start, end = self._offsets[2 * place], self._offsets[2 * place + 1]
+        try:
+            if self._file is None:
+                self._file = self.path.open("rb")
+                weakref.finalize(self, self._file.close)
+            self._file.seek(start)
+            row = _ROWS.decode(self._file.read(end - start))
+        except OSError as error:
+            raise DataFileError(self.path, None, f"cannot be read: {error.strerror or error}") from error
+        except (ValueError, RecursionError):
+            row = None
+        if row is None or row.id != doc_id:
+            raise DataFileError(self.path, None, "has changed since it was opened; open the corpus again")
+        return _document(row)
+
+
+def _document(row: _Row) -> Document:
+    metadata = row.metadata or {}
+    metadata.pop("relevance", None)  # relevance is that of a document for a query, never of a document
+    if row.title:
+        metadata["title"] = row.title
+        return Document(
+            row.id, f"{row.title}\n{row.text}" if row.text else row.title, metadata, row.parent_id, row.span
+        )
+    return Document(row.id, row.text, metadata, row.parent_id, row.span)
+
+
+class Filling:
+    """Puts the texts of a corpus into samples and outputs, one after the other, and counts what it does not have."""
+
+    def __init__(self, corpus: Corpus) -> None:
+        self.corpus = corpus
+        self.unknown: dict[str, int] = {}
+        """Ids that the corpus does not have, and how often each was asked for."""
+
+    def sample(self, sample: EvaluationSample) -> EvaluationSample:
+        """The sample, with texts for its documents."""
+        relevant = None if sample.relevant_docs is None else [self._filled(doc) for doc in sample.relevant_docs]
+        candidates = None if sample.candidate_docs is None else [self._filled(doc) for doc in sample.candidate_docs]
+        return replace(sample, relevant_docs=relevant, candidate_docs=candidates)
+
+    def output(self, output: SystemOutputs) -> SystemOutputs:
+        """The output, with texts for what was retrieved."""
+        ranking = [RetrievedDocument(self._filled(item.doc), item.score, item.rank) for item in output.retrieved]
+        return replace(output, retrieved=ranking)
+
+    def report(self, *, stacklevel: int = 2) -> None:
+        """Warn of documents that stay without text because the corpus does not have them."""
+        if not self.unknown:
+            return
+        named = ", ".join(map(repr, list(self.unknown)[:_NAMED]))
+        more = f" and {len(self.unknown) - _NAMED} more" if len(self.unknown) > _NAMED else ""
+        count = len(self.unknown)
+        what, stay = ("1 document is", "stays") if count == 1 else (f"{count} documents are", "stay")
+        message = f"{what} not in the corpus {self.corpus.path} and {stay} without text: {named}{more}"
+        warnings.warn(message, AueporaWarning, stacklevel=stacklevel + 1)
+
+    def _filled(self, document: Document) -> Document:
+        if document.text:
+            return document
+        found = self.corpus.filled(document)
+        if found is None:
+            self.unknown[document.doc_id] = self.unknown.get(document.doc_id, 0) + 1
+            return document
+        return found
+
+
+@overload
+def with_texts(items: Iterable[EvaluationSample], corpus: Corpus) -> list[EvaluationSample]: ...
+@overload
+def with_texts(items: Iterable[SystemOutputs], corpus: Corpus) -> list[SystemOutputs]: ...
+def with_texts(items: Iterable[Any], corpus: Corpus) -> list[Any]:
+    """Samples or outputs whose documents without a text have that of the corpus; the given ones are not changed.
+
+    Documents that the corpus does not have stay as they are, and a warning counts them.
+    """
+    filling = Filling(corpus)
+    found = [filling.sample(item) if isinstance(item, EvaluationSample) else filling.output(item) for item in items]
+    filling.report()
+    return found

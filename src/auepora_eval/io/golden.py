@@ -1,0 +1,302 @@
+"""Golden queries in YAML: what a knowledge base should find and say, written and reviewed by people.
+
+A file is a list of queries, or an object with ``queries`` (and a ``version`` of the reader's own). Texts are taken as
+they are written, so that ``lang: no`` is Norwegian and ``id: 007`` keeps its zeros.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import BadValueError, DuplicateIdError, did_you_mean
+from ..core.types import Document, EvaluationSample
+from ..features.rankings import level_of
+from .codec import LineError, encode_sample
+from .files import read_bytes, write_lines
+from .formats import Format, Head, Role, register_format
+from .problems import TOO_DEEP, shown
+from .reading import Once, Problems, ReadSample
+
+__all__ = ["read_samples", "save_golden"]
+
+_HEADER = """\
+# Golden queries. Of each: id, query, and what is expected of the system:
+#   expected_chunk_ids  the chunks that should be found
+#   expected_doc_ids    the documents they belong to; [] means that nothing answers the query: the system should refuse
+#   must_contain        what the answer must say, all of it; forbidden: what it must not say
+#   lang, difficulty    to look at groups apart; more of that kind under labels
+#   spans               where an expected chunk lies: {chunk id: {parent_id: document, span: [start, end]}}
+version: 1
+queries:"""
+_LISTS = ("expected_chunk_ids", "expected_doc_ids")
+_TEXTS = ("must_contain", "forbidden")
+_KEYS = ("id", "query", *_LISTS, *_TEXTS, "lang", "difficulty", "spans", "labels", "metadata")
+_FILE_KEYS = ("version", "queries")
+
+
+class _QueryError(Exception):
+    """What is wrong with a query, and on which line."""
+
+    def __init__(self, node: Any, message: str) -> None:
+        from .yaml_values import line_of
+
+        self.line, self.message = line_of(node), message
+        super().__init__(message)
+
+
+def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    """The queries of a file as samples, in its order, each with the line it begins on."""
+    from .yaml_values import Values, YamlError, line_of, parsed
+
+    data = read_bytes(path)
+    once = Once(path, problems)
+    try:
+        root = parsed(data)
+        reader = _Queries(Values(len(data)))
+        nodes = reader.queries(root)
+    except (YamlError, _QueryError) as error:
+        problems.add(path, error.line, error.message)
+        return
+    for node in nodes:
+        try:
+            sample = reader.sample(node)
+        except (YamlError, _QueryError) as error:
+            problems.add(path, error.line, error.message)
+        except RecursionError:
+            problems.add(path, line_of(node), TOO_DEEP)
+        else:
+            if once.is_new(sample.sample_id, line_of(node)):
+                yield ReadSample(line_of(node), sample)
+
+
+class _Queries:
+    """Makes samples of the queries of one file."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def queries(self, root: Any) -> list[Any]:
+        """The nodes of the queries."""
+        from .yaml_values import YamlError
+
+        if root is None:
+            raise YamlError(None, "the file is empty; it must be a list of queries")
+        if root.id == "mapping":
+            fields = self._fields(root, _FILE_KEYS)
+            if "queries" not in fields:
+                raise _QueryError(
+                    root, "field 'queries' is missing; a file is a list of queries, or has one under 'queries'"
+                )
+            root = fields["queries"]
+        if root.id != "sequence":
+            raise _QueryError(root, f"the queries must be a list, not {_kind(root)}")
+        if not root.value:
+            raise _QueryError(root, "the list of queries is empty")
+        return list(root.value)
+
+    def sample(self, node: Any) -> EvaluationSample:
+        """The sample of a query."""
+        if node.id != "mapping":
+            raise _QueryError(node, f"each query must be an object with 'id' and 'query', not {_kind(node)}")
+        fields = self._fields(node, _KEYS)
+        for key in ("id", "query"):
+            if key not in fields:
+                raise _QueryError(node, f"field {key!r} is missing")
+        labels, metadata = self._object(fields, "labels"), self._object(fields, "metadata")
+        self._add(labels, fields, "labels", "lang", self._text)
+        self._add(labels, fields, "labels", "difficulty", self._scalar)
+        self._add(metadata, fields, "metadata", "expected_doc_ids", self._ids)
+        for key in _TEXTS:
+            self._add(metadata, fields, "metadata", key, self._text_or_texts)
+        sample_id = self._text(fields["id"], "id")
+        if not sample_id:
+            raise _QueryError(fields["id"], "field 'id' is empty; an id needs at least one character")
+        return EvaluationSample(
+            sample_id, self._text(fields["query"], "query"), self._chunks(fields), labels=labels, metadata=metadata
+        )
+
+    def _fields(self, node: Any, known: tuple[str, ...]) -> dict[str, Any]:
+        fields = {}
+        for key, key_node, value in self._values.pairs(node):
+            if key not in known:
+                place = "; put keys of your own under 'labels' or 'metadata'" if known is _KEYS else ""
+                hint = did_you_mean(key[:80], known, otherwise=f"; known fields: {', '.join(known)}{place}")
+                raise _QueryError(key_node, f"unknown field {shown(key)}{hint}")
+            fields[key] = value
+        return fields
+
+    def _object(self, fields: dict[str, Any], key: str) -> dict[str, Any]:
+        if key not in fields:
+            return {}
+        value = self._values.value(fields[key], key)
+        if not isinstance(value, dict):
+            raise _QueryError(fields[key], f"field {key!r} must be an object, not {_kind(fields[key])}")
+        return value
+
+    def _add(
+        self, holder: dict[str, Any], fields: dict[str, Any], place: str, key: str, read: Callable[[Any, str], Any]
+    ) -> None:
+        """A field of the query that becomes a key of its labels or metadata."""
+        if key in fields:
+            if key in holder:
+                raise _QueryError(fields[key], f"field {key!r} is also under {place!r}; give it once")
+            holder[key] = read(fields[key], key)
+
+    def _chunks(self, fields: dict[str, Any]) -> list[Document] | None:
+        spans = self._spans(fields)
+        if "expected_chunk_ids" not in fields:
+            if spans:
+                raise _QueryError(fields["spans"], "field 'spans' needs 'expected_chunk_ids', whose chunks it places")
+            return None
+        ids = self._ids(fields["expected_chunk_ids"], "expected_chunk_ids")
+        for chunk in spans:
+            if chunk not in ids:
+                raise _QueryError(
+                    fields["spans"], f"field 'spans' has {shown(chunk)}, which is not in 'expected_chunk_ids'"
+                )
+        return [Document(chunk, "", {}, *spans.get(chunk, (None, None))) for chunk in ids]
+
+    def _spans(self, fields: dict[str, Any]) -> dict[str, tuple[str | None, tuple[int, int] | None]]:
+        if "spans" not in fields:
+            return {}
+        if fields["spans"].id != "mapping":
+            raise _QueryError(
+                fields["spans"], f"field 'spans' must be an object by chunk id, not {_kind(fields['spans'])}"
+            )
+        found: dict[str, tuple[str | None, tuple[int, int] | None]] = {}
+        for chunk, _, node in self._values.pairs(fields["spans"]):
+            path = f"spans.{chunk}"
+            if node.id != "mapping":
+                raise _QueryError(
+                    node, f"field {shown(path)} must be an object with 'parent_id' and 'span', not {_kind(node)}"
+                )
+            place = self._fields(node, ("parent_id", "span"))
+            parent = self._text(place["parent_id"], f"{path}.parent_id") if "parent_id" in place else None
+            found[chunk] = (parent, self._span(place["span"], f"{path}.span") if "span" in place else None)
+        return found
+
+    def _span(self, node: Any, path: str) -> tuple[int, int]:
+        value = self._values.value(node, path)
+        if isinstance(value, list) and len(value) == 2 and {type(end) for end in value} == {int}:
+            start, end = value
+            if 0 <= start <= end:
+                return start, end
+        raise _QueryError(node, f"field {shown(path)} must be [start, end] with 0 <= start <= end")
+
+    def _text(self, node: Any, path: str) -> str:
+        from .yaml_values import text_of
+
+        text = text_of(node)
+        if text is None:
+            raise _QueryError(node, f"field {shown(path)} must be a text, not {_kind(node)}")
+        return text
+
+    def _scalar(self, node: Any, path: str) -> Any:
+        self._text(node, path)  # neither a list nor nothing at all
+        return self._values.value(node, path)
+
+    def _ids(self, node: Any, path: str) -> list[str]:
+        if node.id != "sequence":
+            what = _kind(node)
+            hint = "; write [] where nothing is expected, or leave the field out" if what == "null" else ""
+            raise _QueryError(node, f"field {shown(path)} must be a list of ids, not {what}{hint}")
+        ids = [self._text(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
+        if "" in ids:
+            raise _QueryError(node, f"field {shown(path)} has an empty id; an id needs at least one character")
+        return ids
+
+    def _text_or_texts(self, node: Any, path: str) -> str | list[str]:
+        if node.id == "sequence":
+            return [self._text(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
+        return self._text(node, path)
+
+
+def _kind(node: Any) -> str:
+    if node.id == "scalar":
+        return "null" if node.tag.endswith(":null") else "a single value"
+    return "a list" if node.id == "sequence" else "an object"
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def save_golden(samples: Iterable[EvaluationSample], path: str | Path) -> None:
+    """Write the queries, under a comment that says what the fields mean. Texts of documents are not kept."""
+    from .yaml_values import dumped
+
+    def lines() -> Iterator[bytes]:
+        yield _HEADER.encode()
+        seen: set[str] = set()
+        for sample in samples:
+            record = _record(sample)
+            if sample.sample_id in seen:
+                raise DuplicateIdError(f"sample_id {sample.sample_id!r} comes twice; each id may come once in a file")
+            seen.add(sample.sample_id)
+            yield dumped([record]).encode()
+        if not seen:
+            raise BadValueError("there is no sample to write; a golden file has at least one query")
+
+    write_lines(Path(path), lines())
+
+
+def _record(sample: EvaluationSample) -> dict[str, Any]:
+    owner = f"sample {sample.sample_id!r} cannot be written"
+    kept = replace(
+        sample, candidate_docs=None, reference_answer=None, reference_answers=[], history=[], cluster_id=None
+    )
+    try:
+        row: dict[str, Any] = json.loads(encode_sample(kept))
+    except LineError as error:
+        raise BadValueError(f"{owner}: {error}") from error
+    made: dict[str, Any] = {"id": row["sample_id"], "query": row["query"]}
+    labels, metadata = row.get("labels", {}), row.get("metadata", {})
+    if "relevant_docs" in row:
+        made["expected_chunk_ids"] = [doc["doc_id"] for doc in row["relevant_docs"]]
+    for key in (*_LISTS[1:], *_TEXTS):
+        if key in metadata:
+            made[key] = _expectation(metadata.pop(key), key, owner)
+    if isinstance(labels.get("lang"), str):
+        made["lang"] = labels.pop("lang")
+    if isinstance(labels.get("difficulty"), (str, int, float)):
+        made["difficulty"] = labels.pop("difficulty")
+    spans: dict[str, dict[str, Any]] = {}
+    for doc in row.get("relevant_docs", ()):
+        if level_of(doc.get("metadata", {}).get("relevance", 1), doc["doc_id"], sample.sample_id) != 1:
+            raise BadValueError(
+                f"{owner}: the relevance of {doc['doc_id']!r} is not 1, and golden queries have no levels"
+            )
+        place = {key: doc[key] for key in ("parent_id", "span") if key in doc}
+        if spans.setdefault(doc["doc_id"], place) != place:
+            raise BadValueError(f"{owner}: {doc['doc_id']!r} comes twice, in different places")
+    if any(spans.values()):
+        made["spans"] = {chunk: place for chunk, place in spans.items() if place}
+    return made | {key: value for key, value in (("labels", labels), ("metadata", metadata)) if value}
+
+
+def _expectation(value: Any, key: str, owner: str) -> Any:
+    texts = value if isinstance(value, list) else None if key in _LISTS else [value]
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise BadValueError(f"{owner}: field 'metadata.{key}' must be a list of texts")
+    if key in _LISTS and "" in texts:
+        raise BadValueError(f"{owner}: field 'metadata.{key}' has an empty id")
+    return value
+
+
+def _looks_like(head: Head, role: Role) -> bool:
+    return role == "samples" and head.suffix in (".yaml", ".yml")
+
+
+FORMAT = register_format(
+    Format(
+        "golden",
+        "golden queries in YAML: expected chunks, and what the answer must say",
+        _looks_like,
+        read_samples=read_samples,
+        write_samples=save_golden,
+        sample_fields=frozenset({"sample_id", "query", "relevant_docs", "labels", "metadata"}),
+    )
+)

@@ -1,0 +1,264 @@
+"""Parquet files (extra ``parquet``): samples or outputs as rows of a table.
+
+Documents, rankings and answers are columns of their own types. What may hold anything (labels, metadata, timings, ...)
+is JSON text. Rows come and go in groups, so that neither reading nor writing holds the whole file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError, MissingDependencyError
+from ..core.types import EvaluationSample, SystemOutputs
+from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
+from .files import is_compressed, open_bytes, whole_file
+from .formats import Format, Head, Role, register_format
+from .problems import TOO_DEEP, shown
+from .reading import Once, Problems, ReadOutput, ReadSample
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_outputs", "read_samples", "save_parquet_dataset", "save_parquet_outputs"]
+
+_GROUP = 4096  # rows
+_JSON = frozenset({"labels", "metadata", "history", "structured", "sentences", "timings", "extra", "steps", "usage"})
+"""What is JSON text, wherever it stands."""
+_INDEX = "__index_level_"  # how pandas calls what it adds
+_Decoded = TypeVar("_Decoded")
+
+
+def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    """The samples of a file, one after the other; a line is a row, counted from 1."""
+    once = Once(path, problems)
+    for number, sample in _decoded(path, problems, decode_sample):
+        if once.is_new(sample.sample_id, number):
+            yield ReadSample(number, sample)
+
+
+def read_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+    """The outputs of a file, likewise."""
+    once = Once(path, problems)
+    for number, (sample_id, output, has_retrieved) in _decoded(path, problems, decode_output_line):
+        if once.is_new(sample_id, number):
+            yield ReadOutput(number, sample_id, output, has_retrieved)
+
+
+def save_parquet_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:
+    """Write samples: all of them, or (on any error) none."""
+    _save(
+        ((f"sample {one.sample_id!r}", one.sample_id, encode_sample, (one,)) for one in samples), Path(path), "samples"
+    )
+
+
+def save_parquet_outputs(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> None:
+    """Write outputs, as pairs of sample id and output: all of them, or (on any error) none."""
+    rows = ((f"the output for sample {name!r}", name, encode_output, (name, output)) for name, output in outputs)
+    _save(rows, Path(path), "outputs")
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _decoded(path: Path, problems: Problems, decode: Callable[[bytes], _Decoded]) -> Iterator[tuple[int, _Decoded]]:
+    number = 0
+    for number, row in enumerate(_rows(path), start=1):
+        try:
+            yield number, decode(_line(row))
+        except LineError as error:
+            problems.add(path, number, str(error))
+    if not number:
+        problems.add(path, None, "the table is empty; each row must be one sample, or the output for one")
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    """A row as a line of JSONL, so that there is one place that knows what is right."""
+    try:
+        return json.dumps(_unpacked(row, ""), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    except TypeError as error:
+        raise LineError(f"a value is none that JSON has: {error}") from error
+    except RecursionError as error:
+        raise LineError(TOO_DEEP) from error
+
+
+def _unpacked(value: Any, path: str) -> Any:
+    """The value without fields that are null, and with JSON text decoded."""
+    if isinstance(value, list):
+        return [_unpacked(item, f"{path}[{place}]") for place, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    found = {}
+    for key, item in value.items():
+        if item is None or key.startswith(_INDEX):
+            continue
+        where = f"{path}.{key}" if path else key
+        if key not in _JSON:
+            found[key] = _unpacked(item, where)
+        elif isinstance(item, str):
+            try:
+                found[key] = json.loads(item)
+            except (ValueError, RecursionError) as error:
+                raise LineError(f"column {shown(where)} must be JSON text: {error}") from error
+        else:
+            found[key] = item
+    return found
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a table; whatever is wrong with the file is a clear error."""
+    _require_arrow()
+    if is_compressed(path):
+        raise DataFileError(
+            path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
+        )
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with open_bytes(path) as file:
+        try:
+            with parquet.ParquetFile(file, page_checksum_verification=True) as table:
+                for batch in table.iter_batches(batch_size=_GROUP, use_threads=False):
+                    yield from batch.to_pylist()
+        except AueporaError:
+            raise
+        except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
+            reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+            raise DataFileError(path, None, f"cannot be read as Parquet: {reason}") from error
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _save(rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]], path: Path, role: Role) -> None:
+    """Rows come as owner, id, what encodes it, and what it takes."""
+    _require_arrow()
+    if is_compressed(path):
+        raise DataFileError(
+            path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
+        )
+    from pyarrow import parquet
+
+    schema = _schema(role)
+    packed = _packed_rows(rows)
+    with whole_file(path) as file:
+        writer = parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
+        try:
+            while group := list(islice(packed, _GROUP)):  # an error of the caller's own iterable passes as it is
+                batch = _batch(group, schema)
+                with _writing(path):
+                    writer.write_batch(batch)
+        finally:
+            with _writing(path):
+                writer.close()
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
+
+
+def _packed_rows(
+    rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    seen: set[str] = set()
+    for owner, sample_id, encode, given in rows:
+        try:
+            line = encode(*given)
+        except LineError as error:
+            raise BadValueError(f"{owner} cannot be written: {error}") from error
+        if sample_id in seen:
+            raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
+        seen.add(sample_id)
+        yield owner, _packed(json.loads(line))
+
+
+def _packed(value: Any) -> Any:
+    """The value with all that may hold anything as JSON text."""
+    if isinstance(value, list):
+        return [_packed(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key: json.dumps(item, ensure_ascii=False) if key in _JSON else _packed(item) for key, item in value.items()}
+
+
+def _batch(group: list[tuple[str, dict[str, Any]]], schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    try:
+        return pa.RecordBatch.from_pylist([row for _, row in group], schema=schema)
+    except (pa.ArrowException, OverflowError) as error:
+        if len(group) > 1:  # one by one, to name the one
+            for one in group:
+                _batch([one], schema)
+        raise BadValueError(f"{group[0][0]} cannot be written: {error}") from error
+
+
+def _schema(role: Role) -> pa.Schema:
+    import pyarrow as pa
+
+    text, texts, number = pa.string(), pa.list_(pa.string()), pa.int64()
+    document = pa.struct({"doc_id": text, "text": text, "metadata": text, "parent_id": text, "span": pa.list_(number)})
+    answer = pa.struct({"text": text, "structured": text, "metadata": text, "sentences": text})
+    if role == "samples":
+        return pa.schema(
+            {
+                "sample_id": text,
+                "query": text,
+                "relevant_docs": pa.list_(document),
+                "candidate_docs": pa.list_(document),
+                "reference_answer": answer,
+                "labels": text,
+                "metadata": text,
+                "reference_answers": texts,
+                "history": text,
+                "cluster_id": text,
+            }
+        )
+    return pa.schema(
+        {
+            "sample_id": text,
+            "retrieved": pa.list_(pa.struct({"doc": document, "score": pa.float64(), "rank": number})),
+            "response": answer,
+            "timings": text,
+            "extra": text,
+            "error": text,
+            "refused": pa.bool_(),
+            "citations": texts,
+            "steps": text,
+            "usage": text,
+            "repeat": number,
+        }
+    )
+
+
+def _require_arrow() -> None:
+    if importlib.util.find_spec("pyarrow") is None:
+        raise MissingDependencyError(
+            "pyarrow", purpose="reading and writing Parquet", install="'auepora-eval[parquet]'"
+        )
+
+
+def _looks_like(head: Head, role: Role) -> bool:
+    return head.suffix in (".parquet", ".pq") or head.text.startswith("PAR1")
+
+
+FORMAT = register_format(
+    Format(
+        "parquet",
+        "Parquet: samples, or outputs, as rows of a table",
+        _looks_like,
+        read_samples,
+        read_outputs,
+        save_parquet_dataset,
+        save_parquet_outputs,
+    )
+)

@@ -1,0 +1,293 @@
+"""TREC files as samples and outputs: qrels are a dataset, a run is what a system returned.
+
+Reading rests on ``io.trec``, so that both sides see the same judgements and rankings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from ..core.collector import collector_paused
+from ..core.dataset import InMemoryDataset
+from ..core.errors import BadValueError, DataFileError, DuplicateIdError
+from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
+from ..features.rankings import level_of
+from . import trec
+from .files import bare_name, read_bytes, read_lines, write_lines
+from .formats import Format, Head, Role, register_format
+from .problems import shown
+from .reading import Problems, ReadOutput, ReadSample
+from .trec_order import Floats, Lines, rankings
+
+__all__ = [
+    "judged_documents",
+    "judged_levels",
+    "load_topics",
+    "load_trec_dataset",
+    "read_outputs",
+    "read_samples",
+    "save_qrels",
+    "save_run",
+]
+
+_TAG = "auepora"
+_Read = TypeVar("_Read")
+Scored = dict[str, tuple[list[str], list[float]]]
+"""By query: the documents, best first, and their scores."""
+
+
+def load_trec_dataset(
+    qrels: str | Path, *, topics: str | Path | None = None, name: str | None = None
+) -> InMemoryDataset:
+    """The judged queries as samples; their texts come from ``topics`` (lines of id, tab, text), or stay empty."""
+    path = Path(qrels)
+    texts = None if topics is None else load_topics(topics)
+    with collector_paused():
+        samples = [read.sample for read in read_samples(path, Problems())]
+    for sample in samples if texts is not None else ():
+        assert texts is not None
+        if sample.sample_id not in texts:
+            raise DataFileError(path, None, f"query {shown(sample.sample_id)} is not in the topics, '{topics}'")
+        sample.query = texts[sample.sample_id]
+    return InMemoryDataset(bare_name(path) if name is None else name, samples)
+
+
+def load_topics(path: str | Path) -> dict[str, str]:
+    """Query texts by id, from lines of id, tab, text."""
+    path = Path(path)
+    texts: dict[str, str] = {}
+    for number, line in read_lines(path):
+        try:
+            query, tab, text = line.decode().strip("\r\n").partition("\t")
+        except UnicodeDecodeError as error:
+            raise DataFileError(path, number, f"byte 0x{line[error.start]:02x} is not valid UTF-8") from error
+        query = query.strip()
+        if not tab or not query:
+            raise DataFileError(path, number, f"expected an id, a tab and a text, found {shown(query or text)}")
+        if query in texts:
+            raise DataFileError(path, number, f"query {shown(query)} comes twice; each id may come once")
+        texts[query] = text.strip()
+    return texts
+
+
+def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    """Qrels as samples without query texts, in the order in which the queries first come."""
+    judged = _read(path, problems, trec.load_qrels, _qrels_line, trec._qrels_by_line)
+    for query, levels in judged.items():
+        yield ReadSample(None, EvaluationSample(query, "", *judged_documents(levels)))
+
+
+def read_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+    """A run as outputs, each ranking by score descending and ties by id descending; no answer was asked for."""
+    for query, (docs, scores) in _read(path, problems, _scored_run, _run_line, _scored_by_line).items():
+        ranked = [
+            RetrievedDocument(Document(doc), score, rank)
+            for rank, (doc, score) in enumerate(zip(docs, scores, strict=True), start=1)
+        ]
+        yield ReadOutput(None, query, SystemOutputs(ranked))
+
+
+def judged_documents(levels: dict[str, int]) -> tuple[list[Document], list[Document] | None]:
+    """Relevant documents with their level, and those judged non-relevant; a negative level is no judgement."""
+    relevant = [Document(doc, metadata={"relevance": level}) for doc, level in levels.items() if level > 0]
+    others = [Document(doc) for doc, level in levels.items() if level == 0]
+    return relevant, others or None
+
+
+def judged_levels(sample: EvaluationSample) -> dict[str, int]:
+    """Level by document: of the relevant ones their highest, 0 for other candidates. None at all is an error."""
+    levels: dict[str, int] = {}
+    for doc in sample.relevant_docs or ():
+        level = level_of(doc.metadata.get("relevance", 1), doc.doc_id, sample.sample_id)
+        levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
+    for doc in sample.candidate_docs or ():
+        levels.setdefault(doc.doc_id, 0)
+    if not levels:
+        raise BadValueError(
+            f"sample {sample.sample_id!r} cannot be written: it has no judged document, and judgements are all that "
+            "says there is a query; leave the sample out"
+        )
+    return levels
+
+
+def save_qrels(samples: Iterable[EvaluationSample], path: str | Path) -> None:
+    """Write judgements: the level of each relevant document, 0 for other candidates."""
+
+    def lines() -> Iterator[bytes]:
+        once: set[str] = set()
+        for sample in samples:
+            owner = f"sample {sample.sample_id!r}"
+            query = _query_cell(sample.sample_id, owner, once)
+            for doc, level in judged_levels(sample).items():
+                yield b"%b 0 %b %d" % (query, _cell(doc, owner), level)
+
+    write_lines(Path(path), lines())
+
+
+def save_run(outputs: Iterable[tuple[str, SystemOutputs]], path: str | Path) -> None:
+    """Write rankings with the scores they have.
+
+    A run is sorted by its scores when it is read. Where a score is missing, or the scores do not give the order of the
+    list, the whole ranking is written with 1/rank instead: the order of the list is what counts.
+    """
+
+    def lines() -> Iterator[bytes]:
+        once: set[str] = set()
+        for sample_id, output in outputs:
+            owner = f"the output for sample {sample_id!r}"
+            query = _query_cell(sample_id, owner, once)
+            if not output.retrieved:
+                raise BadValueError(
+                    f"{owner} cannot be written: it retrieved nothing, which a run cannot say; leave the sample out"
+                )
+            scores = _run_scores(output.retrieved, owner)
+            for rank, (item, score) in enumerate(zip(output.retrieved, scores, strict=True), start=1):
+                doc = _cell(item.doc.doc_id, owner)
+                yield b"%b Q0 %b %d %b %b" % (query, doc, rank, repr(score).encode(), _TAG.encode())
+
+    write_lines(Path(path), lines())
+
+
+def _run_scores(retrieved: list[RetrievedDocument], owner: str) -> list[float]:
+    try:
+        given = [float(item.score) for item in retrieved if item.score is not None]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadValueError(f"{owner} cannot be written: a score is not a number: {error}") from error
+    if any(map(math.isnan, given)):
+        raise BadValueError(f"{owner} cannot be written: a score is NaN")
+    if len(given) == len(retrieved):
+        keys = [(score, item.doc.doc_id) for score, item in zip(given, retrieved, strict=True)]
+        if keys == sorted(keys, reverse=True):
+            return given
+    return [1 / rank for rank in range(1, len(retrieved) + 1)]
+
+
+def _query_cell(sample_id: str, owner: str, once: set[str]) -> bytes:
+    if sample_id in once:
+        raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
+    once.add(sample_id)
+    return _cell(sample_id, owner)
+
+
+def _cell(text: str, owner: str) -> bytes:
+    try:
+        cell = text.encode()
+    except (UnicodeEncodeError, AttributeError):
+        raise BadValueError(f"{owner} cannot be written: the id {text!r:.80} is not valid text") from None
+    if cell.split() != [cell] or text.startswith("\ufeff"):  # a byte order mark would be dropped when it is read
+        raise BadValueError(f"{owner} cannot be written: the id {text!r:.80} is empty or holds white space")
+    return cell
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _read(
+    path: Path,
+    problems: Problems,
+    load: Callable[[Path], dict[str, _Read]],
+    check: Callable[[Path, int, bytes], object],
+    by_line: Callable[[Path, bytes], dict[str, _Read]],
+) -> dict[str, _Read]:
+    """All at once and fast; where that fails and problems are gathered, every bad line is named and left out."""
+    try:
+        return load(path)
+    except DataFileError as error:
+        if error.line is None or not problems.gather:
+            raise
+    good: list[bytes] = []
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+        try:
+            check(path, number, line)
+        except DataFileError as error:
+            problems.add(path, number, error.problem)
+        else:
+            good.append(line)
+    data = b"\n".join(good)
+    return {} if data.isspace() or not data else by_line(path, data)
+
+
+def _scored_run(path: Path) -> Scored:
+    """What ``load_run`` gives, with the scores."""
+    data = read_bytes(path)
+    with collector_paused():
+        for module in trec._readers("auto", data):
+            lines = module.run_lines(data)
+            if lines is not None:
+                return _with_scores(lines)
+        return _scored_by_line(path, data)
+
+
+def _with_scores(lines: Lines[Floats]) -> Scored:
+    # Rankings are by score descending, so that the sorted scores of a query are those of its documents, ties or not.
+    ranked = rankings(lines)
+    scores = lines.values[np.lexsort((-lines.values, lines.rows))].tolist()
+    found: Scored = {}
+    start = 0
+    for query, docs in ranked.items():
+        found[query] = (docs, scores[start : start + len(docs)])
+        start += len(docs)
+    return found
+
+
+def _scored_by_line(path: Path, data: bytes) -> Scored:
+    ranked = trec._run_by_line(path, data)
+    scores: dict[str, list[float]] = {query: [] for query in ranked}
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if line and not line.isspace():
+            query, score = _run_line(path, number, line)
+            scores[query.decode()].append(score)
+    return {query: (docs, sorted(scores[query], reverse=True)) for query, docs in ranked.items()}
+
+
+def _qrels_line(path: Path, number: int, line: bytes) -> None:
+    columns = line.split()
+    if columns and len(columns) != 4:
+        expected = "4 columns (query, iteration, document, level)"
+        raise trec._wrong_columns(path, number, line, expected, len(columns))
+    if columns:
+        trec._level(path, number, columns[3])
+
+
+def _run_line(path: Path, number: int, line: bytes) -> tuple[bytes, float]:
+    columns = line.split(None, 6)
+    if not columns:
+        return b"", 0.0
+    if len(columns) < 6:
+        expected = "6 columns (query, Q0, document, rank, score, tag)"
+        raise trec._wrong_columns(path, number, line, expected, len(columns))
+    return columns[0], trec._score(path, number, columns[4])
+
+
+def _looks_like(head: Head, role: Role) -> bool:
+    lines = [line.split() for line in head.text.splitlines() if line.strip()][:3]
+    return bool(lines) and all(_is_row(columns, role) for columns in lines)
+
+
+def _is_row(columns: list[str], role: Role) -> bool:
+    try:
+        if role == "samples":
+            return len(columns) == 4 and int(columns[3]) is not None
+        return len(columns) >= 6 and int(columns[3]) is not None and not math.isnan(float(columns[4]))
+    except ValueError:
+        return False
+
+
+FORMAT = register_format(
+    Format(
+        "trec",
+        "TREC: qrels as samples, a run as outputs",
+        _looks_like,
+        read_samples,
+        read_outputs,
+        save_qrels,
+        save_run,
+        sample_fields=frozenset({"sample_id", "relevant_docs", "candidate_docs"}),
+        output_fields=frozenset({"retrieved"}),
+    )
+)

@@ -1,0 +1,171 @@
+"""YAML as plain values that know their lines.
+
+The usual loaders build objects and forget where they stood, let a repeated key win silently, and die of deep nesting.
+Here YAML becomes a tree of nodes, and nodes become what JSON has: text, numbers, true and false, null, lists, objects.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import yaml
+from yaml.composer import Composer
+from yaml.constructor import SafeConstructor
+from yaml.resolver import Resolver
+
+from .problems import TOO_DEEP, shown
+
+__all__ = ["Values", "YamlError", "YamlNode", "dumped", "line_of", "parsed", "text_of"]
+
+YamlNode = yaml.Node
+
+_TAG = "tag:yaml.org,2002:"
+_MERGE = f"{_TAG}merge"
+_TEXTS = {f"{_TAG}str", f"{_TAG}timestamp"}  # a date stays as it is written: JSON has none
+_EXPANSION = 10  # so many times its bytes may a file have values, with what its aliases repeat
+
+
+class YamlError(Exception):
+    """What is wrong with a piece of YAML, and on which line."""
+
+    def __init__(self, line: int | None, message: str) -> None:
+        self.line, self.message = line, message
+        super().__init__(message)
+
+
+def _loader(data: bytes) -> Any:
+    """What makes nodes of YAML; nothing in it makes objects."""
+    if not yaml.__with_libyaml__:
+        return yaml.SafeLoader(data)
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]
+
+    class Loader(Composer, CParser, Resolver):  # Composer first: nesting ends the process in that of the C parser
+        def __init__(self) -> None:
+            CParser.__init__(self, data)
+            Composer.__init__(self)
+            Resolver.__init__(self)
+
+    return Loader()
+
+
+def parsed(data: bytes) -> YamlNode | None:
+    """The tree of a document; ``None`` where there is nothing in it."""
+    try:
+        loader = _loader(data)
+        try:
+            root: YamlNode | None = loader.get_single_node()
+            return root
+        finally:
+            loader.dispose()
+    except RecursionError as error:
+        raise YamlError(None, TOO_DEEP) from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        problem = ", ".join(filter(None, (error.context, error.problem)))
+        raise YamlError(None if mark is None else mark.line + 1, f"not valid YAML: {problem}") from error
+    except yaml.reader.ReaderError as error:
+        raise YamlError(_line_at(data, error.position), f"not valid YAML: {error.reason}") from error
+    except yaml.YAMLError as error:
+        raise YamlError(None, f"not valid YAML: {error}") from error
+
+
+def _line_at(data: bytes, position: object) -> int | None:
+    if not isinstance(position, int):
+        return None
+    # The C parser counts bytes, the other characters.
+    return (data[:position] if yaml.__with_libyaml__ else data.decode()[:position].encode()).count(b"\n") + 1
+
+
+def line_of(node: YamlNode) -> int:
+    """The line on which it begins."""
+    line: int = node.start_mark.line + 1
+    return line
+
+
+def text_of(node: YamlNode) -> str | None:
+    """A scalar as it is written, so that ``no``, ``007`` and ``2024-05-01`` stay what they look like; ``None`` else."""
+    if isinstance(node, yaml.ScalarNode) and node.tag != f"{_TAG}null":
+        text: str = node.value
+        return text
+    return None
+
+
+class Values:
+    """Turns the nodes of one document into values."""
+
+    def __init__(self, size: int) -> None:
+        self._left = _EXPANSION * size + 1000
+        self._scalars = SafeConstructor()
+
+    def pairs(self, node: YamlNode) -> list[tuple[str, YamlNode, YamlNode]]:
+        """Key, its node and its value's of a mapping; a key that comes twice is an error. ``<<`` is followed."""
+        found: dict[str, tuple[YamlNode, YamlNode]] = {}
+        merged: list[tuple[str, YamlNode, YamlNode]] = []
+        for key_node, value_node in node.value:
+            self._spend(key_node)
+            if key_node.tag == _MERGE:
+                sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+                for source in sources:
+                    if not isinstance(source, yaml.MappingNode):
+                        raise YamlError(line_of(key_node), "'<<' must name an object, or a list of them")
+                    merged += self.pairs(source)
+                continue
+            key = text_of(key_node)
+            if key is None:
+                raise YamlError(line_of(key_node), "a key must be a text")
+            if key in found:
+                first = line_of(found[key][0])
+                raise YamlError(line_of(key_node), f"key {shown(key)} is already on line {first}; each may come once")
+            found[key] = (key_node, value_node)
+        for key, key_node, value_node in merged:
+            found.setdefault(key, (key_node, value_node))
+        return [(key, *nodes) for key, nodes in found.items()]
+
+    def value(self, node: YamlNode, path: str) -> Any:
+        """What a node stands for. ``path`` names it in messages."""
+        self._spend(node)
+        if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
+            return [self.value(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
+            return {key: self.value(item, f"{path}.{key}") for key, _, item in self.pairs(node)}
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        raise self._strange(node, path)
+
+    def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
+        if node.tag in _TEXTS:
+            return node.value
+        kind = node.tag.removeprefix(_TAG)
+        if kind == "null":
+            return None
+        construct = {
+            "bool": self._scalars.construct_yaml_bool,
+            "int": self._scalars.construct_yaml_int,
+            "float": self._scalars.construct_yaml_float,
+        }.get(kind)
+        if construct is None:
+            raise self._strange(node, path)
+        try:
+            value = construct(node)
+        except (ValueError, KeyError, IndexError, OverflowError) as error:
+            raise YamlError(line_of(node), f"field {shown(path)}: {shown(node.value)} is not a number") from error
+        if isinstance(value, float) and not math.isfinite(value):
+            raise YamlError(line_of(node), f"field {shown(path)} is {node.value}; numbers must be finite")
+        return value
+
+    def _strange(self, node: YamlNode, path: str) -> YamlError:
+        tag = node.tag.replace(_TAG, "!!")
+        return YamlError(line_of(node), f"field {shown(path)} has the tag {shown(tag)}, which is not read")
+
+    def _spend(self, node: YamlNode) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise YamlError(line_of(node), "aliases repeat too much")
+
+
+def dumped(value: Any) -> str:
+    """YAML for a value, in the order of its keys and without the last line end."""
+    dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 30)
+    return text.rstrip("\n")

@@ -22,6 +22,9 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "sample_format", metavar="NAME", help="The format of DATASET; by default it is guessed.")
 @click.option("--outputs-format", metavar="NAME", help="The format of OUTPUTS; by default it is guessed.")
+@click.option(
+    "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
+)
 @click.option("--qrels", type=click.Path(), help="TREC judgements, instead of DATASET.")
 @click.option("--run", "run_file", type=click.Path(), help="TREC run, instead of OUTPUTS.")
 @click.option(
@@ -77,6 +80,7 @@ def command(
     outputs: str | None,
     sample_format: str | None,
     outputs_format: str | None,
+    corpus: str | None,
     qrels: str | None,
     run_file: str | None,
     metrics: tuple[str, ...],
@@ -116,6 +120,8 @@ def command(
         raise click.UsageError("give --qrels and --run together and nothing else, or DATASET and OUTPUTS")
     if trec and (executor != "serial" or workers is not None):
         raise click.UsageError("a TREC run is scored in one process: leave out --executor and --workers")
+    if trec and corpus is not None:
+        raise click.UsageError("a TREC run is scored by its ids: leave out --corpus")
     if trec and slices:
         raise click.UsageError("queries of a TREC run have neither labels nor metadata to slice by: leave out --slice")
     if workers is not None and executor != "processes":
@@ -127,7 +133,7 @@ def command(
         raise click.UsageError("--per-query goes with --json")
     if per_query and lean:
         raise click.UsageError("--lean keeps no score of a sample that --per-query could show: give one of them")
-    refuse_input_as_output(output, [path for path in (dataset, outputs, qrels, run_file) if path is not None])
+    refuse_input_as_output(output, [path for path in (dataset, outputs, corpus, qrels, run_file) if path is not None])
     specs = parse_specs(metrics)
     for remark in filter(None, map(translation, specs)):
         click.echo(remark, err=True)
@@ -139,7 +145,7 @@ def command(
         files = data_files(dataset, outputs, sample_format, outputs_format)
         rules, said = _rules(conventions, files.judged_pool, min_relevance, complete, depth)
         with chosen_executor(executor, workers) as scoring:
-            results = score_files(files, specs, rules, scoring, slices, lean=lean)
+            results = score_files(files, specs, rules, scoring, slices, lean=lean, corpus=corpus)
     if form == "json":
         text = results.to_json(per_query=per_query)
     else:

@@ -67,24 +67,51 @@ def score_files(
     slices: Sequence[str],
     *,
     lean: bool = False,
+    corpus: str | None = None,
 ) -> Results:
     """Score what is in the files; without ``metrics``, by all that it supports."""
     from ..core.engine import resolve_metrics
     from ..core.slices import slices_of
+    from ..io.corpus import Corpus, Filling
     from ..io.streams import PairStream
-    from .remarks import readers_of_retrieved, require_retrieved, warn_of_strays
+    from ..reporting.progress import progress
 
     chosen = resolve_metrics(metrics, conventions)
     wanted = slices_of(list(dict.fromkeys(slices)))
-    pairs = PairStream(files.samples, files.outputs, keep_ids=not lean)
+    if corpus is None:
+        pairs = PairStream(files.samples, files.outputs, keep_ids=not lean)
+        return _scored(pairs, chosen, conventions, executor, wanted, keep_scores=not lean, suggest=not metrics)
+    with progress(f"reading {corpus}"):
+        opened = Corpus.open(corpus)
+    with opened:
+        filling = Filling(opened)
+        pairs = PairStream(files.samples, files.outputs, keep_ids=not lean, filling=filling)
+        results = _scored(pairs, chosen, conventions, executor, wanted, keep_scores=not lean, suggest=not metrics)
+        filling.report()
+        return results
+
+
+def _scored(
+    pairs: PairStream,
+    chosen: Sequence[Metric],
+    conventions: Conventions,
+    executor: Executor,
+    slices: Sequence[Slice],
+    *,
+    keep_scores: bool,
+    suggest: bool,
+) -> Results:
+    from ..core.engine import resolve_metrics
+    from .remarks import readers_of_retrieved, require_retrieved, warn_of_strays
+
     if pairs.answers_only:
         require_retrieved(chosen, str(pairs.outputs_path))
-    if not metrics:
+    if suggest:
         chosen = resolve_metrics(_supported(pairs, conventions), conventions)
         if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
-    results = _evaluated(pairs, chosen, executor, wanted, keep_scores=not lean)
+    results = _evaluated(pairs, chosen, executor, slices, keep_scores=keep_scores)
     warn_of_strays(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
     return results
 

@@ -1,29 +1,10 @@
 """Reading and writing data files.
 
-========== ======================================================================================module     what it holds
-========== =============================================================================================
-jsonl      ``load_jsonl_dataset``, ``save_jsonl_dataset``, ``load_jsonl_outputs``, ``save_jsonl_outputs``
-trec       ``load_qrels``, ``load_run``, ``trec_rankings``: TREC judgements and runs
-trec_*     its parts: two readers (python, arrow), columns of a block, rankings from lines
-records    ``samples_from_records``, ``outputs_from_records``: rows of ragas, deepeval, any dicts; ``text_id``
-records_*  writes them; ``rows``, ``columns``, ``cells`` are its parts: files, what a column holds, lists as texts
-squad      questions on paragraphs, and predictions by question id
-trec_rag   answers of the TREC RAG track, with citations by sentence
-traces     spans of OpenInference and OpenTelemetry GenAI: outputs, and questions as samples
-span*      its parts: shapes of a span (spans), attributes (span_values), questions and answers (span_texts)
-ids        ``text_id``: an id for a text that has none
-align      ``align_outputs``: outputs by sample id, put in the order of the samples
-codec      one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
-problems   what is wrong with such a line, as a sentence
-hints      what an unknown key in it was probably meant to be
-json_*     values of JSON, one per line or over several
-files      opening, gzip, atomic writing
-========== =============================================================================================
-=======
 =========== =============================================================================================
 module      what it holds
 =========== =============================================================================================
 load        ``load_dataset``, ``load_outputs``: files of any format, with the texts of a corpus
+streams     samples and their outputs from files, pair by pair
 formats     the formats by name, and which one a file is probably in
 jsonl       ``load_jsonl_dataset``, ``save_jsonl_dataset``, ``load_jsonl_outputs``, ``save_jsonl_outputs``
 trec        ``load_qrels``, ``load_run``, ``trec_rankings``: TREC judgements and runs
@@ -32,12 +13,20 @@ trec_*      its parts: two readers (python, arrow), columns of a block, rankings
 beir        BEIR folders: ``save_beir``
 golden      golden queries in YAML: ``save_golden``
 parquet     tables: ``save_parquet_dataset``, ``save_parquet_outputs``
+records     ``samples_from_records``, ``outputs_from_records``: rows of ragas, deepeval, any dicts
+records_*   writes them; ``rows``, ``columns``, ``cells``: files, what a column holds, lists as texts
+squad       questions on paragraphs, and predictions by question id
+trec_rag    answers of the TREC RAG track, with citations by sentence
+traces      spans of OpenInference and OpenTelemetry GenAI: outputs, and questions as samples
+span*       its parts: shapes of a span (spans), attributes (span_values), questions and answers (span_texts)
 corpus      ``Corpus``, ``with_texts``: documents kept once, named by their ids
+ids         ``text_id``: an id for a text that has none
 align       ``align_outputs``: outputs by sample id, put in the order of the samples
 codec       one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
 reading     what readers hand on, and where they put what is wrong
 problems    what is wrong with a line, as a sentence
 hints       what an unknown key in it was probably meant to be
+json_values values of JSON, one per line or over several
 yaml_values YAML as plain values that know their lines
 files       opening, gzip and zstd, atomic writing
 =========== =============================================================================================

@@ -16,6 +16,7 @@ from ..core.collector import collector_paused
 from ..core.errors import BadValueError, DataFileError, DuplicateIdError
 from ..core.types import EvaluationSample, SystemOutputs
 from .codec import LineError, decode_output_line
+from .corpus import Filling
 from .files import is_compressed
 from .formats import Format
 from .reading import Problems, ReadOutput
@@ -109,8 +110,19 @@ class PairStream:
     file where it is a plain JSONL file, in memory otherwise. What had no partner is known when all have passed.
     """
 
-    def __init__(self, samples: tuple[Path, Format], outputs: tuple[Path, Format], *, keep_ids: bool = True) -> None:
-        """``keep_ids`` says whether ids may be kept, which tells a repeated one at once and not at the end."""
+    def __init__(
+        self,
+        samples: tuple[Path, Format],
+        outputs: tuple[Path, Format],
+        *,
+        keep_ids: bool = True,
+        filling: Filling | None = None,
+    ) -> None:
+        """``keep_ids`` says whether ids may be kept, which tells a repeated one at once and not at the end.
+
+        ``filling`` puts the texts of a corpus where documents are only named.
+        """
+        self._filling = filling
         self.samples_path, sample_format = samples
         self.outputs_path, self._output_format = outputs
         assert sample_format.read_samples is not None
@@ -152,12 +164,21 @@ class PairStream:
                 chunk = list(itertools.islice(pairs, _AT_ONCE))
             if not chunk:
                 break
-            yield from chunk
-        if self.total and not self.met:
+            yield from chunk if self._filling is None else map(self._filled, chunk)
+        if not self.total:
+            raise DataFileError(self.samples_path, None, "there is no sample in it")
+        if not self.met and not self.unknown:
+            raise DataFileError(self.outputs_path, None, "there is no output in it")
+        if not self.met:
             raise BadValueError(
                 f"no sample and output share an id: the first sample is {self.missing[0]!r}, "
                 f"the first output {self.unknown[0]!r}; do the two belong together?"
             )
+
+    def _filled(self, pair: Pair) -> Pair:
+        assert self._filling is not None
+        sample, output = pair
+        return self._filling.sample(sample), None if output is None else self._filling.output(output)
 
     def _pairs(self) -> Iterator[Pair]:
         samples = self._read_samples(self.samples_path, Problems(watch_ids=self._keep_ids))

@@ -49,6 +49,8 @@ class Problems:
     def __init__(self, *, gather: bool = False) -> None:
         self.gather = gather
         self.found: list[Problem] = []
+        self.unread: set[str] = set()
+        """Ids of records that have a problem but say whose they are: they are not missing."""
 
     def add(self, path: Path, line: int | None, message: str, *, kind: type[AueporaError] = DataFileError) -> None:
         """Raise an error that names file and line, or take it down."""
@@ -61,8 +63,10 @@ class Problems:
         """Raise an error that ends the reading, or take it down without the file's name, which it has already."""
         if not self.gather:
             raise error
-        message = str(error).removeprefix(f"{path}: ")
-        self.found.append(Problem(path, None, message))
+        if isinstance(error, DataFileError):
+            self.found.append(Problem(Path(error.path), error.line, error.problem))
+        else:
+            self.found.append(Problem(path, None, str(error).removeprefix(f"{path}: ")))
 
 
 SampleReader = Callable[[Path, Problems], Iterator[ReadSample]]

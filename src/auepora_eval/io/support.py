@@ -86,12 +86,21 @@ def supported_targets(
         "citations": any(_cites(output) for output in given),
     }
     fields = {name for name in _FIELDS if any(getattr(sample, name) is not None for sample in samples)}
-    found = []
-    for target in TARGETS:
-        own = tuple(spec for spec in runs if metric(spec).target is target)
-        lacks = "" if own else _lacks(target, samples, fields, {name for name, there in held.items() if there})
-        found.append(TargetSupport(target, own, lacks, outputs is not None))
-    return found
+    present = {name for name, there in held.items() if there}
+    by_target: dict[TargetCategory, list[str]] = {target: [] for target in TARGETS}
+    for spec in runs:
+        by_target[metric(spec).target].append(spec)
+    wanted = specs_for(_FIELDS, _HELD, timing_keys=["end_to_end"]) if not all(by_target.values()) else []
+    others = [built for built in map(metric, wanted) if isinstance(built, BatchMetric)]
+    return [
+        TargetSupport(
+            target,
+            tuple(own),
+            "" if own else _lacks(target, [one for one in others if one.target is target], samples, fields, present),
+            timings_known=outputs is not None,
+        )
+        for target, own in by_target.items()
+    ]
 
 
 def _cites(output: SystemOutputs | None) -> bool:
@@ -106,16 +115,19 @@ def _reads(spec: str) -> frozenset[str]:
 
 
 def _lacks(
-    target: TargetCategory, samples: Sequence[EvaluationSample], fields: Collection[str], held: Collection[str]
+    target: TargetCategory,
+    metrics: Sequence[BatchMetric],
+    samples: Sequence[EvaluationSample],
+    fields: Collection[str],
+    held: Collection[str],
 ) -> str:
-    """What keeps the metric of this target that lacks least from being computed."""
+    """What keeps the metric of a target that lacks least from being computed."""
     best: list[str] | None = None
-    for spec in specs_for(_FIELDS, _HELD, timing_keys=["end_to_end"]):
-        built = metric(spec)
-        if built.target is not target or not isinstance(built, BatchMetric):
-            continue
+    for built in metrics:
         lacks = [f"no sample has {name}" for name in built.required_fields() if name not in fields]
         lacks += [f"no output has {_NAMES.get(name, name)}" for name in sorted(built.reads) if name not in held]
+        if best is not None and len(lacks) >= len(best):
+            continue
         if not any(built.has_work(sample, EVERYTHING) for sample in samples):
             lacks.insert(0, _NO_WORK.get(target, "nothing in the samples is of use to it"))
         if best is None or len(lacks) < len(best):

@@ -129,6 +129,11 @@ class _File(Generic[RecordT]):
     def format_name(self) -> str | None:
         return None if self.format is None else self.format.name
 
+    @property
+    def has_nameless(self) -> bool:
+        """Whether there are records with problems that do not say whose they are."""
+        return len({problem.line for problem in self.problems}) > len(self.unread)
+
 
 def _samples(path: Path, name: str | None) -> _File[ReadSample]:
     found = Problems(gather=True)
@@ -191,7 +196,7 @@ def _without_partner(samples: _File[ReadSample], outputs: _File[ReadOutput]) -> 
         except AueporaError as error:
             return [], [Problem(outputs.path, None, str(error))]
     no_output, no_sample = (
-        " (unless it is in a record that cannot be read)" if file.problems else "" for file in (outputs, samples)
+        " (unless it is in a record that cannot be read)" if file.has_nameless else "" for file in (outputs, samples)
     )
     near = missing if 0 < len(missing) <= GUESSES and len(unknown) <= GUESSES else {}
     return (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,7 @@ def _look_at_names(found: _Findings, line: int | None, sample: EvaluationSample)
         found.add(f"scenario {scenario}", line, f"labels.scenario is {shown(scenario)}; did you mean {near!r}?")
 
 
+@lru_cache(maxsize=4096)  # the same few names come with every sample
 def _near(name: str, names: Sequence[str]) -> str | None:
     if name in names or len(name) > 40:
         return None

@@ -21,6 +21,7 @@ from auepora_eval.io.jsonl import (
     save_jsonl_outputs,
 )
 from auepora_eval.io.reading import Problems, ReadOutput, ReadSample
+from auepora_eval.io.validate import validate_files
 
 SAMPLES = [
     EvaluationSample("1", "q1", [Document("d", "t")], reference_answer=Response("r"), labels={"a": 1}),
@@ -129,6 +130,18 @@ def test_together_and_apart_again(files: Path, both: Format) -> None:
     assert convert_files("x.both", "s.jsonl").outputs_left == 2
 
 
+def test_a_format_that_keeps_both_need_not_have_both(files: Path, both: Format) -> None:
+    convert_files("data.jsonl", "x.both")
+    done = convert_files("x.both", "s.jsonl")
+    assert (done.counts, done.outputs_left) == ({"samples": 3}, 0)
+    assert convert_files("x.both", "y.both").counts == {"samples": 3}
+    with pytest.raises(DataFileError, match=r"x\.both: there is no output in it"):
+        convert_files("x.both", "o.jsonl", role="outputs")
+    checked = validate_files("x.both")
+    assert checked.fine
+    assert checked.outputs is None
+
+
 MISTAKES: list[tuple[dict[str, Any], str]] = [  # arguments, message
     ({"source": "none.jsonl"}, "none.jsonl: no such file"),
     ({"source": "."}, ".: cannot tell in which format these samples are"),
@@ -137,7 +150,7 @@ MISTAKES: list[tuple[dict[str, Any], str]] = [  # arguments, message
     ({"target": "out.jsonl", "outputs_in": "out.jsonl"}, "out.jsonl is the input out.jsonl; write to another file"),
     ({"target": "."}, "the input data.jsonl lies in .; write to another folder"),
     ({"target": "x.jsonl", "outputs_out": "./x.jsonl"}, "samples and outputs cannot both be written to x.jsonl"),
-    ({"target": "x.dat"}, "cannot tell from its name in which format to write x.dat; name one (--to): both, jsonl"),
+    ({"target": "x.dat"}, "cannot tell from its name in which format to write x.dat; name one (--to): both, "),
     ({"to_format": "jsnl"}, "unknown format 'jsnl'; did you mean 'jsonl'?"),
     ({"from_format": "jsnl"}, "unknown format 'jsnl'; did you mean 'jsonl'?"),
     ({"role": "outputs"}, "data.jsonl:1: unknown field 'query': samples have it, outputs do not"),

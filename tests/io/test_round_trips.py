@@ -14,6 +14,7 @@ from auepora_eval.core.types import Document, EvaluationSample, Response, Retrie
 from auepora_eval.io.convert import convert_files
 from auepora_eval.io.formats import Format, Role, formats
 from auepora_eval.io.reading import Problems
+from auepora_eval.io.validate import validate_files
 from parts import missing
 
 # What formats have in common is plain: ids without blanks, levels of 1, scores that go down.
@@ -139,6 +140,22 @@ def test_the_command_says_what_is_lost(tmp_path: Path, first: Format, second: Fo
         for name in {field.name for field in fields(record)} - dropped - {"sample_id"}:
             if getattr(record, name) and name in held(second, role):
                 assert getattr(arrived[sample_id], name), f"{name} was lost and nobody said so"
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.name) for one in formats().values()])
+def test_what_a_format_writes_is_fine(tmp_path: Path, one: Format) -> None:
+    if not can_go_round(one, "samples"):
+        pytest.skip("it does not write samples")
+    asked = through(one, tmp_path / "a", "samples", {sample.sample_id: sample for sample in SAMPLES})
+    checked = validate_files(tmp_path / "a", dataset_format=one.name)
+    assert list(map(str, checked.problems)) == []
+    assert checked.samples["samples"] == len(asked)
+    if can_go_round(one, "outputs"):
+        through(one, tmp_path / "b", "outputs", OUTPUTS)
+        checked = validate_files(tmp_path / "a", tmp_path / "b", dataset_format=one.name, outputs_format=one.name)
+        assert list(map(str, checked.problems)) == []
+        assert checked.outputs is not None
+        assert checked.outputs["outputs"] == len(OUTPUTS)
 
 
 # --- our own format holds everything ----------------------------------------------------------------------------------

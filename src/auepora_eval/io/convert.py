@@ -78,7 +78,7 @@ def convert_files(
     if outputs_in is not None:
         outputs = _read_outputs(outputs_in, chosen_format(outputs_in, "outputs"))
     elif both:
-        outputs = _read_outputs(source, reader)
+        outputs = _read_outputs(source, reader, required=False)
     if outputs_out is not None:
         if outputs is None:
             raise BadValueError(f"{source} holds no outputs that could be written to {outputs_out}")
@@ -93,7 +93,7 @@ def convert_files(
         )
     _write_samples(done, _read_samples(source, reader), writer, target, outputs)
     if both and writer.write_both is None:
-        done.outputs_left = sum(1 for _ in _read_outputs(source, reader))
+        done.outputs_left = sum(1 for _ in _read_outputs(source, reader, required=False))
     return done
 
 
@@ -178,13 +178,13 @@ def _read_samples(path: Path, reader: Format) -> Iterator[EvaluationSample]:
         raise DataFileError(path, None, "there is no sample in it")
 
 
-def _read_outputs(path: Path, reader: Format) -> Iterator[ReadOutput]:
+def _read_outputs(path: Path, reader: Format, *, required: bool = True) -> Iterator[ReadOutput]:
     assert reader.read_outputs is not None
     empty = True
     for read in reader.read_outputs(path, Problems()):
         empty = False
         yield read if read.has_retrieved else read._replace(output=replace(read.output, retrieved=Unsaid()))
-    if empty:
+    if empty and required:
         raise DataFileError(path, None, "there is no output in it")
 
 
@@ -259,16 +259,17 @@ class _Sieve:
             else {one.name: _empty(one) for one in fields(kind) if one.name not in {"sample_id", *can_hold}}
         )
         self._counts = dict.fromkeys(self._empty, 0)
+        self._holds_everything = can_hold is None
 
     def kept(self, record: RecordT) -> RecordT:
         """The record without what the format cannot hold."""
         self.total += 1
         lost: dict[str, Any] = {name: empty for name, empty in self._empty.items() if getattr(record, name) != empty}
-        if not lost:
-            return record
         for name in lost:
             self._counts[name] += not _said_elsewhere(record, name, lost)
-        return replace(record, **lost)
+        if isinstance(getattr(record, "retrieved", None), Unsaid) and not self._holds_everything:
+            lost["retrieved"] = []  # that nothing is known is not for every format to say
+        return replace(record, **lost) if lost else record
 
     def dropped(self) -> list[Dropped]:
         """What was lost, in the order of the fields."""

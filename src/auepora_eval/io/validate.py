@@ -87,10 +87,7 @@ def validate_files(
     dataset = Path(dataset)
     with collector_paused():
         samples = _samples(dataset, dataset_format)
-        chosen = samples.format
-        if outputs is None and chosen is not None and chosen.write_both is not None and chosen.reads("outputs"):
-            outputs, outputs_format = dataset, chosen.name
-        returned = None if outputs is None else _outputs(Path(outputs), outputs_format)
+        returned = _beside(samples) if outputs is None else _outputs(Path(outputs), outputs_format)
         rows = [read.sample for read in samples.records]
         problems = [samples.problems + sample_problems(dataset, samples.records)]
         warnings = sample_warnings(dataset, samples.records, samples.unread)
@@ -147,6 +144,15 @@ def _outputs(path: Path, name: str | None) -> _File[ReadOutput]:
     chosen = _format(path, "outputs", name, found)
     read = None if chosen is None else chosen.read_outputs
     return _File(path, chosen, _records(path, read, found, "output"), found.found, found.unread)
+
+
+def _beside(samples: _File[ReadSample]) -> _File[ReadOutput] | None:
+    """The outputs in the file of the samples itself, where its format keeps both and there are any."""
+    chosen = samples.format
+    if chosen is None or chosen.write_both is None or not chosen.reads("outputs"):
+        return None
+    found = _outputs(samples.path, chosen.name)
+    return found if found.records else None
 
 
 def _format(path: Path, role: Role, name: str | None, problems: Problems) -> Format | None:

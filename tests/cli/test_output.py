@@ -20,6 +20,8 @@ SUFFIXES = [  # name, format
     ("r.json", "json"),
     ("R.JSON", "json"),
     ("r.json.gz", "json"),
+    ("r.csv", "csv"),
+    ("r.CSV.gz", "csv"),
     ("r.md", "markdown"),
     ("r.markdown", "markdown"),
 ]
@@ -33,6 +35,7 @@ def test_the_suffix_chooses_the_format(name: str | None, want: str) -> None:
 WRITTEN = [  # arguments, file, how it starts
     (("-o", "r.json"), "r.json", '{\n  "schema": 1'),
     (("-o", "r.json", "--per-query"), "r.json", '{\n  "schema": 1'),
+    (("-o", "r.csv"), "r.csv", "metric,target,slice,group,value,low,high,num_samples,skipped,failed,signature"),
     (("-o", "r.md"), "r.md", "| Target | Metric | Value |"),
     (("-o", "r.md", "--json"), "r.md", '{\n  "schema": 1'),
     (("-o", "r.txt"), "r.txt", "target "),
@@ -48,7 +51,7 @@ def test_files(files: Path, arguments: tuple[str, ...], name: str, start: str, r
     assert text.startswith(start)
     if start.startswith("{"):
         assert ("per_query" in json.loads(text)) == ("--per-query" in arguments)
-    else:
+    elif not name.endswith(".csv"):
         assert text.endswith("\n\nconventions: auepora (auto)\n")
 
 

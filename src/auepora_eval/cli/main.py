@@ -17,9 +17,11 @@ __all__ = ["cli", "main"]
 
 # Name -> (module, one-line help). The help stands here so that listing the commands imports none of them.
 COMMANDS = {
+    "convert": ("convert", "Write samples or outputs in another format."),
     "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
     "metrics": ("metrics", "List the metrics, or explain one."),
     "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
+    "validate": ("validate", "Say what is wrong with data, and what it is good for."),
 }
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -83,6 +85,8 @@ def cli() -> None:
     auepora score data.jsonl outputs.jsonl          score everything the data supports
     auepora score --qrels Q --run R -m ndcg@10      score a TREC run
     auepora metrics recall                          explain a metric
+    auepora validate data.jsonl outputs.jsonl       say all that is wrong with data
+    auepora convert data.json data.jsonl            write data in another format
     """
 
 

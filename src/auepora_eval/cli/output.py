@@ -12,11 +12,13 @@ import click
 __all__ = ["output_format", "refuse_input_as_output", "write_out"]
 
 
-def output_format(output: str | None) -> Literal["json", "markdown", "table"]:
+def output_format(output: str | None) -> Literal["csv", "json", "markdown", "table"]:
     """What the name of the file asks for; ``r.json.gz`` is JSON as well."""
     name = (output or "").lower().removesuffix(".gz")
     if name.endswith(".json"):
         return "json"
+    if name.endswith(".csv"):
+        return "csv"
     return "markdown" if name.endswith((".md", ".markdown")) else "table"
 
 

@@ -73,7 +73,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     "-o",
     "--output",
     type=click.Path(),
-    help="Write to this file (.json: JSON, .md: Markdown, else the table) instead of printing.",
+    help="Write to this file (.json: JSON, .csv: CSV, .md: Markdown, else the table) instead of printing.",
 )
 def command(
     dataset: str | None,
@@ -148,6 +148,10 @@ def command(
             results = score_files(files, specs, rules, scoring, slices, lean=lean, corpus=corpus)
     if form == "json":
         text = results.to_json(per_query=per_query)
+    elif form == "csv":
+        from ..reporting.results_csv import results_csv
+
+        text = results_csv(results)
     else:
         # The figures mean little without the definitions behind them, so the two travel together.
         markdown = form == "markdown"

@@ -38,7 +38,13 @@ class DataSeen:
         # Metrics that must find something to look at before they are suggested, and have not yet.
         self._idle: dict[str, BatchMetric] = {}
         for info in metric_infos().values():
-            if issubclass(info.cls, BatchMetric) and info.cls.suggested and not _asks(info):
+            # A timing that is named for what was seen has work by that.
+            if (
+                "timing_key" not in info.keys
+                and issubclass(info.cls, BatchMetric)
+                and info.cls.suggested
+                and not _asks(info)
+            ):
                 built = metric(_specs(info, USUAL_K, ("end_to_end",))[0])
                 assert isinstance(built, BatchMetric)
                 if type(built).has_work is not BatchMetric.has_work:

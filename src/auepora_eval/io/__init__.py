@@ -21,10 +21,16 @@ traces      spans of OpenInference and OpenTelemetry GenAI: outputs, and questio
 span*       its parts: shapes of a span (spans), attributes (span_values), questions and answers (span_texts)
 corpus      ``Corpus``, ``with_texts``: documents kept once, named by their ids
 ids         ``text_id``: an id for a text that has none
+validate    ``validate_files``: every problem of a dataset and its outputs, and what they are good for
+findings    what can be read and is odd all the same
+inventory   what samples and outputs hold, counted
+support     which targets and metrics data supports, and what is missing for the others
+convert     ``convert_files``: from one format to another, counting what is lost
 align       ``align_outputs``: outputs by sample id, put in the order of the samples
 codec       one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
 reading     what readers hand on, and where they put what is wrong
 problems    what is wrong with a line, as a sentence
+all_*       everything that is wrong with a line, not only the first
 hints       what an unknown key in it was probably meant to be
 json_values values of JSON, one per line or over several
 yaml_values YAML as plain values that know their lines

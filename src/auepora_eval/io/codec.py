@@ -26,7 +26,15 @@ from .problems import (
     value_problem,
 )
 
-__all__ = ["LineError", "decode_output", "decode_output_line", "decode_sample", "encode_output", "encode_sample"]
+__all__ = [
+    "LineError",
+    "Unsaid",
+    "decode_output",
+    "decode_output_line",
+    "decode_sample",
+    "encode_output",
+    "encode_sample",
+]
 
 Id = Annotated[str, msgspec.Meta(min_length=1)]
 """An empty id is a column that was not filled in."""
@@ -34,6 +42,10 @@ Id = Annotated[str, msgspec.Meta(min_length=1)]
 
 class LineError(BadValueError):
     """A line, or a value to be written as one, that breaks the wire format. Loaders add the file and the line."""
+
+
+class Unsaid(list[RetrievedDocument]):
+    """A ranking of which nothing is known, which is not an empty one: written as an output, it is left out."""
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
@@ -135,8 +147,8 @@ def _shape(rows: str, row: type[_Row], other_rows: str, other: type[_Row]) -> Sh
     return Shape(rows, keys, other_rows, tuple(set(other.__struct_fields__) - set(row.__struct_fields__)))
 
 
-_SAMPLE_SHAPE = _shape("samples", SampleRow, "outputs", OutputRow)
-_OUTPUT_SHAPE = _shape("outputs", OutputRow, "samples", SampleRow)
+SAMPLE_SHAPE = _shape("samples", SampleRow, "outputs", OutputRow)
+OUTPUT_SHAPE = _shape("outputs", OutputRow, "samples", SampleRow)
 
 
 def decode_sample(line: bytes) -> EvaluationSample:
@@ -144,7 +156,7 @@ def decode_sample(line: bytes) -> EvaluationSample:
     try:
         row = _SAMPLES.decode(line)
     except (ValueError, RecursionError) as error:
-        raise LineError(decoding_problem(line, error, _SAMPLE_SHAPE)) from error
+        raise LineError(decoding_problem(line, error, SAMPLE_SHAPE)) from error
     return EvaluationSample(
         sample_id=row.sample_id,
         query=row.query,
@@ -169,7 +181,7 @@ def decode_output_line(line: bytes) -> tuple[str, SystemOutputs, bool]:
     try:
         row = _OUTPUTS.decode(line)
     except (ValueError, RecursionError) as error:
-        raise LineError(decoding_problem(line, error, _OUTPUT_SHAPE)) from error
+        raise LineError(decoding_problem(line, error, OUTPUT_SHAPE)) from error
     has_retrieved = row.retrieved is not msgspec.UNSET
     output = SystemOutputs(
         retrieved=[] if row.retrieved is msgspec.UNSET else _retrieved(row.retrieved),
@@ -188,17 +200,17 @@ def decode_output_line(line: bytes) -> tuple[str, SystemOutputs, bool]:
 
 def encode_sample(sample: EvaluationSample) -> bytes:
     """One line of a dataset, without its end; fields at their default are left out."""
-    return _encoded(_fields(sample, SampleRow.__struct_fields__), SampleRow, _SAMPLE_SHAPE)
+    return _encoded(_fields(sample, SampleRow.__struct_fields__), SampleRow, SAMPLE_SHAPE)
 
 
 def encode_output(sample_id: str, output: SystemOutputs) -> bytes:
     """One line of an outputs file, without its end; fields at their default are left out."""
     values = _fields(output, _OUTPUT_FIELDS)
-    ranking = values["retrieved"]
+    ranking = values.pop("retrieved") if isinstance(output.retrieved, Unsaid) else values["retrieved"]
     for position, item in enumerate(ranking if isinstance(ranking, list) else (), start=1):
         if isinstance(item, dict) and item.get("rank") == position:
             del item["rank"]
-    return _encoded({"sample_id": _plain(sample_id, "sample_id"), **values}, OutputRow, _OUTPUT_SHAPE)
+    return _encoded({"sample_id": _plain(sample_id, "sample_id"), **values}, OutputRow, OUTPUT_SHAPE)
 
 
 def _document(row: DocumentRow | str) -> Document:

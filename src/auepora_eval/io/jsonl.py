@@ -44,7 +44,7 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
         try:
             sample = decode_sample(line)
         except LineError as error:
-            problems.add(path, number, str(error))
+            _note(path, number, line, "samples", str(error), problems, once)
             continue
         if once.is_new(sample.sample_id, number):
             yield ReadSample(number, sample)
@@ -61,13 +61,26 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
         except LineError as error:
-            problems.add(path, number, str(error))
+            _note(path, number, line, "outputs", str(error), problems, once)
             continue
         repeated = problems.watch_ids and repeats.setdefault(sample_id, output.repeat) != output.repeat
         if once.is_new(sample_id, number, hint="; put each repeat in a file of its own" if repeated else ""):
             yield ReadOutput(number, sample_id, output, has_retrieved)
     if number is None:
         problems.add(path, None, "the file is empty; each line must be the output for one sample")
+
+
+def _note(path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: Once) -> None:
+    """Raise the first problem of a line, or take all of them down, and whose line it is."""
+    if not problems.gather:
+        problems.add(path, number, first)
+    from .all_problems import all_problems  # which only a line with a problem pays for
+
+    found = all_problems(line, role, first)
+    for message in found.messages:
+        problems.add(path, number, message)
+    if found.sample_id is not None and once.is_new(found.sample_id, number):
+        problems.unread.add(found.sample_id)
 
 
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:

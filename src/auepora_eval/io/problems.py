@@ -13,8 +13,10 @@ from .hints import Shape, hint
 __all__ = [
     "BAD_SPAN",
     "TOO_DEEP",
+    "TooLarge",
     "decoding_problem",
     "first_odd",
+    "mend_odd",
     "odd_number",
     "shown",
     "too_large",
@@ -24,6 +26,11 @@ __all__ = [
 TOO_DEEP = "the values are nested too deeply"
 BAD_SPAN = "span"
 """What a document raises whose span runs backwards; msgspec adds the path of the document."""
+
+
+class TooLarge(float):
+    """A number in a file that is infinite only because no float can hold it."""
+
 
 _AT = re.compile(r"(?s)(.*) - at `\$\.?([^`]*)`")
 _UNKNOWN = re.compile(r"(?s)Object contains unknown field `(.*)`")
@@ -72,7 +79,7 @@ def value_problem(error: Exception, raw: object, shape: Shape) -> str:
     if found := _MISSING.fullmatch(message):
         return f"field {shown(_joined(path, found[1]))} is missing"
     if "out of range" in message:
-        return too_large(next((where for where, value in _odd(raw) if isinstance(value, float)), _named(path, raw)))
+        return too_large(next((odd[0] for odd in _odd(raw) if isinstance(odd[1], float)), _named(path, raw)))
     if found := _SPAN.fullmatch(path):
         return f"field {shown(found[1])} must be [start, end] with 0 <= start <= end"
     if message == _EMPTY:
@@ -89,11 +96,27 @@ def value_problem(error: Exception, raw: object, shape: Shape) -> str:
 
 def first_odd(raw: object) -> str | None:
     """What is wrong with the first number or text that JSON in UTF-8 cannot carry, or ``None``."""
-    for path, value in _odd(raw):
-        if isinstance(value, float):
-            return odd_number(path, value)
-        return f"field {shown(path)} holds half of a surrogate pair, which is not valid text"
-    return None
+    return next((_odd_problem(path, value) for path, value, _, _ in _odd(raw)), None)
+
+
+def mend_odd(raw: object) -> list[str]:
+    """What is wrong with all of those; each is replaced by something that JSON in UTF-8 can carry."""
+    found = list(_odd(raw))
+    for _, value, holder, place in sorted(found, key=lambda odd: odd[3] is None):  # keys last: values are found by them
+        if place is None:
+            held = holder.pop(value)
+            holder[_LONE_SURROGATE.sub("?", str(value))] = held
+        else:
+            holder[place] = 0 if isinstance(value, float) else _LONE_SURROGATE.sub("?", value)
+    return list(dict.fromkeys(_odd_problem(path, value) for path, value, _, _ in found))
+
+
+def _odd_problem(path: str, value: float | str) -> str:
+    if isinstance(value, TooLarge):
+        return too_large(path)
+    if isinstance(value, float):
+        return odd_number(path, value)
+    return f"field {shown(path)} holds half of a surrogate pair, which is not valid text"
 
 
 def odd_number(path: str, value: float) -> str:
@@ -112,20 +135,24 @@ def shown(text: str, limit: int = 80) -> str:
     return repr(text if len(text) <= limit else text[: limit - 3] + "...")
 
 
-def _odd(raw: object) -> Iterator[tuple[str, float | str]]:
-    """Numbers that are not finite and texts that UTF-8 cannot hold, with their paths, in reading order."""
-    pending: list[tuple[str, object]] = [("", raw)]  # a stack of our own: the data may be nested deeper than Python's
+def _odd(raw: object) -> Iterator[tuple[str, float | str, Any, Any]]:
+    """Numbers that are not finite and texts that UTF-8 cannot hold, in reading order.
+
+    Each with its path, the object or array that holds it, and its place there, which is ``None`` for a key.
+    """
+    # A stack of our own: the data may be nested deeper than Python's.
+    pending: list[tuple[str, object, Any, Any]] = [("", raw, [raw], 0)]
     while pending:
-        path, value = pending.pop()
+        path, value, holder, place = pending.pop()
         if isinstance(value, dict):
-            pending.extend([(_joined(path, str(key)), item) for key, item in value.items()][::-1])
-            pending.extend((path, key) for key in value)
+            pending.extend([(_joined(path, str(key)), item, value, key) for key, item in value.items()][::-1])
+            pending.extend((path, key, value, None) for key in value)
         elif isinstance(value, list):
-            pending.extend([(f"{path}[{index}]", item) for index, item in enumerate(value)][::-1])
+            pending.extend([(f"{path}[{index}]", item, value, index) for index, item in enumerate(value)][::-1])
         elif (isinstance(value, float) and not math.isfinite(value)) or (
             isinstance(value, str) and _LONE_SURROGATE.search(value)
         ):
-            yield path, value
+            yield path, value, holder, place
 
 
 def _joined(path: str, key: str) -> str:

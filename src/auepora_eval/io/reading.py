@@ -51,6 +51,8 @@ class Problems:
         self.gather = gather
         self.watch_ids = watch_ids
         self.found: list[Problem] = []
+        self.unread: set[str] = set()
+        """Ids of records that have a problem but say whose they are: they are not missing."""
 
     def add(self, path: Path, line: int | None, message: str, *, kind: type[AueporaError] = DataFileError) -> None:
         """Raise an error that names file and line, or take it down."""
@@ -63,8 +65,10 @@ class Problems:
         """Raise an error that ends the reading, or take it down without the file's name, which it has already."""
         if not self.gather:
             raise error
-        message = str(error).removeprefix(f"{path}: ")
-        self.found.append(Problem(path, None, message))
+        if isinstance(error, DataFileError):
+            self.found.append(Problem(Path(error.path), error.line, error.problem))
+        else:
+            self.found.append(Problem(path, None, str(error).removeprefix(f"{path}: ")))
 
 
 SampleReader = Callable[[Path, Problems], Iterator[ReadSample]]

@@ -1,0 +1,182 @@
+"""``auepora validate``: everything that is wrong with a dataset and outputs, and what they are good for."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..io.reading import Problem
+    from ..io.validate import Validation
+
+__all__ = ["command"]
+
+SHOWN = 100
+"""So many problems are printed where not all are asked for."""
+KEYS = 12
+"""So many labels, or keys of the metadata, are named."""
+HAS_PROBLEMS = 2
+
+
+@click.command(name="validate")
+@click.argument("dataset", type=click.Path())
+@click.argument("outputs", required=False, type=click.Path())
+@click.option("--format", "dataset_format", metavar="NAME", help="The format of DATASET; by default it is guessed.")
+@click.option("--outputs-format", metavar="NAME", help="The format of OUTPUTS; by default it is guessed.")
+@click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {SHOWN}.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    dataset: str,
+    outputs: str | None,
+    dataset_format: str | None,
+    outputs_format: str | None,
+    show_all: bool,
+    as_json: bool,
+) -> None:
+    """Say everything that is wrong with a DATASET, and with OUTPUTS for it, and what they can be used for.
+
+    Problems come one per line, as file:line: message. Then what the samples hold is counted, and for every target of
+    the framework either its metrics are named or what is missing for them. Exits with 2 if there is any problem;
+    warnings alone are fine.
+
+    \b
+    auepora validate data.jsonl
+    auepora validate data.jsonl outputs.jsonl --all
+    auepora validate data.jsonl outputs.jsonl --json
+    """
+    from ..io.validate import validate_files
+    from ..reporting.progress import progress
+
+    if outputs_format is not None and outputs is None:
+        raise click.UsageError("--outputs-format goes with OUTPUTS")
+    with progress(f"reading {dataset}"):
+        checked = validate_files(dataset, outputs, dataset_format=dataset_format, outputs_format=outputs_format)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n\n".join(filter(None, _paragraphs(checked, show_all=show_all))))
+    if not checked.fine:
+        sys.exit(HAS_PROBLEMS)
+
+
+def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
+    return [
+        _listed(checked.problems, "problem", show_all=show_all),
+        _listed(checked.warnings, "warning", show_all=show_all),
+        _samples(checked),
+        _outputs(checked),
+        _targets(checked),
+        _verdict(checked),
+    ]
+
+
+def _listed(found: Sequence[Problem], kind: str, *, show_all: bool) -> str:
+    told = found if show_all else found[:SHOWN]
+    lines = [_printable(f"{'warning: ' if kind == 'warning' else ''}{one}") for one in told]
+    if len(told) < len(found):
+        rest = len(found) - len(told)
+        lines.append(f"... and {rest} more {_many(rest, kind)}; --all prints every one")
+    return "\n".join(lines)
+
+
+def _printable(text: str) -> str:
+    """One line, whatever is in it: half characters and line ends come from file names and ids."""
+    plain = text.encode(errors="backslashreplace").decode()
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in plain)
+
+
+def _many(count: int, word: str) -> str:
+    return word if count == 1 else f"{word}s"
+
+
+def _samples(checked: Validation) -> str:
+    counts, (path, name) = checked.samples, checked.files["samples"]
+    total = counts["samples"]
+    if not total:
+        return ""
+    gold = [f"{counts[key]} {word}" for key, word in _GOLD.items() if counts[key]]
+    rows = [
+        ("relevant_docs", counts["relevant_docs"], ", ".join(gold)),
+        ("candidate_docs", counts["candidate_docs"], ""),
+        ("reference_answer", counts["reference_answer"], _with(counts, {"several_references": "with several"})),
+        ("unanswerable", counts["unanswerable"], ""),
+        ("variants", counts["variants"], _by_key(counts["variants_by_scenario"])),
+        ("history", counts["history"], ""),
+        ("cluster_id", counts["cluster_id"], ""),
+        ("labels", None, _by_key(counts["labels"])),
+        ("metadata", None, _by_key(counts["metadata"])),
+    ]
+    return _table(f"{total} {_many(total, 'sample')} in {path} ({name})", rows)
+
+
+_GOLD = {"empty_gold": "empty", "graded": "graded", "gold_with_text": "with text", "gold_with_span": "with spans"}
+_ANSWERS = {"empty_response": "empty", "structured_response": "structured"}
+
+
+def _outputs(checked: Validation) -> str:
+    counts = checked.outputs
+    if not counts or not counts["outputs"]:
+        return ""
+    total, (path, name) = counts["outputs"], checked.files["outputs"]
+    rows = [
+        (
+            "retrieved",
+            counts["retrieved"],
+            _with(counts, {"documents_with_text": "with text", "scores": "with scores"}),
+        ),
+        ("response", counts["response"], _with(counts, _ANSWERS)),
+        ("refused", counts["refused"], ""),
+        ("citations", counts["citations"], ""),
+        ("error", counts["error"], ""),
+        ("steps", counts["steps"], ""),
+        ("usage", counts["usage"], ""),
+        ("timings", None, _by_key(counts["timings"])),
+    ]
+    return _table(f"{total} {_many(total, 'output')} in {path} ({name})", rows)
+
+
+def _with(counts: Mapping[str, Any], words: Mapping[str, str]) -> str:
+    return ", ".join(f"{counts[key]} {word}" for key, word in words.items() if counts[key])
+
+
+def _by_key(counts: Mapping[str, int]) -> str:
+    shown = [f"{_printable(key)} {count}" for key, count in list(counts.items())[:KEYS]]
+    return ", ".join(shown) + (f" and {len(counts) - KEYS} more" if len(counts) > KEYS else "")
+
+
+def _table(title: str, rows: Sequence[tuple[str, int | None, str]]) -> str:
+    """A heading and a line for whatever is there at all."""
+    told = [(name, "" if count is None else str(count), note) for name, count, note in rows if count or note]
+    left, middle = (max((len(row[i]) for row in told), default=0) for i in (0, 1))
+    lines = [
+        f"  {name:<{left}}  {count:>{middle}}{f'  ({note})' if count and note else f'  {note}' if note else ''}"
+        for name, count, note in told
+    ]
+    return "\n".join([title, *(line.rstrip() for line in lines)])
+
+
+def _targets(checked: Validation) -> str:
+    if not checked.samples["samples"]:
+        return ""
+    whatever = checked.outputs is None
+    lines = ["What this dataset can tell of a system" if whatever else "What these files can tell"]
+    for one in checked.targets:
+        if one.metrics:
+            lines.append(f"  + {one.title}: {', '.join(one.patterns)}")
+        else:
+            lines.append(f"  - {one.title}: {one.missing}")
+    return "\n".join(lines)
+
+
+def _verdict(checked: Validation) -> str:
+    problems, warnings = len(checked.problems), len(checked.warnings)
+    told = [f"{problems or 'no'} {_many(problems, 'problem')}"]
+    if warnings:
+        told.append(f"{warnings} {_many(warnings, 'warning')}")
+    return ", ".join(told)

@@ -1,0 +1,142 @@
+"""Everything that is wrong with a line, not only the first: what is wrong is noted, mended, and looked past."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from .codec import OUTPUT_SHAPE, SAMPLE_SHAPE, OutputRow, SampleRow
+from .formats import Role
+from .problems import BAD_SPAN, TOO_DEEP, TooLarge, mend_odd, value_problem
+
+__all__ = ["LineProblems", "all_problems"]
+
+MOST = 50
+"""So many problems of one line are told; whoever has more has another kind of file."""
+_MORE = "there are more problems on this line"
+
+_STANDS_FOR: dict[str, Any] = {
+    "null": None,
+    "str": "?",
+    "object": {"text": ""},  # all that any object needs which cannot be left out, nor be a text instead
+    "array": [],
+    "int": 0,
+    "float": 0,
+    "bool": False,
+}
+"""What is put in the place of a value that is no good, by the type that was wanted; the first that fits."""
+_AT = re.compile(r"(?s)(.*) - at `\$\.?([^`]*)`")
+_NAMED = re.compile(r"(?s)Object (contains unknown|missing required) field `(.*)`")
+_EXPECTED = re.compile(r"Expected `([^`]*)`")
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]|\[\.\.\.\]")
+
+
+@dataclass(frozen=True, slots=True)
+class LineProblems:
+    """What is wrong with a line, and whose line it is as far as it says so."""
+
+    messages: list[str]
+    sample_id: str | None
+
+
+def all_problems(line: bytes, role: Role, first: str) -> LineProblems:
+    """Every problem of a line that could not be decoded; ``first`` is the one that decoding met, and is always told."""
+    row, shape = (SampleRow, SAMPLE_SHAPE) if role == "samples" else (OutputRow, OUTPUT_SHAPE)
+    found: list[str] = []
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        found.append(first)  # it says which byte; with a mark in its place the rest can be read all the same
+        text = line.decode(errors="replace")
+    try:
+        raw: Any = json.loads(text, parse_float=_number)
+    except (ValueError, RecursionError):
+        return LineProblems(list(dict.fromkeys([*found, first])), None)
+    sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
+    found += mend_odd(raw)
+    for _ in range(2 * MOST):
+        try:
+            msgspec.convert(raw, row)
+            break
+        except msgspec.ValidationError as error:
+            message, noticed = str(error), value_problem(error, raw, shape)
+        except RecursionError:
+            found.append(TOO_DEEP)
+            break
+        except UnicodeEncodeError:  # a line that is nothing but such a text: it was told as the first
+            break
+        found.append(noticed)
+        if len(found) > MOST or not _mend(raw, message):
+            break
+    found = list(dict.fromkeys(found if first in found else [first, *found]))
+    told = found if len(found) <= MOST else [*found[:MOST], _MORE]
+    return LineProblems(told, sample_id if isinstance(sample_id, str) and sample_id else None)
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    return TooLarge(value) if math.isinf(value) else value
+
+
+def _mend(raw: Any, message: str) -> bool:
+    """Put something acceptable where msgspec found a mistake; whether that was possible."""
+    path = ""
+    if at := _AT.fullmatch(message):
+        message, path = at[1], at[2]
+    steps: list[str | int | None] = [
+        None if step[0] == "[...]" else int(step[2]) if step[2] else step[1] for step in _STEP.finditer(path)
+    ]
+    named = _NAMED.fullmatch(message)
+    if named is None and (message == BAD_SPAN or "span" in steps):
+        return _remove(_at(raw, steps[: steps.index("span")] if "span" in steps else steps), "span")
+    if named is not None:
+        holder = _at(raw, steps)
+        if named[1] == "contains unknown":
+            return _remove(holder, named[2])
+        if isinstance(holder, dict):
+            holder[named[2]] = "?"  # every field that must be there may be a text
+        return isinstance(holder, dict)
+    return bool(steps) and _replace(_at(raw, steps[:-1]), steps[-1], message)
+
+
+def _at(raw: Any, steps: list[str | int | None]) -> Any:
+    for step in steps:
+        try:
+            raw = raw[step]
+        except (LookupError, TypeError):
+            return None
+    return raw
+
+
+def _remove(holder: Any, key: str) -> bool:
+    return isinstance(holder, dict) and holder.pop(key, holder) is not holder
+
+
+def _replace(holder: Any, step: str | int | None, message: str) -> bool:
+    """Replace one value by what may stand there."""
+    wanted = _EXPECTED.match(message)
+    kinds = wanted[1].split(" | ") if wanted else ["null"]
+    stand_in = next((value for kind, value in _STANDS_FOR.items() if kind in kinds), "?")
+    key = _first_that_is_no_number(holder) if step is None else step
+    if isinstance(holder, dict) and key in holder:
+        known: Any = key
+    elif isinstance(holder, list) and isinstance(key, int) and key < len(holder):
+        known = key
+    else:
+        return False
+    holder[known] = copy(stand_in)
+    return True
+
+
+def _first_that_is_no_number(holder: Any) -> str | None:
+    """The key that msgspec leaves out of a path (``timings[...]``); the only such values are numbers."""
+    for key, value in holder.items() if isinstance(holder, dict) else ():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return str(key)
+    return None

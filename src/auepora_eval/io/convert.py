@@ -1,0 +1,297 @@
+"""From one format to another: record by record, with a count of what the other format cannot hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..core.errors import AueporaError, BadValueError, DataFileError
+from ..core.types import EvaluationSample, SystemOutputs
+from .codec import Unsaid
+from .formats import Format, Head, Role, format_named, formats
+from .load import chosen_format
+from .reading import Problems, ReadOutput
+
+__all__ = ["Conversion", "Dropped", "convert_files"]
+
+RecordT = TypeVar("RecordT", EvaluationSample, SystemOutputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A field that the other format cannot hold, and how many records had it."""
+
+    role: Role
+    field: str
+    count: int
+    total: int
+    format: str
+
+    def __str__(self) -> str:
+        return f"{self.field} in {self.count} of {self.total} {self.role} (the format '{self.format}' cannot hold it)"
+
+
+@dataclass(slots=True)
+class Conversion:
+    """What was written, and what was not."""
+
+    written: dict[Role, Path] = field(default_factory=dict)
+    counts: dict[Role, int] = field(default_factory=dict)
+    dropped: list[Dropped] = field(default_factory=list)
+    outputs_left: int = 0
+    """Outputs of the input that nobody asked for."""
+    strays: list[str] = field(default_factory=list)
+    """Ids of outputs that belong to no sample, where outputs were put beside their samples."""
+
+
+def convert_files(
+    source: str | Path,
+    target: str | Path,
+    *,
+    from_format: str | None = None,
+    to_format: str | None = None,
+    role: Role | None = None,
+    outputs_in: str | Path | None = None,
+    outputs_out: str | Path | None = None,
+) -> Conversion:
+    """Write what is in ``source`` to ``target`` in another format; without names, both are guessed.
+
+    A format that keeps a sample and its output in one record takes its outputs from the source, if that has both, or
+    from ``outputs_in``. Otherwise outputs go to ``outputs_out``, or nowhere.
+    """
+    paths = [None if path is None else Path(path) for path in (source, outputs_in, target, outputs_out)]
+    source, outputs_in, target, outputs_out = paths[0] or Path(), paths[1], paths[2] or Path(), paths[3]
+    _refuse_to_overwrite([path for path in (source, outputs_in) if path], [p for p in (target, outputs_out) if p])
+    reader, role = _source(source, from_format, role)
+    writer = _target(target, to_format, role)
+    done = Conversion()
+    if role == "outputs":
+        if outputs_in is not None or outputs_out is not None:
+            raise BadValueError(f"{source} holds outputs; outputs to bring along go with samples")
+        _write_outputs(done, _read_outputs(source, reader), writer, target)
+        return done
+    both = reader.write_both is not None and reader.reads("outputs")
+    outputs: Iterator[ReadOutput] | None = None
+    if outputs_in is not None:
+        outputs = _read_outputs(outputs_in, chosen_format(outputs_in, "outputs"))
+    elif both:
+        outputs = _read_outputs(source, reader, required=False)
+    if outputs_out is not None:
+        if outputs is None:
+            raise BadValueError(f"{source} holds no outputs that could be written to {outputs_out}")
+        able = to_format if writer.write_outputs is not None else None
+        outputs_writer = _target(outputs_out, able, "outputs")
+        _write_samples(done, _read_samples(source, reader), writer, target, None)
+        _write_outputs(done, outputs, outputs_writer, outputs_out)
+        return done
+    if outputs_in is not None and writer.write_both is None:
+        raise BadValueError(
+            f"the format '{writer.name}' does not keep outputs beside their samples; name a file for them (--outputs)"
+        )
+    _write_samples(done, _read_samples(source, reader), writer, target, outputs)
+    if both and writer.write_both is None:
+        done.outputs_left = sum(1 for _ in _read_outputs(source, reader, required=False))
+    return done
+
+
+def _refuse_to_overwrite(inputs: list[Path], targets: list[Path]) -> None:
+    """Raise where writing would destroy what is read, or what was just written."""
+    for target in targets:
+        for path in inputs:
+            if _same(target, path) and not _is_device(path):
+                raise BadValueError(f"{target} is the input {path}; write to another file")
+            if target.is_dir() and target.resolve() in path.resolve().parents:
+                raise BadValueError(f"the input {path} lies in {target}; write to another folder")
+    if len(targets) > 1 and (targets[0].resolve() == targets[1].resolve()) and not _is_device(targets[0]):
+        raise BadValueError(f"samples and outputs cannot both be written to {targets[0]}")
+
+
+def _same(first: Path, second: Path) -> bool:
+    try:
+        return os.path.samefile(first, second)
+    except OSError:  # one of them is not there: reading or writing will say so
+        return False
+
+
+def _is_device(path: Path) -> bool:
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _source(path: Path, name: str | None, role: Role | None) -> tuple[Format, Role]:
+    """The format of a file and what it holds: samples if its first record can be read as one, else outputs."""
+    if role is not None:
+        return chosen_format(path, role, name), role
+    errors: list[AueporaError] = []
+    roles: tuple[Role, Role] = ("samples", "outputs")
+    for guess in roles:
+        try:
+            chosen = chosen_format(path, guess, name)
+            records: Iterator[Any] = (_read_samples if guess == "samples" else _read_outputs)(path, chosen)
+            next(records, None)
+        except AueporaError as error:
+            errors.append(error)
+        else:
+            return chosen, guess
+    first = errors[0]
+    if isinstance(first, DataFileError) and str(first) != str(errors[1]):
+        raise DataFileError(path, first.line, f"{first.problem} (read as samples; --role outputs reads it as outputs)")
+    raise first
+
+
+def _target(path: Path, name: str | None, role: Role) -> Format:
+    """The format to write: the one named, or the one the name of the file stands for."""
+    if name is not None:
+        named = format_named(name)
+        if _writes(named, role):
+            return named
+        if role == "outputs" and named.write_both is not None:
+            raise BadValueError(
+                f"the format '{name}' keeps outputs beside their samples: convert the samples, and bring the outputs "
+                "along (--outputs-in)"
+            )
+        able = ", ".join(one.name for one in formats().values() if _writes(one, role))
+        raise BadValueError(f"the format '{name}' cannot be written for {role}; these can: {able}")
+    head = Head(path, "")
+    for one in formats().values():
+        if _writes(one, role) and one.looks_like(head, role):
+            return one
+    able = ", ".join(one.name for one in formats().values() if _writes(one, role))
+    raise BadValueError(f"cannot tell from its name in which format to write {path}; name one (--to): {able}")
+
+
+def _writes(one: Format, role: Role) -> bool:
+    if role == "outputs":
+        return one.write_outputs is not None
+    return one.write_samples is not None or one.write_both is not None
+
+
+def _read_samples(path: Path, reader: Format) -> Iterator[EvaluationSample]:
+    assert reader.read_samples is not None
+    empty = True
+    for read in reader.read_samples(path, Problems()):
+        empty = False
+        yield read.sample
+    if empty:
+        raise DataFileError(path, None, "there is no sample in it")
+
+
+def _read_outputs(path: Path, reader: Format, *, required: bool = True) -> Iterator[ReadOutput]:
+    assert reader.read_outputs is not None
+    empty = True
+    for read in reader.read_outputs(path, Problems()):
+        empty = False
+        yield read if read.has_retrieved else read._replace(output=replace(read.output, retrieved=Unsaid()))
+    if empty and required:
+        raise DataFileError(path, None, "there is no output in it")
+
+
+def _write_samples(
+    done: Conversion,
+    samples: Iterable[EvaluationSample],
+    writer: Format,
+    path: Path,
+    outputs: Iterator[ReadOutput] | None,
+) -> None:
+    """Write samples, with their outputs where the format keeps both."""
+    sieve = _Sieve(EvaluationSample, "samples", writer)
+    if writer.write_both is None or (outputs is None and writer.write_samples is not None):
+        assert writer.write_samples is not None
+        writer.write_samples(map(sieve.kept, samples), path)
+    else:
+        partners = _Partners(outputs or iter(()))
+        output_sieve = _Sieve(SystemOutputs, "outputs", writer)
+
+        def pairs() -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
+            for sample in samples:
+                output = partners.take(sample.sample_id)
+                yield sieve.kept(sample), None if output is None else output_sieve.kept(output)
+
+        writer.write_both(pairs(), path)
+        done.strays = partners.rest()
+        done.dropped += output_sieve.dropped()
+        if output_sieve.total:
+            done.written["outputs"], done.counts["outputs"] = path, output_sieve.total
+    done.written["samples"], done.counts["samples"] = path, sieve.total
+    done.dropped = sieve.dropped() + done.dropped
+
+
+def _write_outputs(done: Conversion, outputs: Iterable[ReadOutput], writer: Format, path: Path) -> None:
+    assert writer.write_outputs is not None
+    sieve = _Sieve(SystemOutputs, "outputs", writer)
+    writer.write_outputs(((read.sample_id, sieve.kept(read.output)) for read in outputs), path)
+    done.written["outputs"], done.counts["outputs"] = path, sieve.total
+    done.dropped += sieve.dropped()
+
+
+class _Partners:
+    """Outputs by sample id, read only as far as they are asked for: in the same order, one is held at a time."""
+
+    def __init__(self, outputs: Iterator[ReadOutput]) -> None:
+        self._coming = outputs
+        self._waiting: dict[str, SystemOutputs] = {}
+
+    def take(self, sample_id: str) -> SystemOutputs | None:
+        """The output for a sample, if there is one."""
+        if sample_id not in self._waiting:
+            for read in self._coming:
+                if read.sample_id == sample_id:
+                    return read.output
+                self._waiting[read.sample_id] = read.output
+        return self._waiting.pop(sample_id, None)
+
+    def rest(self) -> list[str]:
+        """The ids that nobody asked for."""
+        return [*self._waiting, *(read.sample_id for read in self._coming)]
+
+
+class _Sieve:
+    """Lets pass what a format can hold, and counts what it cannot."""
+
+    def __init__(self, kind: type[EvaluationSample] | type[SystemOutputs], role: Role, writer: Format) -> None:
+        can_hold = writer.sample_fields if role == "samples" else writer.output_fields
+        self._role, self._format, self.total = role, writer.name, 0
+        self._empty = (
+            {}
+            if can_hold is None
+            else {one.name: _empty(one) for one in fields(kind) if one.name not in {"sample_id", *can_hold}}
+        )
+        self._counts = dict.fromkeys(self._empty, 0)
+        self._holds_everything = can_hold is None
+
+    def kept(self, record: RecordT) -> RecordT:
+        """The record without what the format cannot hold."""
+        self.total += 1
+        lost: dict[str, Any] = {name: empty for name, empty in self._empty.items() if getattr(record, name) != empty}
+        for name in lost:
+            self._counts[name] += not _said_elsewhere(record, name, lost)
+        if isinstance(getattr(record, "retrieved", None), Unsaid) and not self._holds_everything:
+            lost["retrieved"] = []  # that nothing is known is not for every format to say
+        return replace(record, **lost) if lost else record
+
+    def dropped(self) -> list[Dropped]:
+        """What was lost, in the order of the fields."""
+        return [
+            Dropped(self._role, name, count, self.total, self._format) for name, count in self._counts.items() if count
+        ]
+
+
+def _empty(one: Field[Any]) -> Any:
+    """The value of a field that says nothing."""
+    if one.default is not MISSING:
+        return one.default
+    if one.default_factory is not MISSING:
+        return one.default_factory()
+    return "" if one.type == "str" else []
+
+
+def _said_elsewhere(record: EvaluationSample | SystemOutputs, name: str, lost: dict[str, Any]) -> bool:
+    """Whether a field repeats what another holds that is kept: one reference answer given under both names."""
+    if not isinstance(record, EvaluationSample) or record.reference_answer is None:
+        return False
+    only = [record.reference_answer.text]
+    if name == "reference_answers":
+        return "reference_answer" not in lost and record.references == only
+    return False

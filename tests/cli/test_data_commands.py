@@ -1,0 +1,142 @@
+"""``auepora validate`` and ``auepora convert`` as a user meets them."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auepora_eval.io import formats
+from auepora_eval.io.formats import Format
+from auepora_eval.io.jsonl import load_jsonl_dataset, load_jsonl_outputs, save_jsonl_dataset
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+class TestValidate:
+    def test_a_dataset(self, files: Path, run: Run) -> None:
+        code, out, err = run("validate", "data.jsonl")
+        assert (code, err) == (0, "")
+        assert "3 samples in data.jsonl (jsonl)\n  relevant_docs     3  (1 empty, 1 with text)\n" in out
+        assert "\nWhat this dataset can tell of a system\n  + Retrieval relevance: " in out
+        assert "\n  - Noise robustness: no sample has labels.variant_of and a noise scenario" in out
+        assert out.endswith("\n\nno problems\n")
+
+    def test_problems_are_two(self, files: Path, run: Run) -> None:
+        code, out, err = run("validate", "data.jsonl", "out.jsonl")
+        assert (code, err) == (2, "")
+        assert out.startswith("data.jsonl:3: sample '3' has no output in out.jsonl\n\n3 samples in data.jsonl")
+        assert "2 outputs in out.jsonl (jsonl)\n" in out
+        assert "timings       end_to_end 1\n" in out
+        assert out.endswith("\n1 problem\n")
+
+    def test_warnings_are_fine(self, files: Path, run: Run) -> None:
+        Path("odd.jsonl").write_text('{"sample_id": "1", "query": ""}\n')
+        code, out, _ = run("validate", "odd.jsonl")
+        assert code == 0
+        assert out.startswith("warning: odd.jsonl:1: the query of sample '1' is empty\n")
+        assert out.endswith("\nno problems, 1 warning\n")
+
+    def test_the_first_hundred(self, files: Path, run: Run) -> None:
+        Path("bad.jsonl").write_text("[]\n" * 103)
+        code, out, _ = run("validate", "bad.jsonl")
+        assert code == 2
+        assert out.count("each line must be one JSON object") == 100
+        assert "\n... and 3 more problems; --all prints every one\n" in out
+        assert out.endswith("\n103 problems\n")
+        _, out, _ = run("validate", "bad.jsonl", "--all")
+        assert out.count("each line must be one JSON object") == 103
+        assert "more" not in out
+
+    def test_one_problem_is_one_line(self, files: Path, run: Run) -> None:
+        Path("odd.jsonl").write_text('{"sample_id": "1", "query": "q", "a\\nb\\u2028\\u001b[31m": 1}\n')
+        _, out, _ = run("validate", "odd.jsonl")
+        first, *rest = out.split("\n")
+        assert first.startswith("odd.jsonl:1: unknown field 'a\\nb\\u2028\\x1b[31m'")
+        assert rest[0] == ""
+
+    def test_json(self, files: Path, run: Run) -> None:
+        code, out, _ = run("validate", "data.jsonl", "out.jsonl", "--json")
+        document = json.loads(out)
+        assert (code, document["fine"]) == (2, False)
+        assert document["problems"] == [
+            {"file": "data.jsonl", "line": 3, "field": None, "message": "sample '3' has no output in out.jsonl"}
+        ]
+        assert document["samples"]["samples"] == 3
+        supported = {one["target"] for one in document["targets"] if one["supported"]}
+        assert {"RETRIEVAL_RELEVANCE", "LATENCY"} <= supported
+        assert "NOISE_ROBUSTNESS" not in supported
+
+
+class TestConvert:
+    def test_to_a_compressed_file(self, files: Path, run: Run) -> None:
+        assert run("convert", "data.jsonl", "x.jsonl.gz") == (0, "", "wrote x.jsonl.gz: 3 samples\n")
+        assert list(load_jsonl_dataset("x.jsonl.gz")) == list(load_jsonl_dataset("data.jsonl"))
+        assert run("convert", "answers.jsonl", "y.jsonl") == (0, "", "wrote y.jsonl: 1 output\n")
+        assert load_jsonl_outputs("y.jsonl") == load_jsonl_outputs("answers.jsonl")
+
+    def test_what_is_dropped_is_said(self, files: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        known = formats.formats()
+        narrow = Format(
+            "narrow",
+            "questions alone",
+            lambda head, role: head.suffix == ".narrow",
+            write_samples=save_jsonl_dataset,
+            sample_fields=frozenset({"query"}),
+        )
+        monkeypatch.setattr(formats, "_FORMATS", {"narrow": narrow, **known})
+        code, out, err = run("convert", "data.jsonl", "x.narrow")
+        assert (code, out) == (0, "")
+        assert err.splitlines() == [
+            "wrote x.narrow: 3 samples",
+            "dropped: relevant_docs in 3 of 3 samples (the format 'narrow' cannot hold it)",
+            "dropped: reference_answer in 2 of 3 samples (the format 'narrow' cannot hold it)",
+        ]
+        _, out, err = run("convert", "data.jsonl", "x.narrow", "--json")
+        document = json.loads(out)
+        assert err == ""
+        assert document["written"] == {"samples": {"path": "x.narrow", "count": 3}}
+        assert document["dropped"][0] == {
+            "role": "samples",
+            "field": "relevant_docs",
+            "count": 3,
+            "total": 3,
+            "format": "narrow",
+        }
+
+
+MISTAKES = [  # arguments, what the message says
+    (["validate"], "Missing argument 'DATASET'"),
+    (["validate", "data.jsonl", "--format", "jsnl"], "unknown format 'jsnl'; did you mean 'jsonl'?"),
+    (["validate", "data.jsonl", "--outputs-format", "jsonl"], "--outputs-format goes with OUTPUTS"),
+    (["convert", "data.jsonl"], "Missing argument 'OUT'"),
+    (["convert", "data.jsonl", "data.jsonl"], "data.jsonl is the input data.jsonl; write to another file"),
+    (["convert", "data.jsonl", "link.jsonl"], "link.jsonl is the input data.jsonl; write to another file"),
+    (["convert", "data.jsonl", "x.dat"], "cannot tell from its name in which format to write x.dat; name one (--to): "),
+    (["convert", "nope.jsonl", "x.jsonl"], "nope.jsonl: no such file"),
+    (["convert", "data.jsonl", "x.jsonl", "--outputs", "o.jsonl"], "data.jsonl holds no outputs that could be written"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(row[0]) for row in MISTAKES])
+def test_mistakes_end_with_two_and_one_clear_message(files: Path, arguments: list[str], message: str, run: Run) -> None:
+    before = Path("data.jsonl").read_bytes()
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert Path("data.jsonl").read_bytes() == before
+
+
+def test_a_file_that_is_not_there_is_a_problem(files: Path, run: Run) -> None:
+    code, out, _ = run("validate", "nope.jsonl", "out.jsonl")
+    assert code == 2
+    assert out.startswith("nope.jsonl: no such file\n\n2 outputs in out.jsonl (jsonl)\n")
+    assert out.endswith("\n1 problem\n")
+
+
+@pytest.mark.parametrize("command", ["validate", "convert"])
+def test_help_shows_an_example(command: str, run: Run) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert f"auepora {command} data.jsonl" in out

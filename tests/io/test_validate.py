@@ -1,0 +1,406 @@
+"""Validation: every mistake of a file is named, what is odd is said, and what data is good for."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auepora_eval.core.types import TargetCategory
+from auepora_eval.io import formats
+from auepora_eval.io.formats import Format
+from auepora_eval.io.jsonl import iter_outputs, read_samples
+from auepora_eval.io.reading import Problem, Problems, ReadOutput, ReadSample
+from auepora_eval.io.validate import Validation, validate_files
+
+T = TargetCategory
+
+
+def lines(path: Path, *rows: dict[str, Any] | bytes) -> Path:
+    path.write_bytes(b"".join((row if isinstance(row, bytes) else json.dumps(row).encode()) + b"\n" for row in rows))
+    return path
+
+
+def told(found: list[Problem]) -> list[tuple[int | None, str]]:
+    return [(one.line, one.message) for one in found]
+
+
+def ask(sample_id: str = "1", **fields: Any) -> dict[str, Any]:
+    return {"sample_id": sample_id, "query": "q", **fields}
+
+
+TWELVE: list[tuple[bytes, str]] = [  # a line, what is said about it
+    (b'{"sample_id": "a", "query": "q"', "not valid JSON: the line ends too early (each line must hold one whole object)"),
+    (b'{"sample_id": "b", "query": ["q"]}', "field 'query' must be a string, not an array"),
+    (b'{"sample_id": "c", "query": "q", "relevent_docs": []}', "unknown field 'relevent_docs'; did you mean 'relevant_docs'?"),
+    (b'{"query": "q"}', "field 'sample_id' is missing"),
+    (b'{"sample_id": "ok", "query": "q"}', "sample_id 'ok' is already on line 1; each id may come once"),
+    (b'{"sample_id": "f", "query": "q", "labels": {"x": NaN}}', "field 'labels.x' is NaN; numbers must be finite"),
+    (
+        b'{"sample_id": "g", "query": "q", "relevant_docs": [{"doc_id": "d", "span": [9, 3]}]}',
+        "field 'relevant_docs[0].span' must be [start, end] with 0 <= start <= end",
+    ),
+    (b'{"sample_id": "", "query": "q"}', "field 'sample_id' is empty; an id needs at least one character"),
+    (
+        b'{"sample_id": 9, "query": "q"}',
+        "field 'sample_id' must be a string, not a number; ids are strings, so put it in quotes",
+    ),
+    (b'["j", "q"]', "each line must be one JSON object, not an array"),
+    (b'{"sample_id": "k", "query": "caf\xe9"}', "byte 0xe9 in column 33 is not valid UTF-8"),
+    (
+        b'{"sample_id": "l", "query": "\\ud83d"}',
+        "field 'query' holds half of a surrogate pair, which is not valid text",
+    ),
+]  # fmt: skip
+
+
+def test_twelve_mistakes_are_twelve_problems(tmp_path: Path) -> None:
+    path = lines(tmp_path / "d.jsonl", ask("ok"), *(line for line, _ in TWELVE))
+    checked = validate_files(path)
+    assert told(checked.problems) == [(number, message) for number, (_, message) in enumerate(TWELVE, start=2)]
+    assert not checked.fine
+    assert checked.samples["samples"] == 1
+
+
+def test_several_mistakes_of_one_line(tmp_path: Path) -> None:
+    path = lines(tmp_path / "d.jsonl", ask("1"), {"sample_id": "1", "qery": "q", "history": 3})
+    assert told(validate_files(path).problems) == [
+        (2, "unknown field 'qery'; did you mean 'query'?"),
+        (2, "field 'history' must be an array, not a number"),
+        (2, "field 'query' is missing"),
+        (2, "sample_id '1' is already on line 1; each id may come once"),
+    ]
+
+
+PROBLEMS: list[tuple[list[Any], list[Any] | None, list[tuple[int | None, str]], str]] = [  # samples, outputs, told, why
+    ([ask()], None, [], "nothing is wrong"),
+    ([ask()], [{"sample_id": "1", "retrieved": []}], [], "nothing is wrong with both"),
+    ([], None, [(None, "the file is empty; each line must be one sample")], "an empty file"),
+    (
+        [ask(relevant_docs=[{"doc_id": "d", "metadata": {"relevance": "high"}}])],
+        None,
+        [(1, "sample '1': the relevance of 'd' is 'high'; it must be a whole number")],
+        "a level that is no number",
+    ),
+    (
+        [ask(metadata={"expected_doc_ids": "d"})],
+        None,
+        [(1, "field 'metadata.expected_doc_ids' must be a list of ids")],
+        "expected documents that are no list",
+    ),
+    (
+        [ask("q-1"), ask("2")],
+        [{"sample_id": "2", "retrieved": []}, {"sample_id": "Q-1", "retrieved": []}],
+        [(1, "sample 'q-1' has no output in OUT"), (2, "no sample of DATA has the sample_id 'Q-1'; did you mean 'q-1'?")],
+        "ids that nearly meet",
+    ),
+    (
+        [ask("1"), ask("2")],
+        [{"sample_id": "x", "retrieved": []}],
+        [
+            (
+                None,
+                "no sample and output share an id: the first sample is '1', the first output 'x'; do the two belong together?",
+            )
+        ],
+        "the wrong files",
+    ),
+    (
+        [ask("1"), {"sample_id": "2"}, ask("3")],
+        [{"sample_id": "1", "retrieved": []}, {"sample_id": "2", "retrieved": []}, {"sample_id": "3", "rank": []}],
+        [
+            (2, "field 'query' is missing"),
+            (3, "unknown field 'rank'; known fields: sample_id, retrieved, response, timings, extra, error, refused, "
+             "citations, steps, usage, repeat; put keys of your own under 'extra'"),
+        ],
+        "a record that cannot be read is not missing as well",
+    ),
+    (
+        [ask("1"), b"{"],
+        [{"sample_id": "1", "retrieved": []}, {"sample_id": "2", "retrieved": []}],
+        [
+            (2, "not valid JSON: the line ends too early (each line must hold one whole object)"),
+            (2, "no sample of DATA has the sample_id '2' (unless it is in a record that cannot be read)"),
+        ],
+        "a record of which nothing is known may be the missing one",
+    ),
+    (
+        [ask("1"), ask("2"), ask("3"), ask("4")],
+        [
+            {"sample_id": "1", "retrieved": []},
+            {"sample_id": "2", "response": "a"},
+            {"sample_id": "3", "error": "timeout"},
+            {"sample_id": "4", "response": "a"},
+        ],
+        [
+            (2, "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"),
+            (4, "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"),
+        ],
+        "rankings on some lines",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("samples", "outputs", "want", "why"), PROBLEMS, ids=[row[-1] for row in PROBLEMS])
+def test_problems(
+    tmp_path: Path, samples: list[Any], outputs: list[Any] | None, want: list[tuple[int | None, str]], why: str
+) -> None:
+    data, out = lines(tmp_path / "d.jsonl", *samples), tmp_path / "o.jsonl"
+    checked = validate_files(data, None if outputs is None else lines(out, *outputs))
+    found = [(line, text.replace(str(data), "DATA").replace(str(out), "OUT")) for line, text in told(checked.problems)]
+    assert found == want, why
+    assert checked.fine is (not want)
+
+
+def test_files_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(gzip.compress(b"".join(json.dumps(ask(str(i))).encode() + b"\n" for i in range(999)))[:-9])
+    wide = tmp_path / "wide.jsonl"
+    wide.write_bytes('{"sample_id": "1"}'.encode("utf-16"))
+    rows = [
+        (tmp_path / "none.jsonl", (None, "no such file")),
+        (cut, (None, "the compressed data ends too early; the file was cut off")),
+        (wide, (1, "the file is UTF-16; save it as UTF-8")),
+    ]
+    for path, want in rows:
+        checked = validate_files(path, lines(tmp_path / "o.jsonl", b"{"))
+        assert told(checked.problems)[0] == want
+        assert {one.path for one in checked.problems} == {path, tmp_path / "o.jsonl"}, "the other is read all the same"
+
+
+WARNINGS: list[tuple[list[Any], list[Any], list[tuple[int | None, str]]]] = [  # samples, outputs, told
+    ([ask(query=" \t")], [], [(1, "the query of sample '1' is empty")]),
+    (
+        [ask(str(i), query="") for i in range(6)],
+        [],
+        [(1, "the query of sample '0' is empty (also on lines 2, 3, 4 and 2 more)")],
+    ),
+    (
+        [ask(labels={"variant_of": "x", "scenario": "typo"})],
+        [],
+        [(1, "labels.variant_of is 'x', which is the id of no sample")],
+    ),
+    (
+        [ask("1", labels={"variant_of": "2", "scenario": "typo"}), ask("2", labels={"variant_of": "1", "scenario": "typo"})],
+        [],
+        [(1, "following labels.variant_of leads from '1' back to itself (also on line 2)")],
+    ),
+    (
+        [ask("1", labels={"variant_of": "1", "scenario": "typo"})],
+        [],
+        [(1, "following labels.variant_of leads from '1' back to itself")],
+    ),
+    (
+        [ask("1"), ask("2", labels={"variant_of": "1"})],
+        [],
+        [(2, "labels.variant_of without labels.scenario: no metric knows what kind of variant")],
+    ),
+    (
+        [ask(relevant_docs=["d", {"doc_id": "d", "metadata": {"relevance": 2}}, "e", "e"])],
+        [],
+        [(1, "relevant_docs names 'd' with the levels 1 and 2; the highest counts")],
+    ),
+    ([ask(labels={"Variant-Of": "1"})], [], [(1, "labels has 'Variant-Of'; did you mean 'variant_of'?")]),
+    ([ask(metadata={"must_contains": "x"})], [], [(1, "metadata has 'must_contains'; did you mean 'must_contain'?")]),
+    ([ask(labels={"scenario": "Paraphrase"})], [], [(1, "labels.scenario is 'Paraphrase'; did you mean 'paraphrase'?")]),
+    ([ask(labels={"scenario": "mine", "lang": "de"})], [], []),
+    ([ask(labels={"answerable": "no"})], [], [(1, "labels.answerable is neither true nor false")]),
+    (
+        [ask()],
+        [{"sample_id": "1", "retrieved": [{"doc": "a", "rank": 2}, {"doc": "b", "rank": 1}]}],
+        [(1, "'rank' contradicts the order of 'retrieved'; the list order is what counts")],
+    ),
+    (
+        [ask()],
+        [{"sample_id": "1", "retrieved": ["a", "b", "a"]}],
+        [(1, "'retrieved' holds 'a' twice; it counts once, at its first position")],
+    ),
+    (
+        [ask()],
+        [{"sample_id": "1", "retrieved": [], "timings": {"t": -1.5, "started": -3}}],
+        [(1, "timings.t is negative: -1.5")],
+    ),
+    (
+        [ask("1"), ask("2"), ask("3")],
+        [
+            {"sample_id": "1", "retrieved": [{"doc": {"doc_id": "a", "text": "A"}}], "response": "x"},
+            {"sample_id": "2", "retrieved": ["a"], "response": "x"},
+            {"sample_id": "3", "retrieved": ["a"], "response": "x", "error": "timeout"},
+        ],
+        [(2, "there is an answer but no text of any document to hold it against")],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("samples", "outputs", "want"), WARNINGS, ids=[str(row[-1])[:70] for row in WARNINGS])
+def test_warnings(tmp_path: Path, samples: list[Any], outputs: list[Any], want: list[tuple[int | None, str]]) -> None:
+    out = lines(tmp_path / "o.jsonl", *outputs) if outputs else None
+    checked = validate_files(lines(tmp_path / "d.jsonl", *samples), out)
+    assert told(checked.warnings) == want
+    assert checked.fine
+
+
+def test_counts(tmp_path: Path) -> None:
+    checked = validate_files(
+        lines(
+            tmp_path / "d.jsonl",
+            ask("1", relevant_docs=[{"doc_id": "d", "text": "t"}], reference_answers=["x", "y"], labels={"lang": "de"}),
+            ask("2", relevant_docs=[], labels={"scenario": "unanswerable"}, metadata={"source": 1}),
+            ask("3", relevant_docs=[{"doc_id": "d", "metadata": {"relevance": 2}}], candidate_docs=["e"]),
+            ask("4", labels={"variant_of": "1", "scenario": "typo"}, history=[{"role": "user"}], cluster_id="c"),
+        ),
+        lines(
+            tmp_path / "o.jsonl",
+            {"sample_id": "1", "retrieved": [{"doc": {"doc_id": "d", "text": "t"}, "score": 1}], "response": " "},
+            {"sample_id": "2", "retrieved": [], "timings": {"a": 7, "b": 1}, "refused": True},
+            {"sample_id": "3", "retrieved": [], "timings": {"a": 1}, "citations": []},
+            {"sample_id": "4", "error": "timeout"},
+        ),
+    )
+    assert checked.fine
+    want = {
+        "samples": 4, "relevant_docs": 3, "empty_gold": 1, "graded": 1, "gold_with_text": 1, "candidate_docs": 1,
+        "reference_answer": 1, "several_references": 1, "history": 1, "cluster_id": 1, "variants": 1, "unanswerable": 1,
+        "variants_by_scenario": {"typo": 1}, "scenarios": {"unanswerable": 1, "typo": 1},
+        "labels": {"lang": 1, "scenario": 2, "variant_of": 1}, "metadata": {"source": 1},
+    }  # fmt: skip
+    assert {name: checked.samples[name] for name in want} == want
+    assert checked.outputs is not None
+    want = {
+        "outputs": 4, "retrieved": 1, "documents_with_text": 1, "scores": 1, "response": 1, "empty_response": 1,
+        "error": 1, "refused": 1, "citations": 1, "timings": {"a": 2, "b": 1},
+    }  # fmt: skip
+    assert {name: checked.outputs[name] for name in want} == want
+
+
+# --- targets ----------------------------------------------------------------------------------------------------------
+
+
+def missing(checked: Validation) -> dict[TargetCategory, str]:
+    return {one.target: one.missing for one in checked.targets if not one.metrics}
+
+
+def test_a_bare_dataset_and_what_it_lacks(tmp_path: Path) -> None:
+    lacks = missing(validate_files(lines(tmp_path / "d.jsonl", ask())))
+    assert lacks == {
+        T.RETRIEVAL_ACCURACY: "no sample has relevant_docs",
+        T.GENERATION_CORRECTNESS: "no sample has reference_answer",
+        T.NOISE_ROBUSTNESS: lacks[T.NOISE_ROBUSTNESS],
+        T.NEGATIVE_REJECTION: (
+            "no sample is marked as unanswerable (labels.scenario 'unanswerable'), and none has labels.answerable"
+        ),
+        T.COUNTERFACTUAL_ROBUSTNESS: lacks[T.COUNTERFACTUAL_ROBUSTNESS],
+    }
+    assert "no sample has labels.variant_of and a noise scenario" in lacks[T.NOISE_ROBUSTNESS]
+    assert "the scenario 'counterfactual'" in lacks[T.COUNTERFACTUAL_ROBUSTNESS]
+
+
+FULL = [
+    ask("1", relevant_docs=["d"], reference_answer="x"),
+    ask("2", relevant_docs=["d"], reference_answer="x", labels={"variant_of": "1", "scenario": "typo"}),
+    ask("3", relevant_docs=[], labels={"scenario": "unanswerable"}),
+    ask("4", reference_answer="y", labels={"variant_of": "1", "scenario": "counterfactual"}),
+]
+
+
+def test_a_full_dataset_lacks_nothing(tmp_path: Path) -> None:
+    checked = validate_files(lines(tmp_path / "d.jsonl", *FULL))
+    assert missing(checked) == {}
+    by_target = {one.target: one.patterns for one in checked.targets}
+    assert "recall@k" in by_target[T.RETRIEVAL_RELEVANCE]
+    assert "mean_latency[timing_key]" in by_target[T.LATENCY], "which timings there will be is not known yet"
+    assert "noise_robustness" in " ".join(by_target[T.NOISE_ROBUSTNESS])
+
+
+LACKING: list[tuple[dict[str, Any], TargetCategory, str]] = [  # every output, target, what is missing
+    ({"retrieved": ["d"]}, T.GENERATION_CORRECTNESS, "no output has a response"),
+    ({"retrieved": ["d"], "response": "x"}, T.LATENCY, "no output has timings"),
+    ({"response": "x"}, T.RETRIEVAL_RELEVANCE, "no output has retrieved documents"),
+    ({"response": "x"}, T.RETRIEVAL_ACCURACY, "no output has retrieved documents"),
+    (
+        {"retrieved": ["d"], "response": "x"},
+        T.GENERATION_FAITHFULNESS,
+        "no retrieved document has a text, no output has citations, and no sample says what an answer must contain "
+        "(metadata.must_contain, metadata.forbidden)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "target", "want"), LACKING, ids=[f"{row[1].name} {row[2][:40]}" for row in LACKING])
+def test_outputs_that_lack_something(tmp_path: Path, fields: dict[str, Any], target: TargetCategory, want: str) -> None:
+    outputs = [{"sample_id": row["sample_id"], **fields} for row in FULL]
+    checked = validate_files(lines(tmp_path / "d.jsonl", *FULL), lines(tmp_path / "o.jsonl", *outputs))
+    assert checked.fine
+    assert missing(checked)[target] == want
+
+
+def test_timings_are_named_as_they_are(tmp_path: Path) -> None:
+    outputs = [{"sample_id": row["sample_id"], "retrieved": ["d"], "timings": {"search": 1}} for row in FULL]
+    checked = validate_files(lines(tmp_path / "d.jsonl", *FULL), lines(tmp_path / "o.jsonl", *outputs))
+    assert "mean_latency[search]" in next(one.patterns for one in checked.targets if one.target is T.LATENCY)
+
+
+# --- formats ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_format_that_keeps_both_is_looked_at_for_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+        problems.add(path, 2, "wrong for both")
+        for number, line in enumerate(path.read_text().split(), start=1):
+            yield ReadSample(number, next(read_samples(lines(tmp_path / "x", ask(line)), Problems())).sample)
+
+    def outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+        problems.add(path, 2, "wrong for both")
+        row = {"sample_id": "a", "retrieved": []}
+        yield next(iter_outputs(lines(tmp_path / "x", row), Problems()))
+
+    both = Format(
+        "both", "", lambda head, role: head.suffix == ".both", samples, outputs, write_both=lambda pairs, to: None
+    )
+    monkeypatch.setitem(formats._FORMATS, "both", both)
+    (tmp_path / "d.both").write_text("a\nb\n")
+    checked = validate_files(tmp_path / "d.both")
+    assert told(checked.problems) == [
+        (2, "wrong for both"),
+        (2, f"sample 'b' has no output in {tmp_path / 'd.both'} (unless it is in a record that cannot be read)"),
+    ]
+    assert checked.outputs is not None
+    assert checked.to_dict()["files"]["outputs"] == {"path": str(tmp_path / "d.both"), "format": "both"}
+
+
+def test_the_document(tmp_path: Path) -> None:
+    path = lines(tmp_path / "d.jsonl", {"sample_id": "1", "qu'ery": "q"}, b"[]")
+    document = json.loads(json.dumps(validate_files(path).to_dict()))
+    assert [(one["line"], one["field"]) for one in document["problems"]] == [(1, "qu'ery"), (1, "query"), (2, None)]
+    assert document["problems"][0]["file"] == str(path)
+    assert document["fine"] is False
+    assert document["outputs"] is None
+    assert [one["target"] for one in document["targets"]] == [target.name for target in T]
+
+
+PIECES = st.sampled_from(
+    [json.dumps(row).encode() for row in FULL]
+    + [
+        b"{}",
+        b"\xff",
+        b"\r\n",
+        b"null",
+        b"[",
+        b'{"sample_id": "1", "retrieved": [3], "timings": {"a": []}}',
+        b"\xef\xbb\xbf",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=5), st.lists(PIECES, max_size=5))
+def test_whatever_the_files_hold_there_is_an_answer(
+    tmp_path_factory: pytest.TempPathFactory, samples: list[bytes], outputs: list[bytes]
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    checked = validate_files(lines(folder / "fuzz-d.jsonl", *samples), lines(folder / "fuzz-o.jsonl", *outputs))
+    json.dumps(checked.to_dict(), allow_nan=False)
+    assert checked.fine or checked.problems

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .codec import OUTPUT_SHAPE, SAMPLE_SHAPE, OutputRow, SampleRow
+from .codec import OUTPUT_SHAPE, SAMPLE_SHAPE, CheckedOutputRow, CheckedSampleRow
 from .formats import Role
 from .problems import BAD_SPAN, TOO_DEEP, TooLarge, mend_odd, value_problem
 
@@ -47,7 +47,7 @@ class LineProblems:
 
 def all_problems(line: bytes, role: Role, first: str) -> LineProblems:
     """Every problem of a line that could not be decoded; ``first`` is the one that decoding met, and is always told."""
-    row, shape = (SampleRow, SAMPLE_SHAPE) if role == "samples" else (OutputRow, OUTPUT_SHAPE)
+    row, shape = (CheckedSampleRow, SAMPLE_SHAPE) if role == "samples" else (CheckedOutputRow, OUTPUT_SHAPE)
     found: list[str] = []
     try:
         text = line.decode()

@@ -55,7 +55,6 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
 def iter_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
     """The outputs of a file, one after the other."""
     once = Once(path, problems)
-    repeats: dict[str, int] = {}
     number = None
     for number, line in read_lines(path):
         try:
@@ -63,8 +62,7 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
         except LineError as error:
             _note(path, number, line, "outputs", str(error), problems, once)
             continue
-        repeated = problems.watch_ids and repeats.setdefault(sample_id, output.repeat) != output.repeat
-        if once.is_new(sample_id, number, hint="; put each repeat in a file of its own" if repeated else ""):
+        if once.is_new(sample_id, number, hint="; put each repeat in a file of its own" if output.repeat else ""):
             yield ReadOutput(number, sample_id, output, has_retrieved)
     if number is None:
         problems.add(path, None, "the file is empty; each line must be the output for one sample")

@@ -18,7 +18,7 @@ from typing import Any
 
 from auepora_eval import Results, evaluate_rankings
 from auepora_eval.io.trec import Reader, load_qrels, load_run, trec_rankings
-from auepora_eval.io.trec_arrow import arrow_is_installed
+from auepora_eval.io.trec_parts.arrow import arrow_is_installed
 
 from .rankings import make_rankings
 from .retrieval import METRICS

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import AueporaError, DataFileError
-from auepora_eval.io.cells import listed
 from auepora_eval.io.codec import LineError
 from auepora_eval.io.reading import Problems
+from auepora_eval.io.record_parts.cells import listed
 from auepora_eval.io.rows import read_records
 
 

@@ -13,9 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, MissingDependencyError
-from auepora_eval.io import trec, trec_arrow, trec_blocks, trec_python
+from auepora_eval.io import trec
 from auepora_eval.io.files import read_bytes
 from auepora_eval.io.trec import Reader, load_qrels, load_run
+from auepora_eval.io.trec_parts import arrow as trec_arrow
+from auepora_eval.io.trec_parts import blocks as trec_blocks
+from auepora_eval.io.trec_parts import python as trec_python
 
 INSTALLED: list[Reader] = ["python", "arrow"] if trec_arrow.arrow_is_installed() else ["python"]
 Load = Callable[..., Mapping[str, object]]

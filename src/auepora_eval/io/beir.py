@@ -27,7 +27,7 @@ from .hints import Shape
 from .problems import decoding_problem, shown
 from .reading import Problems, ReadSample
 from .trec_format import judged_documents, judged_levels
-from .trec_python import level_of
+from .trec_parts.python import level_of
 
 __all__ = ["read_samples", "save_beir", "split_of"]
 

@@ -10,11 +10,11 @@ from typing import Any
 from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import EvaluationSample, Response, SystemOutputs
 from .codec import LineError
-from .columns import DEEPEVAL, RAGAS, Columns, SampleIds, chosen_columns, output_of, sample_of
 from .formats import Format, Head, Role, register_format
 from .ids import text_id
 from .reading import Once, Problems, ReadOutput, ReadSample
-from .records_writing import write_records
+from .record_parts.columns import DEEPEVAL, RAGAS, Columns, SampleIds, chosen_columns, output_of, sample_of
+from .record_parts.writing import write_records
 from .rows import Record, is_table, read_records
 
 __all__ = ["outputs_from_records", "samples_from_records", "text_id"]

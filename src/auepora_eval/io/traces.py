@@ -15,7 +15,7 @@ from typing import Any
 from ..core.types import STARTED, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from .formats import Format, Head, Role, register_format
 from .reading import Once, Problems, ReadOutput, ReadSample
-from .spans import SECOND, Span, read_spans
+from .trace_parts.spans import SECOND, Span, read_spans
 
 __all__ = ["read_trace_outputs", "read_trace_samples"]
 

@@ -7,12 +7,13 @@ from typing import Literal, get_args
 
 from ..core.collector import collector_paused
 from ..core.errors import BadValueError, DataFileError
-from . import trec_arrow, trec_python
 from .align import require_common_id
 from .files import read_bytes
 from .problems import shown
-from .trec_order import judgements, rankings
-from .trec_python import level_of
+from .trec_parts import arrow as trec_arrow
+from .trec_parts import python as trec_python
+from .trec_parts.order import judgements, rankings
+from .trec_parts.python import level_of
 
 __all__ = ["Reader", "load_qrels", "load_run", "queries_without_judgements", "trec_rankings"]
 

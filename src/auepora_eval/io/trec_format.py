@@ -22,7 +22,7 @@ from .files import bare_name, read_bytes, read_lines, write_lines
 from .formats import Format, Head, Role, register_format
 from .problems import shown
 from .reading import Problems, ReadOutput, ReadSample
-from .trec_order import Floats, Lines, rankings
+from .trec_parts.order import Floats, Lines, rankings
 
 __all__ = [
     "judged_documents",

@@ -12,12 +12,12 @@ from typing import Any, Generic, TypeVar
 from ..core.collector import collector_paused
 from ..core.errors import AueporaError, DataFileError, did_you_mean
 from .align import require_common_id
-from .findings import output_warnings, sample_problems, sample_warnings
+from .checking.findings import output_warnings, sample_problems, sample_warnings
+from .checking.inventory import count_outputs, count_samples
+from .checking.support import TargetSupport, supported_targets
 from .formats import Format, Role
-from .inventory import count_outputs, count_samples
 from .load import chosen_format
 from .reading import Problem, Problems, ReadOutput, ReadSample
-from .support import TargetSupport, supported_targets
 
 __all__ = ["Validation", "validate_files"]
 

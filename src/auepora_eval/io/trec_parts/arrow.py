@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..core.errors import MissingDependencyError
-from .trec_order import Floats, Ints, Lines
-from .trec_python import level_of
+from ...core.errors import MissingDependencyError
+from .order import Floats, Ints, Lines
+from .python import level_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,12 +8,12 @@ from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any
 
-from ..core.errors import BadValueError, did_you_mean
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ...core.errors import BadValueError, did_you_mean
+from ...core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..codec import LineError
+from ..ids import text_id
+from ..problems import shown
 from .cells import listed
-from .codec import LineError
-from .ids import text_id
-from .problems import shown
 
 __all__ = ["DEEPEVAL", "RAGAS", "Columns", "SampleIds", "chosen_columns", "output_of", "sample_of"]
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ..core.types import Document, RetrievedDocument
-from .ids import text_id
-from .json_values import JsonError, json_value
-from .problems import shown
+from ...core.types import Document, RetrievedDocument
+from ..ids import text_id
+from ..json_values import JsonError, json_value
+from ..problems import shown
 
 __all__ = [
     "SpanError",

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..core.types import EvaluationSample, SystemOutputs
-from ..features.refusals import is_unanswerable
+from ...core.types import EvaluationSample, SystemOutputs
+from ...features.refusals import is_unanswerable
 
 __all__ = ["count_outputs", "count_samples"]
 

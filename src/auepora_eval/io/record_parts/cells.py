@@ -9,8 +9,8 @@ import tokenize
 import warnings
 from typing import Any
 
-from .codec import LineError
-from .problems import shown
+from ..codec import LineError
+from ..problems import shown
 
 __all__ = ["listed"]
 

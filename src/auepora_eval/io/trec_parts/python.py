@@ -8,8 +8,8 @@ from itertools import count
 import msgspec
 import numpy as np
 
-from .trec_blocks import Block, Cells, Column, Words, blocks
-from .trec_order import Floats, Ints, Lines
+from .blocks import Block, Cells, Column, Words, blocks
+from .order import Floats, Ints, Lines
 
 __all__ = ["level_of", "qrels_lines", "run_lines"]
 

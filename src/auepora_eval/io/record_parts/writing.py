@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from ..core.errors import BadValueError, DuplicateIdError
-from ..core.types import EvaluationSample, SystemOutputs
-from .codec import LineError, encode_output, encode_sample
+from ...core.errors import BadValueError, DuplicateIdError
+from ...core.types import EvaluationSample, SystemOutputs
+from ..codec import LineError, encode_output, encode_sample
+from ..files import plain_suffix, write_lines
+from ..ids import text_id
+from ..problems import shown
+from ..rows import is_table
 from .columns import ID_COLUMNS, RAGAS, Columns
-from .files import plain_suffix, write_lines
-from .ids import text_id
-from .problems import shown
-from .rows import is_table
 
 __all__ = ["write_records"]
 

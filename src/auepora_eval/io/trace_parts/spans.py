@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from ..core.types import RetrievedDocument
-from .json_values import read_values
-from .problems import TOO_DEEP, shown
-from .reading import Problems
-from .span_texts import Events, answer_of, query_of
-from .span_values import (
+from ...core.types import RetrievedDocument
+from ..json_values import read_values
+from ..problems import TOO_DEEP, shown
+from ..reading import Problems
+from .texts import Events, answer_of, query_of
+from .values import (
     SpanError,
     documents,
     found,

@@ -8,12 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from ..core.errors import AueporaError
-from ..core.types import STARTED, EvaluationSample
-from ..features.rankings import level_of
-from ..features.refusals import is_unanswerable
-from .problems import shown
-from .reading import Problem, ReadOutput, ReadSample
+from ...core.errors import AueporaError
+from ...core.types import STARTED, EvaluationSample
+from ...features.rankings import level_of
+from ...features.refusals import is_unanswerable
+from ..problems import shown
+from ..reading import Problem, ReadOutput, ReadSample
 
 __all__ = ["output_warnings", "sample_problems", "sample_warnings"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ..core.metrics_base import BatchMetric
-from ..core.registry import metric, metric_info
-from ..core.suggest import specs_for, suggested_metrics
-from ..core.targets import TARGETS
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, TargetCategory
+from ...core.metrics_base import BatchMetric
+from ...core.registry import metric, metric_info
+from ...core.suggest import specs_for, suggested_metrics
+from ...core.targets import TARGETS
+from ...core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, TargetCategory
 
 __all__ = ["TargetSupport", "supported_targets"]
 

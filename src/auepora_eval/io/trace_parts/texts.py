@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .span_values import digits, first, found, items, json_object, parsed
+from .values import digits, first, found, items, json_object, parsed
 
 __all__ = ["Events", "answer_of", "query_of"]
 

@@ -1,0 +1,1 @@
+"""Parts of records: what a column holds, lists in cells, writing."""

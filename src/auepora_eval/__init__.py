@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .core.conventions import Conventions as Conventions
     from .core.dataset import EvaluationDataset as EvaluationDataset
     from .core.dataset import InMemoryDataset as InMemoryDataset
+    from .core.dataset import LazyDataset as LazyDataset
     from .core.engine import evaluate as evaluate
     from .core.engine import evaluate_rankings as evaluate_rankings
     from .core.engine import evaluate_stream as evaluate_stream
@@ -50,6 +51,7 @@ _EXPORTS = {
     "EvaluationPlan": "core.plan",
     "EvaluationSample": "core.types",
     "InMemoryDataset": "core.dataset",
+    "LazyDataset": "core.dataset",
     "Metric": "core.metrics_base",
     "MetricResult": "core.types",
     "RAGEvaluationClient": "client",

@@ -1,11 +1,11 @@
 """Datasets: named collections of evaluation samples."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from .types import EvaluationSample
 
-__all__ = ["EvaluationDataset", "InMemoryDataset"]
+__all__ = ["EvaluationDataset", "InMemoryDataset", "LazyDataset"]
 
 
 class EvaluationDataset(ABC):
@@ -42,3 +42,35 @@ class InMemoryDataset(EvaluationDataset):
 
     def __len__(self) -> int:
         return len(self._samples)
+
+
+class LazyDataset(EvaluationDataset):
+    """A dataset that is made anew each time it is gone through, and never held: a file, a query, a generator.
+
+    Its length may be given; where it is not, asking for it goes through the samples once.
+    """
+
+    def __init__(
+        self, name: str, samples: Callable[[], Iterable[EvaluationSample]], *, length: int | None = None
+    ) -> None:
+        """``samples`` is called for every pass and gives the same samples each time."""
+        self._name = name
+        self._samples = samples
+        self._length = length
+
+    def __iter__(self) -> Iterator[EvaluationSample]:
+        return iter(self._samples())
+
+    @property
+    def name(self) -> str:
+        """What the dataset is called in reports."""
+        return self._name
+
+    def __len__(self) -> int:
+        if self._length is None:
+            self._length = sum(1 for _ in self)
+        return self._length
+
+    def __length_hint__(self) -> int:
+        """What is known of the length without going through: ``list`` asks, and need not cost a pass."""
+        return self._length or 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..core.collector import collector_paused
-from ..core.dataset import InMemoryDataset
+from ..core.dataset import InMemoryDataset, LazyDataset
 from ..core.errors import BadValueError, DataFileError
 from ..core.types import EvaluationSample, SystemOutputs
 from .corpus import Corpus, Filling
@@ -16,7 +16,15 @@ from .formats import Format, Role, format_named, guess_format
 from .jsonl import OutputsFile, gathered_outputs
 from .reading import Problems, ReadOutput, ReadSample
 
-__all__ = ["chosen_format", "iter_outputs", "iter_samples", "load_dataset", "load_outputs", "read_outputs_file"]
+__all__ = [
+    "chosen_format",
+    "iter_outputs",
+    "iter_samples",
+    "load_dataset",
+    "load_outputs",
+    "open_dataset",
+    "read_outputs_file",
+]
 
 
 def chosen_format(path: Path, role: Role, name: str | None = None) -> Format:
@@ -63,6 +71,15 @@ def load_dataset(
     if not samples:
         raise DataFileError(path, None, "there is no sample in it")
     return InMemoryDataset(bare_name(path) if name is None else name, samples)
+
+
+def open_dataset(path: str | Path, format: str | None = None, *, name: str | None = None) -> LazyDataset:
+    """The samples of a file, read each time they are gone through and never all held."""
+    path = Path(path)
+    chosen = chosen_format(path, "samples", format).name
+    return LazyDataset(
+        bare_name(path) if name is None else name, lambda: (read.sample for read in iter_samples(path, chosen))
+    )
 
 
 def load_outputs(

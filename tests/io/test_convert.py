@@ -20,6 +20,7 @@ from auepora_eval.io.jsonl import (
     save_jsonl_dataset,
     save_jsonl_outputs,
 )
+from auepora_eval.io.load import load_outputs
 from auepora_eval.io.reading import Problems, ReadOutput, ReadSample
 from auepora_eval.io.validate import validate_files
 
@@ -62,6 +63,7 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Format:
     made = Format(
         "both", "for tests", lambda head, role: head.suffix == ".both", samples, outputs, write_both=write,
         sample_fields=frozenset({"query", "reference_answer"}), output_fields=frozenset({"response"}),
+        one_file=True,
     )  # fmt: skip
     monkeypatch.setattr(formats, "_FORMATS", {"both": made, **formats.formats()})
     return made
@@ -122,10 +124,10 @@ def test_together_and_apart_again(files: Path, both: Format) -> None:
     assert done.written == {"samples": Path("s.jsonl"), "outputs": Path("o.jsonl")}
     assert [sample.query for sample in load_jsonl_dataset("s.jsonl")] == ["q1", "q2", "q3"]
     read = read_outputs("o.jsonl")
-    assert {one: output.response for one, output in read.outputs.items()} == {"1": Response("a"), "3": Response("b")}
-    assert read.answers_only
+    assert {one: output.response for one, output in read.outputs.items()} == {"1": Response("a")}
+    assert read.answers_only  # the other failed, which this format cannot say but by having no output
     again = convert_files("x.both", "y.both")
-    assert again.counts == {"samples": 3, "outputs": 2}
+    assert again.counts == {"samples": 3, "outputs": 1}
     assert Path("y.both").read_bytes() == Path("x.both").read_bytes()
     assert convert_files("x.both", "s.jsonl").outputs_left == 2
 
@@ -205,3 +207,19 @@ def test_errors_are_ours(files: Path) -> None:
         with pytest.raises(AueporaError):
             convert_files("odd.jsonl", "x.jsonl")
         assert not Path("x.jsonl").exists()
+
+
+def test_what_is_lost_within_fields_is_said_and_a_failure_stays_one(tmp_path: Path) -> None:
+    graded = [
+        {"doc_id": "d1", "text": "aa", "metadata": {"relevance": 3}},
+        {"doc_id": "d2", "text": "bb", "metadata": {"relevance": 1}},
+    ]
+    samples = [{"sample_id": str(n), "query": "q", "relevant_docs": graded, "reference_answer": "x"} for n in range(2)]
+    ranking = [{"doc": {"doc_id": "d1", "text": "aa"}, "score": 2.0}]
+    outputs = [{"sample_id": "0", "retrieved": ranking, "response": "x"}, {"sample_id": "1", "error": "timeout"}]
+    for name, rows in (("d.jsonl", samples), ("o.jsonl", outputs)):
+        (tmp_path / name).write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    done = convert_files(tmp_path / "d.jsonl", tmp_path / "g.json", to_format="ragas", outputs_in=tmp_path / "o.jsonl")
+    told = {one.field: one.count for one in done.dropped}
+    assert told == {"relevant_docs.metadata": 2, "retrieved.score": 1, "error": 1}
+    assert set(load_outputs(tmp_path / "g.json")) == {"0"}  # the failed one has no output, which counts as a failure

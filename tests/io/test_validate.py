@@ -359,7 +359,13 @@ def test_a_format_that_keeps_both_is_looked_at_for_both(tmp_path: Path, monkeypa
         yield next(iter_outputs(lines(tmp_path / "x", row), Problems()))
 
     both = Format(
-        "both", "", lambda head, role: head.suffix == ".both", samples, outputs, write_both=lambda pairs, to: None
+        "both",
+        "",
+        lambda head, role: head.suffix == ".both",
+        samples,
+        outputs,
+        write_both=lambda pairs, to: None,
+        one_file=True,
     )
     monkeypatch.setitem(formats._FORMATS, "both", both)
     (tmp_path / "d.both").write_text("a\nb\n")

@@ -40,7 +40,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     default="auto",
     show_default=True,
     type=click.Choice(PRESETS),
-    help="Whose definitions to follow; auto is trec for a TREC run and auepora otherwise.",
+    help="Whose definitions to follow; auto is trec for TREC judgements or a BEIR folder, else auepora.",
 )
 @click.option("-l", "--min-relevance", type=int, metavar="LEVEL", help="Relevant from this level up (trec_eval -l).")
 @click.option(

@@ -48,7 +48,7 @@ def data_files(
     samples_path = Path(dataset)
     of_samples = chosen_format(samples_path, "samples", sample_format)
     if outputs is None:
-        if not of_samples.reads("outputs") or of_samples.write_both is None:
+        if not of_samples.one_file:
             raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
         outputs, outputs_format = dataset, outputs_format or of_samples.name
     outputs_path = Path(outputs)

@@ -73,7 +73,7 @@ def convert_files(
             raise BadValueError(f"{source} holds outputs; outputs to bring along go with samples")
         _write_outputs(done, _read_outputs(source, reader), writer, target)
         return done
-    both = reader.write_both is not None and reader.reads("outputs")
+    both = reader.one_file
     outputs: Iterator[ReadOutput] | None = None
     if outputs_in is not None:
         outputs = _read_outputs(outputs_in, chosen_format(outputs_in, "outputs"))
@@ -207,7 +207,12 @@ def _write_samples(
         def pairs() -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
             for sample in samples:
                 output = partners.take(sample.sample_id)
-                yield sieve.kept(sample), None if output is None else output_sieve.kept(output)
+                if output is not None:
+                    failed = output.error is not None and not output_sieve.holds("error")
+                    kept = output_sieve.kept(output)
+                    # Without its error a failure would read as an answer that is empty; without an output it is one.
+                    output = None if failed else kept
+                yield sieve.kept(sample), output
 
         writer.write_both(pairs(), path)
         done.strays = partners.rest()
@@ -258,7 +263,9 @@ class _Sieve:
             if can_hold is None
             else {one.name: _empty(one) for one in fields(kind) if one.name not in {"sample_id", *can_hold}}
         )
-        self._counts = dict.fromkeys(self._empty, 0)
+        own = {one.name for one in fields(kind)}
+        self._nested = [path for path in sorted(writer.nested_losses) if path.partition(".")[0] in own]
+        self._counts = dict.fromkeys([*self._empty, *self._nested], 0)
         self._holds_everything = can_hold is None
 
     def kept(self, record: RecordT) -> RecordT:
@@ -267,15 +274,30 @@ class _Sieve:
         lost: dict[str, Any] = {name: empty for name, empty in self._empty.items() if getattr(record, name) != empty}
         for name in lost:
             self._counts[name] += not _said_elsewhere(record, name, lost)
+        for path in self._nested:
+            self._counts[path] += _says(record, path.split("."))
         if isinstance(getattr(record, "retrieved", None), Unsaid) and not self._holds_everything:
             lost["retrieved"] = []  # that nothing is known is not for every format to say
         return replace(record, **lost) if lost else record
+
+    def holds(self, name: str) -> bool:
+        """Whether the format can hold a field."""
+        return name not in self._empty
 
     def dropped(self) -> list[Dropped]:
         """What was lost, in the order of the fields."""
         return [
             Dropped(self._role, name, count, self.total, self._format) for name, count in self._counts.items() if count
         ]
+
+
+def _says(held: Any, path: list[str]) -> bool:
+    """Whether anything is said under a path of fields, in any of several records on the way."""
+    if isinstance(held, list):
+        return any(_says(one, path) for one in held)
+    if not path or held is None:
+        return held not in (None, "", {}, [])
+    return _says(getattr(held, path[0], None), path[1:])
 
 
 def _empty(one: Field[Any]) -> Any:

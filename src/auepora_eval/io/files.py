@@ -54,6 +54,8 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 def read_head(path: Path) -> str:
     """The first characters of a file, as far as they are text."""
+    if path.is_fifo():
+        raise DataFileError(path, None, "is a pipe, which cannot be read twice; write it to a file first")
     with open_bytes(path) as file:
         return _checked_start(path, file.read(_HEAD)).decode(errors="replace")
 

@@ -64,6 +64,11 @@ class Format:
     output_fields: frozenset[str] | None = None
     """The fields of an output it can hold; ``None`` means all."""
 
+    nested_losses: frozenset[str] = frozenset()
+    """What it cannot hold within fields that it holds: ``relevant_docs.metadata``, ``retrieved.score``."""
+    one_file: bool = False
+    """Whether samples and outputs are in the same file, so that one name stands for both."""
+
     def reads(self, role: Role) -> bool:
         """Whether it can be read for that."""
         return (self.read_samples if role == "samples" else self.read_outputs) is not None
@@ -107,7 +112,9 @@ def guess_format(path: Path, role: Role) -> Format:
         if one.reads(role) and one.looks_like(head, role):
             return one
     able = ", ".join(name for name, one in formats().items() if one.reads(role))
-    raise DataFileError(path, None, f"cannot tell in which format these {role} are; name one of {able}")
+    raise DataFileError(
+        path, None, f"cannot tell in which format these {role} are; name one of {able} to be told what is wrong with it"
+    )
 
 
 def _head(path: Path) -> Head:

@@ -298,5 +298,6 @@ FORMAT = register_format(
         read_samples=read_samples,
         write_samples=save_golden,
         sample_fields=frozenset({"sample_id", "query", "relevant_docs", "labels", "metadata"}),
+        nested_losses=frozenset({"relevant_docs.text"}),
     )
 )

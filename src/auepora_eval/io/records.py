@@ -19,6 +19,19 @@ from .rows import Record, is_table, read_records
 
 __all__ = ["outputs_from_records", "samples_from_records", "text_id"]
 
+# Of documents only ids and texts have a column, of answers only the text.
+_LOST = frozenset(
+    f"{field}.{part}"
+    for field, parts in {
+        "relevant_docs": "metadata parent_id span",
+        "reference_answer": "structured metadata sentences",
+        "retrieved": "score",
+        "retrieved.doc": "metadata parent_id span",
+        "response": "structured metadata sentences",
+    }.items()
+    for part in parts.split()
+)
+
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", "")
 
 
@@ -147,6 +160,8 @@ def _format(
             write_both=partial(write_records, columns),
             sample_fields=frozenset(sample_fields.split()),
             output_fields=frozenset(output_fields.split()),
+            nested_losses=_LOST,
+            one_file=True,
         )
     )
 

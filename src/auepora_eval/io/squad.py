@@ -191,5 +191,6 @@ FORMAT = register_format(
         write_outputs=write_predictions,
         sample_fields=frozenset({"sample_id", "query", "relevant_docs", "reference_answers", "labels", "cluster_id"}),
         output_fields=frozenset({"response"}),
+        nested_losses=frozenset({"response.structured", "response.metadata", "response.sentences"}),
     )
 )

@@ -246,6 +246,7 @@ FORMAT = register_format(
         read_trace_samples,
         read_trace_outputs,
         sample_fields=frozenset({"sample_id", "query", "cluster_id"}),
+        one_file=True,
         output_fields=frozenset({"retrieved", "response", "timings", "extra", "error", "steps", "usage"}),
     )
 )

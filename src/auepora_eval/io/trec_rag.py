@@ -133,5 +133,8 @@ FORMAT = register_format(
         read_outputs=iter_answers,
         write_outputs=write_answers,
         output_fields=frozenset({"retrieved", "response", "citations", "extra"}),
+        nested_losses=frozenset(
+            {"retrieved.score", "retrieved.doc.text", "retrieved.doc.metadata", "response.structured"}
+        ),
     )
 )

@@ -98,8 +98,8 @@ def validate_files(
             )
         files["outputs"] = (returned.path, returned.format_name)
         problems.append(returned.problems + _without_retrieved(returned))
-        for own, lost in zip(problems, _without_partner(samples, returned), strict=True):
-            own.extend(lost)
+        # Last: what has no partner is often what could not be read.
+        problems += _without_partner(samples, returned)
         warnings += output_warnings(returned.path, returned.records)
         by_id = {read.sample_id: read.output for read in returned.records}
         aligned = [by_id.get(row.sample_id) for row in rows]
@@ -149,7 +149,7 @@ def _outputs(path: Path, name: str | None) -> _File[ReadOutput]:
 def _beside(samples: _File[ReadSample]) -> _File[ReadOutput] | None:
     """The outputs in the file of the samples itself, where its format keeps both and there are any."""
     chosen = samples.format
-    if chosen is None or chosen.write_both is None or not chosen.reads("outputs"):
+    if chosen is None or not chosen.one_file:
         return None
     found = _outputs(samples.path, chosen.name)
     return found if found.records else None

@@ -39,6 +39,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.retrieval
 	$(BIN)/python -m benchmarks.trec_files
+	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
 

@@ -203,6 +203,7 @@ def _write_samples(
     else:
         partners = _Partners(outputs or iter(()))
         output_sieve = _Sieve(SystemOutputs, "outputs", writer)
+        left_out: list[str] = []
 
         def pairs() -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
             for sample in samples:
@@ -212,13 +213,14 @@ def _write_samples(
                     kept = output_sieve.kept(output)
                     # Without its error a failure would read as an answer that is empty; without an output it is one.
                     output = None if failed else kept
+                    left_out.extend([sample.sample_id] if failed else [])
                 yield sieve.kept(sample), output
 
         writer.write_both(pairs(), path)
         done.strays = partners.rest()
         done.dropped += output_sieve.dropped()
         if output_sieve.total:
-            done.written["outputs"], done.counts["outputs"] = path, output_sieve.total
+            done.written["outputs"], done.counts["outputs"] = path, output_sieve.total - len(left_out)
     done.written["samples"], done.counts["samples"] = path, sieve.total
     done.dropped = sieve.dropped() + done.dropped
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .batch import Batch
+from .errors import BadValueError
 from .metrics_base import BatchMetric
 from .reduce import Clusters
 from .scores import Scores
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["Bases", "FamilyKey", "FamilyMetric", "bases_of", "in_id_order", "is_variant", "keyed"]
+__all__ = ["Bases", "FamilyKey", "FamilyMetric", "bases_of", "in_id_order", "is_variant", "keyed", "require_scenarios"]
 
 NO_BASE, CYCLE, TWO_BASES = -1, -2, -3
 _PROBLEMS = {NO_BASE: "no_base", CYCLE: "variant_cycle", TWO_BASES: "two_bases"}
@@ -39,6 +40,15 @@ class FamilyKey(NamedTuple):
     scenarios: tuple[str, ...]
     own: Any = None
     """Whatever else a metric needs of a sample to pair it."""
+
+
+def require_scenarios(name: str, value: Iterable[str]) -> tuple[str, ...]:
+    """The scenarios an option names, as a tuple; one alone may be given as a text."""
+    listed = (value,) if isinstance(value, str) else tuple(value)
+    if not listed or not all(isinstance(one, str) and one.strip() for one in listed):
+        raise BadValueError(f"{name} must name at least one scenario, such as 'typo'; not {value!r}")
+    # As samples have them, and in one order: theirs changes no number.
+    return tuple(sorted({one.strip().lower() for one in listed}))
 
 
 def is_variant(sample: EvaluationSample, scenarios: Sequence[str]) -> bool:

@@ -196,6 +196,12 @@ class Scores(Sequence[float | None]):
             values = np.where(self.status == Status.SCORED, values, np.nan)
         return Scores(values, self.status, self.reason_codes, self.reason_names, stats, None)
 
+    def with_reason(self, reason: str) -> npt.NDArray[np.bool_]:
+        """Which samples have this reason for their outcome."""
+        if reason not in self.reason_names:
+            return np.zeros(len(self), dtype=np.bool_)
+        return np.equal(self.reason_codes, self.reason_names.index(reason))
+
     @property
     def counted(self) -> npt.NDArray[np.bool_]:
         """Which samples enter the fold."""

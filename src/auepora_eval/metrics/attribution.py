@@ -21,10 +21,9 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.refusals import is_unanswerable, refusals, unanswerable
 from ..stats.interval import mean_interval
 from .answers import require_count
-from .false_documents import require_within
 from .refusals import DetectingMetric
 from .retrieval_basic import HitRateAtK
-from .wrappers import ComputedReducer, base_choices, joins, scored_by, scoring_metric
+from .wrappers import ComputedReducer, base_choices, joins, require_within, scored_by, scoring_metric
 
 __all__ = ["CAUSES", "FailureAttribution", "attribute_failures"]
 
@@ -178,7 +177,7 @@ class FailureAttribution(DetectingMetric):
             (unclear & (scores.status == Status.SCORED), Status.MEASURE_FAILED, "bad_answerable"),
             (right, Status.SKIPPED, "answered_right"),
             (no_answer, Status.SKIPPED, "unanswerable"),
-            *((_where(hit, reason), Status.SKIPPED, reason) for reason in hit.reason_names[1:]),
+            *((hit.with_reason(reason), Status.SKIPPED, reason) for reason in hit.reason_names[1:]),
         ):
             scores = scores.replaced(rows, status, reason, math.nan)
         one_of = np.equal.outer(causes, np.arange(len(CAUSES))).astype(np.float64)
@@ -263,10 +262,6 @@ class FailureAttribution(DetectingMetric):
 
 
 _NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
-
-
-def _where(scores: Scores, reason: str) -> npt.NDArray[np.bool_]:
-    return np.equal(scores.reason_codes, scores.reason_names.index(reason))
 
 
 def attribute_failures(

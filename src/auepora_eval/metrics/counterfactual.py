@@ -12,13 +12,12 @@ import numpy.typing as npt
 
 from ..core.batch import Batch, warn_notes
 from ..core.errors import BadValueError
-from ..core.family import BASE_SKIPS, FamilyKey, FamilyMetric, bases_of, is_variant, keyed
+from ..core.family import BASE_SKIPS, FamilyKey, FamilyMetric, bases_of, is_variant, keyed, require_scenarios
 from ..core.metrics_base import SampleMetric, bound_to
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.scoring import settled_scores
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
-from .noise_robustness import require_scenarios
 from .wrappers import ComputedReducer, MetricOverMetric, joins
 
 __all__ = ["CounterfactualConsistency"]
@@ -63,8 +62,7 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
                 f"counterfactual_consistency compares answers, which '{inner.name}' does not; take a metric that needs "
                 "a reference answer and nothing else (its required_fields() are ['reference_answer']), such as token_f1"
             )
-        for name in ("range", "higher_is_better", "binary"):
-            object.__setattr__(self, name, getattr(inner, name))
+        self.take_over("range", "higher_is_better", "binary")
 
     @property
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]

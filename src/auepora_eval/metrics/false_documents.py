@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -12,17 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.errors import BadTypeError, BadValueError
+from ..core.errors import BadValueError
 from ..core.metrics_base import BatchMetric, SampleMetric, bound_to
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.signature import function_name
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.refusals import Judge
 from ..text.refusal import refusal_text
 from .answers import require_choice
 from .base import ConfiguredMetric, number_text
 from .context_noise import says_insufficient
-from .wrappers import ComputedReducer, MetricOverMetric, joins, scored_by
+from .refusals import require_judge
+from .wrappers import ComputedReducer, MetricOverMetric, joins, require_within, scored_by
 
 __all__ = [
     "CUES",
@@ -34,7 +35,6 @@ __all__ = [
 ]
 
 Mask = npt.NDArray[np.bool_]
-Judge = Callable[[EvaluationSample, SystemOutputs], bool]
 CUES: dict[str, tuple[str, ...]] = {
     "rgb_script": ("factual errors", "事实性错误"),
     "rgb_paper": ("There are factual errors in the provided documents.",),
@@ -73,16 +73,6 @@ def require_right_or_wrong(who: str, base: BatchMetric, threshold: object) -> No
     require_within("threshold", threshold, base)
 
 
-def require_within(name: str, threshold: float, base: BatchMetric) -> None:
-    """Raise where a threshold lies outside a metric's range, so that every score would be on one side of it."""
-    low, high = base.range
-    if not low < threshold <= high:
-        raise BadValueError(
-            f"{name} must lie above {low:g} and not above {high:g}, between which the scores of '{base.name}' lie; "
-            f"not at {threshold!r}"
-        )
-
-
 @register("error_detection_rate")
 @dataclass(frozen=True)
 class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
@@ -114,8 +104,7 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "cues", _required_cues(self.cues))
-        if self.judge is not None and (not callable(self.judge) or inspect.iscoroutinefunction(self.judge)):
-            raise BadTypeError(f"judge must be a plain function of a sample and its output, not {self.judge!r:.80}")
+        require_judge(self.judge)
         if self.judge is not None and self.cues != CUES["rgb_script"]:
             raise BadValueError("give cues or a judge: a judge takes the place of the cues")
         super().__post_init__()
@@ -262,11 +251,7 @@ class ErrorCorrectionRate(MetricOverMetric):
 
 def _by_reason(scores: Scores, status: Status) -> dict[str, Mask]:
     """Per reason which samples have this outcome."""
-    return {
-        name: (scores.reason_codes == code) & (scores.status == status)
-        for code, name in enumerate(scores.reason_names)
-        if name
-    }
+    return {name: scores.with_reason(name) & (scores.status == status) for name in scores.reason_names if name}
 
 
 def _united(*masks: Mapping[str, Mask]) -> dict[str, Mask]:

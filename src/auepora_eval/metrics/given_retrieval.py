@@ -41,8 +41,7 @@ class _GivenRetrieval(MetricOverMetric):
         inner = self.inner
         if joins(inner):
             raise BadValueError(f"'{inner.name}' looks at several samples together; it has no value on some of them")
-        for name in ("target", "reducer", "range", "higher_is_better", "binary", "stat_names"):
-            object.__setattr__(self, name, getattr(inner, name))
+        self.take_over("target", "reducer", "range", "higher_is_better", "binary", "stat_names")
 
     def required_fields(self) -> list[str]:
         """Gold documents, and what the other metric requires."""
@@ -72,9 +71,8 @@ class _GivenRetrieval(MetricOverMetric):
         measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
         aside = measured & (found.status == Status.SCORED) & (found.values != float(self.on_hit))
         scores = scores.replaced(aside, Status.SKIPPED, self.other_side, math.nan)
-        for reason in dict.fromkeys(filter(None, found.reasons)):
-            without = np.array([one == reason for one in found.reasons], dtype=np.bool_)
-            scores = scores.replaced(without, Status.SKIPPED, reason, math.nan)
+        for reason in found.reason_names[1:]:
+            scores = scores.replaced(found.with_reason(reason), Status.SKIPPED, reason, math.nan)
         return scores
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:

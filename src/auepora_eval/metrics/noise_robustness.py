@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +12,17 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.errors import BadValueError
-from ..core.family import BASE_SKIPS, Bases, FamilyKey, FamilyMetric, bases_of, in_id_order, is_variant, keyed
+from ..core.family import (
+    BASE_SKIPS,
+    Bases,
+    FamilyKey,
+    FamilyMetric,
+    bases_of,
+    in_id_order,
+    is_variant,
+    keyed,
+    require_scenarios,
+)
 from ..core.reduce import Clusters, Mean, OfSums, Reducer
 from ..core.registry import register
 from ..core.scores import Scores, Status
@@ -22,18 +32,9 @@ from ..stats.resample import bootstrap_interval
 from .answers import require_choice
 from .wrappers import MetricOverMetric, joins, scored_by
 
-__all__ = ["NoiseRobustness", "RatioOfFolds", "RatioOfSides", "require_scenarios"]
+__all__ = ["NoiseRobustness", "RatioOfFolds", "RatioOfSides"]
 
 Floats = npt.NDArray[np.float64]
-
-
-def require_scenarios(name: str, value: Iterable[str]) -> tuple[str, ...]:
-    """The scenarios an option names, as a tuple; one alone may be given as a text."""
-    listed = (value,) if isinstance(value, str) else tuple(value)
-    if not listed or not all(isinstance(one, str) and one.strip() for one in listed):
-        raise BadValueError(f"{name} must name at least one scenario, such as 'typo'; not {value!r}")
-    # As samples have them, and in one order: theirs changes no number.
-    return tuple(sorted({one.strip().lower() for one in listed}))
 
 
 class RatioOfSides(OfSums):

@@ -23,10 +23,16 @@ from ..features.refusals import Judge, RefusalDetector, Refusals, is_unanswerabl
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, folded_patterns
 from .base import ConfiguredMetric
 
-__all__ = ["DetectingMetric", "RefusalMetric"]
+__all__ = ["DetectingMetric", "RefusalMetric", "require_judge"]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+
+
+def require_judge(judge: object) -> None:
+    """Raise unless a judge is a function that can simply be called, or there is none."""
+    if judge is not None and (not callable(judge) or inspect.iscoroutinefunction(judge)):
+        raise BadTypeError(f"judge must be a plain function of a sample and its output, not {judge!r:.80}")
 
 
 @dataclass(frozen=True)
@@ -47,8 +53,7 @@ class DetectingMetric(ConfiguredMetric):
             object.__setattr__(self, "refusal_patterns", _texts("refusal_patterns", self.refusal_patterns))
         if self.languages is not None:
             object.__setattr__(self, "languages", _known_languages(self.languages))
-        if self.judge is not None and (not callable(self.judge) or inspect.iscoroutinefunction(self.judge)):
-            raise BadTypeError(f"judge must be a plain function of a sample and its output, not {self.judge!r:.80}")
+        require_judge(self.judge)
         if self.refusal_patterns is not None:
             patterns = folded_patterns(self.refusal_patterns)
         else:

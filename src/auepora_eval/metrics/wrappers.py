@@ -29,6 +29,7 @@ __all__ = [
     "SlicedMetric",
     "base_choices",
     "joins",
+    "require_within",
     "scored_by",
     "scoring_metric",
 ]
@@ -104,6 +105,16 @@ def scored_by(one: BatchMetric, batch: Batch) -> Scores:
     return known[-1][1]
 
 
+def require_within(name: str, threshold: float, base: BatchMetric) -> None:
+    """Raise where a threshold lies outside a metric's range, so that every score would be on one side of it."""
+    low, high = base.range
+    if not low < threshold <= high:
+        raise BadValueError(
+            f"{name} must lie above {low:g} and not above {high:g}, between which the scores of '{base.name}' lie; "
+            f"not at {threshold!r}"
+        )
+
+
 def base_choices(one: BatchMetric, role: str = "base") -> dict[str, str]:
     """Another metric's signature as part of this one's: its name, and its choices with the role before them."""
     signature = one.signature
@@ -134,6 +145,12 @@ class MetricOverMetric(ConfiguredMetric):
         object.__setattr__(self, "skip_reasons", {**base.skip_reasons, **type(self).skip_reasons})
         object.__setattr__(self, "output_skips", type(self).output_skips | base.output_skips)
         super().__post_init__()
+
+    def take_over(self, *names: str) -> None:
+        """Take these attributes from the other metric; for ``__post_init__``."""
+        inner = self.inner
+        for name in names:
+            object.__setattr__(self, name, getattr(inner, name))
 
     @property
     def inner(self) -> BatchMetric:
@@ -193,9 +210,7 @@ class SlicedMetric(MetricOverMetric):
                 f"where must be {{'labels.<key>': value}} or a function of the sample, not {self.where!r:.80}"
             )
         super().__post_init__()
-        inner = self.inner
-        for name in ("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all"):
-            object.__setattr__(self, name, getattr(inner, name))
+        self.take_over("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
         object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
 
     @property

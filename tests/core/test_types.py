@@ -73,6 +73,10 @@ ERRORS = [
     errors.SignatureMismatchError("a", "b", ["ap"]),
     errors.WorkerError("x"),
     errors.DataFileError("f.jsonl", 3, "bad"),
+    errors.PlanError("plan.yaml", 3, "run.timeout", "must be positive"),
+    errors.SystemCallError("rate_limited", "429", retry=True, retry_after=2.0),
+    errors.StoreError("runs.sqlite", "is locked"),
+    errors.UnknownRunError("x"),
     errors.MissingDependencyError("pandas", purpose="frames", install="pandas"),
 ]
 

@@ -13,6 +13,10 @@ AueporaError
 ├── SignatureMismatchError   (ValueError)                  two numbers computed by different rules
 ├── WorkerError              (RuntimeError)                a scoring process cannot be used, or died
 ├── DataFileError            (ValueError)                  a file, line and field that cannot be read
+│   └── PlanError                                          ... of a plan: the key that cannot be meant
+├── SystemCallError          (RuntimeError)                the system under evaluation gave no answer, and why
+├── StoreError               (RuntimeError)                a store that cannot be opened, read or written
+├── UnknownRunError          (LookupError, ValueError)     no run of that name, or more than one
 └── MissingDependencyError   (ImportError)                 an optional package is not installed
 
 AueporaWarning (UserWarning)                               the result stands, but you should know
@@ -33,10 +37,14 @@ __all__ = [
     "MetricDefinitionError",
     "MissingDependencyError",
     "MissingFieldError",
+    "PlanError",
     "SignatureMismatchError",
+    "StoreError",
+    "SystemCallError",
     "UnknownConventionError",
     "UnknownMetricError",
     "UnknownOptionError",
+    "UnknownRunError",
     "WorkerError",
     "did_you_mean",
 ]
@@ -159,6 +167,39 @@ class DataFileError(AueporaError, ValueError):
         self.path, self.line, self.problem = str(path), line, problem
         where = f"{path}:{line}" if line is not None else f"{path}"
         super().__init__(f"{where}: {problem}")
+
+
+class PlanError(DataFileError):
+    """Something in a plan cannot be meant; says which file, line and key."""
+
+    def __init__(self, path: str | Path, line: int | None, key: str, problem: str) -> None:
+        self.key = key
+        super().__init__(path, line, f"{key}: {problem}" if key else problem)
+
+
+class SystemCallError(AueporaError, RuntimeError):
+    """The system under evaluation gave no answer. A system may raise it to say why, and whether asking again may help.
+
+    It is recorded as ``reason: message``; the reason is one word in lower case with underscores, and is counted.
+    """
+
+    def __init__(
+        self, reason: str, message: str = "", *, retry: bool = False, retry_after: float | None = None
+    ) -> None:
+        self.reason, self.message, self.retry, self.retry_after = reason, message, retry, retry_after
+        super().__init__(f"{reason}: {message}" if message else reason)
+
+
+class StoreError(AueporaError, RuntimeError):
+    """A store of runs cannot be opened, read or written."""
+
+    def __init__(self, store: str, problem: str) -> None:
+        self.store, self.problem = store, problem
+        super().__init__(f"store {store}: {problem}")
+
+
+class UnknownRunError(AueporaError, LookupError, ValueError):
+    """No run goes by that name, or more than one does."""
 
 
 class MissingDependencyError(AueporaError, ImportError):

@@ -1,0 +1,65 @@
+"""What is asked, how, and what came back: tasks, answers, and the rules for calling a system."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..core.errors import BadValueError
+from ..core.types import EvaluationSample, SystemOutputs
+
+__all__ = ["Answer", "CallPolicy", "Task"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One question to the system: a sample, where it stands in the dataset, and which repetition this is."""
+
+    position: int
+    sample: EvaluationSample
+    repeat: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for a task. A failure is an output whose ``error`` says why."""
+
+    task: Task
+    output: SystemOutputs
+
+
+@dataclass(frozen=True, slots=True)
+class CallPolicy:
+    """How a system is called."""
+
+    top_k: int = 5
+    """How many documents it is asked for."""
+    concurrency: int = 1
+    """How many calls may be in flight."""
+    timeout: float | None = None
+    """Seconds one call may take; ``None`` waits for ever."""
+    retries: int = 0
+    """How often a call is repeated that failed for a reason that may pass."""
+    backoff: float = 0.5
+    """Seconds before the first repetition; each further one waits twice as long, up to a minute."""
+    max_failures: int | None = None
+    """Stop once more samples than this have failed; ``None`` goes on whatever happens."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("top_k", 1), ("concurrency", 1), ("retries", 0)):
+            _require_whole(name, getattr(self, name), least)
+        if self.max_failures is not None:
+            _require_whole("max_failures", self.max_failures, 0)
+        if self.timeout is not None and not _is_positive(self.timeout):
+            raise BadValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
+        if not (_is_positive(self.backoff) or self.backoff == 0):
+            raise BadValueError(f"backoff must be a number of seconds of at least 0, not {self.backoff!r}")
+
+
+def _require_whole(name: str, value: object, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0

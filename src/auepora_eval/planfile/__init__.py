@@ -1,0 +1,1 @@
+"""Plan files: an evaluation written down, checked in full before anything is called."""

@@ -1,0 +1,1 @@
+"""Runs kept in a database: what was asked, what came back, what it scored."""

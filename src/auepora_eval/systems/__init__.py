@@ -1,0 +1,1 @@
+"""Systems that are not Python objects in this process: import paths, HTTP endpoints, commands."""

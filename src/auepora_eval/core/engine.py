@@ -24,10 +24,10 @@ from .plan import EvaluationPlan, require_distinct_names
 from .registry import Spec, metric
 from .results import Results
 from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
-from .tally import computed_result, tally_for
+from .tally import KeptScores, computed_result, tally_for
 from .types import EvaluationSample, SystemOutputs, TargetCategory
 
-__all__ = ["evaluate", "evaluate_rankings", "evaluate_stream", "resolve_metrics"]
+__all__ = ["collect", "evaluate", "evaluate_rankings", "evaluate_stream", "resolve_metrics"]
 
 Metrics = EvaluationPlan | Iterable[Spec | Metric] | Spec | Metric
 Progress = Callable[[int], None]
@@ -263,6 +263,29 @@ def _checked_size(batch_size: int) -> int:
     return batch_size
 
 
+def collect(
+    batches: Iterable[Batch],
+    tallies: Sequence[KeptScores],
+    executor: Executor,
+    grouping: Grouping,
+    progress: Progress | None,
+    *,
+    stacklevel: int = 3,
+) -> None:
+    """Score every batch and hand the outcomes to the tallies; what metrics had to remark is said at the end."""
+    notes: list[dict[str, tuple[int, str]]] = []
+    for scored in executor.score(batches, [tally.metric for tally in tallies]):
+        groups = grouping.next_batch()
+        for tally, scores in zip(tallies, scored.scores, strict=True):
+            tally.add(scores, groups)
+        if scored.notes:
+            notes.append(scored.notes)
+        if progress is not None:
+            progress(scored.size)
+    if notes:
+        warn_notes(notes, stacklevel=stacklevel)
+
+
 def _run(
     batches: Iterable[Batch],
     metrics: Sequence[Metric],
@@ -279,21 +302,10 @@ def _run(
         for one in metrics
         if isinstance(one, BatchMetric)
     }
-    notes: list[dict[str, tuple[int, str]]] = []
     # Over lists the collector rests for the whole pass; over a stream only while we score, since the garbage that the
     # caller's own generator makes is not ours to keep.
-    in_memory = whole is not None
-    with collector_paused() if in_memory else nullcontext():
-        for scored in executor.score(batches, [tally.metric for tally in tallies.values()]):
-            groups = grouping.next_batch()
-            for tally, scores in zip(tallies.values(), scored.scores, strict=True):
-                tally.add(scores, groups)
-            if scored.notes:
-                notes.append(scored.notes)
-            if progress is not None:
-                progress(scored.size)
-    if notes:
-        warn_notes(notes, stacklevel=4)
+    with collector_paused() if whole is not None else nullcontext():
+        collect(batches, list(tallies.values()), executor, grouping, progress, stacklevel=5)
     results = []
     everything: Batch | None = None
     for one in metrics:

@@ -17,11 +17,19 @@ __all__ = ["cli", "main"]
 
 # Name -> (module, one-line help). The help stands here so that listing the commands imports none of them.
 COMMANDS = {
+    "completion": ("completion", "Print a script for the shell to complete commands."),
     "convert": ("convert", "Write samples or outputs in another format."),
     "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
+    "demo": ("demo", "Evaluate two small systems on a bundled question set."),
+    "export": ("export", "Write a stored run as plain files."),
+    "init": ("init", "Write a starter plan for a dataset."),
     "metrics": ("metrics", "List the metrics, or explain one."),
+    "rescore": ("rescore", "Compute other metrics on stored outputs."),
+    "run": ("run", "Carry out a plan: ask, store, score; or resume one."),
+    "runs": ("runs", "List the stored runs; tag or delete them."),
     "score": ("score", "Score saved outputs, or a TREC run, in one pass."),
-    "validate": ("validate", "Say what is wrong with data, and what it is good for."),
+    "show": ("show", "Show a stored run, its failures or one sample."),
+    "validate": ("validate", "Say what is wrong with data or a plan, and what data is good for."),
 }
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -82,7 +90,10 @@ def cli() -> None:
     """Tell how good a retrieval-augmented generation system is, and whether a change made it better.
 
     \b
+    auepora demo                                    see it work
     auepora score data.jsonl outputs.jsonl          score everything the data supports
+    auepora init data.jsonl --system my_app:build   write a plan; auepora run plan.yaml carries it out
+    auepora runs; auepora show latest               what was stored
     auepora score --qrels Q --run R -m ndcg@10      score a TREC run
     auepora metrics recall                          explain a metric
     auepora validate data.jsonl outputs.jsonl       say all that is wrong with data

@@ -11,7 +11,7 @@ from typing import Any
 from .errors import MissingDependencyError, UnknownMetricError
 from .types import MetricResult
 
-__all__ = ["Results", "coverage", "display_name", "results_to_dict", "results_to_markdown"]
+__all__ = ["Results", "coverage", "display_name", "plain_value", "results_to_dict", "results_to_markdown"]
 
 SCHEMA = 1
 
@@ -53,7 +53,7 @@ class Results(list[MetricResult]):
                     "value": result.value if result.defined else None,
                     "interval": None if result.interval is None else list(result.interval),
                     "signature": result.signature,
-                    "details": _plain(result.details),
+                    "details": plain_value(result.details),
                     "slices": {
                         name: {group: _part(inner) for group, inner in groups.items()}
                         for name, groups in result.slices.items()
@@ -101,22 +101,22 @@ class Results(list[MetricResult]):
 def _part(result: Any) -> Any:
     """One group of a slice: as a result, without what is the same for all groups."""
     if not isinstance(result, MetricResult):
-        return _plain(result)
+        return plain_value(result)
     return {
         "value": result.value if result.defined else None,
         "interval": None if result.interval is None else list(result.interval),
-        "details": _plain(result.details),
+        "details": plain_value(result.details),
     }
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """What a user put into details, as JSON can hold it; a number that is none becomes ``None``."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): plain_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [_plain(inner) for inner in value]
+        return [plain_value(inner) for inner in value]
     if hasattr(value, "tolist"):  # numpy's scalars and arrays
-        return _plain(value.tolist())
+        return plain_value(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

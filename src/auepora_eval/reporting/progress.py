@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-__all__ = ["progress", "wipe"]
+__all__ = ["duration", "progress", "wipe"]
 
 PATIENCE = 1.0
 """Seconds of work that need no line."""
@@ -50,11 +50,19 @@ def wipe() -> None:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, *, linger: bool = True) -> Iterator[Callable[[int], None]]:
+def progress(
+    what: str,
+    total: int | None = None,
+    *,
+    linger: bool = True,
+    rate: bool = False,
+    remark: Callable[[], str] = str,
+) -> Iterator[Callable[[int], None]]:
     """Show ``what`` is being done and, where ``total`` is known, how much of it; yields what counts it up.
 
-    The line goes at the end of the block, or, where it may not ``linger``, as soon as all is counted: what follows may
-    print something of its own.
+    With ``rate`` the line tells how much is done a second and how long the rest will take; ``remark`` is asked for what
+    else there is to say. The line goes at the end of the block, or, where it may not ``linger``, as soon as all is
+    counted: what follows may print something of its own.
     """
     stream = sys.stderr
     if not _is_terminal(stream):
@@ -73,8 +81,12 @@ def progress(what: str, total: int | None = None, *, linger: bool = True) -> Ite
         pause = PATIENCE
         while not over.wait(pause):
             pause = EVERY
-            share = f"{done:,} of {total:,}" if total is not None else f"{time.monotonic() - began:.0f} s"
-            _line.show(stream, f"{what} ... {share}")
+            seconds = time.monotonic() - began
+            parts = [f"{done:,} of {total:,}" if total is not None else f"{seconds:.0f} s"]
+            if rate and done:
+                parts.append(_pace(done, total, seconds))
+            parts.append(remark())
+            _line.show(stream, f"{what} ... {', '.join(filter(None, parts))}")
 
     def end() -> None:
         over.set()
@@ -87,6 +99,23 @@ def progress(what: str, total: int | None = None, *, linger: bool = True) -> Ite
         yield advance
     finally:
         end()
+
+
+def _pace(done: int, total: int | None, seconds: float) -> str:
+    """How fast it goes, and how long the rest will take if it goes on like this."""
+    speed = done / max(seconds, 1e-9)
+    text = f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s"
+    return text if total is None else f"{text}, {duration((total - done) / speed)} left"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..core.results import Results, coverage, display_name, results_to_dict, results_to_markdown
 from ..core.targets import TARGETS
@@ -15,6 +15,7 @@ __all__ = [
     "results_table",
     "results_to_dict",
     "results_to_markdown",
+    "side_by_side",
     "slices_tables",
     "table",
 ]
@@ -50,6 +51,34 @@ def results_table(results: Results) -> str:
     shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
     text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
     return _with_doubt(text, rows)
+
+
+def side_by_side(results: Mapping[str, Results]) -> str:
+    """The values of several runs in one table by target, each with its interval; metrics in the order of the first."""
+    rows: list[list[str]] = []
+    by_name = {run: {one.name: one for one in each} for run, each in results.items()}
+    every = {one.name: one for each in results.values() for one in each}
+    for target, entry in TARGETS.items():
+        group = [one for one in every.values() if one.target is target]
+        for position, one in enumerate(group):
+            cells = [_cell(held.get(one.name)) for held in by_name.values()]
+            rows.append([entry.title if position == 0 else "", display_name(one), *cells])
+    text = table(rows, headers=["target", "metric", *results], right=())
+    doubtful = any(cell.endswith(_DOUBT) for row in rows for cell in row[2:])
+    return f"{text}\n\n{_DOUBT} few or skewed samples: the interval may be too narrow" if doubtful else text
+
+
+def _cell(result: MetricResult | None) -> str:
+    if result is None:
+        return ""
+    if not result.defined:
+        return "n/a"
+    interval = _interval(result)
+    return (
+        f"{figure(result.value)}  ({interval})".replace(f" {_DOUBT})", f") {_DOUBT}")
+        if interval
+        else figure(result.value)
+    )
 
 
 _GROUPS = ("scenarios", "by_noise_ratio", "causes")

@@ -1,0 +1,69 @@
+"""``auepora demo``: the bundled questions put to two bundled systems, stored and shown side by side."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ..running.run import RunOutcome
+
+__all__ = ["command"]
+
+FILES = ("questions.jsonl", "plan-baseline.yaml", "plan-bm25.yaml")
+PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
+
+
+@click.command(name="demo")
+@click.argument("folder", default="auepora-demo", type=click.Path(file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Neither progress nor remarks.")
+def command(folder: str, as_json: bool, quiet: bool) -> None:
+    """Evaluate two small systems on a bundled handbook and its questions; everything goes into FOLDER.
+
+    One searches with BM25, quotes what answers the question and declines where nothing does; the other, weaker one
+    counts common words. No key, no network. The plans and questions are written into FOLDER to be looked at.
+
+    \b
+    auepora demo
+    auepora runs --store auepora-demo/runs.sqlite
+    """
+    from ..reporting.tables import side_by_side
+    from ..running.plans import run_plan
+    from .run import Teller
+
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        if not (target / name).exists():
+            content = files("auepora_eval.examples.quickstart").joinpath(name).read_bytes()
+            (target / name).write_bytes(content)
+    store = str(target / "runs.sqlite")
+    outcomes: dict[str, RunOutcome] = {}
+    for name, plan in PLANS.items():
+        with Teller(quiet=quiet) as teller:
+            outcomes[name] = run_plan(target / plan, store=store, watcher=teller.watcher())
+    results = {name: outcome.results for name, outcome in outcomes.items() if outcome.results is not None}
+    if as_json:
+        click.echo(json.dumps({name: one.to_dict() for name, one in results.items()}, indent=2, ensure_ascii=False))
+    else:
+        click.echo(side_by_side(results))
+    if not quiet:
+        click.echo(_next_steps(target, store), err=True)
+
+
+def _next_steps(target: Path, store: str) -> str:
+    return "\n".join(
+        [
+            "",
+            f"Both runs are stored in {store}. From here:",
+            f"  auepora runs --store {store}",
+            f"  auepora show bm25 --store {store}",
+            f"  auepora run {target / PLANS['bm25']}          after a change of the plan",
+            "  auepora init YOUR_DATA.jsonl --system your_app:build",
+        ]
+    )

@@ -1,0 +1,73 @@
+"""``auepora export``: a stored run as plain files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .stores import complete_run, opened_store, run_of, store_option
+
+if TYPE_CHECKING:
+    from ..store.runs import RunRecord, RunStore
+
+__all__ = ["command"]
+
+
+@click.command(name="export")
+@click.argument("run", shell_complete=complete_run)
+@click.argument("folder", type=click.Path(), required=False)
+@click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
+def command(run: str, folder: str | None, force: bool, store: str | None, as_json: bool) -> None:
+    """Write the stored RUN into FOLDER (by default one named after it) as files that other tools read.
+
+    dataset.jsonl and outputs.jsonl can be scored again with `auepora score`; results.json has every number and every
+    score, results.csv one row per sample, run.json what is known of the run. Of repeats, each has a file of its own.
+
+    \b
+    auepora export latest
+    auepora export nightly exported/ --force
+    """
+    with opened_store(store) as found:
+        record = found.find(run)
+        target = Path(folder or record.run_id)
+        names = ["dataset.jsonl", *_output_names(record), "results.json", "results.csv", "run.json"]
+        there = [name for name in names if (target / name).exists()]
+        if there and not force:
+            raise click.UsageError(f"{target / there[0]} is already there; --force overwrites it")
+        target.mkdir(parents=True, exist_ok=True)
+        _write(found, record, target)
+    if as_json:
+        click.echo(json.dumps([str(target / name) for name in names]))
+    else:
+        for name in names:
+            click.echo(str(target / name))
+
+
+def _output_names(record: RunRecord) -> list[str]:
+    return ["outputs.jsonl", *(f"outputs-{repeat}.jsonl" for repeat in range(1, record.repeats))]
+
+
+def _write(store: RunStore, record: RunRecord, target: Path) -> None:
+    from ..io.files import write_lines
+    from ..io.jsonl import save_jsonl_dataset, save_jsonl_outputs
+    from ..reporting.progress import progress
+    from ..reporting.results_csv import results_csv
+
+    with progress(f"writing {target}"):
+        save_jsonl_dataset(store.samples(record.run_id), target / "dataset.jsonl")
+        for repeat, name in enumerate(_output_names(record)):
+            rows = ((row.sample_id, row.output) for row in store.outputs(record.run_id, repeat=repeat))
+            save_jsonl_outputs(rows, target / name)
+        results = store.results(record.run_id)
+        texts = {
+            "results.json": results.to_json(per_query=True),
+            "results.csv": results_csv(results),
+            "run.json": json.dumps(run_of(record, store), indent=2, ensure_ascii=False),
+        }
+        for name, text in texts.items():
+            write_lines(target / name, [text.encode()])

@@ -1,0 +1,54 @@
+"""``auepora init``: a commented plan to start from, made for the data at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+__all__ = ["command"]
+
+
+@click.command(name="init")
+@click.argument("dataset", type=click.Path())
+@click.argument("outputs", required=False, type=click.Path())
+@click.option(
+    "--system",
+    metavar="KIND",
+    help="What is to be asked: python, http, command, an import path (my_app.rag:build) or a URL.",
+)
+@click.option(
+    "-o", "--output", type=click.Path(), default="plan.yaml", show_default=True, help="Where to write; - prints."
+)
+@click.option("--force", is_flag=True, help="Overwrite a file that is there.")
+def command(dataset: str, outputs: str | None, system: str | None, output: str, force: bool) -> None:
+    """Write a commented starter plan for the DATASET, and for saved OUTPUTS or for a system to be asked.
+
+    It looks at the data and names the metrics that it supports. Edit the plan, then run it.
+
+    \b
+    auepora init data.jsonl outputs.jsonl
+    auepora init data.jsonl --system my_app.rag:build
+    auepora init data.jsonl --system http://127.0.0.1:8000/ask -o nightly.yaml
+    """
+    from ..io.files import write_lines
+    from ..planfile.starter import starter_plan
+    from ..reporting.progress import progress
+
+    if outputs is not None and system is not None:
+        raise click.UsageError("give OUTPUTS or --system, not both")
+    target = Path(output)
+    if output != "-" and target.exists() and not force:
+        raise click.UsageError(f"{output} is already there; --force overwrites it, -o writes elsewhere")
+    with progress(f"looking through {dataset}"):
+        text = starter_plan(
+            Path(dataset),
+            outputs=None if outputs is None else Path(outputs),
+            system=system,
+            folder=Path.cwd() if output == "-" else target.parent,
+        )
+    if output == "-":
+        click.echo(text, nl=False)
+        return
+    write_lines(target, [text.rstrip("\n").encode()])
+    click.echo(f"wrote {output}; edit it, then: auepora validate {output} && auepora run {output}", err=True)

@@ -1,0 +1,44 @@
+"""The command line reference, generated from the commands by ``python -m auepora_eval.cli.reference PAGE``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from .main import cli
+
+__all__ = ["reference_page"]
+
+_OPENING = """# Command line reference
+
+Generated from the commands themselves by `make docs`; what they are for is told in [Command line](cli.md).
+
+Results go to stdout, everything else to stderr. `--json` prints JSON wherever a command prints results.
+Exit codes: 0 fine, 1 `crosscheck` deviates, 2 bad input or plan, 3 a run that stopped early or scored nothing, 130 Ctrl-C.
+"""
+
+
+def reference_page() -> str:
+    """The help of every command, one after the other, as Markdown."""
+    context = click.Context(cli, info_name="auepora", terminal_width=100)
+    sections = [_OPENING]
+    for path, command, parent in _commands(cli, context):
+        inner = click.Context(command, info_name=path.rpartition(" ")[2], parent=parent, terminal_width=100)
+        sections.append(f"## `{path}`\n\n```text\n{command.get_help(inner)}\n```\n")
+    return "\n".join(sections)
+
+
+def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[str, click.Command, click.Context]]:
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield f"{context.command_path} {name}", command, context
+        if isinstance(command, click.Group):
+            yield from _commands(command, click.Context(command, info_name=name, parent=context, terminal_width=100))
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(reference_page(), encoding="utf-8")

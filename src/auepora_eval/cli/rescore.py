@@ -1,0 +1,78 @@
+"""``auepora rescore``: other metrics on stored outputs, without calling the system."""
+
+from __future__ import annotations
+
+import click
+
+from .score import PRESETS
+from .stores import complete_run, opened_store, store_option
+
+__all__ = ["command"]
+
+
+@click.command(name="rescore")
+@click.argument("run", shell_complete=complete_run)
+@click.option(
+    "-m",
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="SPEC",
+    help="A metric, such as recall@5; repeatable. Without it, those of the run's plan.",
+)
+@click.option("--conventions", type=click.Choice(PRESETS), help="Whose definitions to follow; by default the plan's.")
+@click.option("--slice", "slices", multiple=True, metavar="PATH", help="labels.<key> or metadata.<key>; repeatable.")
+@click.option("--incomplete", is_flag=True, help="Score a run that lacks outputs; they count as failures.")
+@click.option(
+    "--executor", default="serial", show_default=True, type=click.Choice(["serial", "processes"]), help="Who scores."
+)
+@click.option("--workers", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+def command(
+    run: str,
+    metrics: tuple[str, ...],
+    conventions: str | None,
+    slices: tuple[str, ...],
+    incomplete: bool,
+    executor: str,
+    workers: int | None,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Compute new or changed metrics on the stored outputs of RUN. The system is not called.
+
+    The new values are stored beside the old ones; each keeps the signature that says how it was computed.
+
+    \b
+    auepora rescore latest -m bleu -m chrf
+    auepora rescore run_01HX -m map@10:conventions=trec
+    """
+    from ..reporting.progress import progress
+    from ..running.scoring import ScoringOptions, rescore
+    from .output import output_format, write_out
+    from .specs import parse_specs
+
+    if workers is not None and executor != "processes":
+        raise click.UsageError("--workers goes with --executor processes")
+    form = "json" if as_json else output_format(output)
+    with opened_store(store) as found:
+        record = found.find(run)
+        total = record.num_samples * record.repeats
+        with progress("scoring", total) as advance:
+            results = rescore(
+                found,
+                record,
+                parse_specs(metrics),
+                conventions=conventions,
+                slices=slices or None,
+                options=ScoringOptions(executor, workers),
+                incomplete=incomplete,
+                progress=advance,
+            )
+        from .run import rendered
+
+        write_out(rendered(results, form), output)
+        click.echo(f"stored with {record.run_id}", err=True)

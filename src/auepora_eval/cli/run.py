@@ -1,0 +1,194 @@
+"""``auepora run``: a plan carried out, or one that was interrupted taken up again."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .score import PRESETS
+from .stores import store_option
+
+if TYPE_CHECKING:
+    from ..calling.policy import Answer
+    from ..core.results import Results
+    from ..running.run import RunOutcome, Watcher
+    from ..store.runs import RunRecord
+
+__all__ = ["Teller", "command", "rendered"]
+
+STOPPED_EARLY, INTERRUPTED = 3, 130
+
+
+@click.command(name="run")
+@click.argument("plan", type=click.Path())
+@click.option("--name", help="What to call the run; by default the plan's name.")
+@click.option("--tag", "tags", multiple=True, help="Tag the run; repeatable.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N samples: a quick try.")
+@click.option("--resume", is_flag=True, help="Go on with the latest run of this plan that did not end.")
+@click.option("--retry-failed", is_flag=True, help="With --resume: ask again what failed.")
+@click.option("--run", "run_name", metavar="RUN", help="With --resume: go on with this run.")
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, metavar="SPEC", help="Instead of the plan's metrics; repeatable."
+)
+@click.option("--conventions", type=click.Choice(PRESETS), help="Instead of the plan's conventions.")
+@click.option("--concurrency", type=click.IntRange(min=1), help="How many calls may be in flight.")
+@click.option("--executor", type=click.Choice(["serial", "processes"]), help="Who scores: this process, or several.")
+@click.option("--workers", type=click.IntRange(min=1), help="How many scoring processes.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
+@click.option("-q", "--quiet", is_flag=True, help="Neither progress nor remarks.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+def command(
+    plan: str,
+    name: str | None,
+    tags: tuple[str, ...],
+    limit: int | None,
+    resume: bool,
+    retry_failed: bool,
+    run_name: str | None,
+    metrics: tuple[str, ...],
+    conventions: str | None,
+    concurrency: int | None,
+    executor: str | None,
+    workers: int | None,
+    store: str | None,
+    as_json: bool,
+    per_query: bool,
+    quiet: bool,
+    output: str | None,
+) -> None:
+    """Carry out a PLAN: ask the system, store what it answers, score it, store the numbers.
+
+    The plan is checked in full before the system is called once. Answers are stored as they arrive, so that --resume
+    goes on after a crash or Ctrl-C with what is missing. A sample on which the system fails is a recorded outcome.
+    Exits with 0 when every sample has an outcome, 3 when the run stopped early, 130 after Ctrl-C.
+
+    \b
+    auepora run plan.yaml
+    auepora run plan.yaml --limit 20
+    auepora run plan.yaml --resume --retry-failed
+    auepora run plan.yaml --tag nightly --json -o results.json
+    """
+    from ..calling.stop import Stop
+    from ..running.plans import run_plan
+    from .interrupts import stdout_to_stderr, stopping_on_signals
+    from .output import output_format, write_out
+    from .specs import parse_specs
+
+    if (retry_failed or run_name is not None) and not resume:
+        raise click.UsageError("--retry-failed and --run go with --resume")
+    form = "json" if as_json else output_format(output)
+    if per_query and form != "json":
+        raise click.UsageError("--per-query goes with --json")
+    changes = {
+        "name": name,
+        "metrics": parse_specs(metrics) or None,
+        "conventions": conventions,
+        "run.concurrency": concurrency,
+        "scoring.executor": executor,
+        "scoring.workers": workers,
+    }
+    stop, teller = Stop(), Teller(quiet=quiet)
+    with teller, stdout_to_stderr(), stopping_on_signals(stop):
+        outcome = run_plan(
+            plan,
+            store=store,
+            changes={key: value for key, value in changes.items() if value is not None},
+            limit=limit,
+            tags=tags,
+            resume=resume,
+            run=run_name,
+            retry_failed=retry_failed,
+            stop=stop,
+            watcher=teller.watcher(),
+        )
+    if outcome.results is not None:
+        write_out(rendered(outcome.results, form, per_query=per_query), output)
+    _close(outcome, _resume_command(plan, store, limit, outcome), quiet=quiet)
+
+
+def rendered(results: Results, form: str, *, per_query: bool = False) -> str:
+    """Results as text in the form asked for."""
+    from ..reporting.tables import results_table, slices_tables
+
+    if form == "json":
+        return results.to_json(per_query=per_query)
+    if form == "csv":
+        from ..reporting.results_csv import results_csv
+
+        return results_csv(results)
+    markdown = form == "markdown"
+    whole = results.to_markdown() if markdown else results_table(results)
+    return "\n\n".join([whole, *slices_tables(results, markdown=markdown)])
+
+
+def _resume_command(plan: str, store: str | None, limit: int | None, outcome: RunOutcome) -> str:
+    parts = ["auepora", "run", plan, "--resume", "--run", outcome.record.run_id]
+    parts += ["--store", store] if store is not None else []
+    parts += ["--limit", str(limit)] if limit is not None else []
+    return shlex.join(parts)
+
+
+def _close(outcome: RunOutcome, resume: str, *, quiet: bool) -> None:
+    """Say what is worth knowing at the end, and exit with what the outcome means."""
+    record = outcome.record
+    if outcome.ended == "finished":
+        if not quiet:
+            if outcome.failed:
+                again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
+                click.echo(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}", err=True)
+            click.echo(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}", err=True)
+        if outcome.results is not None and not any(one.defined for one in outcome.results):
+            click.echo("Error: nothing could be scored", err=True)
+            sys.exit(STOPPED_EARLY)
+        return
+    click.echo(f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", err=True)
+    click.echo(f"{outcome.asked} answers are stored. To go on: {resume}", err=True)
+    sys.exit(INTERRUPTED if outcome.ended == "stopped" else STOPPED_EARLY)
+
+
+class Teller:
+    """Shows on the terminal how a run goes."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._stack = ExitStack()
+        self._advance: Any = None
+        self._failed = 0
+
+    def __enter__(self) -> Teller:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def watcher(self) -> Watcher:
+        """What ``run_plan`` is to tell how it goes."""
+        from ..running.run import Watcher
+
+        return Watcher() if self._quiet else Watcher(self._started, self._answered, self._scoring)
+
+    def _started(self, record: RunRecord, to_do: int) -> None:
+        from ..reporting.progress import progress
+
+        click.echo(
+            f"{record.run_id} ({record.name}): {to_do} to ask of {record.num_samples * record.repeats}", err=True
+        )
+        line = progress("asking", to_do, rate=True, remark=lambda: f"{self._failed} failed" if self._failed else "")
+        self._advance = self._stack.enter_context(line)
+
+    def _answered(self, answers: Sequence[Answer]) -> None:
+        self._failed += sum(answer.output.error is not None for answer in answers)
+        self._advance(len(answers))
+
+    def _scoring(self, total: int) -> Any:
+        from ..reporting.progress import progress
+
+        self._stack.close()
+        return self._stack.enter_context(progress("scoring", total))

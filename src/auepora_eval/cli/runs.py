@@ -1,0 +1,137 @@
+"""``auepora runs``: the stored runs, listed, filtered, tagged, deleted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from .stores import complete_run, opened_store, run_of, store_option, when
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..store.runs import RunRecord, RunStore
+
+__all__ = ["command"]
+
+STATUSES = ("running", "finished", "stopped", "failed")
+
+
+@click.group(name="runs", invoke_without_command=True)
+@click.option("--name", help="Only runs of this name.")
+@click.option("--tag", help="Only runs with this tag.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs that ended so.")
+@click.option("--dataset", help="Only runs over the dataset of this name.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def command(
+    context: click.Context,
+    name: str | None,
+    tag: str | None,
+    status: str | None,
+    dataset: str | None,
+    limit: int,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """List the stored runs, newest first; tag or delete them.
+
+    A run is named by its id or the beginning of it, by its name (the latest so called), or as latest, latest~1, ...
+
+    \b
+    auepora runs
+    auepora runs --tag nightly --status finished --json
+    auepora runs tag latest good
+    auepora runs delete run_01HX
+    """
+    context.obj = store
+    if context.invoked_subcommand is not None:
+        return
+    with opened_store(store) as found:
+        records = found.runs(name=name, tag=tag, status=status, dataset=dataset, limit=limit)
+        if as_json:
+            click.echo(json.dumps([run_of(one, found) for one in records], indent=2, ensure_ascii=False))
+        elif records:
+            click.echo(_listed(records, found))
+        else:
+            click.echo("no such run" if name or tag or status or dataset else "no runs yet", err=True)
+
+
+def _listed(records: Sequence[RunRecord], store: RunStore) -> str:
+    from ..reporting.tables import table
+
+    rows = []
+    for one in records:
+        done, failed = store.counts(one.run_id)
+        expected = one.num_samples * one.repeats
+        outputs = str(done) if done == expected else f"{done} of {expected}"
+        rows.append(
+            [
+                one.run_id,
+                one.name,
+                one.status.value,
+                when(one.created_at),
+                one.dataset_name,
+                outputs,
+                str(failed),
+                ", ".join(one.tags),
+            ]
+        )
+    headers = ["run", "name", "status", "began", "dataset", "outputs", "failed", "tags"]
+    shown = [
+        column for column in range(len(headers)) if column < 6 or any(row[column] not in ("", "0") for row in rows)
+    ]
+    wanted = [[row[column] for column in shown] for row in rows]
+    right = [place for place, column in enumerate(shown) if headers[column] in ("outputs", "failed")]
+    return table(wanted, headers=[headers[column] for column in shown], right=right)
+
+
+@command.command(name="tag")
+@click.argument("run", shell_complete=complete_run)
+@click.argument("tags", nargs=-1, required=True)
+@click.option("--remove", is_flag=True, help="Take the tags away instead.")
+@store_option
+@click.pass_context
+def tag_command(context: click.Context, run: str, tags: tuple[str, ...], remove: bool, store: str | None) -> None:
+    """Give RUN one or more TAGS, or take them away.
+
+    \b
+    auepora runs tag latest good release-2
+    auepora runs tag latest good --remove
+    """
+    with opened_store(store or context.obj) as found:
+        record = found.find(run)
+        (found.untag if remove else found.tag)(record.run_id, *tags)
+        record = found.find(record.run_id)
+        click.echo(f"{record.run_id}: {', '.join(record.tags) or 'no tags'}")
+
+
+@command.command(name="delete")
+@click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@store_option
+@click.pass_context
+def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, store: str | None) -> None:
+    """Delete RUNS with their outputs and results. What only they used of samples and texts goes with them.
+
+    \b
+    auepora runs delete latest~3
+    auepora runs delete run_01HX run_01HY --yes
+    """
+    from ..running.provenance import is_alive
+    from ..store.runs import RunStatus
+
+    with opened_store(store or context.obj) as found:
+        records = {record.run_id: record for record in map(found.find, runs)}
+        for record in records.values():
+            if record.status is RunStatus.RUNNING and is_alive(record.process):
+                raise click.UsageError(f"{record.run_id} is still being made by process {record.process}")
+            click.echo(f"{record.run_id}  {record.name}  {when(record.created_at)}", err=True)
+        if not yes:
+            click.confirm(f"delete {len(records)} run{'s' if len(records) != 1 else ''}?", abort=True, err=True)
+        found.delete(list(records))
+        click.echo(f"deleted {len(records)}", err=True)

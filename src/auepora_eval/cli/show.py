@@ -1,0 +1,229 @@
+"""``auepora show``: a stored run: its numbers, its failures, one of its samples."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .stores import complete_run, opened_store, run_of, store_option, when
+
+if TYPE_CHECKING:
+    from ..core.results import Results
+    from ..core.types import EvaluationSample, SystemOutputs
+    from ..store.runs import RunRecord, RunStore
+
+__all__ = ["command", "run_report"]
+
+SHOWN = 20
+"""So many failures are told one by one."""
+WIDTH = 400
+"""So many characters of a text are shown."""
+
+
+@click.command(name="show")
+@click.argument("run", default="latest", shell_complete=complete_run)
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
+@click.option("--all", "every", is_flag=True, help="Also what was computed by other definitions before.")
+@click.option("--failures", is_flag=True, help="The samples on which the system failed, and why.")
+@click.option("--sample", "sample_id", metavar="ID", help="One sample: question, gold, what came back, its scores.")
+@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
+def command(
+    run: str,
+    metrics: tuple[str, ...],
+    every: bool,
+    failures: bool,
+    sample_id: str | None,
+    per_query: bool,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Show the stored RUN: an id or the beginning of one, a name, latest (the default), latest~1.
+
+    \b
+    auepora show
+    auepora show latest~1 --json --per-query
+    auepora show nightly --failures
+    auepora show nightly --sample q17
+    """
+    from .output import output_format, write_out
+
+    if failures and sample_id is not None:
+        raise click.UsageError("give --failures or --sample, not both")
+    form = "json" if as_json else output_format(output)
+    if per_query and form != "json":
+        raise click.UsageError("--per-query goes with --json")
+    with opened_store(store) as found:
+        record = found.find(run)
+        if sample_id is not None:
+            told = _sample(found, record, sample_id)
+            write_out(json.dumps(told, indent=2, ensure_ascii=False) if form == "json" else _sample_text(told), output)
+            return
+        if failures:
+            rows = _failures(found, record)
+            write_out(
+                json.dumps(rows, indent=2, ensure_ascii=False) if form == "json" else _failures_text(rows), output
+            )
+            return
+        results = found.results(record.run_id, every_signature=every)
+        chosen = _chosen(results, metrics)
+        if form == "json":
+            document = {**chosen.to_dict(per_query=per_query), "run": run_of(record, found)}
+            write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
+        elif form == "csv":
+            from ..reporting.results_csv import results_csv
+
+            write_out(results_csv(chosen), output)
+        else:
+            write_out(run_report(found, record, chosen, markdown=form == "markdown"), output)
+
+
+def _chosen(results: Results, names: tuple[str, ...]) -> Results:
+    from ..core.results import Results
+
+    for name in names:
+        results.by_name[name]  # one that is not there is answered with the nearest
+    kept = [one for one in results if not names or one.name in names]
+    return Results(kept, sample_ids=results.sample_ids, run_id=results.run_id)
+
+
+def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown: bool = False) -> str:
+    """The run in words and its results as tables."""
+    from ..reporting.tables import results_table, slices_tables
+
+    parts = ["\n".join(_heading(store, record))]
+    if results:
+        parts.append(results.to_markdown() if markdown else results_table(results))
+        parts += slices_tables(results, markdown=markdown)
+    else:
+        parts.append("no results yet: the run did not come to scoring; `auepora run PLAN --resume` goes on with it")
+    if record.plan.get("conventions"):
+        parts.append(f"conventions: {_conventions(record)}")
+    return "\n\n".join(parts)
+
+
+def _conventions(record: RunRecord) -> str:
+    named = record.plan["conventions"]
+    if isinstance(named, dict):
+        rest = [f"{key} {value}" for key, value in named.items() if key != "name"]
+        return ", ".join([str(named.get("name", "auepora")), *rest])
+    return str(named)
+
+
+def _heading(store: RunStore, record: RunRecord) -> list[str]:
+    done, failed = store.counts(record.run_id)
+    expected = record.num_samples * record.repeats
+    repeats = f" x {record.repeats} repeats" if record.repeats > 1 else ""
+    outputs = f"{done} of {expected} outputs" if done != expected else f"{done} outputs"
+    lines = [
+        f"run      {record.run_id}  {record.name}" + (f"  [{', '.join(record.tags)}]" if record.tags else ""),
+        f"dataset  {record.dataset_name}, {record.num_samples} samples{repeats}",
+        f"status   {record.status.value}, {outputs}, {failed} failed; began {when(record.created_at)}"
+        + (f", ended {when(record.finished_at)}" if record.finished_at else ""),
+    ]
+    if record.message:
+        lines.append(f"         {record.message}")
+    if record.commit:
+        commit, plus, _ = record.commit.partition("+")
+        lines.append(f"commit   {commit[:12]}{' with uncommitted changes' if plus else ''}")
+    if record.config:
+        lines.append(f"config   {', '.join(f'{key} {_short(value)}' for key, value in record.config.items())}")
+    return lines
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= WIDTH else f"{text[:WIDTH]}…"
+
+
+def _failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
+    places = store.failed(record.run_id)
+    return [
+        {"sample_id": row.sample_id, "repeat": row.repeat, "error": row.output.error}
+        for row in store.outputs(record.run_id, texts=False)
+        if (row.position, row.repeat) in places
+    ]
+
+
+def _failures_text(rows: list[dict[str, Any]]) -> str:
+    if not rows:
+        return "no failures"
+    counts: dict[str, int] = {}
+    for row in rows:
+        reason = str(row["error"]).partition(":")[0]
+        counts[reason] = counts.get(reason, 0) + 1
+    lines = [f"{len(rows)} failed: " + ", ".join(f"{reason} {n}" for reason, n in counts.items()), ""]
+    for row in rows[:SHOWN]:
+        again = f" (repeat {row['repeat']})" if row["repeat"] else ""
+        lines.append(f"{row['sample_id']}{again}: {_short(' '.join(str(row['error']).split()))}")
+    if len(rows) > SHOWN:
+        lines.append(f"... and {len(rows) - SHOWN} more; --json has all")
+    return "\n".join(lines)
+
+
+def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
+    from ..core.errors import BadValueError, did_you_mean
+    from ..io.codec import encode_output, encode_sample
+
+    ids = store.sample_ids(record.run_id)
+    if sample_id not in ids:
+        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
+    position = ids.index(sample_id)
+    sample: EvaluationSample = store.samples(record.run_id)[position]
+    outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id) if row.position == position]
+    results = store.results(record.run_id)
+    scores = {one.name: one.scores[position] for one in results if one.scores is not None}
+    outcomes = {
+        one.name: one.outcomes[position]
+        for one in results
+        if one.outcomes is not None and one.outcomes[position] != "scored"
+    }
+    return {
+        "run_id": record.run_id,
+        "sample": json.loads(encode_sample(sample)),
+        "outputs": [json.loads(encode_output(sample_id, one)) for one in outputs],
+        "scores": scores,
+        "outcomes": outcomes,
+    }
+
+
+def _sample_text(told: dict[str, Any]) -> str:
+    from ..reporting.tables import figure, table
+
+    sample = told["sample"]
+    gold = {_id(one) for one in sample.get("relevant_docs") or ()}
+    lines = [f"{sample['sample_id']}  {sample['query']}", ""]
+    lines.append(f"gold       {', '.join(sorted(gold)) or 'none'}")
+    reference = sample.get("reference_answer")
+    if reference is not None:
+        lines.append(f"reference  {_short(reference if isinstance(reference, str) else reference['text'])}")
+    if sample.get("labels"):
+        lines.append(f"labels     {_short(sample['labels'])}")
+    for output in told["outputs"]:
+        lines.append("")
+        if output.get("error"):
+            lines.append(f"error      {_short(output['error'])}")
+        response = output.get("response")
+        if response is not None:
+            lines.append(f"answer     {_short(response if isinstance(response, str) else response['text'] or '')}")
+        for rank, item in enumerate(output.get("retrieved") or (), start=1):
+            doc = item if isinstance(item, str) else item["doc"]
+            text = "" if isinstance(doc, str) else " ".join(doc.get("text", "").split())
+            mark = "*" if _id(doc) in gold else " "
+            lines.append(f"  {rank:>3} {mark} {_id(doc)}  {text[:100]}".rstrip())
+    rows = [
+        [name, "" if value is None else figure(value), told["outcomes"].get(name, "")]
+        for name, value in told["scores"].items()
+    ]
+    if rows:
+        lines += ["", table(rows, headers=["metric", "score", "outcome"], right=(1,))]
+    return "\n".join(lines)
+
+
+def _id(doc: Any) -> str:
+    return str(doc if isinstance(doc, str) else doc["doc_id"])

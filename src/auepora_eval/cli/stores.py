@@ -1,0 +1,92 @@
+"""What commands that read stored runs share: which store, which run, and how a run is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ..store.runs import RunRecord, RunStore
+
+__all__ = ["complete_run", "opened_store", "run_line", "run_of", "store_option", "when"]
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def store_option(function: FunctionT) -> FunctionT:
+    """``--store``, as every command has it."""
+    return click.option(
+        "--store",
+        metavar="PATH|URL",
+        help="Where runs are kept: an SQLite file or a PostgreSQL URL; by default $AUEPORA_STORE, else runs.sqlite.",
+    )(function)
+
+
+@contextmanager
+def opened_store(store: str | None) -> Iterator[RunStore]:
+    """The store that is meant, which must be there; environment references in a URL are filled in."""
+    from ..planfile.secrets import expanded_text
+    from ..running.plans import default_store
+    from ..store.runs import RunStore
+
+    url, secrets = expanded_text(default_store(store))
+    with RunStore.open(url, secrets=secrets, create=False) as found:
+        yield found
+
+
+def complete_run(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Run ids and names for the shell to complete; nothing where there is no store."""
+    from ..core.errors import AueporaError
+
+    try:
+        with opened_store(context.params.get("store")) as store:
+            records = store.runs(limit=200)
+    except AueporaError:
+        return []
+    names = [one for record in records for one in (record.run_id, record.name)]
+    return [one for one in dict.fromkeys(["latest", *names]) if one.startswith(incomplete)]
+
+
+def run_of(record: RunRecord, store: RunStore) -> dict[str, Any]:
+    """A run as JSON tells it."""
+    done, failed = store.counts(record.run_id)
+    return {
+        "run_id": record.run_id,
+        "name": record.name,
+        "status": record.status.value,
+        "message": record.message,
+        "created_at": record.created_at.isoformat(),
+        "finished_at": None if record.finished_at is None else record.finished_at.isoformat(),
+        "dataset": record.dataset_name,
+        "fingerprint": record.fingerprint,
+        "num_samples": record.num_samples,
+        "repeats": record.repeats,
+        "outputs": done,
+        "failed": failed,
+        "commit": record.commit,
+        "config": record.config,
+        "tags": list(record.tags),
+        "version": record.version,
+        "plan": record.plan,
+    }
+
+
+def when(moment: datetime | None) -> str:
+    """A moment as tables show it, in UTC."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
+
+
+def run_line(record: RunRecord, store: RunStore) -> str:
+    """One line that says which run this is and how far it came."""
+    done, failed = store.counts(record.run_id)
+    expected = record.num_samples * record.repeats
+    parts = [f"{record.run_id} ({record.name}), {record.status.value}, {when(record.created_at)}"]
+    parts.append(f"{done} of {expected} outputs" if done != expected else f"{done} outputs")
+    if failed:
+        parts.append(f"{failed} failed")
+    return ", ".join(parts)

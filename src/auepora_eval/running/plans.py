@@ -1,0 +1,232 @@
+"""Plan files and live objects as runs: what ``auepora run`` calls, and what a script would."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..calling.policy import CallPolicy
+from ..calling.stop import Stop
+from ..calling.systems import as_system
+from ..core.batch import check_samples
+from ..core.conventions import Conventions
+from ..core.dataset import EvaluationDataset
+from ..core.engine import Metrics, resolve_metrics
+from ..core.errors import AueporaWarning, BadValueError, MetricDefinitionError, UnknownRunError
+from ..core.metrics_base import Metric
+from ..core.plan import EvaluationPlan
+from ..core.registry import Spec, spec_of
+from ..core.results import plain_value
+from ..core.runner import require_distinct_ids
+from ..core.slices import SliceSpec, require_members, slices_of
+from ..core.types import EvaluationSample
+from ..io.files import bare_name
+from ..io.fingerprint import dataset_fingerprint
+from ..planfile.changes import plan_changes
+from ..planfile.prepare import Prepared, prepare
+from ..planfile.read import read_plan
+from ..planfile.secrets import expanded_text, is_secret_name
+from ..store.runs import RunRecord, RunStatus, RunStore
+from .provenance import commit_of
+from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
+from .scoring import ScoringOptions
+
+__all__ = ["default_store", "run_plan", "run_system"]
+
+DEFAULT_STORE = "runs.sqlite"
+
+
+def default_store(given: str | Path | None = None, planned: str | None = None) -> str:
+    """Which store is meant: the one given, else the plan's, else ``$AUEPORA_STORE``, else ``runs.sqlite`` here."""
+    return str(given or planned or os.environ.get("AUEPORA_STORE") or DEFAULT_STORE)
+
+
+def run_plan(
+    path: str | Path,
+    *,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+    tags: Sequence[str] = (),
+    resume: bool = False,
+    run: str | None = None,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+) -> RunOutcome:
+    """Carry out the plan in a file, or go on with a run of it.
+
+    ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``limit`` takes the first samples only. With
+    ``resume`` the latest run of the plan that did not end goes on, or the one named by ``run``; with ``retry_failed``
+    what failed is asked again. A plan or dataset that changed since is refused.
+    """
+    plan = read_plan(path, changes=changes)
+    prepared = prepare(plan)
+    with _closed_after(prepared.system):
+        url, secrets = expanded_text(default_store(store, plan.store))
+        for remark in prepared.remarks:
+            _warn(remark)
+        with RunStore.open(url, secrets={*plan.secrets, *secrets}) as opened:
+            request = _request(prepared, limit, tags)
+            if not resume:
+                return start_run(request, opened, stop=stop, watcher=watcher)
+            record = _to_resume(opened, request, run, retry_failed=retry_failed)
+            return resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
+
+
+def run_system(
+    system: object,
+    dataset: EvaluationDataset | Sequence[EvaluationSample],
+    metrics: Metrics = (),
+    *,
+    store: str | Path | RunStore | None = None,
+    name: str | None = None,
+    top_k: int = 10,
+    concurrency: int = 1,
+    timeout: float | None = None,
+    retries: int = 0,
+    max_failures: int | None = None,
+    repeats: int = 1,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    config: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+    stop: Stop | None = None,
+    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+) -> RunOutcome:
+    """Run a live system over a dataset, store what it answers, score it: ``auepora run`` without a plan file.
+
+    Without ``metrics``, everything the data supports is computed. ``config`` says what the system is made of, beside
+    what its own ``config`` says.
+    """
+    samples = list(dataset)
+    check_samples(samples)
+    require_distinct_ids(samples)
+    rules = Conventions.of(conventions)
+    chosen = resolve_metrics(metrics, rules) or None
+    groups = slices_of(slices)
+    EvaluationPlan(chosen or []).validate_dataset(samples)
+    require_members(groups, samples)
+    as_system(system)
+    if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+        raise BadValueError(f"repeats must be a whole number of at least 1, not {repeats!r}")
+    policy = CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures)
+    called = name or type(system).__name__
+    dataset_name = dataset.name if isinstance(dataset, EvaluationDataset) else "dataset"
+    kind = type(system)
+    plan = {
+        "version": 1,
+        "name": called,
+        "dataset": {"name": dataset_name},
+        "system": {"object": f"{kind.__module__}.{kind.__qualname__}"},
+        "conventions": _named(rules),
+        "metrics": None if chosen is None else _specs(chosen),
+        "slices": [one.name for one in groups if one.name.startswith(("labels.", "metadata."))] or None,
+        "run": {**asdict(policy), "repeats": repeats},
+    }
+    request = RunRequest(
+        name=called,
+        dataset_name=dataset_name,
+        samples=samples,
+        metrics=chosen,
+        conventions=rules,
+        system=system,
+        policy=policy,
+        repeats=repeats,
+        slices=groups,
+        plan=plan,
+        config=_config({}, system, config or {}),
+        commit=commit_of(Path.cwd()),
+        tags=tags,
+    )
+    if isinstance(store, RunStore):
+        return start_run(request, store, stop=stop, watcher=watcher)
+    url, secrets = expanded_text(default_store(store))
+    with RunStore.open(url, secrets=secrets) as opened:
+        return start_run(request, opened, stop=stop, watcher=watcher)
+
+
+def _request(prepared: Prepared, limit: int | None, tags: Sequence[str]) -> RunRequest:
+    plan = prepared.plan
+    scoring = plan.scoring
+    return RunRequest(
+        name=plan.name,
+        dataset_name=bare_name(plan.dataset.path),
+        samples=prepared.samples[:limit],
+        metrics=prepared.metrics,
+        conventions=prepared.rules,
+        system=prepared.system,
+        outputs=None if prepared.outputs is None else prepared.outputs.outputs,
+        policy=plan.policy,
+        repeats=plan.repeats if prepared.outputs is None else 1,
+        slices=prepared.slices,
+        options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size),
+        # What 'auto' came to belongs to the run: who scores it again must not have to guess.
+        plan={**plan.resolved, "conventions": _named(prepared.rules)},
+        config=_config(plan.config, prepared.system, {}),
+        commit=commit_of(plan.folder),
+        tags=tags,
+    )
+
+
+def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:
+    """The run to go on with; one whose plan or dataset is another now is refused."""
+    if run is not None:
+        record = store.find(run)
+    else:
+        records = store.runs(name=request.name)
+        unfinished = [one for one in records if one.status is not RunStatus.FINISHED]
+        if not records:
+            raise UnknownRunError(f"there is no run called '{request.name}' to resume; leave out --resume to begin one")
+        if not unfinished and not retry_failed:
+            raise UnknownRunError(
+                f"every run called '{request.name}' is finished, the latest being {records[0].run_id}; "
+                "--retry-failed asks again what failed in it"
+            )
+        record = (unfinished or records)[0]
+    changed = plan_changes(record.plan, request.plan)
+    if changed:
+        raise BadValueError(
+            f"cannot resume {record.run_id}: the plan has changed since ({'; '.join(changed[:5])}); "
+            "begin a new run without --resume, or undo the change"
+        )
+    if dataset_fingerprint(request.samples) != record.fingerprint:
+        raise BadValueError(
+            f"cannot resume {record.run_id}: the dataset has changed since (it had {record.num_samples} samples, "
+            f"now {len(request.samples)}); begin a new run without --resume, or bring the old samples back"
+        )
+    return record
+
+
+def _named(rules: Conventions) -> dict[str, Any]:
+    return {"name": rules.name, **plain_value(rules.changes())}
+
+
+def _specs(metrics: Sequence[Metric]) -> list[Spec] | None:
+    """Specs that build the metrics again; ``None`` where one is not registered and has none."""
+    try:
+        return [plain_value(spec_of(one)) for one in metrics]
+    except MetricDefinitionError:
+        return None
+
+
+def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the system is made of, by the plan, by its own account and by the caller's; without secrets."""
+    own = getattr(system, "config", None)
+    own = own() if callable(own) else own
+    merged = {**(own if isinstance(own, Mapping) else {}), **planned, **given}
+    return {str(key): "***" if is_secret_name(str(key)) else plain_value(value) for key, value in merged.items()}
+
+
+def _closed_after(system: object) -> Any:
+    return closing(system) if callable(getattr(system, "close", None)) else nullcontext()  # type: ignore[type-var]
+
+
+def _warn(remark: str) -> None:
+    import warnings
+
+    warnings.warn(remark, AueporaWarning, stacklevel=3)

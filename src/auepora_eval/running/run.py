@@ -1,0 +1,243 @@
+"""A run from beginning to end: asked, stored as it arrives, scored from what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ..calling.ask import Asked, ask
+from ..calling.policy import Answer, CallPolicy, Task
+from ..calling.stop import Stop
+from ..core.conventions import Conventions
+from ..core.errors import BadValueError
+from ..core.metrics_base import Metric
+from ..core.results import Results
+from ..core.slices import SliceSpec
+from ..core.types import EvaluationSample, SystemOutputs
+from ..io.codec import LineError
+from ..store.runs import RunRecord, RunStatus, RunStore, StoredOutput
+from .provenance import is_alive
+from .scoring import ScoringOptions, score_run
+
+__all__ = ["RunOutcome", "RunRequest", "Watcher", "resume_run", "start_run"]
+
+CHUNK = 1000
+"""So many saved outputs are stored together."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """Everything a run needs, checked and built."""
+
+    name: str
+    dataset_name: str
+    samples: Sequence[EvaluationSample]
+    metrics: Sequence[Metric] | None
+    """``None``: all that the data supports."""
+    conventions: Conventions
+    system: object | None = None
+    """What is asked; ``None`` where ``outputs`` are given."""
+    outputs: Mapping[str, SystemOutputs] | None = None
+    policy: CallPolicy = field(default_factory=CallPolicy)
+    repeats: int = 1
+    slices: Sequence[SliceSpec] = ()
+    options: ScoringOptions = field(default_factory=ScoringOptions)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    """The resolved plan, as it is stored."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """What the system is made of: versions of chunker, embedding, model, prompt."""
+    commit: str | None = None
+    tags: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Who is told how a run goes: as it starts, after every answer that is stored, while scoring."""
+
+    started: Callable[[RunRecord, int], None] = lambda _record, _to_do: None
+    """The run, and how many calls there are to make."""
+    answered: Callable[[Sequence[Answer]], None] = lambda _answers: None
+    scoring: Callable[[int], Callable[[int], None]] = lambda _total: lambda _more: None
+    """Given how many outputs there are, what is to be called with how many more were scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a run ended."""
+
+    record: RunRecord
+    ended: Literal["finished", "stopped", "failed"]
+    results: Results | None = field(repr=False, default=None)
+    """``None`` where it did not come to scoring."""
+    asked: int = 0
+    """How many answers were stored by this call."""
+    failed: int = 0
+    """How many of them were failures."""
+    message: str = ""
+
+
+def start_run(
+    request: RunRequest,
+    store: RunStore,
+    *,
+    stop: Stop | None = None,
+    watcher: Watcher = Watcher(),  # noqa: B008
+) -> RunOutcome:
+    """Ask, store, score: a new run."""
+    record = store.create_run(
+        request.name,
+        request.samples,
+        dataset_name=request.dataset_name,
+        plan=dict(request.plan),
+        config=dict(request.config),
+        repeats=request.repeats,
+        commit=request.commit,
+        tags=tuple(request.tags),
+    )
+    return _carried_out(request, store, record, set(), stop, watcher)
+
+
+def resume_run(
+    request: RunRequest,
+    store: RunStore,
+    record: RunRecord,
+    *,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: Watcher = Watcher(),  # noqa: B008
+) -> RunOutcome:
+    """Go on with a run where it ended: what is missing is asked and, if wanted, what failed is asked again."""
+    if is_alive(record.process) and record.status is RunStatus.RUNNING:
+        raise BadValueError(f"{record.run_id} is still being made by process {record.process}; wait for it, or stop it")
+    done = store.done(record.run_id)
+    if retry_failed:
+        done -= store.failed(record.run_id)
+    store.reopen(record.run_id)
+    return _carried_out(request, store, store.find(record.run_id), done, stop, watcher)
+
+
+def _carried_out(
+    request: RunRequest,
+    store: RunStore,
+    record: RunRecord,
+    done: set[tuple[int, int]],
+    stop: Stop | None,
+    watcher: Watcher,
+) -> RunOutcome:
+    try:
+        asked = _answered(request, store, record, done, stop, watcher)
+        if asked.ended != "done":
+            return _ended_early(store, record, asked)
+        advance = watcher.scoring(len(request.samples) * request.repeats)
+        results = score_run(
+            store,
+            record,
+            request.metrics,
+            conventions=request.conventions,
+            slices=request.slices,
+            options=request.options,
+            samples=request.samples,
+            progress=advance,
+        )
+        store.finish(record.run_id)
+    except KeyboardInterrupt:
+        store.finish(record.run_id, RunStatus.STOPPED, message="interrupted")
+        raise
+    except Exception as error:
+        _mark_failed(store, record, error)
+        raise
+    return RunOutcome(store.find(record.run_id), "finished", results, asked.delivered, asked.failed)
+
+
+def _mark_failed(store: RunStore, record: RunRecord, error: Exception) -> None:
+    """Note why the run ended, if the store still takes notes; the error itself is what the user must see."""
+    with suppress(Exception):  # most likely it would be the same trouble again
+        store.finish(record.run_id, RunStatus.FAILED, message=f"{type(error).__name__}: {error}")
+
+
+def _ended_early(store: RunStore, record: RunRecord, asked: Asked) -> RunOutcome:
+    stopped = asked.ended == "stopped"
+    status = RunStatus.STOPPED if stopped else RunStatus.FAILED
+    store.finish(record.run_id, status, message=asked.message or asked.ended)
+    return RunOutcome(
+        store.find(record.run_id),
+        "stopped" if stopped else "failed",
+        None,
+        asked.delivered,
+        asked.failed,
+        asked.message,
+    )
+
+
+def _answered(
+    request: RunRequest,
+    store: RunStore,
+    record: RunRecord,
+    done: set[tuple[int, int]],
+    stop: Stop | None,
+    watcher: Watcher,
+) -> Asked:
+    """All that was to be asked is asked and stored, unless it ends early."""
+    if request.outputs is not None:
+        return _copied(request.outputs, request.samples, store, record, watcher)
+    to_do = len(request.samples) * request.repeats - len(done)
+    watcher.started(record, to_do)
+
+    def deliver(answers: list[Answer]) -> None:
+        _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
+        watcher.answered(answers)
+
+    assert request.system is not None
+    return ask(request.system, _tasks(request, done), request.policy, deliver, stop=stop)
+
+
+def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
+    for repeat in range(request.repeats):
+        for position, sample in enumerate(request.samples):
+            if (position, repeat) not in done:
+                yield Task(position, sample, repeat)
+
+
+def _copied(
+    outputs: Mapping[str, SystemOutputs],
+    samples: Sequence[EvaluationSample],
+    store: RunStore,
+    record: RunRecord,
+    watcher: Watcher,
+) -> Asked:
+    """Saved outputs, stored as if the system had just given them."""
+    rows = [
+        StoredOutput(position, 0, sample.sample_id, outputs[sample.sample_id])
+        for position, sample in enumerate(samples)
+        if sample.sample_id in outputs
+    ]
+    watcher.started(record, len(rows))
+    for start in range(0, len(rows), CHUNK):
+        part = rows[start : start + CHUNK]
+        _append(store, record.run_id, part)
+        watcher.answered([Answer(Task(row.position, samples[row.position]), row.output) for row in part])
+    failed = sum(row.output.error is not None for row in rows)
+    return Asked(len(rows), failed, "done", "")
+
+
+def _row(task: Task, output: SystemOutputs) -> StoredOutput:
+    return StoredOutput(task.position, task.repeat, task.sample.sample_id, output)
+
+
+def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> None:
+    """Store the rows; one that cannot be written down is a failure of its own and costs the others nothing."""
+    try:
+        store.append(run_id, rows, replace=True)
+    except LineError as error:
+        if len(rows) == 1:
+            store.append(run_id, [_unwritable(rows[0], error)], replace=True)
+            return
+        for row in rows:
+            _append(store, run_id, [row])
+
+
+def _unwritable(row: StoredOutput, error: LineError) -> StoredOutput:
+    problem = str(error).encode(errors="backslashreplace").decode()
+    return replace(row, output=SystemOutputs([], error=f"bad_output: {problem}", repeat=row.repeat))

@@ -1,0 +1,162 @@
+"""Stored outputs to stored results: what a run does at its end, and what scoring again does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from ..core.conventions import Conventions
+from ..core.engine import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
+from ..core.errors import BadValueError
+from ..core.executors import ExecutorName
+from ..core.metrics_base import BatchMetric, Metric, RunFacts
+from ..core.plan import EvaluationPlan
+from ..core.registry import Spec
+from ..core.repeats import evaluate_repeats
+from ..core.results import Results
+from ..core.slices import SliceSpec, require_members, slices_of
+from ..core.suggest import DataSeen
+from ..core.types import EvaluationSample, SystemOutputs
+
+if TYPE_CHECKING:
+    from ..store.runs import RunRecord, RunStore
+
+__all__ = ["ScoringOptions", "rescore", "run_facts", "score_run", "stored_outputs"]
+
+_LOOKED_AT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringOptions:
+    """Who scores, and how much at once; no number depends on it."""
+
+    executor: ExecutorName = "serial"
+    workers: int | None = None
+    batch_size: int = BATCH_SIZE
+
+
+def score_run(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Metric] | None,
+    *,
+    conventions: Conventions,
+    slices: Sequence[SliceSpec] = (),
+    options: ScoringOptions = ScoringOptions(),  # noqa: B008 -- frozen
+    samples: Sequence[EvaluationSample] | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Score the stored outputs of a run and store the results; what was stored by other signatures stays.
+
+    Where ``metrics`` is None, by all that the data supports.
+    """
+    rows = store.samples(record.run_id) if samples is None else samples
+    each = [_reader(store, record, rows, repeat) for repeat in range(record.repeats)]
+    chosen = resolve_metrics(_supported(rows, each, conventions), conventions) if metrics is None else list(metrics)
+    groups = slices_of(slices)
+    EvaluationPlan(chosen).validate_dataset(rows)
+    require_members(groups, rows)
+    common: dict[str, Any] = {
+        "slices": groups,
+        "executor": options.executor,
+        "workers": options.workers,
+        "batch_size": options.batch_size,
+        "run": run_facts(record),
+        "progress": progress,
+    }
+    if record.repeats > 1:
+        results = evaluate_repeats(rows, each, chosen, **common)
+    elif all(isinstance(one, BatchMetric) for one in chosen):
+        results = evaluate_stream(zip(rows, each[0](), strict=True), chosen, **common)
+    else:  # a metric that only computes needs all of them at once
+        results = evaluate(rows, list(each[0]()), chosen, **common)
+    results.run_id = record.run_id
+    reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
+    first = len(store.results(record.run_id, every_signature=True))
+    for position, result in enumerate(results, start=first):
+        store.put_result(record.run_id, result, position=position, reducer=reducers.get(result.name, ""))
+    return results
+
+
+def rescore(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Spec | Metric] = (),
+    *,
+    conventions: str | Conventions | None = None,
+    slices: Sequence[SliceSpec] | None = None,
+    options: ScoringOptions = ScoringOptions(),  # noqa: B008 -- frozen
+    incomplete: bool = False,
+    progress: Progress | None = None,
+) -> Results:
+    """Compute new or changed metrics on stored outputs. The system is not called; old values stay, by signature.
+
+    Conventions and slices are those of the run's plan unless given. Without ``metrics``, what the plan names is
+    computed again, or all the data supports where it names none. A run that lacks outputs is refused unless
+    ``incomplete`` says that the missing ones shall count as failures.
+    """
+    done, _ = store.counts(record.run_id)
+    expected = record.num_samples * record.repeats
+    if done < expected and "system" in record.plan and not incomplete:
+        raise BadValueError(
+            f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
+            "--incomplete (missing outputs count as failures)"
+        )
+    rules = Conventions.of(_planned_conventions(record) if conventions is None else conventions)
+    planned = record.plan.get("metrics") or None
+    chosen = (
+        resolve_metrics(list(metrics), rules)
+        if metrics
+        else None
+        if planned is None
+        else resolve_metrics(planned, rules)
+    )
+    wanted = record.plan.get("slices") or () if slices is None else slices
+    return score_run(store, record, chosen, conventions=rules, slices=wanted, options=options, progress=progress)
+
+
+def _planned_conventions(record: RunRecord) -> Any:
+    named = record.plan.get("conventions") or "auepora"
+    if isinstance(named, dict):
+        choices = dict(named)
+        return Conventions.of(choices.pop("name", "auepora"), **choices)
+    return named
+
+
+def run_facts(record: RunRecord) -> RunFacts:
+    """How the outputs were made, as far as it shapes a number; of saved outputs nothing is known."""
+    if "system" not in record.plan:
+        return RunFacts()
+    asked = record.plan.get("run") or {}
+    return RunFacts(top_k=asked.get("top_k"), concurrency=asked.get("concurrency"))
+
+
+def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) -> Iterator[SystemOutputs | None]:
+    """One output per sample of the run, in dataset order; ``None`` where there is none."""
+    expected = 0
+    for row in store.outputs(run_id, repeat=repeat):
+        yield from (None for _ in range(expected, row.position))
+        yield row.output
+        expected = row.position + 1
+    yield from (None for _ in range(expected, total))
+
+
+def _reader(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int
+) -> Callable[[], Iterator[SystemOutputs | None]]:
+    return lambda: stored_outputs(store, record.run_id, len(samples), repeat)
+
+
+def _supported(
+    samples: Sequence[EvaluationSample],
+    repeats: Sequence[Callable[[], Iterator[SystemOutputs | None]]],
+    conventions: Conventions,
+) -> list[str]:
+    seen = DataSeen()
+    for outputs in repeats:
+        source = iter(zip(samples, outputs(), strict=True))
+        while chunk := list(islice(source, _LOOKED_AT)):
+            seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
+    return seen.specs(conventions)

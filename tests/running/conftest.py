@@ -1,0 +1,31 @@
+"""A user's project to run plans in, and the command line as a function."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from auepora_eval.cli.main import main
+from user_project import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Project]:
+    """Makes the folder of a user's project, with so many samples, and goes there."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    return lambda samples: Project(tmp_path, samples)
+
+
+@pytest.fixture
+def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs ``auepora`` with these arguments: exit code, stdout, stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        captured = capsys.readouterr()
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code, captured.out, captured.err
+
+    return call

@@ -12,13 +12,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+from .calling.policy import CallPolicy
+from .calling.systems import as_system
 from .core.batch import check_samples
 from .core.conventions import PRESETS, Conventions
 from .core.dataset import InMemoryDataset
 from .core.engine import Metrics, Progress, evaluate, resolve_metrics
 from .core.errors import AueporaWarning, BadTypeError, BadValueError
 from .core.metrics_base import Metric
-from .core.rag_interface import RAGSystemProtocol
 from .core.registry import Spec, metric_infos
 from .core.results import Results
 from .core.runner import AueporaEvaluator, require_distinct_ids
@@ -97,20 +98,24 @@ class RAGEvaluationClient:
     With a ``system`` it asks that system; without, ``evaluate`` is given saved outputs. ``ks`` are the cut-offs (by
     default those of the conventions: 1, 3, 5, 10, 20) and ``top_k`` is how many documents a live system is asked for,
     by default the largest of them. ``metrics`` adds further metrics; one that is called like a metric of the suite
-    takes its place, as ``{"aqwv": {"beta": 1}}`` does.
+    takes its place, as ``{"aqwv": {"beta": 1}}`` does. What a system may be, and how ``concurrency``, ``timeout`` and
+    ``retries`` ask it, is as for ``AueporaEvaluator``.
     """
 
     def __init__(
         self,
-        system: RAGSystemProtocol | None = None,
+        system: object | None = None,
         *,
         ks: Iterable[int] | None = None,
         top_k: int | None = None,
         metrics: Metrics = (),
         conventions: str | Conventions = "client",
+        concurrency: int = 1,
+        timeout: float | None = None,
+        retries: int = 0,
     ) -> None:
-        if system is not None and (isinstance(system, type) or not callable(getattr(system, "run", None))):
-            raise BadTypeError(f"a system is an object with a method run(sample, *, top_k), not {system!r}")
+        if system is not None:
+            as_system(system)  # a mistake is better told here than when the data is read
         self.system = system
         self.conventions = Conventions.of(conventions)
         self.ks = _cut_offs(self.conventions.k_values or PRESETS["client"].k_values if ks is None else ks)
@@ -120,6 +125,7 @@ class RAGEvaluationClient:
         self.metrics = tuple({one.name: one for one in [*suite, *own]}.values())
         """What is computed, as far as the data supports it."""
         self.top_k = max(self.ks) if top_k is None else top_k
+        self.policy = CallPolicy(top_k=self.top_k, concurrency=concurrency, timeout=timeout, retries=retries)
 
     def evaluate(
         self,
@@ -164,7 +170,14 @@ class RAGEvaluationClient:
         progress: bool | Progress,
     ) -> tuple[Results, Sequence[SystemOutputs]]:
         assert self.system is not None
-        evaluator = AueporaEvaluator(self.system, metrics, top_k=self.top_k)
+        evaluator = AueporaEvaluator(
+            self.system,
+            metrics,
+            top_k=self.top_k,
+            concurrency=self.policy.concurrency,
+            timeout=self.policy.timeout,
+            retries=self.policy.retries,
+        )
         with _watched(progress, "asking the system", len(samples)) as advance:
             results = evaluator.evaluate(InMemoryDataset("client", samples), slices=slices, progress=advance)
         return results, evaluator.outputs

@@ -1,5 +1,6 @@
 """What a system under evaluation looks like: one ``run``, or a retriever and a generator."""
 
+import time
 from abc import ABC, abstractmethod
 from typing import Protocol
 
@@ -45,11 +46,14 @@ class SimpleRAGSystem(RAGSystem):
     """A retriever followed by a generator."""
 
     def __init__(self, retriever: Retriever, generator: Generator) -> None:
-        self._retriever = retriever
-        self._generator = generator
+        self.retriever = retriever
+        self.generator = generator
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """Retrieve, then generate from what was retrieved."""
-        retrieved = self._retriever.retrieve(sample.query, top_k=top_k)
-        response = self._generator.generate(sample.query, [item.doc for item in retrieved])
-        return SystemOutputs(retrieved=retrieved, response=response)
+        """Retrieve, then generate from what was retrieved; the time of each is in the output's timings."""
+        begun = time.perf_counter()
+        retrieved = self.retriever.retrieve(sample.query, top_k=top_k)
+        found = time.perf_counter()
+        response = self.generator.generate(sample.query, [item.doc for item in retrieved])
+        timings = {"retrieval": found - begun, "generation": time.perf_counter() - found}
+        return SystemOutputs(retrieved=retrieved, response=response, timings=timings)

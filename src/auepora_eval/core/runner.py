@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
-from ..features.rankings import retrieved_problem
-from .batch import check_samples, output_problem
+from ..calling.ask import Asked, ask
+from ..calling.policy import Answer, CallPolicy, Task
+from ..calling.systems import as_system
+from .batch import check_samples
 from .conventions import Conventions
 from .dataset import EvaluationDataset
 from .engine import Progress, evaluate, resolve_metrics
-from .errors import AueporaWarning, BadValueError, DuplicateIdError
+from .errors import AueporaWarning, DuplicateIdError
 from .metrics_base import Metric, RunFacts
 from .plan import EvaluationPlan
-from .rag_interface import RAGSystemProtocol
 from .registry import Spec
 from .results import Results
 from .slices import SliceSpec, require_members, slices_of
@@ -27,20 +26,32 @@ __all__ = ["AueporaEvaluator", "require_distinct_ids"]
 class AueporaEvaluator:
     """Runs a system over a dataset and a plan over what it returned.
 
+    ``system`` is an object with ``run(sample, *, top_k)``, plain or ``async def``, with ``arun``, with ``retrieve`` and
+    ``generate``, a pair of a retriever and a generator, or a function like ``run``. Up to ``concurrency`` calls are in
+    flight; one that takes longer than ``timeout`` seconds has failed; one that failed for a reason that may pass is
+    repeated up to ``retries`` times; after more than ``max_failures`` failures no further sample is asked. With a
+    concurrency of 1 and no timeout a plain system is called in the thread that evaluates.
+
     After ``evaluate`` the samples, outputs and results are kept on the evaluator for a closer look.
     """
 
     def __init__(
         self,
-        system: RAGSystemProtocol,
+        system: object,
         plan: EvaluationPlan | Sequence[Spec | Metric],
         *,
         top_k: int = 5,
         conventions: str | Conventions = "auepora",
+        concurrency: int = 1,
+        timeout: float | None = None,
+        retries: int = 0,
+        max_failures: int | None = None,
     ) -> None:
-        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-            raise BadValueError(f"top_k must be a whole number of at least 1, not {top_k!r}")
+        self.policy = CallPolicy(
+            top_k=top_k, concurrency=concurrency, timeout=timeout, retries=retries, max_failures=max_failures
+        )
         self.system = system
+        self._asked = as_system(system)
         self.plan = plan
         self.top_k = top_k
         self.conventions = conventions
@@ -69,10 +80,7 @@ class AueporaEvaluator:
         require_members(groups, samples)  # before the system is asked even once
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
-        for sample in samples:
-            self.outputs.append(self._run_one(sample))
-            if progress is not None:
-                progress(1)
+        self.outputs = self._ask(samples, progress)
         failed = [output.error for output in self.outputs if output.error is not None]
         if failed:
             warnings.warn(
@@ -80,22 +88,30 @@ class AueporaEvaluator:
                 AueporaWarning,
                 stacklevel=2,
             )
-        facts = RunFacts(top_k=self.top_k, concurrency=1)
+        facts = RunFacts(top_k=self.top_k, concurrency=self.policy.concurrency)
         self.results = evaluate(samples, self.outputs, metrics, slices=groups, run=facts)
         return self.results
 
-    def _run_one(self, sample: EvaluationSample) -> SystemOutputs:
-        start = time.perf_counter()
-        try:
-            output = self.system.run(sample, top_k=self.top_k)
-        except Exception as error:  # the user's code may raise anything; that is its answer to this sample
-            output = SystemOutputs(retrieved=[], error=f"raised: {type(error).__name__}: {error}")
-        elapsed = time.perf_counter() - start
-        problem = output_problem(output) or retrieved_problem(output)
-        if problem is not None:
-            output = SystemOutputs(retrieved=[], error=f"bad_output: what run() returned {problem}")
-        # A copy: a system may hand out the same object twice, and its timings are its own.
-        return replace(output, timings={"end_to_end": elapsed, **output.timings})
+    def _ask(self, samples: Sequence[EvaluationSample], progress: Progress | None) -> list[SystemOutputs]:
+        """What the system gives for each sample, in the order of the samples."""
+        outputs: list[SystemOutputs | None] = [None] * len(samples)
+
+        def keep(answers: list[Answer]) -> None:
+            for answer in answers:
+                outputs[answer.task.position] = answer.output
+                if progress is not None:
+                    progress(1)
+
+        tasks = (Task(position, sample) for position, sample in enumerate(samples))
+        asked = ask(self._asked, tasks, self.policy, keep, total=len(samples))
+        if asked.ended != "done":
+            warnings.warn(f"not every sample was asked: {asked.message}", AueporaWarning, stacklevel=3)
+        return [_not_asked(asked) if output is None else output for output in outputs]
+
+
+def _not_asked(asked: Asked) -> SystemOutputs:
+    why = f"stopped after {asked.failed} failures" if asked.ended == "max_failures" else asked.message
+    return SystemOutputs(retrieved=[], error=f"not_asked: {why}")
 
 
 def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:

@@ -1,0 +1,153 @@
+"""Who carries out calls of an asynchronous system: one event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import ParamSpec, TypeVar
+
+from .attempt import Attempt
+from .callers import Inbox
+from .systems import System
+
+__all__ = ["GRACE", "DaemonExecutor", "LoopCaller"]
+
+GRACE = 3.0
+"""Seconds after a deadline within which the loop must give a sign of life, or is taken for blocked."""
+_PARTING = 1.0
+"""Seconds that cancelled coroutines have to clean up when the asking ends."""
+
+_log = logging.getLogger(__name__)
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class LoopCaller:
+    """Calls as coroutines of one event loop, which runs in a daemon thread; thousands may be in flight.
+
+    An abandoned call is cancelled. One that ignores this is left behind. The loop's own threads (``to_thread``) are
+    daemons too, so that nothing that hangs holds up the end of the process.
+    """
+
+    def __init__(self, system: System, top_k: int, inbox: Inbox, *, threads: int) -> None:
+        self._system, self._top_k, self._inbox = system, top_k, inbox
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_default_executor(DaemonExecutor(threads))
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds its tasks only weakly
+        self._asked_for_sign: float | None = None
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="asking-loop", daemon=True)
+        self._thread.start()
+
+    def start(self, attempt: Attempt) -> None:
+        """Have the loop make a task of it."""
+        self._loop.call_soon_threadsafe(self._launch, attempt)
+
+    def _launch(self, attempt: Attempt) -> None:
+        if not attempt.abandoned:
+            task = self._loop.create_task(self._carry_out(attempt))
+            attempt.handle = task
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, attempt: Attempt) -> None:
+        await attempt.carry_out_async(self._system, self._top_k)
+        self._inbox.put(attempt)
+
+    def abandon(self, attempt: Attempt) -> None:
+        """Cancel it, and take note whether the loop still does what it is asked to."""
+        attempt.abandoned = True
+        if self._asked_for_sign is None:
+            self._asked_for_sign = time.monotonic()
+        self._loop.call_soon_threadsafe(self._cancel, attempt)
+
+    def _cancel(self, attempt: Attempt) -> None:
+        if self._asked_for_sign is not None:
+            self._asked_for_sign = None
+            self._inbox.put(None)
+        if attempt.handle is not None:
+            attempt.handle.cancel()
+
+    def stuck_at(self) -> float | None:
+        """A while after it was last asked for a sign of life, until it has given one."""
+        asked = self._asked_for_sign
+        return None if asked is None else asked + GRACE
+
+    def close(self, *, graceful: bool) -> None:
+        """Cancel what is left and end the loop; waits a moment only where nothing can hang."""
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if graceful:
+            self._thread.join(timeout=2 * _PARTING)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        while not self._closed:
+            try:
+                self._loop.run_forever()
+            except BaseException as error:  # an exit or interrupt raised by a task that the system started itself
+                _log.debug("raised in a task of the system under evaluation", exc_info=error)
+        self._wind_down()
+
+    def _wind_down(self) -> None:
+        # Whatever goes wrong from here on concerns nobody any more.
+        self._loop.set_exception_handler(lambda _loop, _context: None)
+        with contextlib.suppress(BaseException):
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            if left:
+                self._loop.run_until_complete(asyncio.wait(left, timeout=_PARTING))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        with contextlib.suppress(BaseException):
+            self._loop.close()
+
+
+class DaemonExecutor(ThreadPoolExecutor):
+    """A pool whose threads the process does not wait for when it ends; it starts one whenever none is free."""
+
+    def __init__(self, max_workers: int) -> None:
+        super().__init__(max_workers)
+        self._most, self._started = max_workers, 0
+        self._items: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._spare = threading.Semaphore(0)
+        self._starting = threading.Lock()
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Run it in a thread that is free, or in a fresh one."""
+        future: Future[_T] = Future()
+
+        def work() -> None:
+            if not future.set_running_or_notify_cancel():
+                return
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        if not self._spare.acquire(blocking=False):
+            with self._starting:
+                if self._started < self._most:
+                    threading.Thread(target=self._serve, name="asking-part", daemon=True).start()
+                    self._started += 1
+        self._items.put(work)
+        return future
+
+    def _serve(self) -> None:
+        while (work := self._items.get()) is not None:
+            work()
+            del work  # what it holds must not live on while this thread waits
+            self._spare.release()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let threads end as they come free; never waits."""
+        for _ in range(self._started):
+            self._items.put(None)

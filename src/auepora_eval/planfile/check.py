@@ -1,0 +1,91 @@
+"""A plan looked at as a whole, for ``auepora validate plan.yaml``: everything wrong, and what would run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..core.errors import AueporaError, AueporaWarning, DataFileError, PlanError
+from ..io.validate import validate_files
+from .plan import Plan
+from .prepare import Prepared, prepare_gathering
+from .read import plan_findings
+
+__all__ = ["PlanCheck", "check_plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanCheck:
+    """What there is to say about a plan."""
+
+    problems: list[AueporaError]
+    """What keeps it from running: with the plan's lines, or with those of the data."""
+    remarks: list[str] = field(default_factory=list)
+    """What does not, but may not be meant; and what would run."""
+    plan: Plan | None = None
+    """The plan, where it could be read."""
+
+    @property
+    def fine(self) -> bool:
+        """Whether it would run."""
+        return not self.problems
+
+
+def check_plan(
+    path: str | Path, *, need_system: bool = True, environment: Mapping[str, str] | None = None
+) -> PlanCheck:
+    """Everything that is wrong with a plan and what it names, and what would run. The system is built, not called."""
+    try:
+        plan, findings = plan_findings(path, environment=environment)
+    except PlanError as error:
+        return PlanCheck([error])
+    if plan is None:
+        return PlanCheck(findings.errors)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", AueporaWarning)
+        made = prepare_gathering(plan, findings, need_system=need_system)
+    told = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
+    if made is None:
+        return PlanCheck(_with_all_of_the_data(plan, findings.errors), told, plan)
+    close = getattr(made.system, "close", None)
+    if callable(close):
+        close()
+    return PlanCheck([], [*told, *made.remarks, *_outlook(made)], plan)
+
+
+def _with_all_of_the_data(plan: Plan, errors: list[AueporaError]) -> list[AueporaError]:
+    """The errors, with everything that is wrong with data of which the first was found."""
+    if not any(isinstance(one, DataFileError) and not isinstance(one, PlanError) for one in errors):
+        return errors
+    outputs = plan.outputs
+    checked = validate_files(
+        plan.dataset.path,
+        None if outputs is None else outputs.path,
+        dataset_format=plan.dataset.format,
+        outputs_format=None if outputs is None else outputs.format,
+    )
+    every: list[AueporaError] = [DataFileError(one.path, one.line, one.message) for one in checked.problems]
+    known = {str(one) for one in every}
+    return [*(one for one in errors if str(one) not in known), *every]
+
+
+def _outlook(made: Prepared) -> list[str]:
+    plan, n = made.plan, len(made.samples)
+    samples = f"{n} sample{'s' * (n != 1)} ({made.dataset_format}) under the conventions {made.rules.name}"
+    if made.metrics is None:
+        metrics = "every metric that the data supports"
+    else:
+        metrics = f"{len(made.metrics)} metric{'s' * (len(made.metrics) != 1)}"
+        metrics += f": {', '.join(one.name for one in made.metrics)}"
+    said = [samples, metrics]
+    if plan.system is not None:
+        times = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
+        said.append(
+            f"{made.calls} call{'s' * (made.calls != 1)} to the system ({n} sample{'s' * (n != 1)}{times}), "
+            f"{plan.policy.concurrency} at a time"
+        )
+    elif made.outputs is not None:
+        said.append(f"{len(made.outputs.outputs)} saved outputs; no system is called")
+    return said

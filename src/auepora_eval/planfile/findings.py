@@ -1,0 +1,190 @@
+"""What is wrong with a plan, gathered; and the questions asked of every value: is it there, is it of the right kind."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from ..core.errors import AueporaError, did_you_mean
+from ..io.problems import shown
+from .source import PlanSource
+
+__all__ = ["Findings", "Section", "joined", "kind_of"]
+
+_YAML_BOOLEAN = re.compile(r"(?i)yes|no|on|off|y|n|true|false")
+
+
+class Findings:
+    """Everything that is wrong with one plan, in the order in which it was found."""
+
+    def __init__(self, source: PlanSource) -> None:
+        self.source = source
+        self.errors: list[AueporaError] = []
+
+    def add(self, key: str, problem: str, cause: BaseException | None = None) -> None:
+        """Take down what is wrong with a key."""
+        error = self.source.error(key, problem)
+        error.__cause__ = cause
+        self.errors.append(error)
+
+    def add_error(self, key: str, error: AueporaError) -> None:
+        """Take down an error that something under this key led to."""
+        self.add(key, str(error), error)
+
+    def raise_first(self) -> None:
+        """Raise the first problem, if there is any."""
+        if self.errors:
+            raise self.errors[0]
+
+    def section(self, key: str, value: object, *, known: Collection[str]) -> Section | None:
+        """The mapping under a key, whose own keys must be among ``known``; ``None`` where it is no mapping."""
+        if not isinstance(value, Mapping):
+            self.add(key, f"must be a mapping of keys, not {kind_of(value)}")
+            return None
+        section = Section(self, key, dict(value))
+        section.refuse_unknown(known)
+        return section
+
+
+class Section:
+    """The values under one key of a plan. Each question gives the value, or the default and a finding."""
+
+    def __init__(self, findings: Findings, key: str, values: Mapping[str, Any]) -> None:
+        self.findings, self.key, self.values = findings, key, values
+
+    def name(self, key: str) -> str:
+        """The path of one of its keys."""
+        return joined(self.key, key)
+
+    def add(self, key: str, problem: str) -> None:
+        """Take down what is wrong with one of its keys."""
+        self.findings.add(self.name(key), problem)
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Take down every key that is not known."""
+        for key in self.values:
+            if key not in known:
+                there = f"; there are {', '.join(known)}"
+                self.add(key, f"unknown key{did_you_mean(key, known, otherwise=there)}")
+
+    def has(self, key: str) -> bool:
+        """Whether the key is there and not null."""
+        return self.values.get(key) is not None
+
+    def text(self, key: str, default: str | None = None) -> str | None:
+        """A text that is not empty."""
+        found: str | None = self._checked(key, default, lambda value: text_problem(value, self._written(key)))
+        return found
+
+    def whole(self, key: str, default: int | None, *, least: int) -> int | None:
+        """A whole number."""
+        found: int | None = self._checked(key, default, lambda value: whole_problem(value, least))
+        return found
+
+    def seconds(self, key: str, default: float | None, *, zero: bool = False) -> float | None:
+        """A number of seconds above 0, or from 0 on. A null that is written out stands for none."""
+        if key in self.values and self.values[key] is None and not zero:
+            return None
+        found = self._checked(key, default, lambda value: seconds_problem(value, zero=zero))
+        return None if found is None else float(found)
+
+    def choice(self, key: str, default: str, choices: Iterable[str]) -> str:
+        """One of several words."""
+        found = self.text(key, default)
+        names = list(choices)
+        if found not in names:
+            hint = did_you_mean(str(found), names)
+            self.add(key, f"must be {_either(names)}, not {shown(str(found))}{hint}")
+            return default
+        return str(found)
+
+    def mapping(self, key: str) -> dict[str, Any]:
+        """A mapping with keys of the user's own; empty where it is not there."""
+        value = self._checked(
+            key,
+            {},
+            lambda value: None if isinstance(value, Mapping) else f"must be a mapping of keys, not {kind_of(value)}",
+        )
+        return dict(value)
+
+    def listed(self, key: str, *, example: str) -> list[Any] | None:
+        """A list that is not empty; ``None`` where it is not there."""
+
+        def problem(value: object) -> str | None:
+            if not isinstance(value, list):
+                return f"must be a list, not {kind_of(value)}; write {example}"
+            return None if value else "is an empty list; name at least one, or leave the key out"
+
+        found: list[Any] | None = self._checked(key, None, problem)
+        return found
+
+    def _checked(self, key: str, default: Any, problem_of: Callable[[Any], str | None]) -> Any:
+        value = self.values.get(key)
+        if value is None:
+            return default
+        problem = problem_of(value)
+        if problem is None:
+            return value
+        self.add(key, problem)
+        return default
+
+    def _written(self, key: str) -> str | None:
+        return self.findings.source.written.get(self.name(key))
+
+
+def joined(path: str, key: str) -> str:
+    """The path of a key within another."""
+    return f"{path}.{key}" if path else key
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in a few words, with the value itself where it is short."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"the text {shown(value, 40)}"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    return "a list" if isinstance(value, list) else "a mapping"
+
+
+def text_problem(value: object, written: str | None = None) -> str | None:
+    """Why a value is no text, if it is none. ``written`` is how it stands in the file."""
+    if isinstance(value, str):
+        return None if value.strip() else "is an empty text"
+    if isinstance(value, bool) and written is not None and _YAML_BOOLEAN.fullmatch(written):
+        return f"must be a text, and YAML reads a bare {written} as {str(value).lower()}; put it in quotes: '{written}'"
+    if isinstance(value, bool | int | float):
+        told = str(value).lower() if written is None else written
+        return f"must be a text, not {kind_of(value)}; put it in quotes: '{told}'"
+    return f"must be a text, not {kind_of(value)}"
+
+
+def whole_problem(value: object, least: int) -> str | None:
+    """Why a value is no whole number of at least ``least``, if it is none."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return None
+    quotes = "; leave out the quotes" if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else ""
+    return f"must be a whole number of at least {least}, not {kind_of(value)}{quotes}"
+
+
+def seconds_problem(value: object, *, zero: bool = False) -> str | None:
+    """Why a value is no number of seconds, if it is none."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if is_number and (value > 0 or (zero and value == 0)):  # type: ignore[operator]
+        return None
+    wanted = "of at least 0" if zero else "above 0"
+    hint = ""
+    if isinstance(value, str):
+        hint = "; write the bare number of seconds"
+    elif value == 0 and not isinstance(value, bool):
+        hint = "; write null to wait for ever"
+    return f"must be a number of seconds {wanted}, not {kind_of(value)}{hint}"
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join(filter(None, [", ".join(map(repr, names[:-1])), repr(names[-1])]))

@@ -1,0 +1,90 @@
+"""What a plan says, checked and with every default in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..calling.policy import CallPolicy
+from ..core.conventions import Conventions, auto_conventions
+from ..core.engine import BATCH_SIZE
+from ..core.executors import ExecutorName
+from ..core.registry import Spec
+from .source import PlanSource
+
+__all__ = ["DataSource", "Plan", "Scoring", "SystemKind", "SystemSource"]
+
+SystemKind = Literal["python", "http", "command"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataSource:
+    """A file of samples or outputs."""
+
+    path: Path
+    format: str | None = None
+    """The name of its format; ``None`` has it guessed."""
+    corpus: Path | None = None
+    """JSONL with the texts of documents that the file names by their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemSource:
+    """A system to call, and how it is built."""
+
+    kind: SystemKind
+    options: Mapping[str, Any] = field(repr=False)
+    """What it is built from, variables filled in: ``path`` and ``args``; ``url``, ``method``, ``headers``, ``request``
+    and ``response``; or ``command``, ``cwd`` and ``env``. Not shown, since there may be secrets in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Who computes the metrics."""
+
+    executor: ExecutorName = "serial"
+    workers: int | None = None
+    """How many processes; ``None`` takes one per processor."""
+    batch_size: int = BATCH_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An evaluation, written down. ``read_plan`` gives it."""
+
+    path: Path
+    folder: Path
+    """Where it lies: relative paths start here."""
+    name: str
+    dataset: DataSource
+    outputs: DataSource | None
+    """Saved outputs; ``None`` where a system is called."""
+    system: SystemSource | None
+    conventions: Mapping[str, Any]
+    """``name``: ``auto`` or that of a preset; and choices that replace some of it."""
+    primary: tuple[str, ...]
+    metrics: tuple[Spec, ...] | None
+    """Specs as they are written; ``None`` stands for all that the data supports."""
+    slices: tuple[str | Mapping[str, str], ...]
+    policy: CallPolicy
+    repeats: int
+    seed: int
+    scoring: Scoring
+    store: str | None = field(repr=False)
+    """A file (with its folder) or an address, variables filled in."""
+    config: Mapping[str, Any]
+    """What the user says about the system: versions of chunker, embedding, model, prompt."""
+    resolved: Mapping[str, Any] = field(repr=False)
+    """The plan as it is stored: itself a plan, with every default written out, paths as written, and references to
+    variables in place of their values. Plans that mean the same have the same."""
+    secrets: frozenset[str] = field(repr=False, compare=False)
+    """What variables held: not to be shown or stored."""
+    source: PlanSource = field(repr=False, compare=False)
+
+    def rules(self, *, judged_pool: bool) -> Conventions:
+        """The conventions, given whether the dataset is judgements as trec_eval would be given them."""
+        choices = {key: value for key, value in self.conventions.items() if key != "name"}
+        name = self.conventions["name"]
+        return Conventions.of(auto_conventions(judged_pool=judged_pool) if name == "auto" else name, **choices)

@@ -1,0 +1,200 @@
+"""Everything a plan needs, read, built and checked before the system is called once."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from ..core.batch import check_samples
+from ..core.conventions import Conventions
+from ..core.engine import resolve_metrics
+from ..core.errors import AueporaError, DataFileError
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.plan import EvaluationPlan
+from ..core.runner import require_distinct_ids
+from ..core.slices import Slice, require_members, slices_of
+from ..core.types import EvaluationSample
+from ..io.align import require_common_id, stray_remarks
+from ..io.jsonl import OutputsFile
+from ..io.load import chosen_format, load_dataset, read_outputs_file
+from .findings import Findings
+from .plan import DataSource, Plan
+
+__all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
+
+JUDGED_POOLS = ("trec", "beir")
+"""Formats of judgements: what trec_eval would be given."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan and all that it names, ready to run."""
+
+    plan: Plan
+    samples: list[EvaluationSample]
+    dataset_format: str
+    """In which format the samples are."""
+    rules: Conventions
+    """What the plan's conventions come to for this dataset."""
+    metrics: list[Metric] | None
+    """Under these rules; ``None`` stands for all that the samples and what comes back support."""
+    slices: list[Slice]
+    system: Any | None = None
+    """What is called; ``None`` where there are saved outputs, or where it was not asked for."""
+    outputs: OutputsFile | None = None
+    """Saved outputs, by sample id; ``None`` where a system is called."""
+    remarks: list[str] = field(default_factory=list)
+    """What does not keep the plan from running, but may not be meant."""
+
+    @property
+    def calls(self) -> int:
+        """How often the system will be asked, repetitions for failures aside."""
+        return 0 if self.plan.system is None else len(self.samples) * self.plan.repeats
+
+
+def prepare(plan: Plan, *, need_system: bool = True) -> Prepared:
+    """Read what the plan names and check that it fits together; the first problem is raised.
+
+    With ``need_system`` the system is imported or built too, and checked that it can be called; it is not called.
+    """
+    findings = Findings(plan.source)
+    made = prepare_gathering(plan, findings, need_system=need_system)
+    findings.raise_first()
+    assert made is not None
+    return made
+
+
+def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = True) -> Prepared | None:
+    """The same, with everything that is wrong taken down; ``None`` where it keeps the plan from running."""
+    samples: list[EvaluationSample] = _samples(plan, findings) or []
+    chosen = _found(findings, "dataset", lambda: chosen_format(plan.dataset.path, "samples", plan.dataset.format))
+    format_name = "" if chosen is None else chosen.name
+    rules = plan.rules(judged_pool=format_name in JUDGED_POOLS)
+    metrics = _metrics(plan, findings, rules, samples)
+    slices = slices_of(plan.slices)
+    for place, one in enumerate(slices):
+        key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
+        _found(findings, key, partial(require_members, [one], samples))
+    outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, samples)
+    if outputs is not None and outputs.answers_only:
+        for place, blind in enumerate(metrics or ()):
+            if isinstance(blind, BatchMetric) and "retrieved" in blind.reads:
+                findings.add(
+                    f"metrics[{place}]",
+                    f"'{blind.name}' reads the field 'retrieved', which no output has; write what was returned "
+                    "([] where nothing was), or leave the metric out",
+                )
+    system = None
+    if plan.system is not None and need_system and not findings.errors:
+        # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
+        system = _found(findings, f"system.{plan.system.kind}", lambda: build_system(plan))
+    if findings.errors:
+        return None
+    remarks = _remarks(plan, samples, metrics, rules, outputs)
+    return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
+
+
+def build_system(plan: Plan) -> Any:
+    """The system of a plan, imported or built, and checked that it can be called."""
+    source = plan.system
+    assert source is not None
+    options = dict(source.options)
+    if source.kind == "python":
+        made = _part("systems.python", "load_python")(options["path"], options["args"], folder=plan.folder)
+    elif source.kind == "http":
+        made = _part("systems.http", "HttpSystem")(options.pop("url"), timeout=plan.policy.timeout, **options)
+    else:
+        made = _part("systems.command", "CommandSystem")(options.pop("command"), timeout=plan.policy.timeout, **options)
+    _part("calling.systems", "as_system")(made)
+    return made
+
+
+def _part(module: str, name: str) -> Any:
+    """Something of ours that only a plan with such a system needs."""
+    return getattr(importlib.import_module(f"{__package__.partition('.')[0]}.{module}"), name)
+
+
+def _found(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
+    """What ``make`` gives, or a finding under ``key``."""
+    try:
+        return make()
+    except DataFileError as error:
+        if error.line is not None:  # it says where in the data; that is nearer than any line of the plan
+            findings.errors.append(error)
+        elif not any(str(known.__cause__) == str(error) for known in findings.errors):
+            findings.add_error(key, error)
+    except AueporaError as error:
+        findings.add_error(key, error)
+    return None
+
+
+def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:
+    def read() -> list[EvaluationSample]:
+        source = plan.dataset
+        samples = list(load_dataset(source.path, source.format, corpus=source.corpus))
+        check_samples(samples)
+        require_distinct_ids(samples)
+        return samples
+
+    return _found(findings, "dataset", read)
+
+
+def _metrics(
+    plan: Plan, findings: Findings, rules: Conventions, samples: Sequence[EvaluationSample]
+) -> list[Metric] | None:
+    if plan.metrics is None:
+        return None
+    chosen = _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
+    for place, one in enumerate(chosen):
+        _found(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
+    names = [one.name for one in chosen]
+    for place, name in enumerate(plan.primary):
+        if chosen and name not in names:  # a name may carry what the conventions choose
+            findings.add(f"primary[{place}]", f"'{name}' is not among the metrics; they are {', '.join(names)}")
+    return chosen
+
+
+def _outputs(
+    plan: Plan, source: DataSource, findings: Findings, samples: Sequence[EvaluationSample]
+) -> OutputsFile | None:
+    def read() -> OutputsFile:
+        found = read_outputs_file(source.path, source.format, corpus=source.corpus or plan.dataset.corpus)
+        require_common_id({one.sample_id: None for one in samples}, found.outputs, what=("sample", "output"))
+        return found
+
+    return _found(findings, "outputs", read)
+
+
+def _remarks(
+    plan: Plan,
+    samples: Sequence[EvaluationSample],
+    metrics: Sequence[Metric] | None,
+    rules: Conventions,
+    outputs: OutputsFile | None,
+) -> list[str]:
+    found: list[str] = []
+    if outputs is not None:
+        ids = [one.sample_id for one in samples]
+        known = set(ids)
+        found += stray_remarks(
+            [one for one in ids if one not in outputs.outputs],
+            [one for one in outputs.outputs if one not in known],
+            total=len(ids),
+            conventions=rules,
+        )
+        if plan.source.values.get("run"):
+            found.append("run: has no effect on saved outputs")
+        return found
+    top_k = plan.policy.top_k
+    deep = [one.name for one in metrics or () if isinstance(k := getattr(one, "k", None), int) and k > top_k]
+    if deep:
+        found.append(
+            f"{', '.join(deep)}: the system is asked for run.top_k = {top_k} documents, fewer than the "
+            "cut-off; the signature carries the depth. Raise run.top_k to measure as named."
+        )
+    return found

@@ -1,0 +1,150 @@
+"""Reading a plan: every key is looked at, and what is wrong is said with its file, line and key."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import AueporaError, PlanError
+from ..io.files import bare_name
+from ..io.problems import TOO_DEEP
+from .findings import Findings, Section, kind_of
+from .plan import Plan
+from .secrets import Environment, find_literal_secrets
+from .sections import (
+    conventions_section,
+    data_section,
+    metrics_section,
+    primary_section,
+    run_section,
+    scoring_section,
+    slices_section,
+)
+from .source import PLAN_KEYS, PlanSource, read_source
+from .system_section import config_of, store_section, system_section
+
+__all__ = ["VERSION", "plan_findings", "plan_problems", "read_plan"]
+
+VERSION = 1
+LATER = {"resources": "resources", "judge": "judges", "report": "reports from plans", "gates": "gates"}
+"""Keys that plans will have, and what they will be for."""
+
+
+def read_plan(path: str | Path, *, environment: Mapping[str, str] | None = None) -> Plan:
+    """The plan in a file, checked as far as the file alone can tell; ``prepare`` checks the rest.
+
+    The first problem is raised. ``environment`` takes the place of the process's variables.
+    """
+    plan, findings = plan_findings(path, environment=environment)
+    findings.raise_first()
+    assert plan is not None
+    return plan
+
+
+def plan_problems(path: str | Path, *, environment: Mapping[str, str] | None = None) -> list[AueporaError]:
+    """Everything that is wrong with a plan file, as far as the file alone can tell."""
+    try:
+        return plan_findings(path, environment=environment)[1].errors
+    except PlanError as error:
+        return [error]
+
+
+def plan_findings(path: str | Path, *, environment: Mapping[str, str] | None = None) -> tuple[Plan | None, Findings]:
+    """The plan, unless something is wrong with it, and what that is, in the order of the file."""
+    source = read_source(Path(path))
+    findings = Findings(source)
+    try:
+        plan = _plan(source, findings, Environment(findings, environment))
+    except RecursionError as error:
+        raise PlanError(source.path, None, "", TOO_DEEP) from error
+    findings.errors.sort(key=_place)
+    return (None if findings.errors else plan), findings
+
+
+def _place(error: AueporaError) -> int:
+    line = getattr(error, "line", None)
+    return line if isinstance(line, int) else 0
+
+
+def _plan(source: PlanSource, findings: Findings, environment: Environment) -> Plan | None:
+    values = source.values
+    top = Section(findings, "", values)
+    top.refuse_unknown(PLAN_KEYS)
+    for key, what in LATER.items():
+        if top.has(key):
+            findings.add(key, f"this version does not have {what} yet; leave the key out")
+    _check_version(top)
+    find_literal_secrets(findings)
+
+    folder = source.path.parent
+    name = top.text("name", bare_name(source.path))
+    dataset = data_section(findings, "dataset", folder) if _is_given(top, "dataset") else None
+    outputs = system = None
+    if top.has("outputs") and top.has("system"):
+        findings.add("system", "there are 'outputs' as well; a plan has saved outputs or a system, not both")
+    elif top.has("outputs"):
+        outputs = data_section(findings, "outputs", folder)
+    elif top.has("system"):
+        system = system_section(findings, folder, environment)
+    else:
+        findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (what is asked); give one of them")
+    config = config_of(findings, "outputs" if outputs else "system")
+    conventions = conventions_section(findings)
+    metrics = metrics_section(findings)
+    primary = primary_section(findings, None if metrics is None else metrics[1])
+    slices = slices_section(findings)
+    policy, repeats, seed, run = run_section(findings)
+    scoring, stored_scoring = scoring_section(findings)
+    store, written_store = store_section(findings, folder, environment)
+    if findings.errors or dataset is None or name is None:
+        return None
+    resolved: dict[str, Any] = {
+        "version": VERSION,
+        "name": name,
+        "dataset": dataset[1],
+        **({} if outputs is None else {"outputs": outputs[1] | {"config": config}}),
+        **({} if system is None else {"system": system[1] | {"config": config}}),
+        "conventions": conventions,
+        "primary": list(primary) or None,
+        "metrics": None if metrics is None else list(metrics[0]),
+        "slices": list(slices) or None,
+        "run": run,
+        "scoring": stored_scoring,
+        "store": written_store,
+    }
+    return Plan(
+        path=source.path,
+        folder=Path(os.path.abspath(folder)),
+        name=name,
+        dataset=dataset[0],
+        outputs=None if outputs is None else outputs[0],
+        system=None if system is None else system[0],
+        conventions=conventions,
+        primary=primary,
+        metrics=None if metrics is None else metrics[0],
+        slices=slices,
+        policy=policy,
+        repeats=repeats,
+        seed=seed,
+        scoring=scoring,
+        store=store,
+        config=config,
+        resolved=resolved,
+        secrets=environment.secrets,
+        source=source,
+    )
+
+
+def _check_version(top: Section) -> None:
+    version = top.values.get("version", VERSION)
+    if version is not None and (isinstance(version, bool) or version != VERSION or not isinstance(version, int)):
+        top.add("version", f"this version reads plans of version {VERSION}, not {kind_of(version)}")
+
+
+def _is_given(top: Section, key: str) -> bool:
+    if not top.has(key):
+        top.findings.add(key if key in top.values else "", f"'{key}' is missing; it names the samples to evaluate on")
+        return False
+    return True

@@ -1,0 +1,269 @@
+"""The sections of a plan, one function each: what is written becomes values, and what is wrong a finding.
+
+Each gives what the engine needs, and what is stored: the same, with every default written out and references to
+variables as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..calling.policy import CallPolicy
+from ..core.conventions import CHOICE_NAMES, PRESETS, Conventions
+from ..core.engine import BATCH_SIZE
+from ..core.errors import AueporaError, did_you_mean
+from ..core.metrics_base import Metric
+from ..core.registry import Spec, metric
+from ..core.slices import slices_of
+from ..io.formats import Role, formats
+from ..io.problems import shown
+from .findings import Findings, Section, kind_of, text_problem
+from .plan import DataSource, Scoring
+
+__all__ = [
+    "conventions_section",
+    "data_section",
+    "metrics_section",
+    "path_problem",
+    "placed",
+    "primary_section",
+    "run_section",
+    "scoring_section",
+    "slices_section",
+]
+
+AUTO = "auto"
+RUN_KEYS = ("top_k", "concurrency", "timeout", "retries", "backoff", "max_failures", "repeats", "seed")
+SCORING_KEYS = ("executor", "workers", "batch_size")
+
+Stored = dict[str, Any]
+
+
+def data_section(findings: Findings, key: str, folder: Path) -> tuple[DataSource, Stored] | None:
+    """``dataset`` or ``outputs``: a path, or a path under the name of its format."""
+    role: Role = "samples" if key == "dataset" else "outputs"
+    value = findings.source.values[key]
+    if not isinstance(value, (str, Mapping)):
+        findings.add(key, f"must be a path, or {{format: path}} such as {{jsonl: data.jsonl}}, not {kind_of(value)}")
+        return None
+    section = Section(findings, key, {AUTO: value} if isinstance(value, str) else dict(value))
+    known = {name for name, one in formats().items() if one.reads(role)} | {AUTO}
+    others = {"corpus"} if role == "samples" else {"corpus", "config"}
+    named = [name for name in section.values if name not in others]
+    if {"path", "format"} & set(named):
+        section.add(named[0], "the format is the key and the path its value: write {jsonl: data.jsonl}")
+        return None
+    unknown = [name for name in named if name not in known]
+    for name in unknown:
+        if name in formats():
+            section.add(name, f"the format '{name}' has no {role}")
+        else:
+            there = f"; the formats are {', '.join(sorted(known))}"
+            section.add(name, f"unknown key{did_you_mean(name, known | others, otherwise=there)}")
+    if unknown:
+        return None
+    if len(named) != 1:
+        found = "none" if not named else " and ".join(map(repr, named))
+        findings.add(key, f"needs the path under exactly one format, such as {{jsonl: data.jsonl}}; there is {found}")
+        return None
+    (name,) = named
+    # A path that stands alone has no key of its own.
+    path = _path(findings, key if isinstance(value, str) else section.name(name), section.values[name])
+    corpus = None
+    if section.has("corpus"):
+        corpus = _path(findings, section.name("corpus"), section.values["corpus"])
+        if corpus is None:
+            return None
+    if path is None:
+        return None
+    made = DataSource(
+        placed(path, folder), None if name == AUTO else name, None if corpus is None else placed(corpus, folder)
+    )
+    return made, {name: path} | ({"corpus": corpus} if corpus else {})
+
+
+def _path(findings: Findings, key: str, value: object) -> str | None:
+    problem = path_problem(value)
+    if problem is not None:
+        findings.add(key, problem)
+        return None
+    return str(value)
+
+
+def path_problem(value: object) -> str | None:
+    """Why a value is no path, if it is none."""
+    problem = text_problem(value)
+    if problem is not None:
+        return problem
+    text = str(value)
+    if "\0" in text:
+        return "a path cannot hold a null character"
+    return "variables are not read in paths: write the path itself" if "${" in text else None
+
+
+def placed(path: str, folder: Path) -> Path:
+    """A path as it is written in a plan that lies in ``folder``."""
+    return folder / os.path.expanduser(path)
+
+
+def conventions_section(findings: Findings) -> Stored:
+    """``conventions``: a preset, ``auto``, or a mapping of choices over one."""
+    value = findings.source.values.get("conventions")
+    stored: Stored = {"name": AUTO}
+    if value is None:
+        return stored
+    if not isinstance(value, (str, Mapping)):
+        findings.add("conventions", f"must be the name of a preset, or a mapping of choices, not {kind_of(value)}")
+        return stored
+    where = "conventions" if isinstance(value, str) else "conventions.name"
+    section = Section(findings, "conventions", {"name": value} if isinstance(value, str) else dict(value))
+    section.refuse_unknown(("name", *CHOICE_NAMES))
+    name = section.values.get("name", AUTO)
+    if not isinstance(name, str) or name not in (AUTO, *PRESETS):
+        problem = text_problem(name, findings.source.written.get(where))
+        near = did_you_mean(str(name), (AUTO, *PRESETS), otherwise=f"; there are {', '.join((AUTO, *PRESETS))}")
+        findings.add(where, problem or f"unknown conventions {shown(str(name))}{near}")
+        return stored
+    for key, choice in section.values.items():
+        if key not in CHOICE_NAMES:
+            continue
+        try:
+            Conventions.of(None, **{key: choice})
+        except AueporaError as error:
+            findings.add_error(section.name(key), error)
+        except TypeError:  # a list or a mapping where a word is asked for
+            section.add(key, f"cannot be {kind_of(choice)}")
+        else:
+            stored[key] = choice
+    return {"name": name, **{key: stored[key] for key in CHOICE_NAMES if key in stored}}
+
+
+def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]] | None:
+    """``metrics``: specs that can be built, under names that differ; ``None`` stands for all the data supports."""
+    listed = Section(findings, "", findings.source.values).listed("metrics", example="[recall@5, {map: {k: 10}}]")
+    if listed is None:
+        return None
+    specs: list[Spec] = []
+    built: list[Metric] = []
+    places: dict[str, int] = {}
+    for place, written in enumerate(listed):
+        key = f"metrics[{place}]"
+        bare = isinstance(written, Mapping) and len(written) == 1 and next(iter(written.values())) in (None, {})
+        spec = next(iter(written)) if bare else written  # a name with no options is a name
+        problem = _spec_problem(spec)
+        if problem is not None:
+            findings.add(key, problem)
+            continue
+        try:
+            one = metric(spec)
+        except AueporaError as error:
+            findings.add_error(key, error)
+        except (TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+            # A metric that trusts its options: what they are is wrong all the same.
+            findings.add(key, f"cannot be built: {type(error).__name__}: {error}", error)
+        else:
+            if one.name in places:
+                findings.add(
+                    key,
+                    f"'{one.name}' is already metrics[{places[one.name]}]; leave one out, or give it another name "
+                    f"with 'as', as in {{'{one.name}': {{as: another}}}}",
+                )
+            places.setdefault(one.name, place)
+            specs.append(spec)
+            built.append(one)
+    return tuple(specs), built
+
+
+def _spec_problem(spec: object) -> str | None:
+    if isinstance(spec, str):
+        return None
+    if not isinstance(spec, Mapping):
+        return f"a metric is a name such as recall@5, or {{name: {{option: value}}}}, not {kind_of(spec)}"
+    if {"name", "metric"} & set(spec):
+        return "write the metric's name as the key: 'recall@5', or {'ndcg@10': {gain_scheme: linear}}"
+    if len(spec) != 1:
+        inside = "; are its options indented far enough?" if None in spec.values() else ""
+        return f"must be one name with its options, not {len(spec)} keys ({', '.join(map(str, spec))}){inside}"
+    return None
+
+
+def primary_section(findings: Findings, built: list[Metric] | None) -> tuple[str, ...]:
+    """``primary``: names of metrics of the plan."""
+    listed = Section(findings, "", findings.source.values).listed("primary", example="[recall@5]") or []
+    names: list[str] = []
+    for place, name in enumerate(listed):
+        key = f"primary[{place}]"
+        problem = text_problem(name, findings.source.written.get(key))
+        if problem is None and name in names:
+            problem = f"'{name}' is named twice"
+        if problem is not None:
+            findings.add(key, problem)
+            continue
+        if built is None:
+            try:
+                metric(name)
+            except AueporaError as error:
+                findings.add_error(key, error)
+        elif name not in [one.name for one in built]:
+            there = [one.name for one in built]
+            listing = f"; they are {', '.join(there)}" if there else ""
+            findings.add(key, f"'{name}' is not among the metrics{did_you_mean(name, there, otherwise=listing)}")
+        names.append(name)
+    return tuple(names)
+
+
+def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
+    """``slices``: paths of labels or metadata, or such under a name."""
+    listed = Section(findings, "", findings.source.values).listed("slices", example="[labels.lang]") or []
+    good: list[str | Mapping[str, str]] = []
+    for place, one in enumerate(listed):
+        key = f"slices[{place}]"
+        fits = isinstance(one, str) or (isinstance(one, Mapping) and all(isinstance(v, str) for v in one.values()))
+        if not fits or not one:
+            findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {kind_of(one)}")
+            continue
+        try:
+            slices_of([*good, one])
+        except AueporaError as error:
+            findings.add_error(key, error)
+        else:
+            good.append(one)
+    return tuple(good)
+
+
+def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
+    """``run``: how a system is called, how often each sample, and the seed."""
+    section = findings.section("run", findings.source.values.get("run") or {}, known=RUN_KEYS)
+    section = section or Section(findings, "run", {})
+    stored = {
+        "top_k": section.whole("top_k", 10, least=1),
+        "concurrency": section.whole("concurrency", 8, least=1),
+        "timeout": section.seconds("timeout", 60.0),
+        "retries": section.whole("retries", 2, least=0),
+        "backoff": section.seconds("backoff", 0.5, zero=True),
+        "max_failures": section.whole("max_failures", None, least=0),
+        "repeats": section.whole("repeats", 1, least=1),
+        "seed": section.whole("seed", 0, least=0),
+    }
+    policy = CallPolicy(**{key: value for key, value in stored.items() if key not in ("repeats", "seed")})  # type: ignore[arg-type]
+    return policy, int(stored["repeats"] or 1), int(stored["seed"] or 0), stored
+
+
+def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
+    """``scoring``: who computes the metrics."""
+    section = findings.section("scoring", findings.source.values.get("scoring") or {}, known=SCORING_KEYS)
+    section = section or Section(findings, "scoring", {})
+    if section.values.get("executor") == "ray":
+        section.add("executor", "this version does not score with ray yet; write 'serial' or 'processes'")
+        section = Section(findings, "scoring", {**section.values, "executor": None})
+    stored = {
+        "executor": section.choice("executor", "serial", ("serial", "processes")),
+        "workers": section.whole("workers", None, least=1),
+        "batch_size": section.whole("batch_size", BATCH_SIZE, least=1),
+    }
+    if stored["workers"] is not None and stored["executor"] == "serial":
+        section.add("workers", "goes with 'executor: processes'")
+    return Scoring(**stored), stored  # type: ignore[arg-type]

@@ -1,0 +1,259 @@
+"""A plan file as plain values that know their lines, whichever syntax it is in: YAML, TOML or JSON."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import DataFileError, PlanError, did_you_mean
+from ..io.files import read_bytes, read_head
+from ..io.problems import TOO_DEEP, first_odd, shown
+
+__all__ = ["PLAN_KEYS", "SUFFIXES", "PlanSource", "looks_like_plan", "read_source"]
+
+PLAN_KEYS = (
+    "version", "name", "dataset", "outputs", "system", "conventions", "primary", "resources", "metrics", "slices",
+    "run", "scoring", "judge", "store", "report", "gates",
+)  # fmt: skip
+SUFFIXES = (".yaml", ".yml", ".toml", ".json")
+MOST_VALUES = 100_000
+"""So many values may a plan have, with what its aliases repeat."""
+LARGEST = 2**63 - 1
+
+_YAML_KEY = re.compile(r"^[\"']?(\w+)[\"']?\s*:", re.MULTILINE)
+_FLOW_KEY = re.compile(r"[{,]\s*[\"']?(\w+)[\"']?\s*:")
+_TOML_TABLE = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
+_TOML_KEY = re.compile(r"\s*((?:[\w-]+|\"[^\"]*\"|'[^']*')(?:\s*\.\s*(?:[\w-]+|\"[^\"]*\"|'[^']*'))*)\s*=")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSource:
+    """What stands in a plan file, and where."""
+
+    path: Path
+    values: dict[str, Any]
+    lines: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """The line of each key, by its path (``run.top_k``, ``metrics[2]``), as far as it is known."""
+    written: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """How a YAML value is written that is read as something else than text: ``no``, ``1e3``, ``~``."""
+
+    def line(self, key: str) -> int | None:
+        """The line of a key, or of the nearest one around it."""
+        while key:
+            if key in self.lines:
+                return self.lines[key]
+            key = key[: max(key.rfind("."), key.rfind("["), 0)]
+        return None
+
+    def error(self, key: str, problem: str) -> PlanError:
+        """The error that something is wrong with a key."""
+        return PlanError(self.path, self.line(key), key, problem)
+
+
+def read_source(path: Path) -> PlanSource:
+    """The values of a plan file; a file that is not one is a ``PlanError``."""
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        hint = did_you_mean(suffix, SUFFIXES) if suffix else ""
+        raise PlanError(path, None, "", f"a plan is YAML, TOML or JSON, told by its name: {', '.join(SUFFIXES)}{hint}")
+    try:
+        data = read_bytes(path)
+    except DataFileError as error:
+        raise PlanError(path, error.line, "", error.problem) from error
+    if not data.strip():
+        raise PlanError(path, None, "", "the file is empty; a plan has at least 'dataset' and 'outputs' or 'system'")
+    try:
+        source = {".toml": _from_toml, ".json": _from_json}.get(suffix, _from_yaml)(path, data)
+    except RecursionError as error:
+        raise PlanError(path, None, "", TOO_DEEP) from error
+    if not isinstance(source.values, dict):
+        raise PlanError(path, 1, "", f"a plan is an object of keys such as 'dataset', not {_kind(source.values)}")
+    odd = first_odd(source.values)
+    if odd is not None:
+        raise PlanError(path, None, "", odd)
+    return source
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "nothing: there are only comments in it"
+    return "a list" if isinstance(value, list) else "a single value"
+
+
+# ---------------------------------------------------------------------------------------------------------------- YAML
+
+
+def _from_yaml(path: Path, data: bytes) -> PlanSource:
+    from ..io.yaml_values import YamlError, parsed
+
+    try:
+        root = parsed(data)
+        walk = _Walk(len(data))
+        values = None if root is None else walk.value(root, "")
+    except YamlError as error:
+        raise PlanError(path, error.line, "", error.message) from error
+    return PlanSource(path, values, walk.lines, walk.written)  # type: ignore[arg-type]  # the caller checks
+
+
+class _Walk:
+    """Goes through the nodes of a YAML document, taking down where each stands."""
+
+    def __init__(self, size: int) -> None:
+        from ..io.yaml_values import Values
+
+        self.lines: dict[str, int] = {}
+        self.written: dict[str, str] = {}
+        self._values = Values(size)
+        self._left = MOST_VALUES
+
+    def value(self, node: Any, path: str) -> Any:
+        """What a node stands for."""
+        import yaml
+
+        from ..io.yaml_values import YamlError, line_of, text_of
+
+        self._left -= 1
+        if self._left < 0:
+            raise YamlError(line_of(node), "there are too many values; do aliases repeat too much?")
+        self.lines.setdefault(path, line_of(node))
+        if isinstance(node, yaml.MappingNode) and node.tag.endswith(":map"):
+            held = {}
+            for key, key_node, item in self._values.pairs(node):
+                inner = f"{path}.{key}" if path else key
+                self.lines.setdefault(inner, line_of(key_node))
+                held[key] = self.value(item, inner)
+            return held
+        if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
+            return [self.value(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
+        value = self._values.value(node, path)
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
+            raise YamlError(line_of(node), f"field {shown(path)} is too large a number")
+        if not isinstance(value, str):
+            self.written[path] = text_of(node) or "null"
+        return value
+
+
+# ---------------------------------------------------------------------------------------------------------------- TOML
+
+
+def _from_toml(path: Path, data: bytes) -> PlanSource:
+    import tomllib
+
+    text = data.decode()
+    try:
+        values = tomllib.loads(text)
+    except ValueError as error:  # what is no TOML, and a number with too many digits
+        found = re.search(r" ?\(at line (\d+), column (\d+)\)", str(error))
+        line = None if found is None else int(found[1])
+        told = str(error) if found is None else str(error).replace(found[0], f" in column {found[2]}")
+        raise PlanError(path, line, "", f"not valid TOML: {told}") from error
+    return PlanSource(path, _plain(values, path), _toml_lines(text))
+
+
+def _plain(value: Any, path: Path) -> Any:
+    """The value as JSON has it: a date stays as it is written."""
+    if isinstance(value, dict):
+        return {key: _plain(item, path) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, path) for item in value]
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, int) and abs(value) > LARGEST:
+        raise PlanError(path, None, "", "there is too large a number in it")
+    return value
+
+
+def _toml_lines(text: str) -> dict[str, int]:
+    """The lines of tables and keys, as far as they can be told without a parser: a help to the eye."""
+    lines: dict[str, int] = {}
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if found := _TOML_TABLE.match(line):
+            table = _toml_path(found[1])
+            lines.setdefault(table, number)
+        elif found := _TOML_KEY.match(line):
+            key = _toml_path(found[1])
+            lines.setdefault(f"{table}.{key}" if table else key, number)
+    return lines
+
+
+def _toml_path(text: str) -> str:
+    return ".".join(part.strip().strip("\"'") for part in text.split("."))
+
+
+# ---------------------------------------------------------------------------------------------------------------- JSON
+
+
+def _from_json(path: Path, data: bytes) -> PlanSource:
+    from ..io.yaml_values import YamlError, parsed
+
+    text = data.decode()
+    try:
+        values = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise PlanError(path, error.lineno, "", f"not valid JSON: {error.msg} in column {error.colno}") from error
+    except ValueError as error:
+        raise PlanError(path, None, "", f"not valid JSON: {error}") from error
+    values = _plain(values, path)
+    try:
+        # JSON is nearly always YAML as well, and nodes know their lines; where it is not, lines are not told.
+        root = parsed(data)
+        walk = _Walk(len(data))
+        walk.value(root, "")
+    except YamlError:
+        return PlanSource(path, values)
+    return PlanSource(path, values, walk.lines)
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"key {shown(key)} comes twice in one object; each may come once")
+        found[key] = value
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON; numbers must be finite")
+
+
+# ---------------------------------------------------------------------------------------------------- plan, or data?
+
+
+def looks_like_plan(path: str | Path) -> bool:
+    """Whether a file is a plan rather than data, from its name and its beginning; nothing is checked."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES or not path.is_file():
+        return False
+    if suffix == ".toml":
+        return True  # no data is written in TOML
+    try:
+        text = read_head(path)
+    except DataFileError:
+        return False
+    keys = _top_keys(text.lstrip())
+    ours = keys.intersection(PLAN_KEYS)
+    # Golden queries have a version too, SQuAD a version and data; a plan has what nothing else has, or much in common.
+    return not keys & {"queries", "data", "query", "sample_id"} and (
+        bool(ours & {"dataset", "system"}) or len(ours) > 1
+    )
+
+
+def _top_keys(start: str) -> set[str]:
+    """The keys of the first object in a text, as far as they can be told."""
+    if start.startswith("["):
+        return set()
+    if not start.startswith("{"):
+        return set(_YAML_KEY.findall(start))
+    try:
+        first, _ = json.JSONDecoder().raw_decode(start)
+    except (ValueError, RecursionError):
+        return set(_FLOW_KEY.findall(start))
+    return set(first)

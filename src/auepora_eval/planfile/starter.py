@@ -1,0 +1,221 @@
+"""A first plan for data at hand, with comments that say what can be changed: what ``auepora init`` writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..core.errors import BadValueError
+from ..core.metrics_base import BatchMetric
+from ..core.registry import metric
+from ..core.slices import group_names
+from ..core.types import EvaluationSample
+from ..io.align import align_outputs
+from ..io.checking.inventory import count_samples
+from ..io.checking.support import TargetSupport, supported_targets
+from ..io.files import bare_name
+from ..io.load import chosen_format, load_dataset, read_outputs_file
+from .system_section import is_import_path
+
+__all__ = ["starter_plan"]
+
+MOST_GROUPS = 20
+"""A label with more values than this is no group to look at apart."""
+MOST_SLICES = 3
+USUAL_CUT = 5
+"""Of a metric that would be computed at several cut-offs, the one that is written."""
+
+_PLAIN = re.compile(r"[A-Za-z_./][\w./@-]*")
+_WORDS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
+_COUNTED = {
+    "relevant_docs": "relevant documents",
+    "candidate_docs": "judged candidates",
+    "reference_answer": "a reference answer",
+    "variants": "variants of another question",
+    "unanswerable": "no answer to be found",
+}
+
+
+def starter_plan(
+    dataset: str | Path,
+    *,
+    outputs: str | Path | None = None,
+    system: str | None = None,
+    folder: str | Path | None = None,
+    name: str | None = None,
+) -> str:
+    """YAML for a plan on this dataset, with comments; ``read_plan`` accepts it as it is.
+
+    It evaluates saved ``outputs``, or a ``system``: ``python``, ``http`` or ``command`` for a placeholder of that kind,
+    or an import path (``my_app.rag:build``), an address, or a command line. ``folder`` is where the plan will lie
+    (default: the current folder); paths are written as seen from there.
+    """
+    if outputs is not None and system is not None:
+        raise BadValueError("a plan has saved outputs or a system, not both")
+    dataset = Path(dataset)
+    chosen = chosen_format(dataset, "samples")
+    samples = list(load_dataset(dataset, chosen.name))
+    if outputs is None and system is None and chosen.one_file:
+        outputs = dataset  # what came back stands beside the questions
+    place = Path(os.getcwd() if folder is None else folder)
+    if outputs is None:
+        subject = _system(system or "python")
+        targets = supported_targets(samples, None)
+    else:
+        outputs = Path(outputs)
+        form = chosen.name if outputs == dataset and chosen.one_file else chosen_format(outputs, "outputs").name
+        read = read_outputs_file(outputs, form)
+        aligned = align_outputs(samples, read.outputs).outputs
+        targets = supported_targets(samples, aligned, retrieves=not read.answers_only)
+        subject = _outputs(form, _seen_from(place, outputs))
+    parts = [
+        _HEADER,
+        f"version: 1\nname: {_scalar(name or bare_name(dataset.absolute()))}",
+        f"# {_counted(samples)}\ndataset: {{{chosen.name}: {_scalar(_seen_from(place, dataset))}}}",
+        subject,
+        _CONVENTIONS,
+        _metrics(targets, cites=outputs is not None),
+        _slices(samples),
+        _RUN if outputs is None else "",
+        _REST,
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+_HEADER = """\
+# What is evaluated, how, and by which metrics. Paths are as seen from this file's folder.
+#   auepora validate THIS_FILE    says what is wrong with it, before anything is called
+#   auepora run THIS_FILE         runs it"""
+_CONVENTIONS = """\
+# Whose definitions to follow where people disagree: auto (trec for TREC judgements and BEIR folders, else auepora),
+# auepora, paper, golden, client, trec; or {name: trec, min_relevance: 2}.
+conventions: auto"""
+_RUN = """\
+# How the system is called. These are the defaults.
+run:
+  top_k: 10          # documents asked for
+  concurrency: 8     # calls in flight
+  timeout: 60        # seconds per call; null waits for ever
+  retries: 2         # for failures that may pass
+  repeats: 1         # times each sample is asked
+  # max_failures: 50 # stop once more samples than this have failed"""
+_REST = """\
+# Where runs are kept: a file, or an address such as postgresql://me:${PGPASSWORD}@host/runs.
+store: runs.sqlite
+
+# scoring: {executor: processes, workers: 4}   # for much data; the numbers stay the same"""
+_CONFIG = """\
+  # What should be known of the system when runs are compared; free words, stored with the run.
+  # config: {chunker_version: v1, embedding: my-model, model: my-llm, prompt_version: 3}"""
+
+
+def _system(asked: str) -> str:
+    """The section of a system; what is a placeholder says so."""
+    note = "   # EDIT ME" if asked in ("python", "http", "command") else ""
+    if asked == "http" or "://" in asked:
+        url = "http://127.0.0.1:8000/ask" if asked == "http" else asked
+        return f"""\
+# The endpoint to evaluate: it is sent the question and replies with what it found and answered.
+system:
+  http:
+    url: {_scalar(url)}{note}
+    # headers: {{Authorization: "Bearer ${{API_KEY}}"}}   # from the environment; never write a key here
+    # request: {{question: "{{query}}", k: "{{top_k}}"}}   # what is sent; by default query, top_k, sample_id
+    # response: {{answer: data.text, retrieved: data.hits, doc_id: id}}   # where things are in the reply
+{_CONFIG}"""
+    if asked == "command" or (not is_import_path(asked) and re.search(r"[\s/]", asked)):
+        words = "[python, my_app.py]" if asked == "command" else _scalar(asked)
+        return f"""\
+# The command to evaluate: it reads a question per line of JSON, and writes an answer per line of JSON.
+system:
+  command: {words}{note}
+{_CONFIG}"""
+    if asked != "python" and not is_import_path(asked):
+        raise BadValueError(
+            f"cannot tell what system {asked!r} is; give python, http or command, an import path such as "
+            "my_app.rag:build, an address or a command line"
+        )
+    path = "my_app.rag:build" if asked == "python" else asked
+    return f"""\
+# The system to evaluate: module:name of an object, a class or a function that builds one. The module is looked for
+# in this file's folder too. Importing it runs its code.
+system:
+  python: {_scalar(path)}{note}
+  args: {{}}            # what it is called with
+{_CONFIG}"""
+
+
+def _outputs(form: str, path: str) -> str:
+    return f"""\
+# What came back, saved; nothing is called.
+outputs:
+  {form}: {_scalar(path)}
+{_CONFIG}"""
+
+
+def _counted(samples: Sequence[EvaluationSample]) -> str:
+    counts = count_samples(samples)
+    held = [f"{counts[key]} with {what}" for key, what in _COUNTED.items() if counts[key]]
+    n = len(samples)
+    return f"{n} sample{'s' * (n != 1)}{': ' if held else ', without any annotation'}{', '.join(held)}"
+
+
+def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
+    lines = []
+    for target in targets:
+        specs = _usual(target.metrics)
+        if specs:
+            lines += [f"  # {target.title}", *(_metric_line(spec, cites=cites) for spec in specs)]
+    if not any(line.startswith("  - ") for line in lines):
+        return "# No metric can be computed on these samples yet; `auepora validate` says why.\n# metrics: [recall@5]"
+    head = (
+        "# What is computed. Leave the key out for everything the data supports; write {name: {option: value}} for "
+        "options.\n# `auepora metrics` lists them all, `auepora metrics ndcg` explains one."
+    )
+    return "\n".join([head, "metrics:", *lines])
+
+
+def _metric_line(spec: str, *, cites: bool) -> str:
+    built = metric(spec)
+    if not cites and isinstance(built, BatchMetric) and "citations" in built.reads:
+        return f"  # - {_scalar(spec)}   # for a system that cites"
+    return f"  - {_scalar(spec)}"
+
+
+def _usual(specs: Sequence[str]) -> list[str]:
+    """The specs, of each metric with several cut-offs only the usual one."""
+    by_name: dict[str, list[str]] = {}
+    for spec in specs:
+        by_name.setdefault(spec.partition("@")[0], []).append(spec)
+    # Beside one without a cut-off there is one with: a system is only asked for so many documents.
+    return [one if (one := f"{name}@{USUAL_CUT}") in ones else ones[-1] for name, ones in by_name.items()]
+
+
+def _slices(samples: Sequence[EvaluationSample]) -> str:
+    values: dict[str, set[str]] = {}
+    for sample in samples:
+        for key, value in sample.labels.items():
+            if isinstance(key, str) and key != "variant_of" and not isinstance(value, dict):
+                values.setdefault(key, set()).update(group_names(value))
+    found = [key for key, groups in values.items() if 2 <= len(groups) <= MOST_GROUPS and key.strip()][:MOST_SLICES]
+    head = "# Groups for which every number is told apart: labels.<key> or metadata.<key>."
+    if not found:
+        return f"{head}\n# slices: [labels.lang]"
+    return "\n".join([head, "slices:", *(f"  - {_scalar(f'labels.{key}')}" for key in found)])
+
+
+def _seen_from(folder: Path, path: Path) -> str:
+    """The path as a plan in ``folder`` writes it."""
+    absolute, base = os.path.abspath(path), os.path.abspath(folder)
+    near = os.path.relpath(absolute, base) if os.path.splitdrive(absolute)[0] == os.path.splitdrive(base)[0] else ""
+    # A few steps up are a neighbour; more are another place, better named in full.
+    return Path(near).as_posix() if near and not near.startswith(os.path.join("..", "..", "..")) else absolute
+
+
+def _scalar(text: str) -> str:
+    """A text as YAML writes it, in quotes where it might be taken for something else."""
+    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS and not re.fullmatch(r"[.\d_eE+-]*", text)
+    return text if plain else json.dumps(text, ensure_ascii=False)

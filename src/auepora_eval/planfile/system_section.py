@@ -1,0 +1,208 @@
+"""The ``system`` and ``store`` of a plan: what may hold references to variables."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import urlsplit
+
+from ..io.problems import shown
+from .findings import Findings, Section, kind_of, text_problem
+from .plan import SystemKind, SystemSource
+from .secrets import Environment
+
+__all__ = ["config_of", "is_import_path", "store_section", "system_section"]
+
+KINDS: tuple[str, ...] = get_args(SystemKind)
+HTTP_KEYS = ("url", "method", "headers", "request", "response")
+METHODS = ("POST", "GET", "PUT", "PATCH")
+_IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_MEMORY = (":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:")
+
+Stored = dict[str, Any]
+
+
+def system_section(
+    findings: Findings, folder: Path, environment: Environment
+) -> tuple[SystemSource, dict[str, Any]] | None:
+    """``system``: what is called, how it is built, and what is stored of that."""
+    value = findings.source.values["system"]
+    if isinstance(value, str):
+        findings.add("system", f"must say what kind it is: {_suggestion(value)}")
+        return None
+    section = findings.section("system", value, known=(*KINDS, "args", "config"))
+    if section is None:
+        return None
+    kinds = [kind for kind in KINDS if section.has(kind)]
+    if len(kinds) != 1:
+        found = "there is none" if not kinds else f"there are {' and '.join(map(repr, kinds))}"
+        findings.add("system", f"needs exactly one of python, http and command; {found}")
+        return None
+    if section.has("args") and kinds != ["python"]:
+        section.add("args", "goes with 'python' alone")
+    before = len(findings.errors)
+    made: tuple[SystemSource, Stored] | None
+    if kinds == ["python"]:
+        made = _python(section, environment)
+    elif kinds == ["http"]:
+        made = _http(section, environment)
+    else:
+        made = _command(section, folder, environment)
+    return made if made is not None and len(findings.errors) == before else None
+
+
+def config_of(findings: Findings, key: str) -> Stored:
+    """``config`` within ``system`` or ``outputs``: what the user says about the system."""
+    value = findings.source.values.get(key)
+    return Section(findings, key, value).mapping("config") if isinstance(value, Mapping) else {}
+
+
+def is_import_path(text: str) -> bool:
+    """Whether a text is of the form ``module:name``."""
+    return _IMPORT_PATH.fullmatch(text) is not None
+
+
+def _suggestion(text: str) -> str:
+    if "://" in text:
+        return f"{{http: {{url: {text}}}}}"
+    return f"{{python: {text}}}" if is_import_path(text) else f"{{command: {text}}}"
+
+
+def _python(section: Section, environment: Environment) -> tuple[SystemSource, Stored] | None:
+    path = section.text("python")
+    if path is None:
+        return None
+    if not is_import_path(path):
+        section.add("python", f"must be 'module:name', such as 'my_app.rag:build', not {shown(path)}")
+    args = section.mapping("args")
+    filled = environment.filled(section.name("args"), args)
+    return SystemSource("python", {"path": path, "args": filled}), {"python": path, "args": args}
+
+
+def _http(section: Section, environment: Environment) -> tuple[SystemSource, Stored] | None:
+    value = section.values["http"]
+    inner = section.findings.section(
+        "system.http", {"url": value} if isinstance(value, str) else value, known=HTTP_KEYS
+    )
+    if inner is None:
+        return None
+    url = inner.text("url")
+    if url is None:
+        if not inner.has("url"):
+            inner.add("url", "is missing; it is where the system is asked")
+        return None
+    method = inner.text("method", "POST") or "POST"
+    if method.upper() not in METHODS:
+        inner.add("method", f"must be one of {', '.join(METHODS)}, not {shown(method)}")
+    headers = inner.mapping("headers")
+    _require_texts(inner, "headers", headers)
+    response = inner.values.get("response")
+    if response is not None and not isinstance(response, Mapping):
+        inner.add("response", f"must be a mapping such as {{answer: data.text}}, not {kind_of(response)}")
+    stored = {
+        "url": url,
+        "method": method.upper(),
+        "headers": headers,
+        "request": inner.values.get("request"),
+        "response": response,
+    }
+    before = len(inner.findings.errors)
+    options = {
+        **stored,
+        "url": environment.filled(inner.name("url"), url),
+        "headers": environment.filled(inner.name("headers"), headers),
+    }
+    if len(inner.findings.errors) == before and not _is_web_address(options["url"]):
+        inner.add("url", "must begin with http:// or https:// and name a host")
+    for name, text in options["headers"].items():
+        if isinstance(text, str) and ("\n" in text or "\r" in text):
+            inner.findings.add(f"{inner.name('headers')}.{name}", "a header cannot hold a line break")
+    return SystemSource("http", options), {"http": stored}
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+
+
+def _command(section: Section, folder: Path, environment: Environment) -> tuple[SystemSource, Stored] | None:
+    value = section.values["command"]
+    key = "system.command" if not isinstance(value, Mapping) else "system.command.run"
+    given = dict(value) if isinstance(value, Mapping) else {"run": value}
+    inner = Section(section.findings, "system.command", given)
+    inner.refuse_unknown(("run", "cwd", "env"))
+    words = _words(section.findings, key, given.get("run"))
+    cwd = inner.text("cwd", ".")
+    env = inner.mapping("env")
+    _require_texts(inner, "env", env)
+    if words is None or cwd is None:
+        return None
+    filled = environment.filled(inner.name("env"), env)
+    place = os.path.abspath(folder / os.path.expanduser(cwd)) if "\0" not in cwd else cwd
+    if not os.path.isdir(place):
+        inner.add("cwd", f"there is no folder {shown(cwd)}")
+    stored = {"command": {"run": words, "cwd": cwd, "env": env}}
+    return SystemSource("command", {"command": words, "cwd": place, "env": filled}), stored
+
+
+def _words(findings: Findings, key: str, value: object) -> list[str] | None:
+    if isinstance(value, str):
+        try:
+            value = shlex.split(value)
+        except ValueError as error:
+            findings.add(key, f"cannot be split into words: {str(error)[:1].lower()}{str(error)[1:]}")
+            return None
+    if value is None or value == []:
+        findings.add(key, "is missing; write the command, such as [python, my_app.py]")
+        return None
+    if not isinstance(value, list):
+        findings.add(key, f"must be a text or a list of words, not {kind_of(value)}")
+        return None
+    for place, word in enumerate(value):
+        here = f"{key}[{place}]"
+        problem = None if word == "" and place else text_problem(word, findings.source.written.get(here))
+        if problem is None and "\0" in word:
+            problem = "cannot hold a null character"
+        if problem is not None:
+            findings.add(here, problem)
+            return None
+    return value
+
+
+def _require_texts(section: Section, key: str, values: Mapping[str, Any]) -> None:
+    """Take down every value that is no text; a header and a variable may be empty."""
+    for name, value in values.items():
+        here = f"{section.name(key)}.{name}"
+        if not isinstance(value, str):
+            section.findings.add(here, str(text_problem(value, section.findings.source.written.get(here))))
+        elif "\0" in value or "\0" in name:
+            section.findings.add(here, "cannot hold a null character")
+
+
+def store_section(findings: Findings, folder: Path, environment: Environment) -> tuple[str | None, str | None]:
+    """``store``: where runs are kept (a file, with its folder, or an address), and how that is written."""
+    written = Section(findings, "", findings.source.values).text("store")
+    if written is None:
+        return None, None
+    before = len(findings.errors)
+    store = environment.filled("store", written)
+    if len(findings.errors) > before:
+        return None, written
+    if store in _MEMORY:
+        findings.add("store", "a store in memory would be gone with the process; name a file")
+        return None, written
+    if "\0" in store:
+        findings.add("store", "a path cannot hold a null character")
+        return None, written
+    if store.startswith("sqlite:///"):
+        store = store.removeprefix("sqlite:///")
+    elif "://" in store:
+        return store, written
+    return os.path.abspath(folder / os.path.expanduser(store)), written

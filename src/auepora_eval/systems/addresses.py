@@ -1,0 +1,145 @@
+"""Where an endpoint is and what is sent along: URLs and headers, checked, and kept out of messages where secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, quote, unquote, urlsplit
+
+from ..core.errors import BadTypeError, BadValueError
+from .replies import CUT
+
+__all__ = ["Address", "Secrets", "checked_headers", "parse_address"]
+
+_PORTS = {"http": 80, "https": 443}
+_SAFE = "%/:=&?~+!$,;'@()*[]"
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_USERINFO = re.compile(r"(//)[^/?#\s@]*@")
+_OURS = frozenset({"content-length", "transfer-encoding", "connection", "host"})
+_PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent", "cache-control"})
+_STARS = "***"
+_SHORTEST_SECRET = 4
+"""What is shorter is no secret worth the name, and masking it would make messages unreadable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An endpoint: where to connect and what to ask for there."""
+
+    host: str
+    port: int
+    target: str
+    """The path and the query."""
+    shown: str
+    """The address as messages may show it: without user, password and query."""
+    is_encrypted: bool
+    user: str | None = None
+    password: str = ""
+    query: str = ""
+
+
+class Secrets:
+    """Texts that no message may show."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        long = sorted({text for text in texts if len(text) >= _SHORTEST_SECRET}, key=len, reverse=True)
+        self._texts = [form for text in long for form in (text, json.dumps(text)[1:-1], quote(text, safe=""))]
+
+    def masked(self, text: str) -> str:
+        """``text`` with stars for every secret, and for the beginning of one where the text was cut short."""
+        for secret in self._texts:
+            text = text.replace(secret, _STARS)
+            if CUT in text:
+                for length in range(len(secret) - 1, _SHORTEST_SECRET - 1, -1):
+                    text = text.replace(secret[:length] + CUT, _STARS + CUT)
+        return text
+
+    def without_userinfo(self, url: str) -> str:
+        """A URL that may be shown: no user, no password, no query."""
+        return self.masked(_USERINFO.sub(r"\1", url).partition("?")[0])
+
+
+def parse_address(url: object) -> Address:
+    """The address a URL gives; ``BadValueError`` says what cannot be meant, without showing its user and password."""
+    if not isinstance(url, str):
+        raise BadTypeError(f"url must be a text such as 'http://localhost:8000/ask', not {url!r:.80}")
+    shown = _USERINFO.sub(r"\1", url).partition("?")[0]
+    if "{" in url or "}" in url:
+        raise BadValueError(
+            f"url: {shown} holds a brace; an address has no placeholders. With method GET the request fills in "
+            'the query, such as request: {"q": "{query}"}'
+        )
+    if re.search(r"[\x00-\x20\x7f]", url):
+        raise BadValueError(f"url: {shown!r} holds a space or a control character; write it as %20 or leave it out")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+        (parts.hostname or "").encode("idna")
+    except ValueError as error:
+        raise BadValueError(f"url: {shown} cannot be read: {error}") from None
+    if parts.scheme.lower() not in _PORTS or not parts.hostname:
+        raise BadValueError(
+            f"url: {shown!r} must begin with http:// or https:// and a host, as http://localhost:8000/ask"
+        )
+    return _address(parts, port)
+
+
+def _address(parts: SplitResult, port: int | None) -> Address:
+    scheme, host = parts.scheme.lower(), parts.hostname or ""
+    path = quote(parts.path or "/", safe=_SAFE)
+    target = f"{path}?{quote(parts.query, safe=_SAFE)}" if parts.query else path
+    at = f"[{host}]" if ":" in host else host
+    return Address(
+        host=host,
+        port=port if port is not None else _PORTS[scheme],
+        target=target,
+        shown=f"{scheme}://{at}{'' if port is None else f':{port}'}{path}",
+        is_encrypted=scheme == "https",
+        user=None if parts.username is None else unquote(parts.username),
+        password=unquote(parts.password or ""),
+        query=parts.query,
+    )
+
+
+def checked_headers(headers: Mapping[str, str], address: Address) -> tuple[dict[str, str], Secrets]:
+    """The headers to send, with the user of the address as one of them, and what among them is secret."""
+    if not isinstance(headers, Mapping):
+        raise BadTypeError(f"headers must map names to texts, not be a {type(headers).__name__}")
+    checked = {_name(name): _header(name, value) for name, value in headers.items()}
+    secrets = [value for name, value in checked.items() if name.lower() not in _PUBLIC]
+    secrets += [value.partition(" ")[2].strip() for value in secrets]  # the token after its scheme
+    if address.user is not None:
+        if any(name.lower() == "authorization" for name in checked):
+            raise BadValueError("both the url and the headers say who asks; leave the user out of the url")
+        token = base64.b64encode(f"{address.user}:{address.password}".encode()).decode()
+        checked["Authorization"] = f"Basic {token}"
+        secrets += [token, address.password, f"{address.user}:{address.password}"]
+    secrets += [part.partition("=")[2] for part in address.query.split("&")]
+    return checked, Secrets(secrets)
+
+
+def _name(name: object) -> str:
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        raise BadValueError(f"headers: {name!r:.80} is no name of a header")
+    if name.lower() in _OURS:
+        raise BadValueError(f"headers: '{name}' is set for every request; leave it out")
+    return name
+
+
+def _header(name: str, value: object) -> str:
+    """The value of a header; messages about it do not show it."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise BadTypeError(f"headers: '{name}' must be a text, not a {type(value).__name__}")
+    text = value.strip()
+    if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+        raise BadValueError(f"headers: '{name}' holds a line break or a control character")
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        raise BadValueError(f"headers: '{name}' holds a character that HTTP headers cannot carry") from None
+    return text

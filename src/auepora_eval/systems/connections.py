@@ -1,0 +1,155 @@
+"""HTTP connections that are kept open, and whose every step ends by a deadline, however slowly the other side talks."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import socket
+import ssl
+import time
+from threading import Lock
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = ["Connection", "ConnectionPool", "Deadline"]
+
+
+class Deadline:
+    """A moment by which something must be done; without seconds there is none."""
+
+    __slots__ = ("_moment",)
+
+    def __init__(self, seconds: float | None) -> None:
+        self._moment = None if seconds is None else time.monotonic() + seconds
+
+    def remaining(self) -> float | None:
+        """The seconds that are left, or ``None`` for no limit; raises ``TimeoutError`` when none are."""
+        if self._moment is None:
+            return None
+        left = self._moment - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        return left
+
+
+class _TimedReader(io.RawIOBase):
+    """Reads from a socket by the connection's deadline: a socket's own timeout begins anew with every byte."""
+
+    def __init__(self, sock: TimedSocket) -> None:
+        self._sock = sock
+        self._raw = sock.inner.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        self._sock.inner.settimeout(self._sock.deadline.remaining())
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class TimedSocket:
+    """The part of a socket that ``http.client`` uses, with a deadline for all of it together."""
+
+    def __init__(self, inner: socket.socket, deadline: Deadline) -> None:
+        self.inner, self.deadline = inner, deadline
+
+    def sendall(self, data: bytes) -> None:
+        """Send everything, or raise ``TimeoutError``."""
+        view = memoryview(data)
+        while view:
+            self.inner.settimeout(self.deadline.remaining())
+            view = view[self.inner.send(view) :]
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """What the reply is read from."""
+        return io.BufferedReader(_TimedReader(self))
+
+    def close(self) -> None:
+        """Close it."""
+        self.inner.close()
+
+
+class Connection(http.client.HTTPConnection):
+    """One connection to the endpoint, plain or (with a ``context``) encrypted."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
+        super().__init__(host, port)
+        self._context = context
+        if context is not None:
+            self.default_port = http.client.HTTPS_PORT  # so that the Host header leaves it out
+        self.deadline = Deadline(None)
+        self.is_used = False
+        """Whether a reply came over it before: then the other side may have closed it meanwhile."""
+
+    def begin(self, deadline: Deadline) -> None:
+        """Everything from here on is to be done by ``deadline``."""
+        self.deadline = deadline
+        if isinstance(self.sock, TimedSocket):
+            self.sock.deadline = deadline
+
+    def connect(self) -> None:
+        """Connect to the first address that answers."""
+        inner = self._reach()
+        try:
+            inner.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context is not None:
+                inner.settimeout(self.deadline.remaining())
+                inner = self._context.wrap_socket(inner, server_hostname=self.host)
+        except BaseException:
+            inner.close()
+            raise
+        self.sock = TimedSocket(inner, self.deadline)
+
+    def _reach(self) -> socket.socket:
+        problem: OSError | None = None
+        for family, kind, protocol, _, address in socket.getaddrinfo(self.host, self.port, 0, socket.SOCK_STREAM):
+            sock = socket.socket(family, kind, protocol)
+            try:
+                sock.settimeout(self.deadline.remaining())
+                sock.connect(address)
+            except OSError as error:
+                sock.close()
+                problem = error
+            else:
+                return sock
+        raise problem or OSError(f"{self.host} has no address")
+
+
+class ConnectionPool:
+    """Connections that wait for the next call; each is used by one call at a time."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext | None) -> None:
+        self._host, self._port, self._context = host, port, context
+        self._idle: list[Connection] = []
+        self._lock = Lock()
+        self._closed = False
+
+    def take(self, *, fresh: bool = False) -> Connection:
+        """A connection that waits, or else (or where a ``fresh`` one is asked for) a new one."""
+        with self._lock:
+            if self._idle and not fresh:
+                return self._idle.pop()  # the one used last is the least likely to have been closed
+        return Connection(self._host, self._port, self._context)
+
+    def put(self, connection: Connection) -> None:
+        """Keep a connection for the next call."""
+        connection.is_used = True
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close those that wait now, and the others when they are put back."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()

@@ -1,0 +1,227 @@
+"""A system behind an HTTP endpoint: a question is a request, an answer its reply in JSON."""
+
+from __future__ import annotations
+
+import http.client
+import math
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlencode
+
+from .._version import __version__
+from ..core.errors import BadTypeError, BadValueError, SystemCallError
+from ..core.types import EvaluationSample, SystemOutputs
+from .addresses import Address, Secrets, checked_headers, parse_address
+from .connections import Connection, ConnectionPool, Deadline
+from .paths import kind_of
+from .replies import ReplyPaths, excerpt, own_reply
+from .templates import Template, json_text, plain_question
+
+__all__ = ["HttpSystem"]
+
+_METHODS = ("GET", "POST", "PUT", "PATCH")
+_SECONDS = re.compile(r"\d+(?:\.\d+)?")
+_PIECE = 1 << 16
+
+
+class HttpSystem:
+    """Asks an endpoint over HTTP or HTTPS; connections are kept open between calls.
+
+    ``request`` is a template (``templates.Template``), by default the sample's id, query, ``top_k`` and history; with
+    ``GET`` its keys become query parameters. ``response`` maps names to paths in the reply (``replies.ReplyPaths``);
+    without it the reply is a line of an outputs file. ``timeout`` bounds the whole call in seconds. Redirects are not
+    followed and no proxy is used. May be called from many threads at once.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        request: object = None,
+        response: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        max_bytes: int = 50_000_000,
+    ) -> None:
+        self._address = parse_address(url)
+        self._method = _checked_method(method)
+        given, self._secrets = checked_headers(headers or {}, self._address)
+        self._headers = {"Accept": "application/json", "User-Agent": f"auepora_eval/{__version__}"}
+        if self._method != "GET":
+            self._headers["Content-Type"] = "application/json"
+        replaced = {name.lower() for name in given}
+        self._headers = {name: value for name, value in self._headers.items() if name.lower() not in replaced} | given
+        self._request = None if request is None else Template(request)
+        if self._method == "GET" and request is not None and not isinstance(request, Mapping):
+            raise BadTypeError(f"with GET, request must map query parameters to values, not be {kind_of(request)}")
+        self._response = None if response is None else ReplyPaths(response)
+        if timeout is not None and not (_is_number(timeout) and timeout > 0):
+            raise BadValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+        if not (_is_number(max_bytes) and max_bytes >= 1):
+            raise BadValueError(f"max_bytes must be at least 1, not {max_bytes!r}")
+        self._timeout, self._max_bytes = timeout, max_bytes
+        context = ssl.create_default_context() if self._address.is_encrypted else None
+        self._pool = ConnectionPool(self._address.host, self._address.port, context)
+
+    def __repr__(self) -> str:
+        return f"HttpSystem({self._method} {self._address.shown})"
+
+    def run(self, sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        """Ask the endpoint; ``SystemCallError`` says what went wrong and whether it may pass."""
+        try:
+            return self._ask(sample, top_k)
+        except SystemCallError as error:
+            message = self._secrets.masked(error.message)
+            # The error as it was may quote what was sent, so that it is not kept as a cause.
+            raise SystemCallError(error.reason, message, retry=error.retry, retry_after=error.retry_after) from None
+
+    def close(self) -> None:
+        """Close the connections that wait; those in use are closed after their call."""
+        self._pool.close()
+
+    def _ask(self, sample: EvaluationSample, top_k: int) -> SystemOutputs:
+        target, body = self._question(sample, top_k)
+        status, headers, reply = self._exchange(target, body)
+        if not 200 <= status < 300:
+            raise _status_error(status, headers, self._secrets.masked(reply.decode(errors="replace")), self._secrets)
+        if not reply.strip():
+            raise SystemCallError("empty_reply", f"{_status_text(status)} with nothing in it", retry=True)
+        encoding = headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in ("identity", ""):
+            raise SystemCallError("bad_output", f"the reply is compressed ({encoding}), which was not asked for")
+        output = own_reply(reply, sample) if self._response is None else self._response.outputs(reply, sample)
+        if output.error is not None:
+            output.error = self._secrets.masked(output.error)
+        return output
+
+    def _question(self, sample: EvaluationSample, top_k: int) -> tuple[str, bytes | None]:
+        """The target of the request and its body."""
+        if self._request is None:
+            value: Any = plain_question(sample, top_k)
+        else:
+            value = self._request.fill(sample, top_k)
+        if self._method != "GET":
+            return self._address.target, json_text(value).encode()
+        query = urlencode(_parameters(value), errors="replace")
+        return f"{self._address.target}{'&' if '?' in self._address.target else '?'}{query}", None
+
+    def _exchange(self, target: str, body: bytes | None) -> tuple[int, http.client.HTTPMessage, bytes]:
+        deadline = Deadline(self._timeout)
+        connection = self._pool.take()
+        try:
+            try:
+                reply = self._send(connection, target, body, deadline)
+            except (ConnectionError, ssl.SSLError):  # RemoteDisconnected among them
+                if not connection.is_used:
+                    raise
+                # The other side closed it while it waited, as servers do: ask again over a new one.
+                connection.close()
+                connection = self._pool.take(fresh=True)
+                reply = self._send(connection, target, body, deadline)
+            read = self._read(reply)
+        except TimeoutError:
+            connection.close()
+            limit = "the network waits" if self._timeout is None else f"{self._timeout:g} s"
+            raise SystemCallError("timeout", f"no complete reply within {limit}", retry=True) from None
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise SystemCallError("connection_error", _connection_problem(error, self._address), retry=True) from None
+        except BaseException:
+            connection.close()
+            raise
+        if reply.will_close:
+            connection.close()
+        else:
+            self._pool.put(connection)
+        return reply.status, reply.headers, read
+
+    def _send(
+        self, connection: Connection, target: str, body: bytes | None, deadline: Deadline
+    ) -> http.client.HTTPResponse:
+        connection.begin(deadline)
+        connection.request(self._method, target, body=body, headers=self._headers)
+        return connection.getresponse()
+
+    def _read(self, reply: http.client.HTTPResponse) -> bytes:
+        """The whole body, or an error where it is too long or ends before the length it announced."""
+        announced = reply.length
+        pieces: list[bytes] = []
+        size = 0
+        while size <= self._max_bytes and (announced is None or announced <= self._max_bytes):
+            piece = reply.read(_PIECE)
+            if not piece:
+                if announced is not None and size < announced:
+                    raise http.client.IncompleteRead(b"", announced - size)
+                return b"".join(pieces)
+            pieces.append(piece)
+            size += len(piece)
+        raise SystemCallError("bad_output", f"the reply is larger than {self._max_bytes} bytes")
+
+
+def _checked_method(method: object) -> str:
+    if not isinstance(method, str) or method.upper() not in _METHODS:
+        raise BadValueError(f"method must be one of {', '.join(_METHODS)}, not {method!r}")
+    return method.upper()
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _parameters(value: dict[str, Any]) -> list[tuple[str, str]]:
+    """Query parameters: a list repeats its key, null leaves it out, an object is written as JSON."""
+    pairs = [(key, item) for key, held in value.items() for item in (held if isinstance(held, list) else [held])]
+    return [(key, item if isinstance(item, str) else json_text(item)) for key, item in pairs if item is not None]
+
+
+def _status_error(status: int, headers: http.client.HTTPMessage, body: str, secrets: Secrets) -> SystemCallError:
+    said = excerpt(body)
+    message = f"{_status_text(status)}{f': {said}' if said else ''}"
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return SystemCallError("rate_limited", message, retry=True, retry_after=_retry_after(headers))
+    if status >= 500:
+        return SystemCallError("server_error", message, retry=True, retry_after=_retry_after(headers))
+    if 300 <= status < 400 and (location := headers.get("Location")):
+        place = secrets.without_userinfo(location)
+        return SystemCallError(
+            "http_error", f"{_status_text(status)}: it leads to {excerpt(place)}; redirects are not followed, ask there"
+        )
+    return SystemCallError("http_error", message)
+
+
+def _status_text(status: int) -> str:
+    try:
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"HTTP {status}"
+
+
+def _retry_after(headers: http.client.HTTPMessage) -> float | None:
+    """The seconds the other side asks to wait: given as such or as a date; ``None`` for anything else."""
+    text = headers.get("Retry-After", "").strip()
+    if _SECONDS.fullmatch(text):
+        seconds = float(text)
+        return seconds if math.isfinite(seconds) else None
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError, IndexError):
+        return None
+
+
+def _connection_problem(error: Exception, address: Address) -> str:
+    place = f"{address.host}:{address.port}"
+    if isinstance(error, ConnectionRefusedError):
+        return f"{place} refused the connection; is it running?"
+    if isinstance(error, http.client.IncompleteRead):
+        return f"{place} closed the connection in the middle of its reply"
+    if isinstance(error, http.client.RemoteDisconnected):
+        return f"{place} closed the connection without a reply"
+    if isinstance(error, http.client.BadStatusLine):
+        return f"{place} does not speak HTTP"
+    return f"{place}: {type(error).__name__}: {error}"

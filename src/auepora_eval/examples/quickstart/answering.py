@@ -8,7 +8,7 @@ from ...core.rag_interface import Generator
 from ...core.types import Document, Response
 from .words import sentences, stems
 
-__all__ = ["BestSentenceGenerator", "FirstSentenceGenerator", "REFUSAL"]
+__all__ = ["REFUSAL", "BestSentenceGenerator", "FirstSentenceGenerator"]
 
 REFUSAL = "I don't know: the handbook does not say."
 
@@ -20,7 +20,7 @@ class BestSentenceGenerator(Generator):
     so that questions about something else are declined.
     """
 
-    def __init__(self, weights: Mapping[str, float], *, context: int = 3, evidence: float = 0.5) -> None:
+    def __init__(self, weights: Mapping[str, float], *, context: int = 3, evidence: float = 0.25) -> None:
         self._weights = weights
         self._unknown = max(weights.values(), default=1.0)
         self._context = context

@@ -1,4 +1,4 @@
-"""The two bundled systems: name them in a plan as ``auepora_eval.examples.quickstart.systems:bm25``, or ``:baseline``."""
+"""The two bundled systems. A plan names them as ``auepora_eval.examples.quickstart.systems:bm25``, or ``:baseline``."""
 
 from __future__ import annotations
 

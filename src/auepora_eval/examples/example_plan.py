@@ -1,4 +1,12 @@
-"""An evaluation from start to end in memory: a corpus, questions, a plan over retrieval and generation, the numbers."""
+"""An evaluation from start to end in memory: a corpus, questions, a plan over retrieval and generation, the numbers.
+
+``python -m auepora_eval.examples.example_plan`` runs it. The steps are those of every evaluation:
+
+1. a dataset: questions with whatever annotations there are (``build_dataset``)
+2. a plan: the metrics, each of which judges one target (``build_plan``)
+3. a system: anything with ``run(sample, *, top_k)`` (``simple_rag.build``)
+4. an evaluator: asks the system, scores what it returned, keeps both (``main``)
+"""
 
 from __future__ import annotations
 
@@ -42,7 +50,7 @@ QUESTIONS = [
 
 
 def build_dataset() -> InMemoryDataset:
-    """The questions as samples; the last one has no relevant document."""
+    """The questions as samples. The last has no relevant document, and a label says that it cannot be answered."""
     by_id = {document.doc_id: document for document in CORPUS}
     samples = [
         EvaluationSample(
@@ -50,6 +58,7 @@ def build_dataset() -> InMemoryDataset:
             query=question,
             relevant_docs=[by_id[doc_id] for doc_id in gold],
             reference_answer=Response(answer),
+            labels={} if gold else {"scenario": "unanswerable"},
         )
         for number, (question, gold, answer) in enumerate(QUESTIONS, 1)
     ]
@@ -57,18 +66,49 @@ def build_dataset() -> InMemoryDataset:
 
 
 def build_plan() -> EvaluationPlan:
-    """Metrics for retrieval, generation and latency."""
-    names = ["recall@1", "recall@3", "precision@3", "hit_rate@3", "empty_result_rate", "mrr", "ndcg@3", "rougeL_answer"]
-    return EvaluationPlan([*map(metric, names), metric("map", conventions="trec"), metric("mean_latency")])
+    """Metrics by name, target by target; an option changes a definition, and the signature of the result says so."""
+    return EvaluationPlan(
+        [
+            # Do the retrieved documents hold what the question needs?
+            metric("recall@1"),
+            metric("recall@3"),
+            metric("precision@3"),
+            metric("hit_rate@3"),
+            metric("empty_result_rate"),
+            # Are the right ones first? Average precision over all relevant documents, as trec_eval has it.
+            metric("mrr"),
+            metric("ndcg@3"),
+            metric("map", conventions="trec"),
+            # Does the answer stay with its documents, and does it say what the reference says?
+            metric("support_density"),
+            metric("token_f1"),
+            metric("rougeL_answer"),
+            # Does the system decline what it cannot answer, and only that?
+            metric("negative_rejection_rate"),
+            metric("over_refusal_rate"),
+            # How long does the user wait?
+            metric("mean_latency"),
+        ]
+    )
 
 
 def main() -> Results:
-    """Run it all and print the table."""
+    """Run it all, print the table, and look at the answer that fell furthest short of its reference."""
     from ..reporting.tables import results_table
 
     evaluator = AueporaEvaluator(build(CORPUS), build_plan(), top_k=3)
     results = evaluator.evaluate(build_dataset())
     print(results_table(results))  # noqa: T201
+
+    # Samples, outputs and the scores of each result stand in the same order.
+    scores = results.by_name["token_f1"].scores
+    assert scores is not None  # every built-in metric has them
+    lowest = min(range(len(scores)), key=lambda at: scores[at] or 0.0)
+    sample, answer = evaluator.samples[lowest], evaluator.outputs[lowest].response
+    print(f"\nThe lowest token_f1, {scores[lowest]:.2f}:")  # noqa: T201
+    print(f"  question   {sample.query}")  # noqa: T201
+    print(f"  answer     {answer.text if answer else ''}")  # noqa: T201
+    print(f"  reference  {sample.references[0]}")  # noqa: T201
     return results
 
 

@@ -1,4 +1,7 @@
-"""A toy RAG system: rank documents by shared words, answer with the best sentence. Enough to see the moving parts."""
+"""A toy RAG system in two parts: rank documents by shared words, answer with the best sentence. Put your own in here.
+
+``python -m auepora_eval.examples.simple_rag`` asks it a question. To evaluate it, see ``example_plan``.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,9 @@ import re
 from collections.abc import Sequence
 
 from ..core.rag_interface import Generator, Retriever, SimpleRAGSystem
-from ..core.types import Document, Response, RetrievedDocument
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 
-__all__ = ["FirstSentenceGenerator", "WordOverlapRetriever", "build"]
+__all__ = ["FirstSentenceGenerator", "WordOverlapRetriever", "build", "main"]
 
 _WORD = re.compile(r"\w+")
 _COMMON = frozenset({
@@ -17,21 +20,21 @@ _COMMON = frozenset({
 })  # fmt: skip
 
 
-def words(text: str) -> set[str]:
-    """The distinct words of a text that carry meaning."""
-    return set(_WORD.findall(text.lower())) - _COMMON
-
-
 class WordOverlapRetriever(Retriever):
-    """Ranks documents by how many words they share with the query."""
+    """Ranks documents by how many words they share with the query.
+
+    A retriever of yours asks its index or its search engine instead. All that matters is what comes back: at most
+    ``top_k`` documents, best first, each with its id, and with its text if metrics are to look into it.
+    """
 
     def __init__(self, corpus: Sequence[Document]) -> None:
-        self._corpus = [(document, words(document.text)) for document in corpus]
+        self._corpus = [(document, _words(document.text)) for document in corpus]
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         """The documents that share a word with the query, best first."""
-        wanted = words(query)
+        wanted = _words(query)
         scored = [(len(wanted & held), document) for document, held in self._corpus]
+        # Ties by id, so that the same question always has the same answer.
         best = sorted((pair for pair in scored if pair[0]), key=lambda pair: (-pair[0], pair[1].doc_id))
         return [
             RetrievedDocument(document, float(score), rank) for rank, (score, document) in enumerate(best[:top_k], 1)
@@ -39,17 +42,43 @@ class WordOverlapRetriever(Retriever):
 
 
 class FirstSentenceGenerator(Generator):
-    """Answers with the sentence of the first document that shares most words with the query."""
+    """Answers with the sentence of the first document that shares most words with the query.
+
+    A generator of yours writes a prompt from the documents and asks a model instead. It is given what was retrieved,
+    best first, and returns its answer. Where it cannot answer it should say so: there are metrics for that.
+    """
 
     def generate(self, query: str, context_docs: list[Document]) -> Response:
         """The answer, or an admission that there is none."""
         if not context_docs:
             return Response("I don't know.")
         sentences = re.split(r"(?<=[.!?])\s+", context_docs[0].text)
-        wanted = words(query)
-        return Response(max(sentences, key=lambda sentence: len(wanted & words(sentence))))
+        wanted = _words(query)
+        return Response(max(sentences, key=lambda sentence: len(wanted & _words(sentence))))
 
 
 def build(corpus: Sequence[Document]) -> SimpleRAGSystem:
-    """The two parts as one system."""
+    """The two parts as one system: anything with ``run(sample, *, top_k)`` can be evaluated."""
     return SimpleRAGSystem(WordOverlapRetriever(corpus), FirstSentenceGenerator())
+
+
+def main() -> SystemOutputs:
+    """Ask one question and print what an evaluation would get to see."""
+    corpus = [
+        Document("rhine", "The Rhine is a river in Europe. It flows into the North Sea."),
+        Document("danube", "The Danube is a river in Europe. It flows into the Black Sea."),
+    ]
+    output = build(corpus).run(EvaluationSample("q1", "Into which sea does the Danube flow?"), top_k=2)
+    for found in output.retrieved:
+        print(f"{found.rank}. {found.doc.doc_id} (score {found.score:g})")  # noqa: T201
+    print(output.response.text if output.response else "")  # noqa: T201
+    return output
+
+
+def _words(text: str) -> set[str]:
+    """The distinct words of a text that carry meaning."""
+    return set(_WORD.findall(text.lower())) - _COMMON
+
+
+if __name__ == "__main__":
+    main()

@@ -29,13 +29,11 @@ def store_option(function: FunctionT) -> FunctionT:
 
 @contextmanager
 def opened_store(store: str | None) -> Iterator[RunStore]:
-    """The store that is meant, which must be there; environment references in a URL are filled in."""
-    from ..planfile.secrets import expanded_text
+    """The store that is meant, which must be there."""
     from ..running.plans import default_store
     from ..store.runs import RunStore
 
-    url, secrets = expanded_text(default_store(store))
-    with RunStore.open(url, secrets=secrets, create=False) as found:
+    with RunStore.open(default_store(store), create=False) as found:
         yield found
 
 

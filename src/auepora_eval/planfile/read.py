@@ -32,12 +32,18 @@ LATER = {"resources": "resources", "judge": "judges", "report": "reports from pl
 """Keys that plans will have, and what they will be for."""
 
 
-def read_plan(path: str | Path, *, environment: Mapping[str, str] | None = None) -> Plan:
+def read_plan(
+    path: str | Path,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Plan:
     """The plan in a file, checked as far as the file alone can tell; ``prepare`` checks the rest.
 
-    The first problem is raised. ``environment`` takes the place of the process's variables.
+    The first problem is raised. ``changes`` take the place of what the file says: ``{"run.concurrency": 4}``.
+    ``environment`` takes the place of the process's variables.
     """
-    plan, findings = plan_findings(path, environment=environment)
+    plan, findings = plan_findings(path, changes=changes, environment=environment)
     findings.raise_first()
     assert plan is not None
     return plan
@@ -51,9 +57,14 @@ def plan_problems(path: str | Path, *, environment: Mapping[str, str] | None = N
         return [error]
 
 
-def plan_findings(path: str | Path, *, environment: Mapping[str, str] | None = None) -> tuple[Plan | None, Findings]:
+def plan_findings(
+    path: str | Path,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> tuple[Plan | None, Findings]:
     """The plan, unless something is wrong with it, and what that is, in the order of the file."""
-    source = read_source(Path(path))
+    source = read_source(Path(path)).changed(changes or {})
     findings = Findings(source)
     try:
         plan = _plan(source, findings, Environment(findings, environment))

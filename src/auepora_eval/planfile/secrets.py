@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from .findings import Findings, joined
 
-__all__ = ["Environment", "find_literal_secrets"]
+__all__ = ["Environment", "find_literal_secrets", "is_secret_name"]
 
 SHORTEST = 4
 """What is shorter is not taken for a secret: masking every ``1`` would hide more than it protects."""
@@ -82,7 +82,7 @@ def find_literal_secrets(findings: Findings) -> None:
             findings.add(
                 key, f"the parameter '{parameter}' of the address looks like a secret; write ${{NAME}} in its place"
             )
-        elif key.partition(".")[0] in ("system", "outputs") and _is_secret_name(name) and _is_literal(value):
+        elif key.partition(".")[0] in ("system", "outputs") and is_secret_name(name) and _is_literal(value):
             findings.add(
                 key,
                 "looks like a secret, and plans are stored with their runs; "
@@ -103,7 +103,8 @@ def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, A
         yield key, name, value
 
 
-def _is_secret_name(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
+    """Whether what goes by this name is likely a secret: ``api_key``, ``Authorization``, ``db-password``."""
     words = [word.lower() for word in _WORDS.findall(name)]
     if not words:
         return False
@@ -131,7 +132,7 @@ def _secret_parameter(text: str) -> str | None:
         pairs = parse_qsl(urlsplit(text).query)
     except ValueError:
         return None  # no address after all
-    return next((name for name, value in pairs if _is_secret_name(name) and _is_literal(value)), None)
+    return next((name for name, value in pairs if is_secret_name(name) and _is_literal(value)), None)
 
 
 def _find_in_command(findings: Findings) -> None:
@@ -148,7 +149,7 @@ def _find_in_command(findings: Findings) -> None:
         option, equals, value = word.partition("=")
         following = words[place + 1] if place + 1 < len(words) else "--"
         given = value if equals else "" if str(following).startswith("-") else str(following)
-        if _is_secret_name(option) and _is_literal(given):
+        if is_secret_name(option) and _is_literal(given):
             findings.add(
                 key,
                 f"'{option}' looks like a secret; hand it over as a variable instead: "

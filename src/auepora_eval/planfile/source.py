@@ -6,7 +6,7 @@ import datetime
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,18 @@ class PlanSource:
                 return self.lines[key]
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return None
+
+    def changed(self, changes: Mapping[str, Any]) -> PlanSource:
+        """The same with other values under some keys (``run.top_k``), which then stand on no line."""
+        values = dict(self.values)
+        for key, value in changes.items():
+            section, _, name = key.rpartition(".")
+            if not section:
+                values[name] = value
+            elif isinstance(values.get(section) or {}, dict):  # else the section itself is found to be wrong
+                values[section] = {**(values.get(section) or {}), name: value}
+        kept = {key: line for key, line in self.lines.items() if key not in changes}
+        return replace(self, values=values, lines=kept)
 
     def error(self, key: str, problem: str) -> PlanError:
         """The error that something is wrong with a key."""

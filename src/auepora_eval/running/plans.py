@@ -29,7 +29,7 @@ from ..io.fingerprint import dataset_fingerprint
 from ..planfile.changes import plan_changes
 from ..planfile.prepare import Prepared, prepare
 from ..planfile.read import read_plan
-from ..planfile.secrets import expanded_text, is_secret_name
+from ..planfile.secrets import is_secret_name
 from ..store.runs import RunRecord, RunStatus, RunStore
 from .provenance import commit_of
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
@@ -67,10 +67,9 @@ def run_plan(
     plan = read_plan(path, changes=changes)
     prepared = prepare(plan)
     with _closed_after(prepared.system):
-        url, secrets = expanded_text(default_store(store, plan.store))
         for remark in prepared.remarks:
             _warn(remark)
-        with RunStore.open(url, secrets={*plan.secrets, *secrets}) as opened:
+        with RunStore.open(default_store(store, plan.store), secrets=plan.secrets) as opened:
             request = _request(prepared, limit, tags)
             if not resume:
                 return start_run(request, opened, stop=stop, watcher=watcher)
@@ -145,8 +144,7 @@ def run_system(
     )
     if isinstance(store, RunStore):
         return start_run(request, store, stop=stop, watcher=watcher)
-    url, secrets = expanded_text(default_store(store))
-    with RunStore.open(url, secrets=secrets) as opened:
+    with RunStore.open(default_store(store)) as opened:
         return start_run(request, opened, stop=stop, watcher=watcher)
 
 

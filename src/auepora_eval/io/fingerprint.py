@@ -1,0 +1,96 @@
+"""The fingerprint of a dataset: the same for the same samples in the same order, wherever they came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+import msgspec
+
+from ..core.types import Document, EvaluationSample, Response
+from .codec import (
+    CheckedDocumentRow,
+    CheckedSampleRow,
+    DocumentRow,
+    LineError,
+    ResponseRow,
+    SampleRow,
+    SentenceRow,
+    encode_sample,
+)
+
+__all__ = ["canonical_line", "dataset_fingerprint", "sample_row"]
+
+_SORTED = msgspec.json.Encoder(order="sorted")
+_PLAIN: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
+_CHECKED: msgspec.json.Decoder[SampleRow[CheckedDocumentRow]] = msgspec.json.Decoder(CheckedSampleRow)
+
+
+def dataset_fingerprint(samples: Iterable[EvaluationSample]) -> str:
+    """The sha256 of the samples' canonical JSON, one line each, in their order; ``LineError`` where JSON cannot."""
+    digest = hashlib.sha256()
+    for sample in samples:
+        digest.update(canonical_line(sample)[0])
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentRow]]:
+    """The sample as one line of JSON with its keys in alphabetical order and no defaults; and the row it was made of.
+
+    The row is made without looking at its values. What was written is read back: if it is not the same, some value is
+    no plain JSON, and the careful way of the dataset files decides what becomes of it.
+    """
+    try:
+        row = sample_row(sample)
+        line = _SORTED.encode(row)
+        if _read(line) == row:
+            return line, row
+    except Exception:  # noqa: S110 - whatever the values did, the careful way says it in words
+        pass
+    return _carefully(sample)
+
+
+def _carefully(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentRow]]:
+    try:
+        row = _PLAIN.decode(encode_sample(sample))
+    except LineError as error:
+        raise LineError(f"sample {sample.sample_id!r:.80}: {error}") from error
+    return _SORTED.encode(row), row
+
+
+def _read(line: bytes) -> SampleRow[DocumentRow]:
+    if b'"span"' not in line:
+        return _PLAIN.decode(line)
+    _CHECKED.decode(line)  # a span that runs backwards is refused
+    return _PLAIN.decode(line)
+
+
+def sample_row(sample: EvaluationSample) -> SampleRow[DocumentRow]:
+    """The sample in the shape of a line, its values unchecked."""
+    relevant, candidates = sample.relevant_docs, sample.candidate_docs
+    return SampleRow(
+        sample.sample_id,
+        sample.query,
+        None if relevant is None else [_document(doc) for doc in relevant],
+        None if candidates is None else [_document(doc) for doc in candidates],
+        _response(sample.reference_answer),
+        sample.labels,
+        sample.metadata,
+        sample.reference_answers,
+        sample.history,
+        sample.cluster_id,
+    )
+
+
+def _document(doc: Document) -> DocumentRow:
+    return DocumentRow(doc.doc_id, doc.text, doc.metadata, doc.parent_id, doc.span)
+
+
+def _response(response: Response | None) -> ResponseRow | None:
+    if response is None:
+        return None
+    sentences = None
+    if response.sentences is not None:
+        sentences = [SentenceRow(**sentence) for sentence in response.sentences]
+    return ResponseRow(response.text, response.structured, response.metadata, sentences)

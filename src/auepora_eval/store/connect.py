@@ -1,0 +1,183 @@
+"""Databases: where a store is, how to talk to it, and what went wrong in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+from sqlalchemy import URL, Connection, create_engine, event, make_url
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+
+from ..core.errors import MissingDependencyError, StoreError
+from .faults import problem_of
+
+__all__ = ["Database", "connect"]
+
+_BEGIN = "auepora_begin"
+
+
+class Database:
+    """An open database: transactions for reading and for writing, with errors that name the store."""
+
+    def __init__(self, engine: Engine, label: str, *, timeout: float, secrets: Sequence[str], read_only: bool) -> None:
+        self.engine, self.label, self.read_only = engine, label, read_only
+        self._timeout, self._secrets = timeout, secrets
+        self._writing = threading.RLock()
+
+    @property
+    def is_postgresql(self) -> bool:
+        """Whether it is a server rather than a file."""
+        return self.engine.dialect.name == "postgresql"
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that only reads."""
+        with self._translating(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that writes: committed when the block is left, undone when it raises. One at a time."""
+        if self.read_only:
+            raise StoreError(self.label, "is read-only: nothing can be written to it; copy it, or change its rights")
+        with (
+            self._translating(),
+            self._writing,
+            self.engine.connect() as connection,
+            connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}).begin(),
+        ):
+            yield connection
+
+    def rows(self, connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run a statement once per row, through the driver; ``?`` stands for a value."""
+        if rows:
+            text = statement.replace("?", "%s") if self.is_postgresql else statement
+            connection.exec_driver_sql(text, list(rows))
+
+    def close(self) -> None:
+        """Give back every connection."""
+        with self._translating():
+            self.engine.dispose()
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except DBAPIError as error:
+            raise self._told(error.orig if error.orig is not None else error) from error
+        except SQLAlchemyError as error:
+            raise self._told(error) from error
+        except sqlite3.Error as error:
+            raise self._told(error) from error
+
+    def _told(self, error: BaseException) -> StoreError:
+        problem = problem_of(error, timeout=self._timeout)
+        for secret in self._secrets:
+            problem = problem.replace(secret, "***")
+        return StoreError(self.label, problem)
+
+
+def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
+    """The database at a path or URL; ``create`` says whether a file that is not there may be made."""
+    text = os.fspath(target)
+    scheme, colon, rest = text.partition("://")
+    if not colon:
+        return _sqlite(Path(text), create=create, timeout=timeout)
+    if scheme in ("postgres", "postgresql", "postgresql+psycopg"):
+        return _postgresql(f"postgresql+psycopg://{rest}", timeout=timeout)
+    if scheme == "sqlite":
+        path = rest.removeprefix("/")
+        if not path or path == ":memory:":
+            raise StoreError(text, "would be gone with the process; name a file, such as runs.sqlite")
+        return _sqlite(Path(path), create=create, timeout=timeout)
+    raise StoreError(f"{scheme}://...", "cannot be opened: a store is a file of SQLite or a postgresql:// URL")
+
+
+# --- SQLite ----------------------------------------------------------------------------------------------------------
+
+
+def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
+    label = str(path)
+    if path.is_dir():
+        raise StoreError(label, "is a folder; name a file in it, such as runs.sqlite")
+    if not path.exists():
+        if not create:
+            raise StoreError(label, "does not exist; check the name, or make a run first")
+        if not path.absolute().parent.is_dir():
+            raise StoreError(label, f"its folder {path.absolute().parent} does not exist; create it first")
+    read_only = path.exists() and not _may_write(path)
+    address = f"file:{quote(str(path.absolute()))}{_read_only_options(path) if read_only else ''}"
+
+    def open_one() -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, cached_statements=256
+        )
+        try:
+            connection.execute("PRAGMA synchronous=NORMAL")
+            if not read_only and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_engine(f"sqlite:///{label}", creator=open_one, hide_parameters=True)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        # The driver begins nothing of its own accord (isolation_level=None): what begins, and how, is said here.
+        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+
+    return Database(engine, label, timeout=timeout, secrets=(), read_only=read_only)
+
+
+def _may_write(path: Path) -> bool:
+    effective = os.access in os.supports_effective_ids
+    return os.access(path, os.W_OK, effective_ids=effective)
+
+
+def _read_only_options(path: Path) -> str:
+    """Without a log beside it nobody is writing: then it needs no files of its own, which may not be allowed."""
+    has_log = path.with_name(f"{path.name}-wal").exists()
+    return "?mode=ro" if has_log else "?mode=ro&immutable=1"
+
+
+# --- PostgreSQL ------------------------------------------------------------------------------------------------------
+
+
+def _postgresql(text: str, *, timeout: float) -> Database:
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        # The URL may hold a password: it is not shown, nor is the error that shows it.
+        raise StoreError("postgresql://...", "is not a URL; write postgresql://user@host:5432/database") from None
+    label, secrets = _shown(url)
+    try:
+        import psycopg  # noqa: F401 - asked for here, where its absence can be explained
+    except ImportError as error:
+        raise MissingDependencyError(
+            "psycopg", purpose="a store on PostgreSQL", install="'auepora-eval[postgres]'"
+        ) from error
+    arguments: dict[str, Any] = {"options": f"-c lock_timeout={max(1, round(timeout * 1000))}"}
+    if "options" in url.query:
+        arguments["options"] += f" {url.query['options']}"
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = 10
+    engine = create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=arguments)
+    return Database(engine, label, timeout=timeout, secrets=secrets, read_only=False)
+
+
+def _shown(url: URL) -> tuple[str, tuple[str, ...]]:
+    """The URL without its password and options, and what of it must not be shown."""
+    passwords = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
+    hidden = {str(one) for one in passwords if one}
+    hidden |= {quote(one, safe="") for one in hidden} | {unquote(one) for one in hidden}
+    shown = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
+    return shown, tuple(sorted(hidden, key=len, reverse=True))

@@ -1,0 +1,56 @@
+"""What a database's driver complains about, in words that say what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+
+__all__ = ["problem_of"]
+
+_SQLITE: tuple[tuple[str, str], ...] = (
+    ("file is not a database", "is not a store: the file is no SQLite database; name another file"),
+    ("malformed", "is damaged: restore it from a copy, or save what `sqlite3 FILE .recover` still finds"),
+    ("disk is full", "cannot grow: the disk is full; free some space and repeat, what was stored before is safe"),
+    ("readonly", "is read-only: nothing can be written to it; copy it, or change its rights"),
+    ("unable to open", "cannot be opened: check its folder, and the rights to read and write it"),
+    ("disk i/o error", "cannot be read or written: the disk reports an error; check its space and its health"),
+)
+
+
+def problem_of(error: BaseException, *, timeout: float) -> str:
+    """The problem as one clause."""
+    message = " ".join(str(error).split())
+    if isinstance(error, sqlite3.Error):
+        return _of_sqlite(message, timeout)
+    return _of_postgresql(error, message, timeout)
+
+
+def _of_sqlite(message: str, timeout: float) -> str:
+    lower = message.lower()
+    if "locked" in lower or "busy" in lower:
+        return (
+            f"is locked by another process (waited {timeout:g} s); nothing was written, "
+            "repeat it when the other is done"
+        )
+    for sign, told in _SQLITE:
+        if sign in lower:
+            return told
+    return f"cannot be used: {message}"
+
+
+def _of_postgresql(error: BaseException, message: str, timeout: float) -> str:
+    state = str(getattr(error, "sqlstate", None) or "")
+    if state == "55P03":
+        return f"is locked by another process (waited {timeout:g} s); nothing was written, repeat it later"
+    if state.startswith("28") or "password authentication failed" in message or "no password supplied" in message:
+        return f"does not let us in: check user and password ({message})"
+    if state == "3D000" or ("database" in message and "does not exist" in message):
+        return f"is not there: create the database first ({message})"
+    if state in ("53100", "53200"):
+        return f"cannot grow: the server is out of space; what was stored before is safe ({message})"
+    if state == "25006":
+        return "is read-only: nothing can be written to it"
+    if state == "42501":
+        return f"does not let us do this: grant the user the right to create and write tables ({message})"
+    if not state or state.startswith(("08", "57P")):
+        return f"cannot be reached: is the server running? What was stored before is safe ({message})"
+    return f"cannot be used: {message}"

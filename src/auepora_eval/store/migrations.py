@@ -1,0 +1,85 @@
+"""The steps from an empty database to the tables of today, each in a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, inspect, select, update
+
+from ..core.errors import StoreError
+from .connect import Database
+from .schema import versions
+
+__all__ = ["MIGRATIONS", "Migration", "bring_up_to_date", "schema_version"]
+
+Migration = Callable[[Connection], None]
+
+
+def _first_tables(connection: Connection) -> None:
+    blob = "BYTEA" if connection.dialect.name == "postgresql" else "BLOB"
+    statements = (
+        """CREATE TABLE eval_runs (
+            run_id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, status TEXT NOT NULL, created_at TEXT NOT NULL,
+            finished_at TEXT, plan_json TEXT NOT NULL, config_json TEXT NOT NULL, dataset_name TEXT NOT NULL,
+            fingerprint TEXT NOT NULL, num_samples INTEGER NOT NULL, repeats INTEGER NOT NULL, commit_hash TEXT,
+            tags_json TEXT NOT NULL, version TEXT NOT NULL, process TEXT NOT NULL, aggregate_json TEXT,
+            message TEXT)""",
+        "CREATE INDEX eval_runs_created ON eval_runs (created_at, run_id)",
+        f"""CREATE TABLE eval_query_results (
+            run_id TEXT NOT NULL, "position" INTEGER NOT NULL, repeat INTEGER NOT NULL, sample_id TEXT NOT NULL,
+            error TEXT, outputs {blob} NOT NULL, PRIMARY KEY (run_id, repeat, "position"))""",
+        """CREATE INDEX eval_query_results_failed ON eval_query_results (run_id, repeat, "position")
+            WHERE error IS NOT NULL""",
+        f"""CREATE TABLE eval_samples (
+            fingerprint TEXT NOT NULL, "position" INTEGER NOT NULL, sample {blob} NOT NULL,
+            PRIMARY KEY (fingerprint, "position"))""",
+        f'CREATE TABLE eval_documents (hash TEXT NOT NULL PRIMARY KEY, "text" {blob} NOT NULL)',
+        f"""CREATE TABLE eval_scores (
+            run_id TEXT NOT NULL, name TEXT NOT NULL, signature TEXT NOT NULL, target TEXT NOT NULL,
+            reducer TEXT NOT NULL, "position" INTEGER NOT NULL, computed_at TEXT NOT NULL, result_json TEXT NOT NULL,
+            "rows" INTEGER NOT NULL, "values" {blob}, status {blob}, reason_codes {blob}, reasons TEXT,
+            statistics {blob}, width INTEGER, keys_json TEXT, PRIMARY KEY (run_id, name, signature))""",
+    )
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables,)
+"""Only ever added to: a store knows by number how many of them it has seen."""
+
+_LOCK = 0x61756570  # any number, the same for all: PostgreSQL's way of letting one at a time pass
+
+
+def schema_version(connection: Connection) -> int:
+    """How many migrations the store has seen; 0 where there is no store yet."""
+    if not inspect(connection).has_table(versions.name):
+        return 0
+    return int(connection.execute(select(versions.c.version)).scalar_one())
+
+
+def bring_up_to_date(database: Database, *, create: bool, steps: Sequence[Migration] = MIGRATIONS) -> None:
+    """Apply what the store has not seen. Several processes may do this at once: each step is taken by one of them."""
+    with database.read() as connection:
+        version = schema_version(connection)
+    if version == 0 and not create:
+        raise StoreError(database.label, "holds no runs; check the name, or make a run first")
+    while version < len(steps):
+        with database.write() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+            version = schema_version(connection)
+            if version < len(steps):
+                _take(connection, steps, version)
+                version += 1
+    if version > len(steps):
+        raise StoreError(
+            database.label, f"has schema {version}, this version knows up to {len(steps)}: upgrade auepora_eval"
+        )
+
+
+def _take(connection: Connection, steps: Sequence[Migration], version: int) -> None:
+    if version == 0:
+        connection.exec_driver_sql("CREATE TABLE eval_schema (version INTEGER NOT NULL, deletions BIGINT NOT NULL)")
+        connection.execute(versions.insert().values(version=0, deletions=0))
+    steps[version](connection)
+    connection.execute(update(versions).values(version=version + 1))

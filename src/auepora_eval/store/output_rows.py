@@ -1,0 +1,105 @@
+"""Outputs in the store: written as they arrive, read in the order of the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sqlalchemy import Connection, func, select, tuple_
+
+from ..core.types import SystemOutputs
+from ..io.codec import decode_output, encode_output
+from .connect import Database
+from .packing import pack_output, read_packed, unpack_output
+from .records import StoredOutput
+from .schema import query_results as table
+from .scrub import Scrubber, column_text
+from .texts import TextKeys, TextReader
+
+__all__ = ["count_outputs", "output_chunks", "output_rows", "places", "read_outputs", "write_outputs"]
+
+_CHUNK = 1000
+_LONGEST_ERROR = 500
+_INSERT = (
+    'INSERT INTO eval_query_results (run_id, "position", repeat, sample_id, error, outputs) VALUES (?, ?, ?, ?, ?, ?)'
+)
+_KEPT = f"{_INSERT} ON CONFLICT DO NOTHING"
+_REPLACED = (
+    f'{_INSERT} ON CONFLICT (run_id, repeat, "position") DO UPDATE '
+    "SET sample_id = excluded.sample_id, error = excluded.error, outputs = excluded.outputs"
+)
+Row = tuple[str, int, int, str, str | None, bytes]
+Place = tuple[int, int]
+
+
+def output_rows(run_id: str, outputs: Iterable[StoredOutput], scrubber: Scrubber, keys: TextKeys) -> list[Row]:
+    """Rows ready to be written."""
+    rows: list[Row] = []
+    for stored in outputs:
+        sample_id, output = stored.sample_id, stored.output
+        data = pack_output(sample_id, output, keys)
+        error = output.error
+        if scrubber.in_bytes(data):
+            output = _scrubbed(output, scrubber)
+            data, error = pack_output(sample_id, output, keys), output.error
+        if error is not None:
+            error = column_text(error[:_LONGEST_ERROR])
+        rows.append((run_id, stored.position, stored.repeat, column_text(scrubber.text(sample_id)), error, data))
+    return rows
+
+
+def _scrubbed(output: SystemOutputs, scrubber: Scrubber) -> SystemOutputs:
+    plain = decode_output(encode_output("1", output))[1]  # made of our own types alone, which can be copied
+    return scrubber.value(plain)
+
+
+def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:
+    """Write rows; one that is there already is kept, or replaced."""
+    database.rows(connection, _REPLACED if replace else _KEPT, rows)
+
+
+def output_chunks(
+    connection: Connection, run_id: str, after: Place, *, repeat: int | None = None
+) -> tuple[list[tuple[int, int, str, bytes]], Place | None]:
+    """The next rows of a run after a (repeat, position): repeat, position, id, bytes; and after which to go on."""
+    query = (
+        select(table.c.repeat, table.c.position, table.c.sample_id, table.c.outputs)
+        .where(table.c.run_id == run_id, tuple_(table.c.repeat, table.c.position) > after)
+        .order_by(table.c.repeat, table.c.position)
+        .limit(_CHUNK)
+    )
+    if repeat is not None:
+        query = query.where(table.c.repeat == repeat)
+    rows = [(number, position, name, bytes(data)) for number, position, name, data in connection.execute(query)]
+    return rows, (rows[-1][0], rows[-1][1]) if len(rows) == _CHUNK else None
+
+
+def read_outputs(database: Database, run_id: str, *, repeat: int | None, texts: bool) -> Iterator[StoredOutput]:
+    """The outputs of a run by repeat and position. Between two chunks no transaction is open."""
+    reader = TextReader(database)
+    after: Place | None = (-1, -1)
+    while after is not None:
+        with database.read() as connection:
+            rows, after = output_chunks(connection, run_id, after, repeat=repeat)
+            packed = [read_packed(data) for _, _, _, data in rows]
+            found: Any = None
+            if texts:
+                found = reader.read(connection, (key for one in packed for key in one.texts or ()))
+        for (number, position, name, _), one in zip(rows, packed, strict=True):
+            yield StoredOutput(position, number, one.sample_id or name, unpack_output(one, found))
+
+
+def places(connection: Connection, run_id: str, *, failed: bool = False) -> set[Place]:
+    """Which (position, repeat) have an output; or only those that failed."""
+    query = select(table.c.position, table.c.repeat).where(table.c.run_id == run_id)
+    if failed:
+        query = query.where(table.c.error.is_not(None))
+    return {(position, repeat) for position, repeat in connection.execute(query)}
+
+
+def count_outputs(connection: Connection, run_id: str, *, failed: bool = False) -> int:
+    """How many outputs there are; or how many of them failed."""
+    query = select(func.count()).select_from(table).where(table.c.run_id == run_id)
+    if failed:
+        query = query.where(table.c.error.is_not(None))
+    return int(connection.execute(query).scalar_one())

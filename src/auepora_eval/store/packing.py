@@ -1,0 +1,219 @@
+"""Samples and outputs as bytes: compact JSON, the texts of documents apart.
+
+An output is kept as columns (all ids, all scores, ...), since ten hits share their field names. What is packed is read
+back and compared before it counts: whatever plain JSON does not give back as it was goes the careful way of the JSONL
+files, which makes it plain or says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat as endlessly
+from typing import Any
+
+import msgspec
+
+from ..core.errors import BadValueError
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..io.codec import DocumentRow, Id, LineError, SampleRow, decode_output, decode_sample, encode_output
+
+__all__ = [
+    "PackedOutput",
+    "output_problem",
+    "pack_output",
+    "pack_sample",
+    "packed_sample_id",
+    "read_packed",
+    "sample_text_keys",
+    "unpack_output",
+    "unpack_sample",
+]
+
+KeyOf = Callable[[str], str]
+"""Gives the text of a document its key."""
+
+
+class PackedOutput(msgspec.Struct, omit_defaults=True, gc=False):
+    """An output in columns. ``None`` for a whole column says that every hit has the default there."""
+
+    ids: list[Id] = msgspec.field(name="i", default_factory=list)
+    scores: list[float | None] | None = msgspec.field(name="s", default=None)
+    ranks: list[int] | None = msgspec.field(name="r", default=None)
+    texts: list[str] | None = msgspec.field(name="x", default=None)
+    metadata: list[dict[str, Any]] | None = msgspec.field(name="m", default=None)
+    parents: list[str | None] | None = msgspec.field(name="p", default=None)
+    spans: list[tuple[int, int] | None] | None = msgspec.field(name="c", default=None)
+    answer: str | None = msgspec.field(name="a", default=None)
+    structured: dict[str, Any] | None = msgspec.field(name="as", default=None)
+    answer_metadata: dict[str, Any] = msgspec.field(name="am", default_factory=dict)
+    sentences: list[dict[str, Any]] | None = msgspec.field(name="an", default=None)
+    timings: dict[str, float] = msgspec.field(name="t", default_factory=dict)
+    extra: dict[str, Any] = msgspec.field(name="e", default_factory=dict)
+    error: str | None = msgspec.field(name="f", default=None)
+    refused: bool | None = msgspec.field(name="d", default=None)
+    citations: list[str] | None = msgspec.field(name="q", default=None)
+    steps: list[dict[str, Any]] = msgspec.field(name="h", default_factory=list)
+    usage: dict[str, Any] = msgspec.field(name="u", default_factory=dict)
+    repeat: int = msgspec.field(name="n", default=0)
+    sample_id: str | None = msgspec.field(name="id", default=None)
+    """Only where a column of text cannot hold it."""
+
+    def hits(self, texts: Mapping[str, str] | None) -> Iterator[RetrievedDocument]:
+        """The ranking, with the texts of its documents where they are given."""
+        count = len(self.ids)
+        ranks = range(1, count + 1) if self.ranks is None else self.ranks
+        scores = endlessly(None) if self.scores is None else self.scores
+        keys = endlessly("") if self.texts is None or texts is None else (texts[key] for key in self.texts)
+        parents = endlessly(None) if self.parents is None else self.parents
+        spans = endlessly(None) if self.spans is None else self.spans
+        metadata = ({} for _ in range(count)) if self.metadata is None else self.metadata
+        documents = map(Document, self.ids, keys, metadata, parents, spans)
+        return map(RetrievedDocument, documents, scores, ranks)
+
+
+class _SampleName(msgspec.Struct, gc=False):
+    """What a list of samples is named by; the rest is passed over."""
+
+    sample_id: str
+
+
+_ENCODER = msgspec.json.Encoder()
+_OUTPUTS: msgspec.json.Decoder[PackedOutput] = msgspec.json.Decoder(PackedOutput)
+_SAMPLES: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
+_NAMES: msgspec.json.Decoder[_SampleName] = msgspec.json.Decoder(_SampleName)
+_POSITIONS = [list(range(1, count + 1)) for count in range(129)]
+
+
+# --- outputs ---------------------------------------------------------------------------------------------------------
+
+
+def pack_output(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> bytes:
+    """The bytes of an output; ``LineError`` says what JSON cannot carry."""
+    try:
+        response = output.response
+        # Sentences and spans have rules of their own, which the careful way knows.
+        if response is None or response.sentences is None:
+            row = _columns(sample_id, output, key_of)
+            if row.spans is None:
+                data = _ENCODER.encode(row)
+                if _OUTPUTS.decode(data) == row:
+                    return data
+    except Exception:  # noqa: S110 - whatever the values did, the careful way says it in words
+        pass
+    try:
+        plain = decode_output(encode_output(sample_id, output))[1]
+    except LineError as error:
+        raise LineError(f"the output of sample {sample_id!r:.80}: {error}") from error
+    return _ENCODER.encode(_columns(sample_id, plain, key_of))
+
+
+def output_problem(output: SystemOutputs) -> str | None:
+    """Why an output cannot be stored; ``None`` where it can."""
+    try:
+        encode_output("1", output)
+    except BadValueError as error:
+        return str(error)
+    return None
+
+
+def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutput:
+    hits, response = output.retrieved, output.response
+    if type(hits) is not list:
+        hits = _listed(hits)
+    docs = [hit.doc for hit in hits]
+    count = len(docs)
+    ranks = [hit.rank for hit in hits]
+    scores = [hit.score for hit in hits]
+    texts = [doc.text for doc in docs]
+    metadata = [doc.metadata for doc in docs]
+    parents = [doc.parent_id for doc in docs]
+    spans = [doc.span for doc in docs]
+    positions = _POSITIONS[count] if count < len(_POSITIONS) else list(range(1, count + 1))
+    row = PackedOutput(
+        [doc.doc_id for doc in docs],
+        None if scores.count(None) == count else scores,
+        None if ranks == positions else ranks,
+        [key_of(text) for text in texts] if any(texts) else None,
+        metadata if any(metadata) else None,
+        None if parents.count(None) == count else parents,
+        None if spans.count(None) == count else spans,
+    )
+    if response is not None:
+        row.answer, row.structured = response.text, response.structured
+        row.answer_metadata, row.sentences = response.metadata, response.sentences
+        if row.answer is None:
+            raise TypeError  # an answer is there, so it has a text
+    row.timings, row.extra, row.error = output.timings, output.extra, output.error
+    row.refused, row.citations, row.steps = output.refused, output.citations, output.steps
+    row.usage, row.repeat = output.usage, output.repeat
+    if "\x00" in sample_id:
+        row.sample_id = sample_id
+    return row
+
+
+def _listed(hits: Any) -> list[RetrievedDocument]:
+    if isinstance(hits, (list, tuple)):
+        return list(hits)
+    raise TypeError
+
+
+def read_packed(data: bytes) -> PackedOutput:
+    """The columns of an output."""
+    return _OUTPUTS.decode(data)
+
+
+def unpack_output(row: PackedOutput, texts: Mapping[str, str] | None) -> SystemOutputs:
+    """The output of its columns; without ``texts`` its documents have none."""
+    response = None
+    if row.answer is not None:
+        response = Response(row.answer, row.structured, row.answer_metadata, row.sentences)
+    return SystemOutputs(
+        list(row.hits(texts)),
+        response,
+        row.timings,
+        row.extra,
+        row.error,
+        row.refused,
+        row.citations,
+        row.steps,
+        row.usage,
+        row.repeat,
+    )
+
+
+# --- samples ---------------------------------------------------------------------------------------------------------
+
+
+def pack_sample(row: SampleRow[DocumentRow], key_of: KeyOf) -> bytes:
+    """The bytes of a sample: its line of a dataset file, with keys in place of documents' texts. Changes the row."""
+    for doc in _documents(row):
+        if doc.text:
+            doc.text = key_of(doc.text)
+    return _ENCODER.encode(row)
+
+
+def sample_text_keys(data: bytes) -> list[str]:
+    """The keys of the texts that a packed sample refers to."""
+    return [doc.text for doc in _documents(_SAMPLES.decode(data)) if doc.text]
+
+
+def unpack_sample(data: bytes, texts: Mapping[str, str]) -> EvaluationSample:
+    """The sample again."""
+    sample = decode_sample(data)
+    for docs in (sample.relevant_docs, sample.candidate_docs):
+        for doc in docs or ():
+            if doc.text:
+                doc.text = texts[doc.text]
+    return sample
+
+
+def packed_sample_id(data: bytes) -> str:
+    """The id of a packed sample, without reading the rest."""
+    return _NAMES.decode(data).sample_id
+
+
+def _documents(row: SampleRow[DocumentRow]) -> Iterator[DocumentRow]:
+    for docs in (row.relevant_docs, row.candidate_docs):
+        for doc in docs or ():
+            if isinstance(doc, DocumentRow):
+                yield doc

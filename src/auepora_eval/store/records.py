@@ -1,0 +1,99 @@
+"""What a store knows of a run, and one output of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from sqlalchemy import RowMapping
+
+from ..core.types import SystemOutputs
+from .ids import from_iso
+
+__all__ = ["RunRecord", "RunStatus", "StoredOutput", "from_json", "record_of", "to_json"]
+
+
+class RunStatus(StrEnum):
+    """How a run stands."""
+
+    RUNNING = "running"
+    """Being made, or killed while it was: ``process`` says by whom."""
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    """Ended early, by the user or because too much failed; it can be resumed."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """A run: who made it, when, of what, and how it stands."""
+
+    run_id: str
+    name: str
+    status: RunStatus
+    created_at: datetime
+    finished_at: datetime | None
+    plan: dict[str, Any]
+    config: dict[str, Any]
+    dataset_name: str
+    fingerprint: str
+    num_samples: int
+    repeats: int
+    commit: str | None
+    tags: tuple[str, ...]
+    version: str
+    """The version of this library that made it."""
+    process: str
+    """``host:pid`` of who made it, or resumed it last."""
+    aggregate: dict[str, Any] | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """What came back for one sample: where it stands in the dataset, and which repetition it is."""
+
+    position: int
+    repeat: int
+    sample_id: str
+    output: SystemOutputs
+
+
+def record_of(row: RowMapping) -> RunRecord:
+    """The record in a row of ``eval_runs``."""
+    return RunRecord(
+        run_id=row["run_id"],
+        name=row["name"],
+        status=RunStatus(row["status"]),
+        created_at=from_iso(row["created_at"]),
+        finished_at=None if row["finished_at"] is None else from_iso(row["finished_at"]),
+        plan=from_json(row["plan_json"]),
+        config=from_json(row["config_json"]),
+        dataset_name=row["dataset_name"],
+        fingerprint=row["fingerprint"],
+        num_samples=row["num_samples"],
+        repeats=row["repeats"],
+        commit=row["commit_hash"],
+        tags=tuple(from_json(row["tags_json"])),
+        version=row["version"],
+        process=row["process"],
+        aggregate=None if row["aggregate_json"] is None else from_json(row["aggregate_json"]),
+        message=row["message"],
+    )
+
+
+def to_json(value: object) -> str:
+    """A value as JSON text; what JSON has not is written as its text."""
+    return msgspec.json.encode(value, enc_hook=_as_text).decode()
+
+
+def _as_text(value: object) -> object:
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def from_json(text: str) -> Any:
+    """The value again."""
+    return msgspec.json.decode(text)

@@ -1,0 +1,205 @@
+"""Results of metrics in the store: one row per metric and signature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, func, select
+
+from ..core.errors import UnknownMetricError
+from ..core.results import Results
+from ..core.scores import Scores
+from ..core.types import MetricResult, TargetCategory
+from .columns import ScoreColumns, columns_of, scores_of, scores_of_list
+from .connect import Database
+from .ids import from_iso, to_iso, utc_now
+from .records import from_json, to_json
+from .schema import scores as table
+from .scrub import Scrubber, column_text
+
+__all__ = ["read_result", "read_results", "write_results"]
+
+_COLUMNS = tuple(column.name for column in table.columns)
+_KEY = ("run_id", "name", "signature")
+
+
+def _upsert() -> str:
+    quoted = ", ".join(f'"{name}"' for name in _COLUMNS)
+    marks = ", ".join("?" * len(_COLUMNS))
+    taken = ", ".join(f'"{name}" = excluded."{name}"' for name in _COLUMNS if name not in _KEY)
+    # Every name comes from the table itself.
+    return f"INSERT INTO eval_scores ({quoted}) VALUES ({marks}) ON CONFLICT ({', '.join(_KEY)}) DO UPDATE SET {taken}"  # noqa: S608
+
+
+_UPSERT = _upsert()
+
+
+def write_results(
+    database: Database,
+    connection: Connection,
+    run_id: str,
+    results: Sequence[MetricResult],
+    *,
+    scrubber: Scrubber,
+    reducers: Mapping[str, str],
+    position: int | None = None,
+) -> None:
+    """Write results; one of the same name and signature is replaced. Without a position, new names go to the end."""
+    held = connection.execute(
+        select(table.c.name, func.min(table.c.position), func.max(table.c.computed_at))
+        .where(table.c.run_id == run_id)
+        .group_by(table.c.name)
+    ).all()
+    places = {name: place for name, place, _ in held}
+    # Later than whatever is there, whatever the clock says: the latest result of a name is the one that counts.
+    computed = max([utc_now(), *(from_iso(moment) + timedelta(microseconds=1) for _, _, moment in held)])
+    rows = []
+    for result in results:
+        place = position
+        if place is None:
+            place = places.setdefault(result.name, max(places.values(), default=-1) + 1)
+        reducer = reducers.get(result.name, "")
+        rows.append(_row(run_id, result, place, to_iso(computed), scrubber, reducer))
+        computed += timedelta(microseconds=1)
+    database.rows(connection, _UPSERT, rows)
+
+
+def read_results(
+    connection: Connection, run_id: str, *, every_signature: bool, sample_ids: Sequence[str] = ()
+) -> Results:
+    """The results of a run in the order of their positions; of each name the latest, or all, oldest first."""
+    keys = (
+        select(table.c.name, table.c.signature, table.c.computed_at)
+        .where(table.c.run_id == run_id)
+        .order_by(table.c.position, table.c.name, table.c.computed_at)
+    )
+    listed = list(connection.execute(keys))
+    latest = {name: max(moment for other, _, moment in listed if other == name) for name, _, _ in listed}
+    wanted = [(name, signature) for name, signature, moment in listed if every_signature or moment == latest[name]]
+    found = [_one(connection, run_id, name, signature) for name, signature in wanted]
+    return Results(found, sample_ids=sample_ids, run_id=run_id)
+
+
+def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
+    """The result of that name (the latest) or signature."""
+    keys = (
+        select(table.c.name, table.c.signature)
+        .where(table.c.run_id == run_id)
+        .order_by(table.c.computed_at.desc(), table.c.name)
+    )
+    listed = [(one, signature) for one, signature in connection.execute(keys)]
+    for key in listed:
+        if name == key[0] or (name and name == key[1]):
+            return _one(connection, run_id, *key)
+    raise UnknownMetricError(name, {one for one, _ in listed})
+
+
+def _one(connection: Connection, run_id: str, name: str, signature: str) -> MetricResult:
+    where = (table.c.run_id == run_id) & (table.c.name == name) & (table.c.signature == signature)
+    return _result_of(connection.execute(select(table).where(where)).mappings().one())
+
+
+# --- one result ------------------------------------------------------------------------------------------------------
+
+
+def _row(
+    run_id: str, result: MetricResult, position: int, computed_at: str, scrubber: Scrubber, reducer: str
+) -> tuple[Any, ...]:
+    document = scrubber.value(_document(result))
+    columns = None
+    if result.scores is not None:
+        scores = result.scores if isinstance(result.scores, Scores) else scores_of_list(result.scores)
+        columns = columns_of(scores)
+        told = None if result.outcomes is None else list(result.outcomes)
+        if getattr(result.outcomes, "_scores", None) is not scores and told != list(scores.outcomes):
+            document["outcomes"] = scrubber.value(told)
+    made = {
+        "run_id": run_id,
+        "name": column_text(scrubber.text(result.name)),
+        "signature": column_text(scrubber.text(result.signature or "")),
+        "target": result.target.name,
+        "reducer": reducer,
+        "position": position,
+        "computed_at": computed_at,
+        "result_json": to_json(document),
+        "rows": 0,
+    }
+    if columns is not None:
+        made.update((name, getattr(columns, name)) for name in ScoreColumns.__slots__)
+        if columns.keys_json is not None and scrubber.in_bytes(columns.keys_json.encode()):
+            made["keys_json"] = to_json(scrubber.value(from_json(columns.keys_json)))
+    return tuple(made.get(name) for name in _COLUMNS)
+
+
+def _result_of(row: RowMapping) -> MetricResult:
+    document = from_json(row["result_json"])
+    result = _made(document, row["name"], TargetCategory[row["target"]], row["signature"] or None)
+    if row["values"] is not None:
+        scores = scores_of(ScoreColumns(*(row[name] for name in ScoreColumns.__slots__)))
+        result.scores = scores
+        result.outcomes = document.get("outcomes", scores.outcomes)
+    return result
+
+
+def _document(result: MetricResult) -> dict[str, Any]:
+    """A result as JSON holds it, without its outcomes."""
+    (shown,) = Results([MetricResult(result.name, result.target, 0.0, result.details)]).to_dict()["results"]
+    document: dict[str, Any] = {"value": _number(result.value), "defined": bool(result.defined)}
+    if shown["details"]:
+        document["details"] = shown["details"]
+    if result.interval is not None:
+        document["interval"] = [_number(end) for end in result.interval]
+    if result.slices:
+        document["slices"] = {
+            name: {str(group): _part(result, inner) for group, inner in groups.items()}
+            for name, groups in result.slices.items()
+        }
+    return document
+
+
+def _part(whole: MetricResult, inner: Any) -> dict[str, Any]:
+    """One group of a slice: a result, or whatever else a user put there."""
+    if not isinstance(inner, MetricResult):
+        (shown,) = Results([MetricResult("", whole.target, 0.0, {"other": inner})]).to_dict()["results"]
+        return {"other": shown["details"]["other"]}
+    document = _document(inner)
+    if inner.name != whole.name:
+        document["name"] = inner.name
+    if inner.target is not whole.target:
+        document["target"] = inner.target.name
+    if inner.signature != whole.signature:
+        document["signature"] = inner.signature
+    return document
+
+
+def _made(document: Mapping[str, Any], name: str, target: TargetCategory, signature: str | None) -> MetricResult:
+    interval = document.get("interval")
+    return MetricResult(
+        name,
+        target,
+        float(document["value"]),
+        document.get("details", {}),
+        signature=signature,
+        defined=document["defined"],
+        interval=None if interval is None else (float(interval[0]), float(interval[1])),
+        slices={
+            slice_name: {group: _made_part(part, name, target, signature) for group, part in groups.items()}
+            for slice_name, groups in document.get("slices", {}).items()
+        },
+    )
+
+
+def _made_part(part: Mapping[str, Any], name: str, target: TargetCategory, signature: str | None) -> Any:
+    if "other" in part:
+        return part["other"]
+    own = TargetCategory[part["target"]] if "target" in part else target
+    return _made(part, part.get("name", name), own, part.get("signature", signature))
+
+
+def _number(value: Any) -> float | str:
+    """A number, as text where JSON has none for it."""
+    number = math.nan if value is None else float(value)
+    return number if math.isfinite(number) else repr(number)

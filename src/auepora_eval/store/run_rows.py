@@ -1,0 +1,112 @@
+"""Rows of runs: listed, found by whatever name a user has for one, changed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from ..core.errors import BadValueError, UnknownRunError, did_you_mean
+from .ids import RUN_PREFIX
+from .records import RunRecord, RunStatus, record_of
+from .schema import runs
+
+__all__ = ["change_run", "find_run", "get_run", "list_runs", "require_run", "unknown_run"]
+
+_LATEST = re.compile(r"latest(?:~(\d+))?")
+_LISTED_AT_MOST = 8
+
+
+def list_runs(
+    connection: Connection,
+    *,
+    name: str | None = None,
+    tag: str | None = None,
+    status: RunStatus | str | None = None,
+    dataset: str | None = None,
+    limit: int | None = None,
+) -> list[RunRecord]:
+    """The runs that fit, newest first."""
+    query = select(runs).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    if name is not None:
+        query = query.where(runs.c.name == name)
+    if status is not None:
+        query = query.where(runs.c.status == _status(status))
+    if dataset is not None:
+        query = query.where(runs.c.dataset_name == dataset)
+    if limit is not None and tag is None:
+        query = query.limit(limit)
+    found = map(record_of, connection.execute(query).mappings())
+    fitting = [record for record in found if tag is None or tag in record.tags]
+    return fitting if limit is None else fitting[:limit]
+
+
+def _status(status: RunStatus | str) -> str:
+    try:
+        return RunStatus(status).value
+    except ValueError:
+        known = ", ".join(one.value for one in RunStatus)
+        raise BadValueError(f"unknown status {status!r}; choose one of: {known}") from None
+
+
+def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> RunRecord:
+    """The run of that very id; one that is about to be changed is kept from others until then."""
+    query = select(runs).where(runs.c.run_id == run_id)
+    row = connection.execute(query.with_for_update() if to_change else query).mappings().one_or_none()
+    if row is None:
+        raise unknown_run(run_id)
+    return record_of(row)
+
+
+def require_run(connection: Connection, run_id: str) -> None:
+    """Raise where there is no run of that id: somebody may have deleted it."""
+    if connection.execute(select(runs.c.run_id).where(runs.c.run_id == run_id)).first() is None:
+        raise unknown_run(run_id)
+
+
+def change_run(connection: Connection, run_id: str, **values: Any) -> None:
+    """Change columns of a run."""
+    if connection.execute(update(runs).where(runs.c.run_id == run_id).values(**values)).rowcount == 0:
+        raise unknown_run(run_id)
+
+
+def unknown_run(text: str, hint: str = "; `auepora runs` lists them all") -> UnknownRunError:
+    """The error for a run that is not there."""
+    return UnknownRunError(f"no run is called '{text}'{hint}")
+
+
+def find_run(connection: Connection, text: str) -> RunRecord:
+    """The run meant by an id, the beginning of one, a name (the latest of it), ``latest`` or ``latest~1``."""
+    newest_first = select(runs.c.run_id, runs.c.name).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    known = [(run_id, name) for run_id, name in connection.execute(newest_first)]
+    if not known:
+        raise UnknownRunError(f"no run is called '{text}': the store holds no runs yet")
+    ids = [run_id for run_id, _ in known]
+    back = _LATEST.fullmatch(text)
+    if text in ids:
+        chosen = text
+    elif back is not None:
+        steps = int(back[1] or 0)
+        if steps >= len(ids):
+            raise UnknownRunError(f"'{text}' goes back too far: the store holds {len(ids)} runs")
+        chosen = ids[steps]
+    elif any(name == text for _, name in known):
+        chosen = next(run_id for run_id, name in known if name == text)
+    else:
+        chosen = _by_beginning(text, known)
+    return get_run(connection, chosen)
+
+
+def _by_beginning(text: str, known: list[tuple[str, str]]) -> str:
+    start = text.lower()
+    starts = (start, RUN_PREFIX + start)
+    found = [(run_id, name) for run_id, name in known if start and run_id.lower().startswith(starts)]
+    if len(found) == 1:
+        return found[0][0]
+    if found:
+        listed = ", ".join(f"{run_id} ({name})" for run_id, name in found[:_LISTED_AT_MOST])
+        more = f" and {len(found) - _LISTED_AT_MOST} more" if len(found) > _LISTED_AT_MOST else ""
+        raise UnknownRunError(f"'{text}' may be any of {len(found)} runs: {listed}{more}; write more of the id")
+    names = {name for _, name in known} | {run_id for run_id, _ in known}
+    raise unknown_run(text, did_you_mean(text, names, otherwise="; `auepora runs` lists them all"))

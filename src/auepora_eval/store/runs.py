@@ -1,0 +1,318 @@
+"""The store of runs: what was asked, what came back, and what it scored."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection
+
+from .._version import __version__
+from ..core.errors import BadValueError
+from ..core.results import Results
+from ..core.types import EvaluationSample, MetricResult
+from .connect import Database, connect
+from .deletion import delete_runs
+from .ids import new_run_id, to_iso, utc_now
+from .migrations import bring_up_to_date
+from .output_rows import count_outputs, output_rows, places, read_outputs, write_outputs
+from .records import RunRecord, RunStatus, StoredOutput, to_json
+from .results import read_result, read_results, write_results
+from .run_rows import change_run, find_run, get_run, list_runs, require_run
+from .sample_rows import packed_samples, read_sample_ids, read_samples, write_samples
+from .schema import runs
+from .scrub import Scrubber, column_text
+from .texts import TextKeys, WrittenTexts, keep_deletions_out
+
+__all__ = ["RunStore"]
+
+
+class RunStore:
+    """Runs in a file of SQLite or on a server of PostgreSQL. Several threads and processes may read and write.
+
+    Every method that writes is one transaction: when it returns, what it was given is stored; when it raises, nothing
+    of it is.
+    """
+
+    def __init__(self, database: Database, *, secrets: Iterable[str] = ()) -> None:
+        """``open`` is the way to get one."""
+        self._database = database
+        self._scrubber = Scrubber(secrets)
+        self._keys = TextKeys(self._scrubber)
+        self._written = WrittenTexts()
+        self._lock = threading.RLock()
+
+    @classmethod
+    def open(
+        cls, target: str | Path, *, secrets: Iterable[str] = (), create: bool = True, timeout: float = 30.0
+    ) -> Self:
+        """The store at a path or a ``postgresql://`` URL, brought up to date.
+
+        ``secrets`` are texts that must never be written: ``***`` stands in their place. Without ``create`` a store that
+        is not there is an error. ``timeout`` is how many seconds to wait for another process that writes.
+        """
+        database = connect(target, create=create, timeout=timeout)
+        try:
+            bring_up_to_date(database, create=create)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database, secrets=secrets)
+
+    @property
+    def label(self) -> str:
+        """Where the store is, without a password."""
+        return self._database.label
+
+    def close(self) -> None:
+        """Give back every connection."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"RunStore({self.label!r})"
+
+    # --- runs --------------------------------------------------------------------------------------------------------
+
+    def create_run(
+        self,
+        name: str,
+        samples: Iterable[EvaluationSample],
+        *,
+        dataset_name: str,
+        plan: Mapping[str, Any],
+        config: Mapping[str, Any] | None = None,
+        repeats: int = 1,
+        commit: str | None = None,
+        tags: Iterable[str] = (),
+        run_id: str | None = None,
+    ) -> RunRecord:
+        """A new run, with its samples; those of a dataset the store knows are not stored again.
+
+        ``LineError`` says which sample holds something that JSON cannot carry.
+        """
+        if not name:
+            raise BadValueError("a run needs a name")
+        run_id = new_run_id() if run_id is None else run_id
+        with self._lock:
+            self._keys.clear()
+            packed = packed_samples(samples, self._scrubber, self._keys)
+            with self._writing_texts() as connection:
+                write_samples(self._database, connection, packed)
+                if connection.execute(runs.select().where(runs.c.run_id == run_id)).first() is not None:
+                    raise BadValueError(f"there is a run '{run_id}' already; choose another id")
+                connection.execute(
+                    runs.insert().values(
+                        run_id=run_id,
+                        name=self._text(name),
+                        status=RunStatus.RUNNING.value,
+                        created_at=to_iso(utc_now()),
+                        plan_json=self._json(dict(plan)),
+                        config_json=self._json(dict(config or {})),
+                        dataset_name=self._text(dataset_name),
+                        fingerprint=packed.fingerprint,
+                        num_samples=len(packed.rows),
+                        repeats=repeats,
+                        commit_hash=None if commit is None else self._text(commit),
+                        tags_json=self._json(_distinct(tags)),
+                        version=__version__,
+                        process=_this_process(),
+                    )
+                )
+                return get_run(connection, run_id)
+
+    def get(self, run_id: str) -> RunRecord:
+        """The run of that very id."""
+        with self._database.read() as connection:
+            return get_run(connection, run_id)
+
+    def find(self, text: str) -> RunRecord:
+        """The run meant by an id, the beginning of one, a name (the latest of it), ``latest`` or ``latest~1``."""
+        with self._database.read() as connection:
+            return find_run(connection, text)
+
+    def runs(
+        self,
+        *,
+        name: str | None = None,
+        tag: str | None = None,
+        status: RunStatus | str | None = None,
+        dataset: str | None = None,
+        limit: int | None = None,
+    ) -> list[RunRecord]:
+        """The runs that fit, newest first."""
+        with self._database.read() as connection:
+            return list_runs(connection, name=name, tag=tag, status=status, dataset=dataset, limit=limit)
+
+    def finish(self, run_id: str, status: RunStatus = RunStatus.FINISHED, *, message: str | None = None) -> None:
+        """Note that a run has come to its end, and how."""
+        told = None if message is None else self._text(message)
+        self._change(run_id, status=RunStatus(status).value, finished_at=to_iso(utc_now()), message=told)
+
+    def reopen(self, run_id: str) -> None:
+        """Note that a run goes on, by this process."""
+        running = RunStatus.RUNNING.value
+        self._change(run_id, status=running, finished_at=None, message=None, process=_this_process())
+
+    def set_aggregate(self, run_id: str, aggregate: Mapping[str, Any] | None) -> None:
+        """Store a run's summary."""
+        self._change(run_id, aggregate_json=None if aggregate is None else self._json(dict(aggregate)))
+
+    def tag(self, run_id: str, *tags: str) -> None:
+        """Add tags to a run."""
+        self._retag(run_id, lambda held: [*held, *tags])
+
+    def untag(self, run_id: str, *tags: str) -> None:
+        """Take tags from a run; one it has not is no mistake."""
+        self._retag(run_id, lambda held: [tag for tag in held if tag not in tags])
+
+    def delete(self, run_ids: str | Iterable[str]) -> None:
+        """Delete runs, with the samples and texts that no other run refers to. Others wait with writing meanwhile."""
+        listed = list(_distinct(run_ids))
+        with self._database.write() as connection:
+            delete_runs(self._database, connection, listed)
+
+    # --- samples and outputs -----------------------------------------------------------------------------------------
+
+    def samples(self, run_id: str) -> list[EvaluationSample]:
+        """The samples of a run, in the order of its dataset."""
+        with self._database.read() as connection:
+            return read_samples(self._database, connection, get_run(connection, run_id).fingerprint)
+
+    def sample_ids(self, run_id: str) -> list[str]:
+        """Their ids."""
+        with self._database.read() as connection:
+            return read_sample_ids(connection, get_run(connection, run_id).fingerprint)
+
+    def append(self, run_id: str, outputs: Sequence[StoredOutput], *, replace: bool = False) -> None:
+        """Store outputs, with the texts of their documents; committed when it returns.
+
+        One that is there already is kept, or replaced. ``LineError`` says which output holds something that JSON cannot
+        carry (``packing.output_problem`` says so of a single one); then none of these is stored.
+        """
+        with self._lock:
+            self._keys.clear()
+            rows = output_rows(run_id, outputs, self._scrubber, self._keys)
+            with self._writing_texts() as connection:
+                require_run(connection, run_id)
+                write_outputs(self._database, connection, rows, replace=replace)
+
+    def outputs(self, run_id: str, *, repeat: int | None = None, texts: bool = True) -> Iterator[StoredOutput]:
+        """The outputs of a run by repeat and position, some in memory at a time; of one repeat, where one is named.
+
+        Without ``texts`` documents come with an empty text, and none is read.
+        """
+        with self._database.read() as connection:
+            require_run(connection, run_id)
+        return read_outputs(self._database, run_id, repeat=repeat, texts=texts)
+
+    def done(self, run_id: str) -> set[tuple[int, int]]:
+        """The (position, repeat) of every output that is there, failed ones included."""
+        with self._database.read() as connection:
+            require_run(connection, run_id)
+            return places(connection, run_id)
+
+    def failed(self, run_id: str) -> set[tuple[int, int]]:
+        """The (position, repeat) of every output with an error."""
+        with self._database.read() as connection:
+            require_run(connection, run_id)
+            return places(connection, run_id, failed=True)
+
+    def counts(self, run_id: str) -> tuple[int, int]:
+        """How many outputs there are, and how many of them failed."""
+        with self._database.read() as connection:
+            require_run(connection, run_id)
+            return count_outputs(connection, run_id), count_outputs(connection, run_id, failed=True)
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    def put_result(self, run_id: str, result: MetricResult, *, position: int | None = None, reducer: str = "") -> None:
+        """Store a metric's result; one of the same name and signature is replaced, others stay.
+
+        ``position`` is its place among the results: by default where its name already is, else after all others.
+        """
+        reducers = {result.name: reducer}
+        with self._writing() as connection:
+            require_run(connection, run_id)
+            write_results(
+                self._database,
+                connection,
+                run_id,
+                [result],
+                scrubber=self._scrubber,
+                reducers=reducers,
+                position=position,
+            )
+
+    def put_results(
+        self, run_id: str, results: Sequence[MetricResult], *, reducers: Mapping[str, str] | None = None
+    ) -> None:
+        """Store several results; ``reducers`` says by the name of a metric how its statistics are folded."""
+        with self._writing() as connection:
+            require_run(connection, run_id)
+            write_results(self._database, connection, run_id, results, scrubber=self._scrubber, reducers=reducers or {})
+
+    def result(self, run_id: str, name: str) -> MetricResult:
+        """The result of that name (the latest, where its rules have changed) or of that very signature."""
+        with self._database.read() as connection:
+            require_run(connection, run_id)
+            return read_result(connection, run_id, name)
+
+    def results(self, run_id: str, *, every_signature: bool = False) -> Results:
+        """The results of a run in their order: the latest of each name, or with ``every_signature`` all of them."""
+        with self._database.read() as connection:
+            names = read_sample_ids(connection, get_run(connection, run_id).fingerprint)
+            return read_results(connection, run_id, every_signature=every_signature, sample_ids=names)
+
+    # --- helpers -----------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        """A transaction that writes, which no deletion of runs comes between."""
+        with self._database.write() as connection:
+            keep_deletions_out(self._database, connection)
+            yield connection
+
+    @contextmanager
+    def _writing_texts(self) -> Iterator[Connection]:
+        """The same; the texts that were met in packing are written first."""
+        with self._writing() as connection:
+            self._written.write(self._database, connection, self._keys.texts)
+            yield connection
+        self._written.committed()
+
+    def _change(self, run_id: str, **values: Any) -> None:
+        with self._writing() as connection:
+            change_run(connection, run_id, **values)
+
+    def _retag(self, run_id: str, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
+        with self._writing() as connection:
+            held = get_run(connection, run_id, to_change=True).tags
+            change_run(connection, run_id, tags_json=self._json(_distinct(change(held))))
+
+    def _text(self, text: str) -> str:
+        return column_text(self._scrubber.text(text))
+
+    def _json(self, value: Any) -> str:
+        return to_json(self._scrubber.value(value))
+
+
+def _distinct(texts: str | Iterable[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(dict.fromkeys(texts))
+
+
+def _this_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"

@@ -1,0 +1,83 @@
+"""Samples in the store: kept once per dataset, whoever ran on it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from ..core.types import EvaluationSample
+from ..io.codec import decode_sample
+from ..io.fingerprint import canonical_line, sample_row
+from .connect import Database
+from .packing import pack_sample, packed_sample_id, sample_text_keys, unpack_sample
+from .schema import samples as table
+from .scrub import Scrubber
+from .texts import TextKeys, TextReader
+
+__all__ = ["PackedSamples", "packed_samples", "read_sample_ids", "read_samples", "sample_chunks", "write_samples"]
+
+_CHUNK = 1000
+_INSERT = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
+
+
+@dataclass(frozen=True, slots=True)
+class PackedSamples:
+    """The samples of a dataset as they are stored, and what the dataset is known by."""
+
+    fingerprint: str
+    rows: list[bytes]
+
+
+def packed_samples(samples: Iterable[EvaluationSample], scrubber: Scrubber, keys: TextKeys) -> PackedSamples:
+    """Samples ready to be written. The fingerprint is that of the samples as they came, secrets and all."""
+    digest, rows = hashlib.sha256(), []
+    for sample in samples:
+        line, row = canonical_line(sample)
+        digest.update(line)
+        digest.update(b"\n")
+        if scrubber.in_bytes(line):
+            row = sample_row(scrubber.value(decode_sample(line)))
+        rows.append(pack_sample(row, keys))
+    return PackedSamples(digest.hexdigest(), rows)
+
+
+def write_samples(database: Database, connection: Connection, packed: PackedSamples) -> None:
+    """Write the samples of a dataset that the store does not know yet."""
+    known = select(table.c.position).where(table.c.fingerprint == packed.fingerprint).limit(1)
+    if connection.execute(known).first() is None:
+        rows = [(packed.fingerprint, position, data) for position, data in enumerate(packed.rows)]
+        database.rows(connection, _INSERT, rows)
+
+
+def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[bytes]]:
+    """The packed samples of a dataset in their order, some at a time."""
+    after = -1
+    while True:
+        query = (
+            select(table.c.position, table.c.sample)
+            .where(table.c.fingerprint == fingerprint, table.c.position > after)
+            .order_by(table.c.position)
+            .limit(_CHUNK)
+        )
+        rows = connection.execute(query).all()
+        yield [bytes(data) for _, data in rows]
+        if len(rows) < _CHUNK:
+            return
+        after = rows[-1][0]
+
+
+def read_samples(database: Database, connection: Connection, fingerprint: str) -> list[EvaluationSample]:
+    """The samples of a dataset."""
+    reader, found = TextReader(database), []
+    for chunk in sample_chunks(connection, fingerprint):
+        texts = reader.read(connection, (key for data in chunk if b'"text"' in data for key in sample_text_keys(data)))
+        found += [unpack_sample(data, texts) for data in chunk]
+    return found
+
+
+def read_sample_ids(connection: Connection, fingerprint: str) -> list[str]:
+    """The ids of the samples of a dataset."""
+    return [packed_sample_id(data) for chunk in sample_chunks(connection, fingerprint) for data in chunk]

@@ -1,0 +1,88 @@
+"""The tables as they are now; ``migrations`` says how they came about."""
+
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, PrimaryKeyConstraint, Table, Text
+
+__all__ = ["documents", "metadata", "query_results", "runs", "samples", "scores", "versions"]
+
+metadata = MetaData()
+
+versions = Table(
+    "eval_schema",
+    metadata,
+    Column("version", Integer, nullable=False),
+    Column("deletions", BigInteger, nullable=False),
+)
+"""One row. ``deletions`` counts the deletions of runs: after one, nobody may rely on a text it has seen before."""
+
+runs = Table(
+    "eval_runs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("finished_at", Text),
+    Column("plan_json", Text, nullable=False),
+    Column("config_json", Text, nullable=False),
+    Column("dataset_name", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("num_samples", Integer, nullable=False),
+    Column("repeats", Integer, nullable=False),
+    Column("commit_hash", Text),
+    Column("tags_json", Text, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("process", Text, nullable=False),
+    Column("aggregate_json", Text),
+    Column("message", Text),
+)
+
+query_results = Table(
+    "eval_query_results",
+    metadata,
+    Column("run_id", Text, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("repeat", Integer, nullable=False),
+    Column("sample_id", Text, nullable=False),
+    Column("error", Text),
+    Column("outputs", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "repeat", "position"),
+)
+
+samples = Table(
+    "eval_samples",
+    metadata,
+    Column("fingerprint", Text, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("sample", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("fingerprint", "position"),
+)
+
+documents = Table(
+    "eval_documents",
+    metadata,
+    Column("hash", Text, primary_key=True),
+    Column("text", LargeBinary, nullable=False),
+)
+"""The texts are bytes (UTF-8), since a text of PostgreSQL cannot hold every character."""
+
+scores = Table(
+    "eval_scores",
+    metadata,
+    Column("run_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("signature", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("reducer", Text, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("computed_at", Text, nullable=False),
+    Column("result_json", Text, nullable=False),
+    Column("rows", Integer, nullable=False),
+    Column("values", LargeBinary),
+    Column("status", LargeBinary),
+    Column("reason_codes", LargeBinary),
+    Column("reasons", Text),
+    Column("statistics", LargeBinary),
+    Column("width", Integer),
+    Column("keys_json", Text),
+    PrimaryKeyConstraint("run_id", "name", "signature"),
+)

@@ -1,0 +1,119 @@
+"""Texts of documents: kept once, known by their hash."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import Connection, select
+
+from ..core.errors import StoreError
+from .connect import Database
+from .schema import documents, versions
+from .scrub import Scrubber
+
+__all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text_key"]
+
+_DIGEST_BYTES = 16
+_MOST_KEYS = 50_000
+_MOST_WRITTEN = 1_000_000
+_MOST_CHARACTERS = 16_000_000
+_AT_ONCE = 500  # SQLite takes up to 999 values in a statement where it is old
+_INSERT = "INSERT INTO eval_documents (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
+
+
+def keep_deletions_out(database: Database, connection: Connection) -> None:
+    """Let no deletion of runs come between the statements of this transaction."""
+    if database.is_postgresql:  # in SQLite there is one writer at a time anyway
+        connection.exec_driver_sql("LOCK TABLE eval_documents IN ROW EXCLUSIVE MODE")
+
+
+def text_key(data: bytes) -> str:
+    """The key of a text: 22 letters and digits."""
+    digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+class TextKeys:
+    """Gives texts their keys, and gathers those that are to be written. The empty text needs no key."""
+
+    def __init__(self, scrubber: Scrubber) -> None:
+        self._scrubber = scrubber
+        self._keys: dict[str, str] = {}
+        self.texts: dict[str, str] = {}
+        """The texts met since ``clear``, by key."""
+
+    def __call__(self, text: str) -> str:
+        """The key of a text."""
+        if not text:
+            return ""
+        key = self._keys.get(text)
+        if key is None:
+            key = text_key(self._scrubber.text(text).encode())
+            if len(self._keys) >= _MOST_KEYS:
+                self._keys.clear()
+            self._keys[text] = key
+        if key not in self.texts:
+            self.texts[key] = self._scrubber.text(text)
+        return key
+
+    def clear(self) -> None:
+        """Forget what was gathered; keys are kept."""
+        self.texts = {}
+
+
+class WrittenTexts:
+    """Which texts the store is known to hold, so that they are not sent again.
+
+    A deletion of runs, by whomever, may take texts away: it counts up a number that is compared in each transaction.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._fresh: list[str] = []
+        self._deletions = -1
+
+    def write(self, database: Database, connection: Connection, texts: Mapping[str, str]) -> None:
+        """Write the texts that are not there yet, in a transaction that deletions are kept out of."""
+        deletions = connection.execute(select(versions.c.deletions)).scalar_one()
+        if deletions != self._deletions or len(self._known) > _MOST_WRITTEN:
+            self._known, self._deletions = set(), deletions
+        # In one order for all: two writers of the same texts then wait for each other in turn and not in a circle.
+        self._fresh = sorted(texts.keys() - self._known)
+        database.rows(connection, _INSERT, [(key, texts[key].encode()) for key in self._fresh])
+
+    def committed(self) -> None:
+        """The transaction has come to its end."""
+        self._known.update(self._fresh)
+        self._fresh = []
+
+
+class TextReader:
+    """Reads texts by key, many at once, and keeps some of them for the next."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._held: dict[str, str] = {}
+        self._characters = 0
+
+    def read(self, connection: Connection, keys: Iterable[str]) -> Mapping[str, str]:
+        """The texts of these keys, by key."""
+        wanted = dict.fromkeys(keys)
+        wanted.pop("", None)
+        if self._characters > _MOST_CHARACTERS:
+            self._held = {key: text for key, text in self._held.items() if key in wanted}
+            self._characters = sum(map(len, self._held.values()))
+        missing = [key for key in wanted if key not in self._held]
+        for start in range(0, len(missing), _AT_ONCE):
+            part = missing[start : start + _AT_ONCE]
+            found = connection.execute(select(documents.c.hash, documents.c.text).where(documents.c.hash.in_(part)))
+            for key, data in found:
+                text = bytes(data).decode()
+                self._held[key] = text
+                self._characters += len(text)
+        lost = next((key for key in missing if key not in self._held), None)
+        if lost is not None:
+            raise StoreError(self._database.label, f"is damaged: the text '{lost}' of a document is missing")
+        self._held[""] = ""
+        return self._held

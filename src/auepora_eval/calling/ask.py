@@ -82,7 +82,7 @@ class _Asking:
         self._waits = Waits(policy)
         self._most_hung = max(64, 8 * policy.concurrency)
         self._in_flight: dict[Attempt, None] = {}  # in the order of their deadlines, since all have the same time
-        self._to_repeat: list[tuple[float, int, Attempt]] = []  # a heap by when; the number settles ties
+        self._to_repeat: list[tuple[float, int, Attempt]] = []  # what failed; a heap by when, the number settles ties
         self._ticket = itertools.count()
         self._arrived: list[Answer] = []
         self._exhausted = False
@@ -98,7 +98,7 @@ class _Asking:
         try:
             with self._stop.waking(self._inbox):
                 self._go_on(caller)
-            graceful = not self._in_flight
+            graceful = not self._in_flight and self._ended != "hung"
         except KeyboardInterrupt:
             if not self._stop.leaving:
                 raise
@@ -160,7 +160,7 @@ class _Asking:
 
     def _repeat_what_is_due(self, caller: Caller) -> None:
         while self._to_repeat and self._to_repeat[0][0] <= time.monotonic() and caller.stuck_at() is None:
-            self._begin(heapq.heappop(self._to_repeat)[2], caller)
+            self._begin(heapq.heappop(self._to_repeat)[2].next(), caller)
 
     def _nap(self, caller: Caller) -> float:
         """How long to wait for the next arrival before there is something else to do."""
@@ -199,10 +199,13 @@ class _Asking:
         error = attempt.error
         if error is not None:
             _log.debug("sample %r, attempt %d", attempt.task.sample.sample_id, attempt.number, exc_info=error)
+            if self._stop.leaving:  # perhaps because it was told to leave; whoever resumes asks again
+                self._dropped += 1
+                return
             if not final and attempt.number <= self._policy.retries and may_pass(error):
                 due = time.monotonic() + self._waits.before_next(attempt.number, error)
                 # Where no call is begun any more this is dropped with the others that wait.
-                heapq.heappush(self._to_repeat, (due, next(self._ticket), attempt.next()))
+                heapq.heappush(self._to_repeat, (due, next(self._ticket), attempt))
                 return
         self._arrived.append(Answer(attempt.task, outcome(attempt, self._system.called)))
 
@@ -225,6 +228,9 @@ class _Asking:
         if self._ended is not None:
             return
         if all_of_them:
+            for *_, attempt in self._to_repeat:  # asked again it would block again
+                self._settle(attempt, final=True)
+            self._to_repeat.clear()
             self._ended = "hung"
             self._message = (
                 "the event loop is blocked by a coroutine that does not yield; nothing can be asked any more"

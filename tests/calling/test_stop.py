@@ -1,0 +1,245 @@
+"""Ending an asking: politely, at once, by too many failures, by Ctrl-C."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from asking import KINDS, Book, asked, in_kind, number, own
+from auepora_eval.calling.policy import Answer
+from auepora_eval.calling.stop import Stop
+from auepora_eval.core.errors import SystemCallError
+from auepora_eval.core.types import EvaluationSample, SystemOutputs
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def later(call: Any, seconds: float = 0.2) -> None:
+    """Call it from another thread in a moment."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
+
+
+@pytest.mark.parametrize("kind", ["threads", "loop"])
+def test_finishing_waits_for_what_is_in_flight_and_starts_nothing_new(kind: str) -> None:
+    stop, started = Stop(), 0
+
+    def note() -> None:
+        nonlocal started
+        started += 1
+        if started == 6:
+            stop.finish()
+
+    def plain(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        note()
+        time.sleep(0.1)
+        return own(sample)
+
+    async def waiting(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        note()
+        await asyncio.sleep(0.1)
+        return own(sample)
+
+    result, book = asked(waiting if kind == "loop" else plain, 500, concurrency=3, stop=stop, total=500)
+    assert 6 <= started <= 8
+    assert (result.delivered, result.failed, result.ended) == (started, 0, "stopped")
+    assert result.message == f"stopped after {started} of 500 answers"
+    assert len(book) == started
+
+
+def test_finishing_from_the_delivery_itself() -> None:
+    stop = Stop()
+    kept: list[Answer] = []
+
+    def deliver(answers: list[Answer]) -> None:
+        kept.extend(answers)
+        if len(kept) == 3:
+            stop.finish()
+
+    result, _ = asked(in_kind("inline", own), 10, deliver=deliver, stop=stop)
+    assert (result.delivered, result.ended, result.message) == (3, "stopped", "stopped after 3 answers")
+
+
+def test_finishing_when_all_is_answered_is_done() -> None:
+    stop = Stop()
+    result, _ = asked(in_kind("inline", own), 3, deliver=lambda some: stop.finish() if some else None, total=1)
+    assert result.ended == "done"
+    late = Stop()
+
+    def deliver(answers: list[Answer]) -> None:
+        if answers[-1].task.position == 2:
+            late.finish()
+
+    assert asked(in_kind("inline", own), 3, deliver=deliver, stop=late, total=3)[0].ended == "done"
+
+
+def test_a_stop_given_before_the_start_asks_nothing() -> None:
+    stop = Stop()
+    stop.finish()
+    assert asked(in_kind("threads", own), 3, concurrency=2, stop=stop)[0].delivered == 0
+
+
+@pytest.mark.parametrize("kind", ["inline", "threads", "loop"])
+def test_waiting_calls_are_dropped_when_finishing_and_not_recorded(kind: str) -> None:
+    stop = Stop()
+
+    def run(sample: EvaluationSample) -> SystemOutputs:
+        if number(sample) == 1:
+            raise SystemCallError("busy", retry=True, retry_after=250)
+        return own(sample)
+
+    later(stop.finish)
+    options = {} if kind == "inline" else {"concurrency": 2}
+    begun = time.monotonic()
+    result, book = asked(in_kind(kind, run), 2, retries=3, stop=stop, total=2, **options)
+    assert time.monotonic() - begun < 60
+    assert (result.delivered, result.failed, result.ended) == (1, 0, "stopped")
+    assert [answer.task.position for answer in book] == [0]
+
+
+@pytest.mark.parametrize("kind", ["threads", "loop"])
+def test_leaving_now_does_not_wait_and_keeps_what_has_arrived(kind: str, release: threading.Event) -> None:
+    def plain(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        if number(sample) % 4 == 3:
+            release.wait(timeout=60)
+        return own(sample)
+
+    async def waiting(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        if number(sample) % 4 == 3:
+            await asyncio.sleep(60)
+        return own(sample)
+
+    stop = Stop()
+    later(stop.now)
+    begun = time.monotonic()
+    result, book = asked(waiting if kind == "loop" else plain, 100, concurrency=3, stop=stop)
+    assert time.monotonic() - begun < 30
+    assert (result.delivered, result.failed, result.ended) == (9, 0, "stopped")
+    assert sorted(answer.task.position for answer in book) == [0, 1, 2, 4, 5, 6, 8, 9, 10]
+
+
+def test_leaving_now_by_a_signal_interrupts_a_call_in_the_asking_thread() -> None:
+    stop = Stop()
+
+    def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        if number(sample) == 2:
+            signal.raise_signal(signal.SIGUSR1)
+            time.sleep(60)
+        return own(sample)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: stop.now())
+    try:
+        begun = time.monotonic()
+        result, _ = asked(run, 9, stop=stop)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert time.monotonic() - begun < 30
+    assert (result.delivered, result.ended) == (2, "stopped")
+
+
+def test_a_failure_while_leaving_is_not_recorded() -> None:
+    stop = Stop()
+
+    def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        if number(sample) == 2:
+            try:
+                stop.now()  # as a signal handler would
+            except KeyboardInterrupt:
+                raise RuntimeError("interrupted") from None
+        return own(sample)
+
+    result, book = asked(run, 9, stop=stop)
+    assert (result.delivered, result.failed, result.ended, len(book)) == (2, 0, "stopped", 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_too_many_failures_end_it(kind: str) -> None:
+    def run(sample: EvaluationSample) -> SystemOutputs:
+        if number(sample) % 2:
+            raise ValueError("no index")
+        return own(sample)
+
+    result, _ = asked(in_kind(kind, run), 1000, max_failures=5, **KINDS[kind])
+    assert result.ended == "max_failures"
+    assert 6 <= result.failed <= 6 + 4
+    assert result.message == (
+        f"stopped after {result.failed} of {result.delivered} answers failed (max_failures is 5); "
+        "the last error: raised: ValueError: no index"
+    ) or result.message.startswith("stopped after ")
+
+
+def test_exactly_as_many_failures_as_allowed_do_not_end_it() -> None:
+    def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        if number(sample) < 3:
+            raise ValueError("no index")
+        return own(sample)
+
+    assert asked(run, 9, max_failures=3)[0].ended == "done"
+    assert asked(run, 9, max_failures=2)[0].ended == "max_failures"
+    assert asked(run, 3, max_failures=2, total=3)[0].ended == "done"  # nothing was left to ask
+
+
+def test_ctrl_c_while_calls_hang_is_prompt_and_what_was_delivered_is_safe(release: threading.Event) -> None:
+    def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        if number(sample) >= 4:
+            release.wait(timeout=60)
+        return own(sample)
+
+    book = Book()
+    later(lambda: os.kill(os.getpid(), signal.SIGINT))
+    begun = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        asked(run, 100, deliver=book.extend, concurrency=4)
+    assert time.monotonic() - begun < 30
+    assert sorted(answer.task.position for answer in book) == [0, 1, 2, 3]
+
+
+HANGING = """
+import asyncio, sys, threading, time
+from auepora_eval.calling.ask import ask
+from auepora_eval.calling.policy import CallPolicy, Task
+from auepora_eval.core.types import EvaluationSample, SystemOutputs
+
+def plain(sample, *, top_k):
+    time.sleep(600)
+
+async def in_a_thread(sample, *, top_k):
+    await asyncio.to_thread(time.sleep, 600)
+
+async def blocking(sample, *, top_k):
+    time.sleep(600)
+
+async def stubborn(sample, *, top_k):
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+
+tasks = [Task(n, EvaluationSample(str(n), "q")) for n in range(3)]
+answers = []
+asked = ask(globals()[sys.argv[1]], tasks, CallPolicy(concurrency=3, timeout=0.2), answers.extend)
+print(asked.delivered, asked.failed, {a.output.error for a in answers})
+"""
+
+
+@pytest.mark.parametrize("system", ["plain", "in_a_thread", "blocking", "stubborn"])
+def test_the_end_of_a_process_is_not_held_up_by_what_hangs(system: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGING, system], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "3 3 {'timeout: no answer within 0.2 s'}\n"

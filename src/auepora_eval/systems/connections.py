@@ -6,32 +6,16 @@ import http.client
 import io
 import socket
 import ssl
-import time
+import weakref
 from threading import Lock
 from typing import TYPE_CHECKING
+
+from .deadlines import Deadline
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["Connection", "ConnectionPool", "Deadline"]
-
-
-class Deadline:
-    """A moment by which something must be done; without seconds there is none."""
-
-    __slots__ = ("_moment",)
-
-    def __init__(self, seconds: float | None) -> None:
-        self._moment = None if seconds is None else time.monotonic() + seconds
-
-    def remaining(self) -> float | None:
-        """The seconds that are left, or ``None`` for no limit; raises ``TimeoutError`` when none are."""
-        if self._moment is None:
-            return None
-        left = self._moment - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
+__all__ = ["Connection", "ConnectionPool"]
 
 
 class _TimedReader(io.RawIOBase):
@@ -129,6 +113,7 @@ class ConnectionPool:
         self._idle: list[Connection] = []
         self._lock = Lock()
         self._closed = False
+        weakref.finalize(self, _close_each, self._idle)  # for those who forget to close
 
     def take(self, *, fresh: bool = False) -> Connection:
         """A connection that waits, or else (or where a ``fresh`` one is asked for) a new one."""
@@ -150,6 +135,9 @@ class ConnectionPool:
         """Close those that wait now, and the others when they are put back."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+            _close_each(self._idle)
+
+
+def _close_each(connections: list[Connection]) -> None:
+    while connections:
+        connections.pop().close()

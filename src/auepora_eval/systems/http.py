@@ -17,7 +17,8 @@ from .._version import __version__
 from ..core.errors import BadTypeError, BadValueError, SystemCallError
 from ..core.types import EvaluationSample, SystemOutputs
 from .addresses import Address, Secrets, checked_headers, parse_address
-from .connections import Connection, ConnectionPool, Deadline
+from .connections import Connection, ConnectionPool
+from .deadlines import Deadline
 from .paths import kind_of
 from .replies import ReplyPaths, excerpt, own_reply
 from .templates import Template, json_text, plain_question
@@ -124,7 +125,8 @@ class HttpSystem:
                 connection.close()
                 connection = self._pool.take(fresh=True)
                 reply = self._send(connection, target, body, deadline)
-            read = self._read(reply)
+            with reply:
+                read = self._read(reply)
         except TimeoutError:
             connection.close()
             limit = "the network waits" if self._timeout is None else f"{self._timeout:g} s"

@@ -1,0 +1,238 @@
+"""A system that is a command: one line of JSON in per question, one line of JSON out per answer."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shlex
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+
+from ..core.errors import BadTypeError, BadValueError, SystemCallError
+from ..core.types import EvaluationSample, SystemOutputs
+from .deadlines import Deadline
+from .processes import EndedError, LineProcess, TooLongError, end_all
+from .replies import excerpt, own_reply
+from .templates import json_text, plain_question
+
+__all__ = ["CommandSystem"]
+
+_MOST_NOISE = 1000
+"""Lines that are no answers, within one question, before the process is taken to be broken."""
+_LAST_WORDS_SHOWN = 1000
+
+
+_ANSWER = re.compile(rb'\s*\{\s*["}]')
+"""How an answer begins; a dictionary printed by Python has other quotes."""
+
+
+class _LeftError(Exception):
+    """A process that had answered before left in good order: a fresh one is to be asked."""
+
+
+class CommandSystem:
+    """Asks processes that live on between questions: each works on one question at a time, idle ones are reused.
+
+    A question is ``{"sample_id", "query", "top_k", "history"?}``, an answer one line of an outputs file with the same
+    ``sample_id``. Lines that are no JSON objects are taken for stray prints. ``command`` is run without a shell; a text
+    is split as a shell would. ``env`` is added to this process's environment. ``timeout`` bounds a call in seconds.
+    The first process is started at once, so that a command that cannot run is known before the first question.
+    """
+
+    def __init__(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        max_bytes: int = 50_000_000,
+    ) -> None:
+        if os.name != "posix":
+            raise BadValueError("a command as a system needs Linux or macOS; use an HTTP endpoint instead")
+        self._command = _words(command)
+        self._cwd = None if cwd is None else Path(cwd)
+        # A Python program holds back what it prints into a pipe, and its answers would never come.
+        self._env = {"PYTHONUNBUFFERED": "1", **os.environ, **_checked_env(env or {})}
+        if timeout is not None and not _is_positive(timeout):
+            raise BadValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
+        if not _is_positive(max_bytes):
+            raise BadValueError(f"max_bytes must be at least 1, not {max_bytes!r}")
+        self._timeout, self._max_bytes = timeout, max_bytes
+        self._lock = Lock()
+        self._all: set[LineProcess] = set()
+        self._idle: list[LineProcess] = []
+        self._closed = False
+        self._finalizer = weakref.finalize(self, end_all, self._all)
+        try:
+            self._idle.append(self._start())
+        except OSError as error:
+            raise BadValueError(self._start_problem(error)) from None
+
+    def __repr__(self) -> str:
+        return f"CommandSystem({shlex.join(self._command)})"
+
+    def run(self, sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        """Ask a process; ``SystemCallError`` says what went wrong and whether it may pass."""
+        question = json_text(plain_question(sample, top_k)).encode() + b"\n"
+        deadline = Deadline(self._timeout)
+        try:
+            return self._ask(self._take(), sample, question, deadline)
+        except _LeftError:
+            return self._ask(self._fresh(), sample, question, deadline)
+
+    def close(self) -> None:
+        """End all processes: their input is closed, then they are asked to leave, then they are made to."""
+        with self._lock:
+            self._closed = True
+            self._idle.clear()
+        end_all(self._all)
+
+    def _ask(
+        self, process: LineProcess, sample: EvaluationSample, question: bytes, deadline: Deadline
+    ) -> SystemOutputs:
+        """What one process answers; only one that is still in step waits for the next question."""
+        noise = _Noise()
+        try:
+            process.send(question)
+            while not _ANSWER.match(line := process.line(deadline)):
+                noise.add(line)
+            output = own_reply(line, sample, echoes_id=True)
+        except BaseException as error:
+            problem = self._problem(error, process, noise)
+            self._end(process)
+            raise problem from None
+        process.answered += 1
+        self._put(process)
+        return output
+
+    def _problem(self, error: BaseException, process: LineProcess, noise: _Noise) -> BaseException:
+        """What is raised for what happened while a process was asked. Another try meets a fresh one, so it may help."""
+        if isinstance(error, EndedError):
+            how = process.exit_text()
+            if process.answered and process.left_in_order and not noise.count:
+                return _LeftError()
+            return SystemCallError("process_died", f"{how}{_last_words(process)}{noise}", retry=True)
+        if isinstance(error, TimeoutError):
+            limit = f"no answer after {self._timeout:g} s; does it flush its output?"
+            return SystemCallError("timeout", f"{limit}{_last_words(process)}{noise}", retry=True)
+        if isinstance(error, TooLongError):
+            return SystemCallError("bad_output", f"a line of more than {self._max_bytes} bytes{noise}", retry=True)
+        if isinstance(error, SystemCallError):
+            return SystemCallError(error.reason, f"{error.message}{noise}", retry=True)
+        return error
+
+    def _take(self) -> LineProcess:
+        """A process that waits and is in step, or a fresh one."""
+        while True:
+            with self._lock:
+                process = self._idle.pop() if self._idle else None
+            if process is None:
+                return self._fresh()
+            if process.is_alive and not _is_out_of_step(process):
+                return process
+            self._end(process)
+
+    def _fresh(self) -> LineProcess:
+        try:
+            process = self._start()
+        except OSError as error:
+            raise SystemCallError("process_died", self._start_problem(error), retry=True) from None
+        with self._lock:
+            if not self._closed:
+                return process
+        self._end(process)
+        raise SystemCallError("process_died", "the system was closed")
+
+    def _start(self) -> LineProcess:
+        process = LineProcess(self._command, self._cwd, self._env, self._max_bytes)
+        self._all.add(process)
+        return process
+
+    def _put(self, process: LineProcess) -> None:
+        with self._lock:
+            if not self._closed:
+                self._idle.append(process)
+                return
+        self._end(process)
+
+    def _end(self, process: LineProcess) -> None:
+        process.end()
+        self._all.discard(process)
+
+    def _start_problem(self, error: OSError) -> str:
+        program = self._command[0]
+        if self._cwd is not None and not self._cwd.is_dir():
+            return f"command: there is no folder {self._cwd} to run it in"
+        if isinstance(error, FileNotFoundError):
+            place = f"in {self._cwd or Path.cwd()}" if "/" in program else "on the PATH"
+            return f"command: there is no program '{program}' {place}, or the interpreter it names is missing"
+        if isinstance(error, PermissionError):
+            return f"command: '{program}' may not be run; make it executable, or name its interpreter before it"
+        return f"command: '{program}' cannot be started: {error.strerror or error}"
+
+
+class _Noise:
+    """Lines that are no answers, counted; written after a message they tell of themselves."""
+
+    def __init__(self) -> None:
+        self.count, self._last = 0, b""
+
+    def add(self, line: bytes) -> None:
+        """One more; too many are an error."""
+        if not line.strip():
+            return
+        self.count, self._last = self.count + 1, line
+        if self.count > _MOST_NOISE:
+            raise SystemCallError("bad_output", f"more than {_MOST_NOISE} lines, and no answer among them")
+
+    def __str__(self) -> str:
+        if not self.count:
+            return ""
+        return f" (lines passed over that are no JSON objects: {self.count}, the last: {excerpt(self._last)})"
+
+
+def _is_out_of_step(process: LineProcess) -> bool:
+    """Whether a process wrote more than it was asked for: what it writes next may answer an earlier question."""
+    try:
+        return any(_ANSWER.match(line) for line in process.idle_lines())
+    except TooLongError:
+        return True
+
+
+def _last_words(process: LineProcess) -> str:
+    words = "\n".join(process.last_words())
+    return f"; last words: {words[-_LAST_WORDS_SHOWN:]}" if words else ""
+
+
+def _words(command: object) -> list[str]:
+    if isinstance(command, str):
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise BadValueError(f"command: {command!r:.100} cannot be split into words: {error}") from None
+    elif isinstance(command, Sequence) and all(isinstance(word, str) for word in command):
+        words = list(command)
+    else:
+        raise BadTypeError(f"command must be a text or a list of texts, not {command!r:.80}")
+    if not words or not words[0]:
+        raise BadValueError("command is empty; give a program and its arguments, such as 'python my_system.py'")
+    if any("\0" in word for word in words):
+        raise BadValueError("command holds a null character")
+    return words
+
+
+def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
+    for name, value in env.items():
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise BadValueError(f"env: {name!r:.80} is no name of a variable")
+        if not isinstance(value, str) or "\0" in value:
+            raise BadTypeError(f"env: '{name}' must be a text; put it in quotes")
+    return dict(env)
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0

@@ -1,0 +1,230 @@
+"""One process that is asked line by line: started, written to, read from, and ended, each by a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock, Thread
+from typing import IO
+
+from .deadlines import Deadline
+
+__all__ = ["EndedError", "LineProcess", "TooLongError", "end_all"]
+
+_PIECE = 1 << 16
+_PIECES_OF_A_PIPE = 32
+_LAST_WORDS = 20
+_LOOK = 1.0
+"""Seconds between two looks at whether a silent process still lives."""
+_LEAVE = 2.0
+"""Seconds a process has to leave once its input is closed, and again once it was asked to."""
+
+
+class EndedError(Exception):
+    """The process ended, or closed its output, before it answered."""
+
+
+class TooLongError(Exception):
+    """The process writes a line that does not end."""
+
+
+class LineProcess:
+    """A process in a session of its own, so that whatever it starts can be ended with it.
+
+    One question at a time; ``end`` may come from any thread.
+    """
+
+    def __init__(self, command: Sequence[str], cwd: Path | None, env: Mapping[str, str], max_line: int) -> None:
+        self._process = subprocess.Popen(  # noqa: S603  to run the user's command is what this is for
+            list(command),
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._stdin, self._stdout = self._process.stdin, self._process.stdout
+        for pipe in (self._stdin, self._stdout):
+            os.set_blocking(pipe.fileno(), False)
+        self._max_line = max_line
+        self._read = bytearray()
+        self._searched = 0
+        self._words: deque[str] = deque(maxlen=_LAST_WORDS)
+        self._listener = Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
+        self._listener.start()
+        self._unsent = memoryview(b"")
+        self._reading = Lock()
+        self._ending = Lock()
+        self.answered = 0
+        """How many questions it has answered."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._process.poll() is None
+
+    @property
+    def left_in_order(self) -> bool:
+        """Whether it ended with exit code 0."""
+        return self._process.poll() == 0
+
+    def send(self, question: bytes) -> None:
+        """Hand it a question; it is written while its answer is waited for."""
+        self._unsent = memoryview(question)
+
+    def line(self, deadline: Deadline) -> bytes:
+        """The next line it writes, at the end also one without its line break.
+
+        Raises ``EndedError``, ``TooLongError`` or ``TimeoutError`` instead of waiting for what will not come.
+        """
+        with self._reading, selectors.DefaultSelector() as ready:
+            try:
+                ready.register(self._stdout, selectors.EVENT_READ)
+                if self._unsent:
+                    ready.register(self._stdin, selectors.EVENT_WRITE)
+                while (line := self._next_line()) is None:
+                    left = deadline.remaining()
+                    events = ready.select(_LOOK if left is None else min(left, _LOOK))
+                    if not events and not self.is_alive:
+                        raise EndedError  # a child of its own may hold the output open for ever
+                    for key, _ in events:
+                        if key.fileobj is self._stdin:
+                            self._write()
+                            if not self._unsent:
+                                ready.unregister(self._stdin)
+                        elif not self._receive():
+                            return self._rest()
+            except (ValueError, KeyError) as error:  # another thread ended it and closed its pipes
+                raise EndedError from error
+        return line
+
+    def idle_lines(self) -> list[bytes]:
+        """Lines it wrote without having been asked."""
+        with self._reading:
+            # A pipe holds no more than a few pieces; who writes without end is not waited for.
+            with contextlib.suppress(BlockingIOError):
+                for _ in range(_PIECES_OF_A_PIPE):
+                    if not self._receive():
+                        break
+            lines = []
+            while (line := self._next_line()) is not None:
+                lines.append(line)
+            return lines
+
+    def last_words(self) -> list[str]:
+        """The last lines of its error output."""
+        if not self.is_alive:
+            self._listener.join(_LEAVE)  # what it said at its end may still be on its way
+        return list(self._words)
+
+    def exit_text(self) -> str:
+        """How it ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LEAVE)  # its output closes a little before it is gone
+        code = self._process.poll()
+        if code is None:
+            return "it closed its output"
+        if code < 0:
+            try:
+                return f"killed by {signal.Signals(-code).name}"
+            except ValueError:
+                return f"killed by signal {-code}"
+        return f"exit code {code}"
+
+    def close_input(self) -> None:
+        """Tell it that no further question comes."""
+        with contextlib.suppress(OSError):
+            self._stdin.close()
+
+    def end(self, *, at_once: bool = True, leave_by: float = 0.0) -> None:
+        """End it and whatever it started; unless ``at_once``, it may leave by itself until the moment ``leave_by``."""
+        with self._ending:
+            self.close_input()
+            if not at_once and not self._has_left(leave_by):
+                self._signal(signal.SIGTERM)
+                self._has_left(time.monotonic() + _LEAVE)
+            self._signal(signal.SIGKILL)  # also for children that outlive it
+            self._process.wait()
+            with self._reading:  # whoever still waits for a line sees the end of the output first
+                self._stdout.close()
+
+    def _has_left(self, moment: float) -> bool:
+        try:
+            self._process.wait(max(0.0, moment - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, number)  # it leads its group
+
+    def _write(self) -> None:
+        try:
+            self._unsent = self._unsent[os.write(self._stdin.fileno(), self._unsent) :]
+        except BlockingIOError:
+            pass
+        except BrokenPipeError:
+            # It reads no more; what it wrote before that, and how it ended, is on its output.
+            self._unsent = memoryview(b"")
+
+    def _receive(self) -> bool:
+        """Read what is there; ``False`` at the end of its output."""
+        piece = os.read(self._stdout.fileno(), _PIECE)
+        self._read += piece
+        return bool(piece)
+
+    def _rest(self) -> bytes:
+        """What stands after the last line break when its output has ended."""
+        if not self._read.strip():
+            raise EndedError
+        line = bytes(self._read)
+        self._read.clear()
+        self._searched = 0
+        return line
+
+    def _next_line(self) -> bytes | None:
+        end = self._read.find(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._read)
+            if self._searched > self._max_line:
+                raise TooLongError
+            return None
+        line = bytes(self._read[:end])
+        del self._read[: end + 1]
+        self._searched = 0
+        return line
+
+    def _listen(self, pipe: IO[bytes]) -> None:
+        """Keep the last lines of its error output, and keep it from filling up."""
+        with pipe:
+            rest = b""
+            while piece := pipe.read(_PIECE):
+                *lines, rest = (rest + piece).split(b"\n")
+                self._words.extend(line.decode(errors="replace").rstrip() for line in lines[-_LAST_WORDS:])
+                rest = rest[-_PIECE:]
+            if rest.strip():
+                self._words.append(rest.decode(errors="replace").rstrip())
+
+
+def end_all(processes: set[LineProcess]) -> None:
+    """End all, each with the same moment to leave by itself."""
+    ending = list(processes)
+    for process in ending:
+        process.close_input()
+    leave_by = time.monotonic() + _LEAVE
+    for process in ending:
+        process.end(at_once=False, leave_by=leave_by)
+        processes.discard(process)

@@ -53,6 +53,7 @@ class Section:
 
     def __init__(self, findings: Findings, key: str, values: Mapping[str, Any]) -> None:
         self.findings, self.key, self.values = findings, key, values
+        self.unknown: list[str] = []
 
     def name(self, key: str) -> str:
         """The path of one of its keys."""
@@ -64,10 +65,14 @@ class Section:
 
     def refuse_unknown(self, known: Collection[str]) -> None:
         """Take down every key that is not known."""
-        for key in self.values:
-            if key not in known:
-                there = f"; there are {', '.join(known)}"
-                self.add(key, f"unknown key{did_you_mean(key, known, otherwise=there)}")
+        self.unknown = [key for key in self.values if key not in known]
+        for key in self.unknown:
+            there = f"; there are {', '.join(known)}"
+            self.add(key, f"unknown key{did_you_mean(key, known, otherwise=there)}")
+
+    def is_misspelt(self, *names: str) -> bool:
+        """Whether an unknown key was probably meant to be one of these, so that its absence need not be said too."""
+        return any(did_you_mean(key, names) for key in self.unknown)
 
     def has(self, key: str) -> bool:
         """Whether the key is there and not null."""

@@ -99,7 +99,7 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         outputs = data_section(findings, "outputs", folder)
     elif top.has("system"):
         system = system_section(findings, folder, environment)
-    else:
+    elif not top.is_misspelt("outputs", "system"):
         findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (what is asked); give one of them")
     config = config_of(findings, "outputs" if outputs else "system")
     conventions = conventions_section(findings)
@@ -155,7 +155,6 @@ def _check_version(top: Section) -> None:
 
 
 def _is_given(top: Section, key: str) -> bool:
-    if not top.has(key):
+    if not top.has(key) and not top.is_misspelt(key):
         top.findings.add(key if key in top.values else "", f"'{key}' is missing; it names the samples to evaluate on")
-        return False
-    return True
+    return top.has(key)

@@ -38,6 +38,8 @@ def system_section(
     if section is None:
         return None
     kinds = [kind for kind in KINDS if section.has(kind)]
+    if not kinds and section.is_misspelt(*KINDS):
+        return None
     if len(kinds) != 1:
         found = "there is none" if not kinds else f"there are {' and '.join(map(repr, kinds))}"
         findings.add("system", f"needs exactly one of python, http and command; {found}")
@@ -92,7 +94,7 @@ def _http(section: Section, environment: Environment) -> tuple[SystemSource, Sto
         return None
     url = inner.text("url")
     if url is None:
-        if not inner.has("url"):
+        if not inner.has("url") and not inner.is_misspelt("url"):
             inner.add("url", "is missing; it is where the system is asked")
         return None
     method = inner.text("method", "POST") or "POST"
@@ -138,6 +140,8 @@ def _command(section: Section, folder: Path, environment: Environment) -> tuple[
     given = dict(value) if isinstance(value, Mapping) else {"run": value}
     inner = Section(section.findings, "system.command", given)
     inner.refuse_unknown(("run", "cwd", "env"))
+    if not inner.has("run") and inner.is_misspelt("run"):
+        return None
     words = _words(section.findings, key, given.get("run"))
     cwd = inner.text("cwd", ".")
     env = inner.mapping("env")

@@ -1,0 +1,139 @@
+"""Secrets: variables are read where they may stand, kept out of what is stored, and refused when written out."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from auepora_eval.core.errors import PlanError
+from auepora_eval.planfile.plan import Plan
+from auepora_eval.planfile.read import plan_problems, read_plan
+
+VARIABLES = {"KEY": "sk-12345", "HOST": "http://inner:80", "PGPASSWORD": "hunter22", "SHORT": "abc", "EMPTY": ""}
+FULL = """\
+dataset: d
+system:
+  http:
+    url: ${HOST}/ask
+    headers: {Authorization: "Bearer ${KEY}", X-Literal: "$${KEY}"}
+store: postgresql://me:${PGPASSWORD}@host/runs
+"""
+
+
+def read(folder: Path, text: str) -> Plan:
+    (folder / "plan.yaml").write_text(text)
+    return read_plan(folder / "plan.yaml", environment=VARIABLES)
+
+
+def test_variables_are_filled_in_and_never_stored(tmp_path: Path) -> None:
+    plan = read(tmp_path, FULL)
+    assert plan.system is not None
+    assert plan.system.options["url"] == "http://inner:80/ask"
+    assert plan.system.options["headers"] == {"Authorization": "Bearer sk-12345", "X-Literal": "${KEY}"}
+    assert plan.store == "postgresql://me:hunter22@host/runs"
+    assert plan.secrets == {"sk-12345", "http://inner:80", "hunter22"}
+    for shown in (json.dumps(plan.resolved), repr(plan), repr(plan.system)):
+        assert not [secret for secret in plan.secrets if secret in shown]
+    assert plan.resolved["system"]["http"]["headers"]["Authorization"] == "Bearer ${KEY}"
+    assert plan.resolved["store"] == "postgresql://me:${PGPASSWORD}@host/runs"
+
+
+def test_variables_in_arguments_and_surroundings(tmp_path: Path) -> None:
+    made = read(
+        tmp_path, "dataset: d\nsystem: {python: 'a:b', args: {llm: {api_key: '${KEY}', tries: [1, '${SHORT}']}}}"
+    )
+    assert made.system is not None
+    assert made.system.options["args"] == {"llm": {"api_key": "sk-12345", "tries": [1, "abc"]}}
+    assert made.secrets == {"sk-12345"}, "what is too short to be looked for is no secret"
+    made = read(tmp_path, "dataset: d\nsystem: {command: {run: x, env: {API_KEY: '${KEY}'}}}")
+    assert made.system is not None
+    assert made.system.options["env"] == {"API_KEY": "sk-12345"}
+
+
+def test_the_process_has_variables_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUEPORA_TEST_HOST", "http://here")
+    (tmp_path / "plan.yaml").write_text("dataset: d\nsystem: {http: '${AUEPORA_TEST_HOST}/x'}")
+    plan = read_plan(tmp_path / "plan.yaml")
+    assert plan.system is not None
+    assert plan.system.options["url"] == "http://here/x"
+
+
+def test_a_variable_does_not_make_another_plan(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("dataset: d\nsystem: {http: '${HOST}/x'}")
+    one, other = (
+        read_plan(tmp_path / "plan.yaml", environment={"HOST": host}).resolved for host in ("http://a", "http://b")
+    )
+    assert one == other
+
+
+REFERENCES = [  # what stands in a header, words, why
+    ("${MISSING}", "the environment variable MISSING is not set", "not set"),
+    ("${EMPTY}", "the environment variable EMPTY is empty", "empty"),
+    ("${my-key}", "cannot read the reference '${my-key}'; write ${NAME}", "no name"),
+    ("${KEY:-x}", "cannot read the reference '${KEY:-x}'", "a default, as shells have it"),
+    ("${KEY", "cannot read the reference '${KEY'", "no end"),
+    ("${}", "cannot read the reference '${}'", "nothing"),
+]
+
+
+@pytest.mark.parametrize(("text", "said", "why"), REFERENCES, ids=[row[2] for row in REFERENCES])
+def test_references_that_cannot_be_followed(text: str, said: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as raised:
+        read(tmp_path, f"dataset: d\nsystem:\n  http:\n    url: http://x\n    headers:\n      A: '{text}'\n")
+    assert (raised.value.line, raised.value.key) == (6, "system.http.headers.A")
+    assert said in raised.value.problem
+
+
+HTTP = "system: {http: {url: 'http://x', headers: {%s}}}"
+ARGS = "system: {python: 'a:b', args: {%s}}"
+WRITTEN_OUT = [  # what stands in a plan, key, why
+    (HTTP % "Authorization: 'Bearer geheim'", "system.http.headers.Authorization", "a header"),
+    (HTTP % "X-Api-Key: geheim", "system.http.headers.X-Api-Key", "a key of an interface"),
+    (HTTP % "Cookie: geheim", "system.http.headers.Cookie", "a cookie"),
+    (ARGS % "api_key: geheim", "system.args.api_key", "an argument"),
+    (ARGS % "apiKey: geheim", "system.args.apiKey", "in camel case"),
+    (ARGS % "APIKEY: geheim", "system.args.APIKEY", "in capitals"),
+    (ARGS % "llm: {openai_api_key: geheim}", "system.args.llm.openai_api_key", "an inner argument"),
+    (ARGS % "access_token: geheim", "system.args.access_token", "a token"),
+    (ARGS % "client_secret: geheim", "system.args.client_secret", "a secret"),
+    (ARGS % "db: {password: 1234}", "system.args.db.password", "a password of digits"),
+    (ARGS % "tokens: {token: [geheim]}", "system.args.tokens.token[0]", "in a list"),
+    (ARGS % "index: 'postgresql://me:geheim@host/db'", "system.args.index", "in an address"),
+    ("system: {http: 'http://me:geheim@x/y'}", "system.http", "in the system's address"),
+    ("system: {http: {url: 'http://x/y?api_key=geheim'}}", "system.http.url", "in an address's parameter"),
+    ("system: {http: {url: 'http://x', request: {token: geheim}}}", "system.http.request.token", "in what is sent"),
+    ("system: {python: 'a:b', config: {password: geheim}}", "system.config.password", "in what is told of it"),
+    ("system: {command: {run: x, env: {API_KEY: geheim}}}", "system.command.env.API_KEY", "in the surroundings"),
+    ("system: {command: 'x --api-key geheim'}", "system.command", "among the words"),
+    ("system: {command: {run: [x, --token=geheim]}}", "system.command.run", "in one word"),
+    ("outputs: o\nstore: 'postgresql://me:geheim@host/db'", "store", "in the store"),
+]
+
+
+@pytest.mark.parametrize(("text", "key", "why"), WRITTEN_OUT, ids=[row[2] for row in WRITTEN_OUT])
+def test_a_secret_that_is_written_out_is_refused_and_not_shown(text: str, key: str, why: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(f"dataset: d\n{text}\n")
+    found = plan_problems(tmp_path / "plan.yaml", environment=VARIABLES)
+    assert [getattr(one, "key", None) for one in found] == [key]
+    assert "${" in str(found[0])
+    assert "geheim" not in str(found[0])
+
+
+FINE = [
+    (HTTP % "Authorization: 'Bearer ${KEY}'", "a reference"),
+    (HTTP % "X-Request-Key: abc", "a key that opens nothing"),
+    (ARGS % "max_tokens: 512, tokenizer: unicode, token_limit: 5", "tokens of text"),
+    (ARGS % "eos_token: '</s>', stop_token: x", "tokens of a model"),
+    (ARGS % "api_key: EMPTY", "a stand-in"),
+    (ARGS % "api_key: ''", "nothing"),
+    (ARGS % "api_key_env: OPENAI_API_KEY", "the name of a variable"),
+    (ARGS % "url: 'http://host:8000/a@b'", "a port and an at sign"),
+    (ARGS % "password: null, secret: false", "no text"),
+    ("system: {command: 'x --token-limit 5 --password --verbose'}", "options that carry none"),
+    ("outputs: o\nstore: 'postgresql://me@host/db'", "a store without a password"),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), FINE, ids=[row[1] for row in FINE])
+def test_what_is_no_secret_may_stand(text: str, why: str, tmp_path: Path) -> None:
+    assert read(tmp_path, f"dataset: d\n{text}\n")

@@ -147,9 +147,9 @@ def test_the_same_question_has_the_same_answer(name: str) -> None:
 
 @BOTH
 def test_threads_may_share_a_system(name: str) -> None:
-    evaluator = evaluated(name)
+    evaluator, system = evaluated(name), getattr(systems, name)()
     with ThreadPoolExecutor(4) as pool:
-        answered = list(pool.map(lambda sample: evaluator.system.run(sample, top_k=10), evaluator.samples))
+        answered = list(pool.map(lambda sample: system.run(sample, top_k=10), evaluator.samples))
     assert [output.response for output in answered] == [output.response for output in evaluator.outputs]
     assert [output.retrieved for output in answered] == [output.retrieved for output in evaluator.outputs]
 

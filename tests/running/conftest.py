@@ -1,5 +1,6 @@
 """A user's project to run plans in, and the command line as a function."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], 
     """Makes the folder of a user's project, with so many samples, and goes there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    monkeypatch.setattr(sys, "path", sys.path[:])  # plans put their folder there
+    for module in [name for name in sys.modules if name.endswith("_rag")]:
+        monkeypatch.delitem(sys.modules, module)
     return lambda samples: Project(tmp_path, samples)
 
 

@@ -15,9 +15,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from auepora_eval.store.runs import RunStore
 
 from auepora_eval.running.plans import run_plan
+from auepora_eval.store.runs import RunStore
 from user_project import Project
 
 Projects = Callable[[int], Project]
@@ -165,14 +165,14 @@ run: {{concurrency: 2, retries: 1, backoff: 0.01, timeout: 30}}
 
 
 def test_a_full_disk_ends_the_run_clearly_and_it_can_be_resumed(project: Projects, auepora: Run) -> None:
-    mine = project(600)
+    mine = project(2000)
     mine.plan(run="{concurrency: 4}")
 
     def small_files_only() -> None:
         import signal
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that writing fails rather than the process
-        resource.setrlimit(resource.RLIMIT_FSIZE, (250_000, 250_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1_500_000, 1_500_000))
 
     full = subprocess.run(
         [sys.executable, "-m", "auepora_eval", "run", "plan.yaml"],
@@ -187,11 +187,11 @@ def test_a_full_disk_ends_the_run_clearly_and_it_can_be_resumed(project: Project
     assert b"Traceback" not in full.stderr
     assert b"runs.sqlite" in full.stderr
     before = len(mine.calls())
-    assert before < 600
+    assert 0 < before < 2000
     code, out, err = auepora("run", "plan.yaml", "--resume", "--json")
     assert code == 0, err
-    assert json.loads(out)["results"][0]["details"]["num_samples"] == 600
-    assert len(mine.calls()) <= 600 + 4
+    assert json.loads(out)["results"][0]["details"]["num_samples"] == 2000
+    assert len(mine.calls()) <= 2000 + 4
 
 
 def test_a_store_that_is_no_store_is_said_before_anything_is_asked(project: Projects, auepora: Run) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from auepora_eval.store.runs import RunStatus, RunStore
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs
 from auepora_eval.core.errors import BadValueError, UnknownRunError
 from auepora_eval.running.plans import run_plan, run_system
 from auepora_eval.running.scoring import rescore
+from auepora_eval.store.records import RunStatus
+from auepora_eval.store.runs import RunStore
 from user_project import Project
 
 Projects = Callable[[int], Project]

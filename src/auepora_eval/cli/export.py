@@ -11,7 +11,8 @@ import click
 from .stores import complete_run, opened_store, run_of, store_option
 
 if TYPE_CHECKING:
-    from ..store.runs import RunRecord, RunStore
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
 
 __all__ = ["command"]
 

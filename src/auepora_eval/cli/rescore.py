@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from .score import PRESETS
@@ -36,7 +38,7 @@ def command(
     conventions: str | None,
     slices: tuple[str, ...],
     incomplete: bool,
-    executor: str,
+    executor: Literal["serial", "processes"],
     workers: int | None,
     store: str | None,
     as_json: bool,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..calling.policy import Answer
     from ..core.results import Results
     from ..running.run import RunOutcome, Watcher
-    from ..store.runs import RunRecord
+    from ..store.records import RunRecord
 
 __all__ = ["Teller", "command", "rendered"]
 

@@ -12,7 +12,8 @@ from .stores import complete_run, opened_store, run_of, store_option, when
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..store.runs import RunRecord, RunStore
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
 
 __all__ = ["command"]
 
@@ -123,7 +124,7 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
     auepora runs delete run_01HX run_01HY --yes
     """
     from ..running.provenance import is_alive
-    from ..store.runs import RunStatus
+    from ..store.records import RunStatus
 
     with opened_store(store or context.obj) as found:
         records = {record.run_id: record for record in map(found.find, runs)}

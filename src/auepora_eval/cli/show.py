@@ -12,7 +12,8 @@ from .stores import complete_run, opened_store, run_of, store_option, when
 if TYPE_CHECKING:
     from ..core.results import Results
     from ..core.types import EvaluationSample, SystemOutputs
-    from ..store.runs import RunRecord, RunStore
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
 
 __all__ = ["command", "run_report"]
 

@@ -11,7 +11,8 @@ import click
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from ..store.runs import RunRecord, RunStore
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
 
 __all__ = ["complete_run", "opened_store", "run_line", "run_of", "store_option", "when"]
 

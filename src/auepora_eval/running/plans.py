@@ -30,7 +30,8 @@ from ..planfile.changes import plan_changes
 from ..planfile.prepare import Prepared, prepare
 from ..planfile.read import read_plan
 from ..planfile.secrets import is_secret_name
-from ..store.runs import RunRecord, RunStatus, RunStore
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import RunStore
 from .provenance import commit_of
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 from .scoring import ScoringOptions
@@ -221,7 +222,7 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
 
 
 def _closed_after(system: object) -> Any:
-    return closing(system) if callable(getattr(system, "close", None)) else nullcontext()  # type: ignore[type-var]
+    return closing(system) if callable(getattr(system, "close", None)) else nullcontext()
 
 
 def _warn(remark: str) -> None:

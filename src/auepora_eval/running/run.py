@@ -17,7 +17,8 @@ from ..core.results import Results
 from ..core.slices import SliceSpec
 from ..core.types import EvaluationSample, SystemOutputs
 from ..io.codec import LineError
-from ..store.runs import RunRecord, RunStatus, RunStore, StoredOutput
+from ..store.records import RunRecord, RunStatus, StoredOutput
+from ..store.runs import RunStore
 from .provenance import is_alive
 from .scoring import ScoringOptions, score_run
 

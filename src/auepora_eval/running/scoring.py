@@ -21,7 +21,8 @@ from ..core.suggest import DataSeen
 from ..core.types import EvaluationSample, SystemOutputs
 
 if TYPE_CHECKING:
-    from ..store.runs import RunRecord, RunStore
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
 
 __all__ = ["ScoringOptions", "rescore", "run_facts", "score_run", "stored_outputs"]
 

@@ -18,7 +18,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 	@touch $@ $(VENV)/.base
 
 demo: $(VENV)/.base
-	$(BIN)/python -m auepora_eval.examples.example_plan
+	$(BIN)/auepora demo
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest
@@ -30,6 +30,7 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m auepora_eval.reporting.metric_cards docs/metrics
+	$(BIN)/python -m auepora_eval.cli.reference docs/cli-reference.md
 
 # A hundred seeded wrong turns in the metric kernels: nearly all must be noticed.
 mutants: $(VENV)/.dev
@@ -40,6 +41,8 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.retrieval
 	$(BIN)/python -m benchmarks.trec_files
 	$(BIN)/python -m benchmarks.files
+	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
 

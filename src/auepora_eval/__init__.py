@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from .core.types import RetrievedDocument as RetrievedDocument
     from .core.types import SystemOutputs as SystemOutputs
     from .core.types import TargetCategory as TargetCategory
+    from .running.plans import run_plan as run_plan
+    from .running.plans import run_system as run_system
+    from .store.runs import RunStore as RunStore
 
 _EXPORTS = {
     "AueporaError": "core.errors",
@@ -59,6 +62,7 @@ _EXPORTS = {
     "Response": "core.types",
     "Results": "core.results",
     "RetrievedDocument": "core.types",
+    "RunStore": "store.runs",
     "SampleMetric": "core.metrics_base",
     "Score": "core.scores",
     "Scores": "core.scores",
@@ -69,6 +73,8 @@ _EXPORTS = {
     "evaluate_stream": "core.engine",
     "metric": "core.registry",
     "register": "core.registry",
+    "run_plan": "running.plans",
+    "run_system": "running.plans",
 }
 
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604 -- the names of a dict literal just above

@@ -239,3 +239,19 @@ def test_a_remark_of_the_library_is_one_line_on_stderr(files: Path, run: Run) ->
     )
     _, _, err = run("score", "data.jsonl", "odd.jsonl", "-m", "mrr")
     assert "Warning: 'rank' contradicts the order of 'retrieved'; the list order is what counts (sample '1')\n" in err
+
+
+def test_the_reference_page_is_what_the_commands_say() -> None:
+    from auepora_eval.cli.reference import reference_page
+    from parts import REPO
+
+    page = (REPO / "docs" / "cli-reference.md").read_text(encoding="utf-8")
+    assert page == reference_page(), "run `make docs`"
+
+
+def test_every_command_has_an_example_and_reads_well() -> None:
+    from auepora_eval.cli.reference import reference_page
+
+    for section in reference_page().split("## `")[1:]:
+        name, _, text = section.partition("`")
+        assert f"  {name}" in text.partition("Options:")[0].split("Usage:")[1], f"{name} has no example"

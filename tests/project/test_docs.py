@@ -4,6 +4,7 @@ import contextlib
 import io
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -46,19 +47,31 @@ def run_console(block: str) -> None:
                 assert line in shown.splitlines(), f"{command} printed:\n{shown}"
 
 
+def forget_modules(folder: Path) -> None:
+    """Take back what was imported from a page's folder: another page may have a module of the same name."""
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None) or "").startswith(f"{folder}/"):
+            del sys.modules[name]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_block_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    monkeypatch.setattr(sys, "path", sys.path[:])  # plans put their folder there
+    request.addfinalizer(lambda: forget_modules(tmp_path))
     metric_infos()
     monkeypatch.setattr(registry, "_METRICS", dict(registry._METRICS))  # what a page registers stays on the page
     names: dict[str, object] = {"__name__": "__docs__"}
     for language, name, code in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if language == "python":
+        if name:  # a file the page speaks of
+            Path(name).write_text(code, encoding="utf-8")
+        elif language == "python":
             run_python(code, page, names)
         elif language == "console":
             run_console(code)
-        elif name:  # a file the page speaks of
-            Path(name).write_text(code, encoding="utf-8")
         else:
             assert language in ("bash", "text", "toml", ""), f"{page}: a block in {language!r} is not executed"
 

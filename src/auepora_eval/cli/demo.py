@@ -62,8 +62,8 @@ def _next_steps(target: Path, store: str) -> str:
             "",
             f"Both runs are stored in {store}. From here:",
             f"  auepora runs --store {store}",
-            f"  auepora show bm25 --store {store}",
-            f"  auepora run {target / PLANS['bm25']}          after a change of the plan",
+            f"  auepora show quickstart-bm25 --store {store}",
+            f"  auepora run {target / PLANS['bm25']}",
             "  auepora init YOUR_DATA.jsonl --system your_app:build",
         ]
     )

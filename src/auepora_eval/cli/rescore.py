@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from .score import PRESETS
-from .stores import complete_run, opened_store, store_option
+from .stores import complete_run, conventions_of, opened_store, store_option
 
 __all__ = ["command"]
 
@@ -55,6 +55,7 @@ def command(
     from ..reporting.progress import progress
     from ..running.scoring import ScoringOptions, rescore
     from .output import output_format, write_out
+    from .run import rendered
     from .specs import parse_specs
 
     if workers is not None and executor != "processes":
@@ -68,13 +69,12 @@ def command(
                 found,
                 record,
                 parse_specs(metrics),
-                conventions=conventions,
+                conventions=None if conventions == "auto" else conventions,
                 slices=slices or None,
                 options=ScoringOptions(executor, workers),
                 incomplete=incomplete,
                 progress=advance,
             )
-        from .run import rendered
-
-        write_out(rendered(results, form), output)
+        said = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_of(record)}"
+        write_out(rendered(results, form, said), output)
         click.echo(f"stored with {record.run_id}", err=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .score import PRESETS
-from .stores import store_option
+from .stores import conventions_of, store_option
 
 if TYPE_CHECKING:
     from ..calling.policy import Answer
@@ -109,12 +109,13 @@ def command(
             watcher=teller.watcher(),
         )
     if outcome.results is not None:
-        write_out(rendered(outcome.results, form, per_query=per_query), output)
+        said = f"conventions: {conventions_of(outcome.record)}"
+        write_out(rendered(outcome.results, form, said, per_query=per_query), output)
     _close(outcome, _resume_command(plan, store, limit, outcome), quiet=quiet)
 
 
-def rendered(results: Results, form: str, *, per_query: bool = False) -> str:
-    """Results as text in the form asked for."""
+def rendered(results: Results, form: str, said: str, *, per_query: bool = False) -> str:
+    """Results as text in the form asked for; tables end with what is ``said``."""
     from ..reporting.tables import results_table, slices_tables
 
     if form == "json":
@@ -125,7 +126,7 @@ def rendered(results: Results, form: str, *, per_query: bool = False) -> str:
         return results_csv(results)
     markdown = form == "markdown"
     whole = results.to_markdown() if markdown else results_table(results)
-    return "\n\n".join([whole, *slices_tables(results, markdown=markdown)])
+    return "\n\n".join([whole, *slices_tables(results, markdown=markdown), said])
 
 
 def _resume_command(plan: str, store: str | None, limit: int | None, outcome: RunOutcome) -> str:

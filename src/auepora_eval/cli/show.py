@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .stores import complete_run, opened_store, run_of, store_option, when
+from .stores import complete_run, conventions_of, opened_store, run_of, store_option, when
 
 if TYPE_CHECKING:
     from ..core.results import Results
@@ -104,16 +104,8 @@ def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown
     else:
         parts.append("no results yet: the run did not come to scoring; `auepora run PLAN --resume` goes on with it")
     if record.plan.get("conventions"):
-        parts.append(f"conventions: {_conventions(record)}")
+        parts.append(f"conventions: {conventions_of(record)}")
     return "\n\n".join(parts)
-
-
-def _conventions(record: RunRecord) -> str:
-    named = record.plan["conventions"]
-    if isinstance(named, dict):
-        rest = [f"{key} {value}" for key, value in named.items() if key != "name"]
-        return ", ".join([str(named.get("name", "auepora")), *rest])
-    return str(named)
 
 
 def _heading(store: RunStore, record: RunRecord) -> list[str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["complete_run", "opened_store", "run_line", "run_of", "store_option", "when"]
+__all__ = ["complete_run", "conventions_of", "opened_store", "run_of", "store_option", "when"]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -75,17 +75,15 @@ def run_of(record: RunRecord, store: RunStore) -> dict[str, Any]:
     }
 
 
+def conventions_of(record: RunRecord) -> str:
+    """By whose definitions a run's plan has its numbers computed."""
+    named = record.plan.get("conventions") or "auepora"
+    if not isinstance(named, dict):
+        return str(named)
+    rest = [f"{key} {value}" for key, value in named.items() if key != "name"]
+    return ", ".join([str(named.get("name", "auepora")), *rest])
+
+
 def when(moment: datetime | None) -> str:
     """A moment as tables show it, in UTC."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"
-
-
-def run_line(record: RunRecord, store: RunStore) -> str:
-    """One line that says which run this is and how far it came."""
-    done, failed = store.counts(record.run_id)
-    expected = record.num_samples * record.repeats
-    parts = [f"{record.run_id} ({record.name}), {record.status.value}, {when(record.created_at)}"]
-    parts.append(f"{done} of {expected} outputs" if done != expected else f"{done} outputs")
-    if failed:
-        parts.append(f"{failed} failed")
-    return ", ".join(parts)

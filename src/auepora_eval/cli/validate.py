@@ -39,6 +39,8 @@ def command(
 ) -> None:
     """Say everything that is wrong with a DATASET, and with OUTPUTS for it, and what they can be used for.
 
+    Given a plan instead, say what is wrong with it and with all that it names, and what would run.
+
     Problems come one per line, as file:line: message. Then what the samples hold is counted, and for every target of
     the framework either its metrics are named or what is missing for them. Exits with 2 if there is any problem;
     warnings alone are fine.
@@ -47,12 +49,20 @@ def command(
     auepora validate data.jsonl
     auepora validate data.jsonl outputs.jsonl --all
     auepora validate data.jsonl outputs.jsonl --json
+    auepora validate plan.yaml
     """
     from ..io.validate import validate_files
+    from ..planfile.source import looks_like_plan
     from ..reporting.progress import progress
 
     if outputs_format is not None and outputs is None:
         raise click.UsageError("--outputs-format goes with OUTPUTS")
+    if outputs is None and dataset_format is None and looks_like_plan(dataset):
+        from .validate_plan import validate_plan
+
+        if not validate_plan(dataset, as_json=as_json):
+            sys.exit(HAS_PROBLEMS)
+        return
     with progress(f"reading {dataset}"):
         checked = validate_files(dataset, outputs, dataset_format=dataset_format, outputs_format=outputs_format)
     if as_json:

@@ -1,6 +1,7 @@
 """Writing a run to the store against the bare driver writing the same bytes, and how large the file becomes."""
 
 import argparse
+import gc
 import random
 import sqlite3
 import tempfile
@@ -109,6 +110,8 @@ def read_back(path: Path) -> None:
 
 def compare(folder: Path, count: int, rounds: int, *, texts: bool) -> None:
     data = make_data(count, texts=texts)
+    gc.collect()
+    gc.freeze()  # what a run never has in memory at once should not be looked through again and again
     ours: list[dict[str, float]] = []
     bare: list[dict[str, float]] = []
     for turn in range(rounds):

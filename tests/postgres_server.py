@@ -49,7 +49,7 @@ class Server:
         import psycopg
 
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(statement)  # type: ignore[call-overload]
+            connection.execute(statement)
 
     def _control(self, *arguments: str) -> None:
         command = [str(self.bin / "pg_ctl"), "-D", str(self.folder / "data"), "-w", *arguments]

@@ -16,7 +16,10 @@ Migration = Callable[[Connection], None]
 
 
 def _first_tables(connection: Connection) -> None:
-    blob = "BYTEA" if connection.dialect.name == "postgresql" else "BLOB"
+    is_server = connection.dialect.name == "postgresql"
+    blob = "BYTEA" if is_server else "BLOB"
+    # Samples are read in their order and never alone: SQLite keeps them by their key, and the long key once.
+    by_key = "" if is_server else " WITHOUT ROWID"
     statements = (
         """CREATE TABLE eval_runs (
             run_id TEXT NOT NULL PRIMARY KEY, name TEXT NOT NULL, status TEXT NOT NULL, created_at TEXT NOT NULL,
@@ -32,7 +35,7 @@ def _first_tables(connection: Connection) -> None:
             WHERE error IS NOT NULL""",
         f"""CREATE TABLE eval_samples (
             fingerprint TEXT NOT NULL, "position" INTEGER NOT NULL, sample {blob} NOT NULL,
-            PRIMARY KEY (fingerprint, "position"))""",
+            PRIMARY KEY (fingerprint, "position")){by_key}""",
         f'CREATE TABLE eval_documents (hash TEXT NOT NULL PRIMARY KEY, "text" {blob} NOT NULL)',
         f"""CREATE TABLE eval_scores (
             run_id TEXT NOT NULL, name TEXT NOT NULL, signature TEXT NOT NULL, target TEXT NOT NULL,

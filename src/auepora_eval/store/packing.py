@@ -15,7 +15,16 @@ import msgspec
 
 from ..core.errors import BadValueError
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from ..io.codec import DocumentRow, Id, LineError, SampleRow, decode_output, decode_sample, encode_output
+from ..io.codec import (
+    DocumentRow,
+    Id,
+    LineError,
+    ResponseRow,
+    SampleRow,
+    decode_output,
+    decode_sample,
+    encode_output,
+)
 
 __all__ = [
     "PackedOutput",
@@ -184,12 +193,21 @@ def unpack_output(row: PackedOutput, texts: Mapping[str, str] | None) -> SystemO
 # --- samples ---------------------------------------------------------------------------------------------------------
 
 
-def pack_sample(row: SampleRow[DocumentRow], key_of: KeyOf) -> bytes:
-    """The bytes of a sample: its line of a dataset file, with keys in place of documents' texts. Changes the row."""
+def pack_sample(row: SampleRow[DocumentRow], line: bytes, key_of: KeyOf) -> bytes:
+    """The bytes of a sample: its line of a dataset file, with keys in place of documents' texts. Changes the row.
+
+    ``line`` is the row as canonical JSON, which is good enough where there is no order of keys to keep.
+    """
+    plain = not (row.labels or row.metadata or row.history)
     for doc in _documents(row):
         if doc.text:
-            doc.text = key_of(doc.text)
-    return _ENCODER.encode(row)
+            doc.text, plain = key_of(doc.text), False
+        elif doc.metadata:
+            plain = False
+    answer = row.reference_answer
+    if isinstance(answer, ResponseRow) and (answer.structured or answer.metadata):
+        plain = False
+    return line if plain else _ENCODER.encode(row)
 
 
 def sample_text_keys(data: bytes) -> list[str]:

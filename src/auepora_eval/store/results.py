@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, func, select
 
 from ..core.errors import UnknownMetricError
 from ..core.results import Results
-from ..core.scores import Scores
+from ..core.scores import Outcomes, Scores
 from ..core.types import MetricResult, TargetCategory
 from .columns import ScoreColumns, columns_of, scores_of, scores_of_list
 from .connect import Database
@@ -113,9 +113,8 @@ def _row(
     if result.scores is not None:
         scores = result.scores if isinstance(result.scores, Scores) else scores_of_list(result.scores)
         columns = columns_of(scores)
-        told = None if result.outcomes is None else list(result.outcomes)
-        if getattr(result.outcomes, "_scores", None) is not scores and told != list(scores.outcomes):
-            document["outcomes"] = scrubber.value(told)
+        if not _are_outcomes_of(result.outcomes, scores):
+            document["outcomes"] = None if result.outcomes is None else scrubber.value(list(result.outcomes))
     made = {
         "run_id": run_id,
         "name": column_text(scrubber.text(result.name)),
@@ -132,6 +131,13 @@ def _row(
         if columns.keys_json is not None and scrubber.in_bytes(columns.keys_json.encode()):
             made["keys_json"] = to_json(scrubber.value(from_json(columns.keys_json)))
     return tuple(made.get(name) for name in _COLUMNS)
+
+
+def _are_outcomes_of(outcomes: Sequence[str] | None, scores: Scores) -> bool:
+    """Whether outcomes say no more than the scores do; told without reading them where they were made of these."""
+    if isinstance(outcomes, Outcomes) and getattr(outcomes, "_scores", None) is scores:
+        return True
+    return outcomes is not None and list(outcomes) == list(scores.outcomes)
 
 
 def _result_of(row: RowMapping) -> MetricResult:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from ..core.types import EvaluationSample
 from ..io.codec import decode_sample
-from ..io.fingerprint import canonical_line, sample_row
+from ..io.fingerprint import canonical_line
 from .connect import Database
 from .packing import pack_sample, packed_sample_id, sample_text_keys, unpack_sample
 from .schema import samples as table
@@ -39,8 +39,8 @@ def packed_samples(samples: Iterable[EvaluationSample], scrubber: Scrubber, keys
         digest.update(line)
         digest.update(b"\n")
         if scrubber.in_bytes(line):
-            row = sample_row(scrubber.value(decode_sample(line)))
-        rows.append(pack_sample(row, keys))
+            line, row = canonical_line(scrubber.value(decode_sample(line)))
+        rows.append(pack_sample(row, line, keys))
     return PackedSamples(digest.hexdigest(), rows)
 
 

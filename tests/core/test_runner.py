@@ -177,11 +177,11 @@ class Calm(RAGSystem):
     """Answers each sample with its own id, the first last."""
 
     async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        await asyncio.sleep(0.1 if sample.sample_id == "q0" else 0)
+        await asyncio.sleep(0.4 if sample.sample_id == "q0" else 0)
         return output([sample.sample_id])
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        time.sleep(0.1 if sample.sample_id == "q0" else 0)
+        time.sleep(0.4 if sample.sample_id == "q0" else 0)
         return output([sample.sample_id])
 
 
@@ -203,9 +203,9 @@ def test_what_fails_for_now_is_asked_again_and_a_timeout_is_a_failure() -> None:
     evaluator = AueporaEvaluator(Replaying(ConnectionError("reset"), output(["a"])), ["recall@5"], retries=1)
     (got,) = evaluator.evaluate(dataset(1))
     assert (got.value, evaluator.outputs[0].extra) == (1.0, {"attempts": 2})
-    slow = AueporaEvaluator(Calm(), ["recall@5"], timeout=0.02)
+    slow = AueporaEvaluator(Calm(), ["recall@5"], timeout=0.2)
     with pytest.warns(
-        AueporaWarning, match=r"failed on 1 of 2 samples; the first error: timeout: no answer within 0\.02 s"
+        AueporaWarning, match=r"failed on 1 of 2 samples; the first error: timeout: no answer within 0\.2 s"
     ):
         (got,) = slow.evaluate(dataset(2))
     assert list(got.outcomes or ()) == ["system_failed:timeout", "scored"]

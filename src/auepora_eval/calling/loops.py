@@ -7,7 +7,6 @@ import contextlib
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from queue import SimpleQueue
@@ -41,8 +40,6 @@ class LoopCaller:
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(DaemonExecutor(threads))
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds its tasks only weakly
-        self._to_launch: deque[Attempt] = deque()
-        self._launching = False
         self._asked_for_sign: float | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="asking-loop", daemon=True)
@@ -50,20 +47,14 @@ class LoopCaller:
 
     def start(self, attempt: Attempt) -> None:
         """Have the loop make a task of it."""
-        self._to_launch.append(attempt)
-        if not self._launching:  # waking the loop costs more than the rest of a call; once will do for many
-            self._launching = True
-            self._loop.call_soon_threadsafe(self._launch)
+        self._loop.call_soon_threadsafe(self._launch, attempt)
 
-    def _launch(self) -> None:
-        self._launching = False  # before looking, so that what comes after the last look wakes the loop again
-        while self._to_launch:
-            attempt = self._to_launch.popleft()
-            if not attempt.abandoned:
-                task = self._loop.create_task(self._carry_out(attempt))
-                attempt.handle = task
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+    def _launch(self, attempt: Attempt) -> None:
+        if not attempt.abandoned:
+            task = self._loop.create_task(self._carry_out(attempt))
+            attempt.handle = task
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _carry_out(self, attempt: Attempt) -> None:
         await attempt.carry_out_async(self._system, self._top_k)

@@ -209,6 +209,20 @@ def test_a_live_system_scores_as_its_saved_outputs() -> None:
     assert [one.response for one in live.outputs if one] == [one.response for one in saved()]
 
 
+def test_a_live_system_may_be_asked_many_at_once() -> None:
+    held, tried = by_id(), set()
+
+    async def system(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        if sample.sample_id not in tried:
+            tried.add(sample.sample_id)
+            raise ConnectionError("not yet")
+        return held[sample.sample_id]
+
+    live = RAGEvaluationClient(system, concurrency=4, timeout=30, retries=1).evaluate(data())
+    assert live.corpus == report_of_saved().corpus
+    assert [one.extra["attempts"] for one in live.outputs if one] == [2] * 4
+
+
 def test_a_client_with_a_system_takes_saved_outputs_too() -> None:
     system = Replaying({})
     assert RAGEvaluationClient(system).evaluate(data(), by_id()).corpus == report_of_saved().corpus
@@ -469,6 +483,8 @@ def test_a_slow_system_shows_a_line_on_a_terminal(monkeypatch: pytest.MonkeyPatc
 MISTAKES: list[tuple[str, dict[str, Any], type[Exception], str]] = [  # why, options, error, what it says
     ("a class", {"system": Replaying}, BadTypeError, "a system is an object with a method run"),
     ("no run", {"system": [1]}, BadTypeError, "a system is an object with a method run"),
+    ("no call at all", {"concurrency": 0}, BadValueError, "concurrency must be a whole number of at least 1"),
+    ("no time at all", {"timeout": 0}, BadValueError, "timeout must be a number of seconds above 0"),
     ("no K", {"ks": []}, BadValueError, "ks must name at least one cut-off"),
     ("K is a number", {"ks": 5}, BadTypeError, "ks must be a list, not a int"),
     ("K below 1", {"ks": [0]}, BadValueError, "the cut-off k must be at least 1"),

@@ -150,14 +150,14 @@ def test_a_slow_delivery_does_not_make_punctual_answers_late() -> None:
     book = Book()
 
     def slow(answers: list[Answer]) -> None:
-        time.sleep(0.6)
+        time.sleep(1.2)
         book.extend(answers)
 
     def quick(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         time.sleep(0.1 * number(sample))
         return own(sample)
 
-    asked(quick, 3, deliver=slow, timeout=0.5, concurrency=3)  # the second and third arrive during a delivery
+    asked(quick, 3, deliver=slow, timeout=1.0, concurrency=3)  # the second and third arrive during a delivery
     assert book.errors() == [None, None, None]
 
 

@@ -59,22 +59,22 @@ def test_a_call_that_hangs_is_a_failure_and_its_place_is_taken(
     kind: str, concurrency: int, release: threading.Event
 ) -> None:
     system = hanging(release, every=5) if kind == "threads" else hanging_async(every=5, stubborn="stubborn" in kind)
-    result, book = asked(system, 12, timeout=0.2, concurrency=concurrency)
+    result, book = asked(system, 12, timeout=0.5, concurrency=concurrency)
     assert (result.delivered, result.failed, result.ended) == (12, 3, "done")
-    late = "timeout: no answer within 0.2 s"
+    late = "timeout: no answer within 0.5 s"
     assert book.errors() == [late if n % 5 == 0 else None for n in range(12)]
-    assert book.by_position()[0].timings["end_to_end"] >= 0.2
+    assert book.by_position()[0].timings["end_to_end"] >= 0.5
     assert "started" in book.by_position()[0].timings
 
 
 @pytest.mark.parametrize("kind", ["threads", "coroutines"])
 def test_a_call_that_hung_once_is_repeated(kind: str, release: threading.Event) -> None:
     system = hanging(release, every=4, times=1) if kind == "threads" else hanging_async(every=4, times=1)
-    result, book = asked(system, 8, timeout=0.2, concurrency=3, retries=1)
+    result, book = asked(system, 8, timeout=0.5, concurrency=3, retries=1)
     assert (result.failed, result.ended) == (0, "done")
     assert [held.extra.get("attempts") for held in book.by_position()] == [2, None, None, None, 2, None, None, None]
     # The time is that of the attempt which succeeded.
-    assert book.by_position()[0].timings["end_to_end"] < 0.2
+    assert book.by_position()[0].timings["end_to_end"] < 0.5
 
 
 def test_an_answer_that_comes_too_late_is_dropped() -> None:
@@ -88,18 +88,18 @@ def test_an_answer_that_comes_too_late_is_dropped() -> None:
             gone.set()  # by now the first is given up; its answer arrives while others are asked
         return own(sample)
 
-    result, book = asked(run, 50, timeout=0.2, concurrency=1)
+    result, book = asked(run, 50, timeout=0.5, concurrency=1)
     assert (result.delivered, result.failed) == (50, 1)
-    assert book.errors()[0] == "timeout: no answer within 0.2 s"
+    assert book.errors()[0] == "timeout: no answer within 0.5 s"
 
 
 def test_an_answer_after_the_deadline_counts_as_late_even_if_nobody_looked_in_between() -> None:
     def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
-        time.sleep(0.3 if number(sample) == 1 else 0)
+        time.sleep(0.8 if number(sample) == 1 else 0)
         return own(sample)
 
-    _, book = asked(run, 2, deliver=None, timeout=0.1, concurrency=2)
-    assert book.errors() == [None, "timeout: no answer within 0.1 s"]
+    _, book = asked(run, 2, timeout=0.5, concurrency=2)
+    assert book.errors() == [None, "timeout: no answer within 0.5 s"]
 
 
 def test_a_system_that_only_hangs_is_not_asked_for_ever(release: threading.Event) -> None:
@@ -128,13 +128,13 @@ def test_a_blocked_event_loop_is_noticed(monkeypatch: pytest.MonkeyPatch, releas
         await asyncio.sleep(0.01)
         return own(sample)
 
-    result, book = asked(run, 100, timeout=0.2, concurrency=3, retries=2, total=100)
+    result, book = asked(run, 100, timeout=0.5, concurrency=3, retries=2, total=100)
     assert result.ended == "hung"
     assert result.message.startswith("the event loop is blocked by a coroutine that does not yield")
     assert 6 <= result.delivered <= 8  # all that had been begun, the one to blame too
     errors = {answer.task.position: answer.output.error for answer in book}
     assert errors[0] is None
-    assert errors[5] == "timeout: no answer within 0.2 s"
+    assert errors[5] == "timeout: no answer within 0.5 s"
     assert set(errors.values()) == {None, errors[5]}
 
 
@@ -143,11 +143,11 @@ def test_a_loop_blocked_for_a_moment_recovers(monkeypatch: pytest.MonkeyPatch) -
 
     async def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         if number(sample) == 5:
-            time.sleep(0.4)
+            time.sleep(1.0)
         await asyncio.sleep(0.001)
         return own(sample)
 
-    result, book = asked(run, 30, timeout=0.1, concurrency=3)
+    result, book = asked(run, 30, timeout=0.5, concurrency=3)
     assert (result.ended, result.delivered) == ("done", 30)
-    assert book.errors()[5] == "timeout: no answer within 0.1 s"
+    assert book.errors()[5] == "timeout: no answer within 0.5 s"
     assert book.errors()[15:] == [None] * 15

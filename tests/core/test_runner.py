@@ -1,10 +1,13 @@
 """The evaluator: the library's first example as written, failures recorded, depth remarked on."""
 
+import asyncio
+import time
+
 import pytest
 
 from auepora_eval import AueporaWarning, Metric, MetricResult, SampleMetric, Score
 from auepora_eval.core.dataset import InMemoryDataset
-from auepora_eval.core.errors import BadValueError, DuplicateIdError, MissingFieldError
+from auepora_eval.core.errors import BadTypeError, BadValueError, DuplicateIdError, MissingFieldError
 from auepora_eval.core.plan import EvaluationPlan
 from auepora_eval.core.rag_interface import Generator, RAGSystem, Retriever, SimpleRAGSystem
 from auepora_eval.core.registry import metric
@@ -168,6 +171,63 @@ def test_top_k_must_be_a_number(top_k: int) -> None:
 def test_interrupting_is_not_swallowed() -> None:
     with pytest.raises(KeyboardInterrupt):
         AueporaEvaluator(Replaying(KeyboardInterrupt()), EvaluationPlan([])).evaluate(dataset(1))
+
+
+class Calm(RAGSystem):
+    """Answers each sample with its own id, the first last."""
+
+    async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        await asyncio.sleep(0.4 if sample.sample_id == "q0" else 0)
+        return output([sample.sample_id])
+
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        time.sleep(0.4 if sample.sample_id == "q0" else 0)
+        return output([sample.sample_id])
+
+
+class CalmThreads(RAGSystem):
+    run = Calm.run
+
+
+@pytest.mark.parametrize("system", [Calm(), CalmThreads(), Calm().arun], ids=["coroutines", "threads", "a function"])
+def test_many_calls_at_once_and_outputs_in_the_order_of_the_dataset(system: object) -> None:
+    told: list[int] = []
+    evaluator = AueporaEvaluator(system, ["mean_latency"], concurrency=4, timeout=30)
+    (got,) = evaluator.evaluate(dataset(12), progress=told.append)
+    assert [o.retrieved[0].doc.doc_id for o in evaluator.outputs] == [f"q{n}" for n in range(12)]
+    assert told == [1] * 12
+    assert got.signature == "mean_latency[end_to_end]|concurrency:4|v1"
+
+
+def test_what_fails_for_now_is_asked_again_and_a_timeout_is_a_failure() -> None:
+    evaluator = AueporaEvaluator(Replaying(ConnectionError("reset"), output(["a"])), ["recall@5"], retries=1)
+    (got,) = evaluator.evaluate(dataset(1))
+    assert (got.value, evaluator.outputs[0].extra) == (1.0, {"attempts": 2})
+    slow = AueporaEvaluator(Calm(), ["recall@5"], timeout=0.2)
+    with pytest.warns(
+        AueporaWarning, match=r"failed on 1 of 2 samples; the first error: timeout: no answer within 0\.2 s"
+    ):
+        (got,) = slow.evaluate(dataset(2))
+    assert list(got.outcomes or ()) == ["system_failed:timeout", "scored"]
+
+
+def test_after_too_many_failures_the_rest_is_not_asked_and_counts_as_failed() -> None:
+    system = Replaying(output(["a"]), ValueError("no index"), ValueError("no index"))  # a fourth would be an IndexError
+    evaluator = AueporaEvaluator(system, ["recall@5"], max_failures=1)
+    with pytest.warns(AueporaWarning) as told:
+        (got,) = evaluator.evaluate(dataset(5))
+    assert [str(one.message)[:61] for one in told] == [
+        "not every sample was asked: stopped after 2 of 3 answers fail",
+        "the system failed on 4 of 5 samples; the first error: raised:",
+    ]
+    assert list(got.outcomes or ())[3:] == ["system_failed:not_asked"] * 2
+    assert evaluator.outputs[4].error == "not_asked: stopped after 2 failures"
+    assert got.value == 1 / 5
+
+
+def test_what_is_no_system_is_told_before_anything_is_read() -> None:
+    with pytest.raises(BadTypeError, match="Replaying is a class: give an object of it"):
+        AueporaEvaluator(Replaying, ["recall@5"])
 
 
 def test_the_plan_is_checked_before_the_system_is_called() -> None:

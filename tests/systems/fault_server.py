@@ -75,6 +75,7 @@ class Reply(BaseHTTPRequestHandler):
 class FaultServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = True
+    request_queue_size = 128
 
     def __init__(self, answer: Callable[[Reply, Asked], None]) -> None:
         super().__init__(("127.0.0.1", 0), Reply)

@@ -381,6 +381,7 @@ def test_every_sample_ends_answered_or_with_a_reason(retries: int) -> None:
         system.close()
     reasons = Counter(output.error.partition(":")[0] if output.error else "answered" for output in outputs)
     assert sum(reasons.values()) == 300
+    assert not reasons["connection_error"], [output.error for output in outputs if output.error]
     assert set(reasons) <= {"answered", "server_error", "rate_limited", "timeout", "bad_output"}
     assert all(output.error is not None or output.retrieved for output in outputs)
     if retries:

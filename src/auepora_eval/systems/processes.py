@@ -65,6 +65,7 @@ class LineProcess:
         self._listener = Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
         self._listener.start()
         self._unsent = memoryview(b"")
+        self._reads_no_more = False
         self._reading = Lock()
         self._ending = Lock()
         self.answered = 0
@@ -97,8 +98,8 @@ class LineProcess:
                 while (line := self._next_line()) is None:
                     left = deadline.remaining()
                     events = ready.select(_LOOK if left is None else min(left, _LOOK))
-                    if not events and not self.is_alive:
-                        raise EndedError  # a child of its own may hold the output open for ever
+                    if not events and (self._reads_no_more or not self.is_alive):
+                        raise EndedError  # its output may stay open for ever, held by itself or by a child
                     for key, _ in events:
                         if key.fileobj is self._stdin:
                             self._write()
@@ -135,7 +136,7 @@ class LineProcess:
             self._process.wait(_LEAVE)  # its output closes a little before it is gone
         code = self._process.poll()
         if code is None:
-            return "it closed its output"
+            return "it closed its input" if self._reads_no_more else "it closed its output"
         if code < 0:
             try:
                 return f"killed by {signal.Signals(-code).name}"
@@ -177,8 +178,8 @@ class LineProcess:
         except BlockingIOError:
             pass
         except BrokenPipeError:
-            # It reads no more; what it wrote before that, and how it ended, is on its output.
-            self._unsent = memoryview(b"")
+            # What it wrote before that, and how it ended, is on its output.
+            self._reads_no_more, self._unsent = True, memoryview(b"")
 
     def _receive(self) -> bool:
         """Read what is there; ``False`` at the end of its output."""

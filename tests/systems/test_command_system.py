@@ -282,11 +282,18 @@ def test_a_timeout_ends_the_process_and_its_children(make: Make) -> None:
     assert all(map(is_gone, pids))
 
 
-def test_a_process_that_ignores_being_asked_to_leave_is_made_to(make: Make) -> None:
+def test_processes_that_ignore_being_asked_to_leave_are_made_to(make: Make) -> None:
     system = make("import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + ECHO + "\ntime.sleep(600)")
-    pid = system.run(sample(), top_k=1).extra["pid"]
+    everyone = threading.Barrier(3)
+
+    def ask(_: int) -> int:
+        everyone.wait(60)
+        return int(system.run(sample(), top_k=1).extra["pid"])
+
+    with ThreadPoolExecutor(3) as pool:
+        pids = set(pool.map(ask, range(3)))
     system.close()
-    assert is_gone(pid)
+    assert all(map(is_gone, pids))
 
 
 def test_a_process_may_finish_its_work_once_its_input_is_closed(make: Make, tmp_path: Path) -> None:

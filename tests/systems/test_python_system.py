@@ -157,13 +157,13 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("missing arguments", "needs", {"path": "p"}, "the args do not fit M:needs: missing a required argument: 'size'; it takes: path, size"),
     ("a factory without its args", "needs", {}, "the args do not fit M:needs"),
     ("args for a function that answers", "answer", {"x": 1}, "M:answer takes no argument 'x'; it takes: sample, top_k"),
-    ("args for an object", "instance", {"x": 1}, "M:instance is a System, not a class or a function: it takes no args"),
+    ("args for an object", "instance", {"x": 1}, "M:instance is neither a class nor a function but an object: it takes no args"),
     ("a constructor that raises", "Breaks", {}, "M:Breaks raised KeyError: 'x' (M.py, line LINE: return {}[key]"),
     ("a constructor that exits", "Leaves", {}, "M:Leaves raised SystemExit: 3"),
     ("a factory that gives nothing", "makes_nothing", {}, "M:makes_nothing gave None, which has neither 'run' nor 'arun'"),
-    ("a class that cannot answer", "Silent", {}, "M:Silent gave a Silent, which has neither 'run' nor 'arun'"),
+    ("a class that cannot answer", "Silent", {}, "M:Silent gave an object of type Silent, which has neither 'run' nor 'arun'"),
     ("an async factory", "amake", {}, "M:amake is an async function that makes a system"),
-    ("a number", "number", {}, "M:number is a int, which has neither"),
+    ("a number", "number", {}, "M:number is an object of type int, which has neither"),
 ]  # fmt: skip
 
 

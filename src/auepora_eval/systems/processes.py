@@ -149,24 +149,26 @@ class LineProcess:
         with contextlib.suppress(OSError):
             self._stdin.close()
 
-    def end(self, *, at_once: bool = True, leave_by: float = 0.0) -> None:
-        """End it and whatever it started; unless ``at_once``, it may leave by itself until the moment ``leave_by``."""
-        with self._ending:
-            self.close_input()
-            if not at_once and not self._has_left(leave_by):
-                self._signal(signal.SIGTERM)
-                self._has_left(time.monotonic() + _LEAVE)
-            self._signal(signal.SIGKILL)  # also for children that outlive it
-            self._process.wait()
-            with self._reading:  # whoever still waits for a line sees the end of the output first
-                self._stdout.close()
-
-    def _has_left(self, moment: float) -> bool:
+    def has_left(self, moment: float) -> bool:
+        """Whether it ended by itself, waiting until ``moment`` for that."""
         try:
             self._process.wait(max(0.0, moment - time.monotonic()))
         except subprocess.TimeoutExpired:
             return False
         return True
+
+    def ask_to_leave(self) -> None:
+        """Send it, and whatever it started, the signal to terminate."""
+        self._signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        """End it and whatever it started, now."""
+        with self._ending:
+            self.close_input()
+            self._signal(signal.SIGKILL)  # also for children that outlive it
+            self._process.wait()
+            with self._reading:  # whoever still waits for a line sees the end of the output first
+                self._stdout.close()
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -221,11 +223,17 @@ class LineProcess:
 
 
 def end_all(processes: set[LineProcess]) -> None:
-    """End all, each with the same moment to leave by itself."""
+    """End all: told that no question comes, then asked to leave, then made to; all have the same moments for it."""
     ending = list(processes)
     for process in ending:
         process.close_input()
-    leave_by = time.monotonic() + _LEAVE
+    moment = time.monotonic() + _LEAVE
+    staying = [process for process in ending if not process.has_left(moment)]
+    for process in staying:
+        process.ask_to_leave()
+    moment = time.monotonic() + _LEAVE
+    for process in staying:
+        process.has_left(moment)
     for process in ending:
-        process.end(at_once=False, leave_by=leave_by)
+        process.end()
         processes.discard(process)

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -75,9 +76,13 @@ class Reply(BaseHTTPRequestHandler):
 class FaultServer(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = True
+    request_queue_size = 128
 
-    def __init__(self, answer: Callable[[Reply, Asked], None]) -> None:
+    def __init__(self, answer: Callable[[Reply, Asked], None], context: ssl.SSLContext | None) -> None:
         super().__init__(("127.0.0.1", 0), Reply)
+        self.scheme = "http" if context is None else "https"
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_side=True)
         self.answer = answer
         self.asked: list[Asked] = []
         self.connections = 0
@@ -85,15 +90,16 @@ class FaultServer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/ask"
+        return f"{self.scheme}://127.0.0.1:{self.server_port}/ask"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that leaves early is what these tests are about."""
 
 
 @contextmanager
-def serving(answer: Callable[[Reply, Asked], None]) -> Iterator[FaultServer]:
-    server = FaultServer(answer)
+def serving(answer: Callable[[Reply, Asked], None], context: ssl.SSLContext | None = None) -> Iterator[FaultServer]:
+    """A server that is there within the block, encrypted where it is given a ``context``."""
+    server = FaultServer(answer, context)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     try:

@@ -3,19 +3,24 @@
 import json
 import random
 import re
+import shutil
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import BadValueError, SystemCallError
+import parts
+from auepora_eval import AueporaEvaluator, InMemoryDataset
+from auepora_eval.core.errors import AueporaWarning, BadValueError, SystemCallError
 from auepora_eval.core.types import SystemOutputs
 from auepora_eval.systems.http import HttpSystem
 from builders import sample
@@ -381,6 +386,7 @@ def test_every_sample_ends_answered_or_with_a_reason(retries: int) -> None:
         system.close()
     reasons = Counter(output.error.partition(":")[0] if output.error else "answered" for output in outputs)
     assert sum(reasons.values()) == 300
+    assert not reasons["connection_error"], [output.error for output in outputs if output.error]
     assert set(reasons) <= {"answered", "server_error", "rate_limited", "timeout", "bad_output"}
     assert all(output.error is not None or output.retrieved for output in outputs)
     if retries:
@@ -462,9 +468,71 @@ def test_what_cannot_be_meant_is_refused_at_once(options: dict[str, Any], messag
     assert caught.value.__cause__ is None
 
 
-def test_an_encrypted_endpoint_verifies_who_it_talks_to() -> None:
-    system = HttpSystem("https://localhost/ask")
-    context = system._pool._context
-    assert context is not None
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert context.check_hostname
+# ---- encrypted ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """A certificate of our own for 127.0.0.1, trusted while the test runs."""
+    if shutil.which("openssl") is None:
+        parts.missing("the program openssl")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(["openssl", "req", "-x509", *curve, *names, *files], check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    return context
+
+
+def test_an_encrypted_endpoint_answers_over_one_connection(encrypted: ssl.SSLContext) -> None:
+    with serving(answer_well, encrypted) as server:
+        system = HttpSystem(server.url, timeout=30)
+        for _ in range(3):
+            assert system.run(sample(query="x" * 100_000), top_k=1).response is not None
+        assert server.connections == 1
+        system.close()
+
+
+def test_an_encrypted_endpoint_that_hung_up_is_asked_again(encrypted: ssl.SSLContext) -> None:
+    def answer_and_leave(reply: Reply, asked: Asked) -> None:
+        answer_well(reply, asked)
+        reply.hang_up()
+
+    with serving(answer_and_leave, encrypted) as server:
+        system = HttpSystem(server.url, timeout=30)
+        for _ in range(3):
+            assert system.run(sample(), top_k=1).response is not None
+        system.close()
+
+
+def test_an_encrypted_reply_that_trickles_times_out(encrypted: ssl.SSLContext) -> None:
+    answer = trickle(OK + b"Content-Length: 4000\r\n\r\n")
+    with serving(answer, encrypted) as server, pytest.raises(SystemCallError, match="timeout"):
+        HttpSystem(server.url, timeout=1).run(sample(), top_k=1)
+
+
+def test_an_endpoint_nobody_vouches_for_is_not_talked_to(
+    encrypted: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    with serving(answer_well, encrypted) as server:
+        with pytest.raises(SystemCallError, match=r"connection_error: .*certificate verify failed"):
+            HttpSystem(server.url, timeout=30).run(sample(), top_k=1)
+        assert not server.asked
+
+
+# ---- in an evaluation -----------------------------------------------------------------------------------------------------
+
+
+def test_an_endpoint_is_a_system_like_any_other() -> None:
+    with serving(in_turn(answer_well, status(500))) as server:
+        system = HttpSystem(server.url)
+        evaluator = AueporaEvaluator(system, ["hit_rate@2"])
+        dataset = InMemoryDataset("two", [sample(["b"], sample_id="1"), sample(["b"], sample_id="2")])
+        with pytest.warns(AueporaWarning, match="failed on 1 of 2 samples"):
+            (result,) = evaluator.evaluate(dataset)
+        system.close()
+    assert result.value == 1 / 2

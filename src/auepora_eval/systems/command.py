@@ -75,7 +75,7 @@ class CommandSystem:
     def __repr__(self) -> str:
         return f"CommandSystem({shlex.join(self._command)})"
 
-    def run(self, sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Ask a process; ``SystemCallError`` says what went wrong and whether it may pass."""
         question = json_text(plain_question(sample, top_k)).encode() + b"\n"
         deadline = Deadline(self._timeout)

@@ -73,7 +73,7 @@ class HttpSystem:
     def __repr__(self) -> str:
         return f"HttpSystem({self._method} {self._address.shown})"
 
-    def run(self, sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Ask the endpoint; ``SystemCallError`` says what went wrong and whether it may pass."""
         try:
             return self._ask(sample, top_k)

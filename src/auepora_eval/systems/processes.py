@@ -65,6 +65,7 @@ class LineProcess:
         self._listener = Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
         self._listener.start()
         self._unsent = memoryview(b"")
+        self._reads_no_more = False
         self._reading = Lock()
         self._ending = Lock()
         self.answered = 0
@@ -97,8 +98,8 @@ class LineProcess:
                 while (line := self._next_line()) is None:
                     left = deadline.remaining()
                     events = ready.select(_LOOK if left is None else min(left, _LOOK))
-                    if not events and not self.is_alive:
-                        raise EndedError  # a child of its own may hold the output open for ever
+                    if not events and (self._reads_no_more or not self.is_alive):
+                        raise EndedError  # its output may stay open for ever, held by itself or by a child
                     for key, _ in events:
                         if key.fileobj is self._stdin:
                             self._write()
@@ -135,7 +136,7 @@ class LineProcess:
             self._process.wait(_LEAVE)  # its output closes a little before it is gone
         code = self._process.poll()
         if code is None:
-            return "it closed its output"
+            return "it closed its input" if self._reads_no_more else "it closed its output"
         if code < 0:
             try:
                 return f"killed by {signal.Signals(-code).name}"
@@ -148,24 +149,26 @@ class LineProcess:
         with contextlib.suppress(OSError):
             self._stdin.close()
 
-    def end(self, *, at_once: bool = True, leave_by: float = 0.0) -> None:
-        """End it and whatever it started; unless ``at_once``, it may leave by itself until the moment ``leave_by``."""
-        with self._ending:
-            self.close_input()
-            if not at_once and not self._has_left(leave_by):
-                self._signal(signal.SIGTERM)
-                self._has_left(time.monotonic() + _LEAVE)
-            self._signal(signal.SIGKILL)  # also for children that outlive it
-            self._process.wait()
-            with self._reading:  # whoever still waits for a line sees the end of the output first
-                self._stdout.close()
-
-    def _has_left(self, moment: float) -> bool:
+    def has_left(self, moment: float) -> bool:
+        """Whether it ended by itself, waiting until ``moment`` for that."""
         try:
             self._process.wait(max(0.0, moment - time.monotonic()))
         except subprocess.TimeoutExpired:
             return False
         return True
+
+    def ask_to_leave(self) -> None:
+        """Send it, and whatever it started, the signal to terminate."""
+        self._signal(signal.SIGTERM)
+
+    def end(self) -> None:
+        """End it and whatever it started, now."""
+        with self._ending:
+            self.close_input()
+            self._signal(signal.SIGKILL)  # also for children that outlive it
+            self._process.wait()
+            with self._reading:  # whoever still waits for a line sees the end of the output first
+                self._stdout.close()
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -177,8 +180,8 @@ class LineProcess:
         except BlockingIOError:
             pass
         except BrokenPipeError:
-            # It reads no more; what it wrote before that, and how it ended, is on its output.
-            self._unsent = memoryview(b"")
+            # What it wrote before that, and how it ended, is on its output.
+            self._reads_no_more, self._unsent = True, memoryview(b"")
 
     def _receive(self) -> bool:
         """Read what is there; ``False`` at the end of its output."""
@@ -220,11 +223,17 @@ class LineProcess:
 
 
 def end_all(processes: set[LineProcess]) -> None:
-    """End all, each with the same moment to leave by itself."""
+    """End all: told that no question comes, then asked to leave, then made to; all have the same moments for it."""
     ending = list(processes)
     for process in ending:
         process.close_input()
-    leave_by = time.monotonic() + _LEAVE
+    moment = time.monotonic() + _LEAVE
+    staying = [process for process in ending if not process.has_left(moment)]
+    for process in staying:
+        process.ask_to_leave()
+    moment = time.monotonic() + _LEAVE
+    for process in staying:
+        process.has_left(moment)
     for process in ending:
-        process.end(at_once=False, leave_by=leave_by)
+        process.end()
         processes.discard(process)

@@ -60,7 +60,7 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
             return _as_system(found, path)
         return _as_system(_called(found, given, path, folder), path, made_by=True)
     if given:
-        raise BadValueError(f"{path} is a {type(found).__name__}, not a class or a function: it takes no args")
+        raise BadValueError(f"{path} is neither a class nor a function but an object: it takes no args")
     return _as_system(found, path)
 
 
@@ -120,10 +120,10 @@ def _attribute(module: ModuleType, attribute: str, module_name: str) -> Any:
         try:
             found = getattr(found, name)
         except AttributeError:
-            names = [other for other in dir(found) if not other.startswith("_")]
-            own = [n for n in names if getattr(getattr(found, n), "__module__", None) == module_name]
+            held = {key: value for key, value in getattr(found, "__dict__", {}).items() if not key.startswith("_")}
+            own = sorted(key for key, value in held.items() if getattr(value, "__module__", None) == module_name)
             listing = f"; it has: {', '.join(own[:10])}" if own else ""
-            hint = did_you_mean(name, names, otherwise=listing)
+            hint = did_you_mean(name, held, otherwise=listing)
             raise BadValueError(f"'{module_name}' has no '{name}'{hint}") from None
     return found
 
@@ -189,7 +189,7 @@ def _as_system(found: Any, path: str, *, made_by: bool = False) -> object:
         found.close()
         raise BadValueError(f"{path} is an async function that makes a system; make it in a plain function")
     verb = "gave" if made_by else "is"
-    what = "None" if found is None else f"a {type(found).__name__}"
+    what = "None" if found is None else f"an object of type {type(found).__name__}"
     raise BadValueError(
         f"{path} {verb} {what}, which has neither 'run' nor 'arun': a system answers run(sample, *, top_k)"
     )

@@ -31,9 +31,10 @@ _NOTHING = "it says neither what was retrieved nor what was answered"
 
 def excerpt(body: bytes | str) -> str:
     """The beginning of a reply on one line, for a message."""
-    text = body[: 4 * _EXCERPT].decode(errors="replace") if isinstance(body, bytes) else body
+    looked_at = body[: 4 * _EXCERPT]  # a character takes up to four bytes
+    text = looked_at.decode(errors="replace") if isinstance(looked_at, bytes) else looked_at
     line = " ".join(text.split())
-    return line if len(line) <= _EXCERPT else line[:_EXCERPT] + CUT
+    return line[:_EXCERPT] + CUT if len(line) > _EXCERPT or len(looked_at) < len(body) else line
 
 
 def own_reply(body: bytes, sample: EvaluationSample, *, echoes_id: bool = False) -> SystemOutputs:

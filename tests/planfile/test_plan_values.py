@@ -133,7 +133,19 @@ def test_defaults(tmp_path: Path) -> None:
 def test_null_is_as_good_as_absent_but_for_a_timeout(tmp_path: Path) -> None:
     text = "dataset: d\noutputs: o\n"
     bare = read_plan(written(tmp_path, "p.yaml", text))
-    keys = ["name", "version", "system", "conventions", "primary", "metrics", "slices", "run", "scoring", "store", "gates"]
+    keys = [
+        "name",
+        "version",
+        "system",
+        "conventions",
+        "primary",
+        "metrics",
+        "slices",
+        "run",
+        "scoring",
+        "store",
+        "gates",
+    ]
     nulls = "".join(f"{key}: null\n" for key in keys)
     assert read_plan(written(tmp_path, "p.yaml", text + nulls)).resolved == bare.resolved
     assert read_plan(written(tmp_path, "p.yaml", text + "run: {timeout: null}")).policy.timeout is None

@@ -235,6 +235,23 @@ def test_checking_a_plan_that_cannot_be_read(folder: Path) -> None:
     assert check_plan(folder / "plan.yaml").plan is None
 
 
+def test_a_check_as_json(folder: Path) -> None:
+    path = plan_file(folder, run={"top_k": 0})
+    assert check_plan(path).to_dict() == {
+        "schema": 1,
+        "fine": False,
+        "problems": [
+            {
+                "file": str(path),
+                "line": 10,
+                "key": "run.top_k",
+                "message": "must be a whole number of at least 1, not the number 0",
+            }
+        ],
+        "remarks": [],
+    }
+
+
 def test_checking_finds_mistakes_in_the_plan_before_it_reads_any_data(folder: Path) -> None:
     checked = check_plan(plan_file(folder, dataset="nowhere.jsonl", run={"top_k": 0}, scoring={"workers": 0}))
     assert [getattr(one, "key", None) for one in checked.problems] == ["run.top_k", "scoring.workers"]

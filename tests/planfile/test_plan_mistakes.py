@@ -33,6 +33,7 @@ ROWS = [
     Row(GOOD + "name: On", 3, "name", "YAML reads a bare On as true; put it in quotes: 'On'", "name that is true"),
     Row(GOOD + "name: 007", 3, "name", "must be a text, not the number 7; put it in quotes: '007'", "name of digits"),
     Row(GOOD + "name: ' '", 3, "name", "is an empty text", "blank name"),
+    Row(GOOD + 'name: "a\\nb"', 3, "name", "one line that can be printed", "name of two lines"),
     Row(GOOD + "name: [a]", 3, "name", "must be a text, not a list", "list as name"),
     *(
         Row(GOOD + f"{key}: {{a: 1}}", 3, key, f"this version does not have {what} yet", f"{key} of a later version")
@@ -93,6 +94,7 @@ ROWS = [
     Row(ASKED + "system: {command: []}", 2, "system.command", "is missing; write the command", "empty command"),
     Row(ASKED + "system: {command: {cwd: .}}", 2, "system.command.run", "is missing", "command without words"),
     Row(ASKED + "system: {command: [x, 5]}", 2, "system.command[1]", "put it in quotes: '5'", "number as word"),
+    Row(ASKED + "system: {command: 'x --k ${K}'}", 2, "system.command[2]", "variables are not read", "variable as word"),
     Row(ASKED + "system: {command: 5}", 2, "system.command", "a text or a list of words", "number as command"),
     Row(ASKED + "system: {command: {run: x, cwd: nowhere}}", 2, "system.command.cwd", "no folder 'nowhere'", "no cwd"),
     Row(ASKED + "system: {command: {run: x, env: {A: 1}}}", 2, "system.command.env.A", "in quotes: '1'", "number in env"),
@@ -124,6 +126,8 @@ ROWS = [
     Row(GOOD + "slices: [5]", 3, "slices[0]", "a slice is a path", "number as slice"),
     # run, scoring, store
     Row(GOOD + "run: 5", 3, "run", "must be a mapping of keys, not the number 5", "number as run"),
+    Row(GOOD + "run: []", 3, "run", "not a list", "empty list as run"),
+    Row(GOOD + "scoring: no", 3, "scoring", "not false", "false as scoring"),
     Row(GOOD + "run:\n  top_k: 5\n  concurency: 8", 5, "run.concurency", "did you mean 'concurrency'?", "misspelt in run"),
     Row(GOOD + "run: {concurrency: '8'}", 3, "run.concurrency", "not the text '8'; leave out the quotes", "quoted"),
     Row(GOOD + "run: {top_k: 0}", 3, "run.top_k", "at least 1, not the number 0", "nothing asked for"),

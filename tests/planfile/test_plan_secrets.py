@@ -50,6 +50,15 @@ def test_variables_in_arguments_and_surroundings(tmp_path: Path) -> None:
     assert made.system.options["env"] == {"API_KEY": "sk-12345"}
 
 
+def test_variables_in_what_is_sent_are_no_placeholders(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(
+        "dataset: d\nsystem: {http: {url: 'http://x', request: {q: '{query}', auth: ['${KEY}', '$${KEY}']}}}"
+    )
+    plan = read_plan(tmp_path / "plan.yaml", environment={"KEY": "a{b}c"})
+    assert plan.system is not None
+    assert plan.system.options["request"] == {"q": "{query}", "auth": ["a{{b}}c", "${{KEY}"]}
+
+
 def test_the_process_has_variables_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AUEPORA_TEST_HOST", "http://here")
     (tmp_path / "plan.yaml").write_text("dataset: d\nsystem: {http: '${AUEPORA_TEST_HOST}/x'}")
@@ -129,6 +138,7 @@ FINE = [
     (ARGS % "api_key_env: OPENAI_API_KEY", "the name of a variable"),
     (ARGS % "url: 'http://host:8000/a@b'", "a port and an at sign"),
     (ARGS % "password: null, secret: false", "no text"),
+    ("system: {command: [sh, -c, 'exec my_app ${KEY}']}", "a script for a shell"),
     ("system: {command: 'x --token-limit 5 --password --verbose'}", "options that carry none"),
     ("outputs: o\nstore: 'postgresql://me@host/db'", "a store without a password"),
 ]

@@ -112,6 +112,7 @@ KINDS = [  # file, content, whether it is a plan, why
     ("p.json", '[{"dataset": "x", "system": "y"}]', False, "a list of records"),
     ("p.json", '{"sample_id": "1", "query": "x", "metadata": {"dataset": "nq", "system": "y"}}', False, "a sample"),
     ("p.jsonl", '{"dataset": "x", "outputs": "y"}', False, "JSONL"),
+    ("p.json", '{"question": "x", "answer": "y", "dataset": "nq"}', False, "a record of a dataset of that name"),
     ("p.yaml", "", False, "nothing"),
 ]  # fmt: skip
 

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..core.errors import AueporaError, AueporaWarning, DataFileError, PlanError
 from ..io.validate import validate_files
@@ -14,6 +15,8 @@ from .prepare import Prepared, prepare_gathering
 from .read import plan_findings
 
 __all__ = ["PlanCheck", "check_plan"]
+
+SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,26 @@ class PlanCheck:
     def fine(self) -> bool:
         """Whether it would run."""
         return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON (schema 1)."""
+        return {
+            "schema": SCHEMA,
+            "fine": self.fine,
+            "problems": list(map(_plain, self.problems)),
+            "remarks": list(self.remarks),
+        }
+
+
+def _plain(error: AueporaError) -> dict[str, Any]:
+    where = error if isinstance(error, DataFileError) else None
+    key = (error.key or None) if isinstance(error, PlanError) else None
+    return {
+        "file": None if where is None else where.path,
+        "line": None if where is None else where.line,
+        "key": key,
+        "message": str(error) if where is None else where.problem.removeprefix(f"{key}: "),
+    }
 
 
 def check_plan(

@@ -91,6 +91,8 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
 
     folder = source.path.parent
     name = top.text("name", bare_name(source.path))
+    if name is not None and not name.isprintable():
+        findings.add("name", "must be one line that can be printed")
     dataset = data_section(findings, "dataset", folder) if _is_given(top, "dataset") else None
     outputs = system = None
     if top.has("outputs") and top.has("system"):

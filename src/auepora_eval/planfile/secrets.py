@@ -45,14 +45,18 @@ class Environment:
         """Every value that was put in and is long enough to be looked for."""
         return frozenset(value for value in self._values if len(value) >= SHORTEST)
 
-    def filled(self, key: str, value: Any) -> Any:
-        """The value with every reference in its texts replaced; a mapping and a list throughout."""
+    def filled(self, key: str, value: Any, *, in_template: bool = False) -> Any:
+        """The value with every reference in its texts replaced; a mapping and a list throughout.
+
+        Within a template braces mean something else, and are doubled in what is put in.
+        """
         if isinstance(value, str):
-            return _REFERENCE.sub(lambda found: self._value(key, found), value)
+            put = _doubled if in_template else str
+            return _REFERENCE.sub(lambda found: put(self._value(key, found)), value)
         if isinstance(value, Mapping):
-            return {name: self.filled(joined(key, name), item) for name, item in value.items()}
+            return {name: self.filled(joined(key, name), item, in_template=in_template) for name, item in value.items()}
         if isinstance(value, list):
-            return [self.filled(f"{key}[{place}]", item) for place, item in enumerate(value)]
+            return [self.filled(f"{key}[{place}]", item, in_template=in_template) for place, item in enumerate(value)]
         return value
 
     def _value(self, key: str, found: re.Match[str]) -> str:
@@ -71,6 +75,10 @@ class Environment:
             return ""
         self._values.add(value)
         return value
+
+
+def _doubled(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def find_literal_secrets(findings: Findings) -> None:

@@ -234,10 +234,16 @@ def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
     return tuple(good)
 
 
+def _optional(findings: Findings, key: str, known: tuple[str, ...]) -> Section:
+    """A section that may be left out."""
+    value = findings.source.values.get(key)
+    section = None if value is None else findings.section(key, value, known=known)
+    return section or Section(findings, key, {})
+
+
 def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
     """``run``: how a system is called, how often each sample, and the seed."""
-    section = findings.section("run", findings.source.values.get("run") or {}, known=RUN_KEYS)
-    section = section or Section(findings, "run", {})
+    section = _optional(findings, "run", RUN_KEYS)
     stored = {
         "top_k": section.whole("top_k", 10, least=1),
         "concurrency": section.whole("concurrency", 8, least=1),
@@ -254,8 +260,7 @@ def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
 
 def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
     """``scoring``: who computes the metrics."""
-    section = findings.section("scoring", findings.source.values.get("scoring") or {}, known=SCORING_KEYS)
-    section = section or Section(findings, "scoring", {})
+    section = _optional(findings, "scoring", SCORING_KEYS)
     if section.values.get("executor") == "ray":
         section.add("executor", "this version does not score with ray yet; write 'serial' or 'processes'")
         section = Section(findings, "scoring", {**section.values, "executor": None})

@@ -25,6 +25,7 @@ MOST_VALUES = 100_000
 """So many values may a plan have, with what its aliases repeat."""
 LARGEST = 2**63 - 1
 
+_DATA_KEYS = frozenset({"queries", "data", "query", "sample_id"})
 _YAML_KEY = re.compile(r"^[\"']?(\w+)[\"']?\s*:", re.MULTILINE)
 _FLOW_KEY = re.compile(r"[{,]\s*[\"']?(\w+)[\"']?\s*:")
 _TOML_TABLE = re.compile(r"\s*\[\[?\s*([^\[\]]+?)\s*\]\]?\s*(?:#.*)?$")
@@ -253,9 +254,8 @@ def looks_like_plan(path: str | Path) -> bool:
     keys = _top_keys(text.lstrip())
     ours = keys.intersection(PLAN_KEYS)
     # Golden queries have a version too, SQuAD a version and data; a plan has what nothing else has, or much in common.
-    return not keys & {"queries", "data", "query", "sample_id"} and (
-        bool(ours & {"dataset", "system"}) or len(ours) > 1
-    )
+    is_data = bool(keys & _DATA_KEYS) or 2 * len(ours) < len(keys)
+    return not is_data and (bool(ours & {"dataset", "system"}) or len(ours) > 1)
 
 
 def _top_keys(start: str) -> set[str]:
@@ -267,5 +267,6 @@ def _top_keys(start: str) -> set[str]:
     try:
         first, _ = json.JSONDecoder().raw_decode(start)
     except (ValueError, RecursionError):
-        return set(_FLOW_KEY.findall(start))
+        # Not JSON, or cut off: inner keys are among these, so only those that tell something count.
+        return {*_DATA_KEYS, *PLAN_KEYS}.intersection(_FLOW_KEY.findall(start))
     return set(first)

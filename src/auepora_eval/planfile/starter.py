@@ -195,16 +195,22 @@ def _usual(specs: Sequence[str]) -> list[str]:
 
 
 def _slices(samples: Sequence[EvaluationSample]) -> str:
-    values: dict[str, set[str]] = {}
+    values: dict[str, list[str]] = {}
     for sample in samples:
         for key, value in sample.labels.items():
-            if isinstance(key, str) and key != "variant_of" and not isinstance(value, dict):
-                values.setdefault(key, set()).update(group_names(value))
-    found = [key for key, groups in values.items() if 2 <= len(groups) <= MOST_GROUPS and key.strip()][:MOST_SLICES]
+            if isinstance(key, str) and key.strip() and key != "variant_of" and not isinstance(value, dict):
+                values.setdefault(key, []).extend(group_names(value))
+    found = [key for key, held in values.items() if _makes_groups(held)][:MOST_SLICES]
     head = "# Groups for which every number is told apart: labels.<key> or metadata.<key>."
     if not found:
         return f"{head}\n# slices: [labels.lang]"
     return "\n".join([head, "slices:", *(f"  - {_scalar(f'labels.{key}')}" for key in found)])
+
+
+def _makes_groups(values: Sequence[str]) -> bool:
+    """Whether these values of a label tell groups apart: several, and not one for every sample."""
+    several = set(values)
+    return 2 <= len(several) <= MOST_GROUPS and len(several) < len(values)
 
 
 def _seen_from(folder: Path, path: Path) -> str:

@@ -21,6 +21,8 @@ KINDS: tuple[str, ...] = get_args(SystemKind)
 HTTP_KEYS = ("url", "method", "headers", "request", "response")
 METHODS = ("POST", "GET", "PUT", "PATCH")
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_REFERENCE = re.compile(r"[^\s${}]*\$\{\w+\}\S*")  # one word; with blanks in it, it may be a script for a shell
+_SQLITE = re.compile(r"sqlite(\+\w+)?:///")
 _MEMORY = (":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:")
 
 Stored = dict[str, Any]
@@ -117,6 +119,7 @@ def _http(section: Section, environment: Environment) -> tuple[SystemSource, Sto
         **stored,
         "url": environment.filled(inner.name("url"), url),
         "headers": environment.filled(inner.name("headers"), headers),
+        "request": environment.filled(inner.name("request"), stored["request"], in_template=True),
     }
     if len(inner.findings.errors) == before and not _is_web_address(options["url"]):
         inner.add("url", "must begin with http:// or https:// and name a host")
@@ -174,6 +177,8 @@ def _words(findings: Findings, key: str, value: object) -> list[str] | None:
         problem = None if word == "" and place else text_problem(word, findings.source.written.get(here))
         if problem is None and "\0" in word:
             problem = "cannot hold a null character"
+        if problem is None and _REFERENCE.fullmatch(word):
+            problem = "variables are not read among the words of a command, since no shell is started; use 'env'"
         if problem is not None:
             findings.add(here, problem)
             return None
@@ -205,8 +210,8 @@ def store_section(findings: Findings, folder: Path, environment: Environment) ->
     if "\0" in store:
         findings.add("store", "a path cannot hold a null character")
         return None, written
-    if store.startswith("sqlite:///"):
-        store = store.removeprefix("sqlite:///")
+    if address := _SQLITE.match(store):
+        store = store[address.end() :]
     elif "://" in store:
         return store, written
     return os.path.abspath(folder / os.path.expanduser(store)), written

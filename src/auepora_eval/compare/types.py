@@ -1,0 +1,149 @@
+"""What a comparison is made of: aggregates, queries and metrics of two runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+__all__ = ["AggregateMetrics", "CompareReport", "ComparisonKind", "MetricComparison", "QueryComparison", "Verdict"]
+
+Verdict = Literal["better", "worse", "equal", "inconclusive"]
+
+
+class ComparisonKind(StrEnum):
+    """What became of a query from the first run to the second."""
+
+    WIN = "Win"
+    """Found now and not before, or found further up."""
+    LOSS = "Loss"
+    """Found in both, further down."""
+    DRAW = "Draw"
+    """At the same rank, or found in neither."""
+    REGRESSION = "Regression"
+    """Found before and not any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateMetrics:
+    """The golden-query metrics of one run; ``None`` where no query enters one."""
+
+    hit_at_k: Mapping[int, float | None]
+    mrr: float | None
+    recall_at_k_doc: Mapping[int, float | None]
+    citation_coverage: float | None
+    groundedness: float | None
+    empty_result_rate: float | None
+    refusal_correctness: float | None
+    total_queries: int
+    failed_queries: int
+
+    def to_dict(self, *, digits: int | None = None) -> dict[str, Any]:
+        """As JSON holds it, keys in their order; rounded where ``digits`` says so."""
+
+        def shown(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {str(key): shown(inner) for key, inner in value.items()}
+            return round(value, digits) if isinstance(value, float) and digits is not None else value
+
+        return {name: shown(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> AggregateMetrics:
+        """The aggregate that ``to_dict`` wrote."""
+        named = dict(values)
+        for name in ("hit_at_k", "recall_at_k_doc"):
+            named[name] = {int(k): value for k, value in named[name].items()}
+        return cls(**named)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryComparison:
+    """One query in both runs: where its first expected chunk stands, and what that makes of it."""
+
+    query_id: str
+    kind: ComparisonKind
+    a_hit_rank: int | None
+    b_hit_rank: int | None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparison:
+    """One metric over the samples that both runs have. Numbers are unrounded; ``None`` where there is none."""
+
+    name: str
+    target: str
+    """The name of the target category."""
+    a: float | None
+    b: float | None
+    delta: float | None
+    """b - a, system failures at the metric's worst value."""
+    delta_completed: float | None
+    """The same over samples that both systems answered."""
+    bounds: tuple[float, float] | None
+    """Where ``delta`` would lie had every failed measurement been worst for it, and best."""
+    interval: tuple[float, float] | None
+    p_value: float | None
+    p_adjusted: float | None
+    """``None`` for metrics that are not among the primary ones."""
+    effect_size: float | None
+    mde: float | None
+    """The smallest difference that so many samples detect four times in five."""
+    wins: int
+    losses: int
+    draws: int
+    verdict: Verdict
+    n: int
+    clusters: int
+    primary: bool = True
+    negligible: bool = False
+    """Whether the whole interval lies within what the user said does not matter."""
+    n_needed: int | None = None
+    """How many samples the difference that matters would need, where the verdict is open."""
+    flags: tuple[str, ...] = ()
+    note: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the comparison document has it, without the name."""
+        values = asdict(self)
+        del values["name"]
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class CompareReport:
+    """Two runs held against each other."""
+
+    run_a: str
+    run_b: str
+    aggregate_a: AggregateMetrics
+    aggregate_b: AggregateMetrics
+    deltas: Mapping[str, Any]
+    """``chunker_version_match``, ``only_in_a``, ``only_in_b``, the difference of each aggregate, and ``metrics`` by name."""
+    per_query: list[QueryComparison]
+    metrics: list[MetricComparison] = field(default_factory=list)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that cannot be compared, and why."""
+    notes: list[str] = field(default_factory=list)
+    """What else differs between the runs: versions of chunker, embedding, model, prompt."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison document."""
+        return {
+            "schema": 1,
+            "run_a": self.run_a,
+            "run_b": self.run_b,
+            "aggregate_a": self.aggregate_a.to_dict(),
+            "aggregate_b": self.aggregate_b.to_dict(),
+            "deltas": dict(self.deltas),
+            "per_query": [asdict(one) for one in self.per_query],
+            "refused": dict(self.refused),
+            "notes": list(self.notes),
+        }
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The comparison document as JSON text."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)

@@ -122,7 +122,7 @@ class CompareReport:
     aggregate_a: AggregateMetrics
     aggregate_b: AggregateMetrics
     deltas: Mapping[str, Any]
-    """``chunker_version_match``, ``only_in_a``, ``only_in_b``, the difference of each aggregate, and ``metrics`` by name."""
+    """``chunker_version_match``, ``only_in_a``, ``only_in_b``, each aggregate's difference, and ``metrics`` by name."""
     per_query: list[QueryComparison]
     metrics: list[MetricComparison] = field(default_factory=list)
     refused: Mapping[str, str] = field(default_factory=dict)

@@ -177,6 +177,17 @@ def test_a_system_that_cannot_be_built_or_asked(name: str, args: dict[str, Any],
     assert not (folder / "called").exists()
 
 
+def test_a_system_that_cannot_be_built_does_not_tell_its_secrets(folder: Path) -> None:
+    (folder / "leaky_app_of_ours.py").write_text(
+        "from auepora_eval.core.errors import BadValueError\n"
+        "def build(api_key):\n    raise BadValueError(f'the key {api_key} is refused')\n"
+    )
+    path = plan_file(folder, system={"python": "leaky_app_of_ours:build", "args": {"api_key": "${KEY}"}})
+    with pytest.raises(PlanError, match=r"the key \*\*\* is refused") as raised:
+        prepare(read_plan(path, environment={"KEY": "sk-geheim"}))
+    assert "sk-geheim" not in str(raised.value)
+
+
 def test_the_users_code_is_not_run_while_something_else_is_wrong(folder: Path) -> None:
     (folder / "noisy_app_of_ours.py").write_text("raise SystemExit('imported')")
     plan = read_plan(plan_file(folder, system={"python": "noisy_app_of_ours:x"}, dataset="nowhere.jsonl"))

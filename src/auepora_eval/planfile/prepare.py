@@ -22,6 +22,7 @@ from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
 from .findings import Findings
 from .plan import DataSource, Plan
+from .secrets import masked
 
 __all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
 
@@ -92,7 +93,10 @@ def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = Tru
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
-        system = _found(findings, f"system.{plan.system.kind}", lambda: build_system(plan))
+        try:
+            system = build_system(plan)
+        except AueporaError as error:  # it may tell what it was given
+            findings.add(f"system.{plan.system.kind}", masked(str(error), plan.secrets), error)
     if findings.errors:
         return None
     remarks = _remarks(plan, samples, metrics, rules, outputs)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
-
 import click
 
 __all__ = ["validate_plan"]
@@ -12,7 +10,6 @@ __all__ = ["validate_plan"]
 
 def validate_plan(path: str, *, as_json: bool) -> bool:
     """Print what there is to say about a plan; whether it would run. The system is built but not called."""
-    from ..core.errors import DataFileError
     from ..planfile.check import check_plan
     from ..reporting.progress import progress
     from .interrupts import stdout_to_stderr
@@ -20,17 +17,7 @@ def validate_plan(path: str, *, as_json: bool) -> bool:
     with progress(f"checking {path}"), stdout_to_stderr():
         checked = check_plan(path)
     if as_json:
-        problems: list[dict[str, Any]] = [
-            {
-                "file": one.path if isinstance(one, DataFileError) else path,
-                "line": one.line if isinstance(one, DataFileError) else None,
-                "key": getattr(one, "key", None),
-                "message": one.problem if isinstance(one, DataFileError) else str(one),
-            }
-            for one in checked.problems
-        ]
-        document = {"plan": path, "fine": checked.fine, "problems": problems, "remarks": checked.remarks}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
         return checked.fine
     for problem in checked.problems:
         click.echo(str(problem))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +21,7 @@ from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
 from .findings import Findings
 from .plan import DataSource, Plan
+from .secrets import masked
 
 __all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
 
@@ -92,7 +92,10 @@ def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = Tru
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
-        system = _found(findings, f"system.{plan.system.kind}", lambda: build_system(plan))
+        try:
+            system = build_system(plan)
+        except AueporaError as error:  # it may tell what it was given
+            findings.add(f"system.{plan.system.kind}", masked(str(error), plan.secrets), error)
     if findings.errors:
         return None
     remarks = _remarks(plan, samples, metrics, rules, outputs)
@@ -101,22 +104,23 @@ def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = Tru
 
 def build_system(plan: Plan) -> Any:
     """The system of a plan, imported or built, and checked that it can be called."""
+    from ..calling.systems import as_system
+    from ..systems.command import CommandSystem
+    from ..systems.http import HttpSystem
+    from ..systems.python import load_python
+
     source = plan.system
     assert source is not None
     options = dict(source.options)
+    made: Any
     if source.kind == "python":
-        made = _part("systems.python", "load_python")(options["path"], options["args"], folder=plan.folder)
+        made = load_python(options["path"], options["args"], folder=plan.folder)
     elif source.kind == "http":
-        made = _part("systems.http", "HttpSystem")(options.pop("url"), timeout=plan.policy.timeout, **options)
+        made = HttpSystem(options.pop("url"), timeout=plan.policy.timeout, **options)
     else:
-        made = _part("systems.command", "CommandSystem")(options.pop("command"), timeout=plan.policy.timeout, **options)
-    _part("calling.systems", "as_system")(made)
+        made = CommandSystem(options.pop("command"), timeout=plan.policy.timeout, **options)
+    as_system(made)
     return made
-
-
-def _part(module: str, name: str) -> Any:
-    """Something of ours that only a plan with such a system needs."""
-    return getattr(importlib.import_module(f"{__package__.partition('.')[0]}.{module}"), name)
 
 
 def _found(findings: Findings, key: str, make: Callable[[], T]) -> T | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from .findings import Findings, joined
 
-__all__ = ["Environment", "find_literal_secrets", "is_secret_name"]
+__all__ = ["Environment", "find_literal_secrets", "is_secret_name", "masked"]
 
 SHORTEST = 4
 """What is shorter is not taken for a secret: masking every ``1`` would hide more than it protects."""
@@ -75,6 +75,13 @@ class Environment:
             return ""
         self._values.add(value)
         return value
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """The text with ``***`` in the place of every secret."""
+    for secret in sorted(secrets, key=len, reverse=True):  # one may be part of another
+        text = text.replace(secret, "***")
+    return text
 
 
 def _doubled(text: str) -> str:

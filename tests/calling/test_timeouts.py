@@ -151,3 +151,26 @@ def test_a_loop_blocked_for_a_moment_recovers(monkeypatch: pytest.MonkeyPatch) -
     assert (result.ended, result.delivered) == ("done", 30)
     assert book.errors()[5] == "timeout: no answer within 0.5 s"
     assert book.errors()[15:] == [None] * 15
+
+
+def test_coroutines_that_compute_make_each_other_late_but_do_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "GRACE", 0.05)  # shorter than one of them computes
+
+    async def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        time.sleep(0.2)
+        return own(sample)
+
+    result, book = asked(run, 12, timeout=0.7, concurrency=6)
+    assert (result.ended, result.delivered) == ("done", 12)
+    assert set(book.errors()) <= {None, "timeout: no answer within 0.7 s"}
+
+
+def test_calls_given_up_before_they_began_do_not_count_as_hanging() -> None:
+    async def run(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+        time.sleep(0.02)  # three at once cannot be done within the deadline
+        return own(sample)
+
+    result, book = asked(run, 300, timeout=0.03, concurrency=3)
+    assert (result.ended, result.delivered) == ("done", 300)
+    assert result.failed > 65
+    assert set(book.errors()) <= {None, "timeout: no answer within 0.03 s"}

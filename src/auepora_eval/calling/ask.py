@@ -112,7 +112,7 @@ class _Asking:
         policy = self._policy
         if self._system.is_async:
             threads = self._most_hung + max(32, policy.concurrency)
-            return LoopCaller(self._system, policy.top_k, self._inbox, threads=threads)
+            return LoopCaller(self._system, policy.top_k, self._inbox, threads=threads, timeout=policy.timeout)
         if policy.concurrency == 1 and policy.timeout is None:
             return InlineCaller(self._system, policy.top_k, self._inbox, self._stop)
         return ThreadCaller(self._system, policy.top_k, self._inbox)

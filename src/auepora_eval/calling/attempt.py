@@ -38,6 +38,11 @@ class Attempt:
         """The repetition of this one."""
         return Attempt(self.task, self.number + 1)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether somebody carries it out, or did."""
+        return self._begun > 0
+
     def begin(self) -> None:
         """Note the time."""
         self.started = time.time()

@@ -19,7 +19,11 @@ from .systems import System
 __all__ = ["GRACE", "DaemonExecutor", "LoopCaller"]
 
 GRACE = 3.0
-"""Seconds after a deadline within which the loop must give a sign of life, or is taken for blocked."""
+"""Seconds after a deadline within which the loop must give a sign of life, or is taken for blocked.
+
+Where calls may take longer than this it has as long as one call: coroutines that compute without yielding make each
+other late, which is bad enough, but the loop goes on.
+"""
 _PARTING = 1.0
 """Seconds that cancelled coroutines have to clean up when the asking ends."""
 
@@ -35,11 +39,13 @@ class LoopCaller:
     daemons too, so that nothing that hangs holds up the end of the process.
     """
 
-    def __init__(self, system: System, top_k: int, inbox: Inbox, *, threads: int) -> None:
+    def __init__(self, system: System, top_k: int, inbox: Inbox, *, threads: int, timeout: float | None) -> None:
         self._system, self._top_k, self._inbox = system, top_k, inbox
         self._loop = asyncio.new_event_loop()
         self._loop.set_default_executor(DaemonExecutor(threads))
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds its tasks only weakly
+        self._patience = max(GRACE, timeout or 0.0)
+        self._alive_at = 0.0
         self._asked_for_sign: float | None = None
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="asking-loop", daemon=True)
@@ -57,7 +63,9 @@ class LoopCaller:
             task.add_done_callback(self._tasks.discard)
 
     async def _carry_out(self, attempt: Attempt) -> None:
+        self._alive_at = time.monotonic()
         await attempt.carry_out_async(self._system, self._top_k)
+        self._alive_at = time.monotonic()
         self._inbox.put(attempt)
 
     def abandon(self, attempt: Attempt) -> None:
@@ -73,11 +81,13 @@ class LoopCaller:
             self._inbox.put(None)
         if attempt.handle is not None:
             attempt.handle.cancel()
+        if not attempt.has_begun:  # then it never will, and is back already
+            self._inbox.put(attempt)
 
     def stuck_at(self) -> float | None:
-        """A while after it was last asked for a sign of life, until it has given one."""
+        """A while after it was asked for a sign of life, or last did anything, until it has given that sign."""
         asked = self._asked_for_sign
-        return None if asked is None else asked + GRACE
+        return None if asked is None else max(asked, self._alive_at) + self._patience
 
     def close(self, *, graceful: bool) -> None:
         """Cancel what is left and end the loop; waits a moment only where nothing can hang."""

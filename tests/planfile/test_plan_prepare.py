@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.errors import AueporaError, DataFileError, PlanError
+from auepora_eval.core.errors import DataFileError, PlanError
 from auepora_eval.planfile.check import check_plan
 from auepora_eval.planfile.prepare import Prepared, prepare
 from auepora_eval.planfile.read import read_plan

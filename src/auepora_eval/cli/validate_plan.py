@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+
 import click
 
 __all__ = ["validate_plan"]

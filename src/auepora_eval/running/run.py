@@ -191,7 +191,7 @@ def _answered(
         watcher.answered(answers)
 
     assert request.system is not None
-    return ask(request.system, _tasks(request, done), request.policy, deliver, stop=stop)
+    return ask(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
 
 
 def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:

@@ -38,7 +38,6 @@ ROWS = [
     *(
         Row(GOOD + f"{key}: {{a: 1}}", 3, key, f"this version does not have {what} yet", f"{key} of a later version")
         for key, what in [
-            ("gates", "gates"),
             ("judge", "judges"),
             ("resources", "resources"),
             ("report", "reports from plans"),

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auepora_eval.store.runs import RunStore
-
 from user_project import Project
 
 CONCURRENCY = 8

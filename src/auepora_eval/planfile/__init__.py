@@ -11,6 +11,7 @@ changes        ``plan_key``, ``plan_changes``: whether two plans ask for the sam
 starter        ``starter_plan``: a first plan for data at hand
 source         YAML, TOML and JSON as values that know their lines; ``looks_like_plan``
 sections       the sections of a plan; ``system_section``: those that may refer to variables
+gates_section  what a run must reach
 secrets        ``${NAME}`` from the environment; secrets that are written out
 findings       what is wrong, gathered; questions asked of every value
 ============== ===========================================================================================

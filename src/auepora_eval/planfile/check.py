@@ -103,6 +103,10 @@ def _outlook(made: Prepared) -> list[str]:
         metrics = f"{len(made.metrics)} metric{'s' * (len(made.metrics) != 1)}"
         metrics += f": {', '.join(one.name for one in made.metrics)}"
     said = [samples, metrics]
+    if plan.gates:
+        said.append(
+            f"{len(plan.gates)} gate{'s' * (len(plan.gates) != 1)}: {'; '.join(one.text for one in plan.gates)}"
+        )
     if plan.system is not None:
         times = f" x {plan.repeats} repeats" if plan.repeats > 1 else ""
         said.append(

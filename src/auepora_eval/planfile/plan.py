@@ -12,6 +12,7 @@ from ..core.conventions import Conventions, auto_conventions
 from ..core.engine import BATCH_SIZE
 from ..core.executors import ExecutorName
 from ..core.registry import Spec
+from ..gates.kinds import Gate
 from .source import PlanSource
 
 __all__ = ["DataSource", "Plan", "Scoring", "SystemKind", "SystemSource"]
@@ -74,6 +75,8 @@ class Plan:
     scoring: Scoring
     store: str | None = field(repr=False)
     """A file (with its folder) or an address, variables filled in."""
+    gates: tuple[Gate, ...]
+    """What a run must reach."""
     config: Mapping[str, Any]
     """What the user says about the system: versions of chunker, embedding, model, prompt."""
     resolved: Mapping[str, Any] = field(repr=False)

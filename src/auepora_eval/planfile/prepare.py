@@ -16,6 +16,7 @@ from ..core.plan import EvaluationPlan
 from ..core.runner import require_distinct_ids
 from ..core.slices import Slice, require_members, slices_of
 from ..core.types import EvaluationSample
+from ..gates.names import with_known_names
 from ..io.align import require_common_id, stray_remarks
 from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
@@ -160,6 +161,8 @@ def _metrics(
     for place, name in enumerate(plan.primary):
         if chosen and name not in names:  # a name may carry what the conventions choose
             findings.add(f"primary[{place}]", f"'{name}' is not among the metrics; they are {', '.join(names)}")
+    for place, gate in enumerate(plan.gates if chosen else ()):
+        _found(findings, f"gates[{place}]", partial(with_known_names, [gate], names))
     return chosen
 
 

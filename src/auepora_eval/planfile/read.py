@@ -11,6 +11,7 @@ from ..core.errors import AueporaError, PlanError
 from ..io.files import bare_name
 from ..io.problems import TOO_DEEP
 from .findings import Findings, Section, kind_of
+from .gates_section import gates_section
 from .plan import Plan
 from .secrets import Environment, find_literal_secrets
 from .sections import (
@@ -28,7 +29,7 @@ from .system_section import config_of, store_section, system_section
 __all__ = ["VERSION", "plan_findings", "plan_problems", "read_plan"]
 
 VERSION = 1
-LATER = {"resources": "resources", "judge": "judges", "report": "reports from plans", "gates": "gates"}
+LATER = {"resources": "resources", "judge": "judges", "report": "reports from plans"}
 """Keys that plans will have, and what they will be for."""
 
 
@@ -108,6 +109,7 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
     metrics = metrics_section(findings)
     primary = primary_section(findings, None if metrics is None else metrics[1])
     slices = slices_section(findings)
+    gates = gates_section(findings, None if metrics is None else metrics[1], slices)
     policy, repeats, seed, run = run_section(findings)
     scoring, stored_scoring = scoring_section(findings)
     store, written_store = store_section(findings, folder, environment)
@@ -126,6 +128,7 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         "run": run,
         "scoring": stored_scoring,
         "store": written_store,
+        "gates": [one.text for one in gates] or None,
     }
     return Plan(
         path=source.path,
@@ -143,6 +146,7 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         seed=seed,
         scoring=scoring,
         store=store,
+        gates=gates,
         config=config,
         resolved=resolved,
         secrets=environment.secrets,

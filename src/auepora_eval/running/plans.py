@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,12 @@ from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.types import EvaluationSample
+from ..gates.baseline import check_run, named_baseline
+from ..gates.kinds import needs_baseline
 from ..io.files import bare_name
 from ..io.fingerprint import dataset_fingerprint
 from ..planfile.changes import plan_changes
+from ..planfile.plan import Plan
 from ..planfile.prepare import Prepared, prepare
 from ..planfile.read import read_plan
 from ..planfile.secrets import is_secret_name
@@ -56,6 +59,7 @@ def run_plan(
     resume: bool = False,
     run: str | None = None,
     retry_failed: bool = False,
+    against: str | None = None,
     stop: Stop | None = None,
     watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
 ) -> RunOutcome:
@@ -63,19 +67,26 @@ def run_plan(
 
     ``changes`` replace keys of the plan (``{"run.concurrency": 4}``), ``limit`` takes the first samples only. With
     ``resume`` the latest run of the plan that did not end goes on, or the one named by ``run``; with ``retry_failed``
-    what failed is asked again. A plan or dataset that changed since is refused.
+    what failed is asked again. A plan or dataset that changed since is refused. The plan's gates are checked at the
+    end; ``against`` names the run that they compare with, by default the latest of the same name and samples before it.
     """
     plan = read_plan(path, changes=changes)
+    if against is not None and not any(map(needs_baseline, plan.gates)):
+        raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
     prepared = prepare(plan)
     with _closed_after(prepared.system):
         for remark in prepared.remarks:
             _warn(remark)
-        with RunStore.open(default_store(store, plan.store), secrets=plan.secrets) as opened:
+        where = default_store(store, plan.store)
+        with RunStore.open(where, secrets=plan.secrets) as opened:
+            baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run
             request = _request(prepared, limit, tags)
-            if not resume:
-                return start_run(request, opened, stop=stop, watcher=watcher)
-            record = _to_resume(opened, request, run, retry_failed=retry_failed)
-            return resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
+            if resume:
+                record = _to_resume(opened, request, run, retry_failed=retry_failed)
+                outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
+            else:
+                outcome = start_run(request, opened, stop=stop, watcher=watcher)
+            return replace(_with_gates(outcome, plan, opened, baseline), store=where)
 
 
 def run_system(
@@ -145,8 +156,9 @@ def run_system(
     )
     if isinstance(store, RunStore):
         return start_run(request, store, stop=stop, watcher=watcher)
-    with RunStore.open(default_store(store)) as opened:
-        return start_run(request, opened, stop=stop, watcher=watcher)
+    where = default_store(store)
+    with RunStore.open(where) as opened:
+        return replace(start_run(request, opened, stop=stop, watcher=watcher), store=where)
 
 
 def _request(prepared: Prepared, limit: int | None, tags: Sequence[str]) -> RunRequest:
@@ -170,6 +182,13 @@ def _request(prepared: Prepared, limit: int | None, tags: Sequence[str]) -> RunR
         commit=commit_of(plan.folder),
         tags=tags,
     )
+
+
+def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:
+    """The outcome, with how the plan's gates went if it came to scoring."""
+    if not plan.gates or outcome.results is None:
+        return outcome
+    return replace(outcome, gates=check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline))
 
 
 def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:

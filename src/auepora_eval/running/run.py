@@ -16,6 +16,7 @@ from ..core.metrics_base import Metric
 from ..core.results import Results
 from ..core.slices import SliceSpec
 from ..core.types import EvaluationSample, SystemOutputs
+from ..gates.report import GateReport
 from ..io.codec import LineError
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore
@@ -77,6 +78,10 @@ class RunOutcome:
     failed: int = 0
     """How many of them were failures."""
     message: str = ""
+    gates: GateReport | None = None
+    """How the plan's gates went; ``None`` where it has none, or where it did not come to scoring."""
+    store: str | None = field(repr=False, default=None)
+    """Where the run is kept, where that is known by name. Not shown, since an address may hold a password."""
 
 
 def start_run(

@@ -1,0 +1,99 @@
+"""What a stored run is compared with, and the whole check of one: its results, its baseline, its gates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol
+
+from ..compare.types import MetricComparison
+from ..core.errors import AueporaError, BadValueError
+from ..core.results import Results
+from .check import check_gates
+from .kinds import Gate, needs_baseline
+from .report import GateReport
+
+if TYPE_CHECKING:
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+__all__ = ["Compared", "Comparer", "baseline_of", "check_run", "named_baseline"]
+
+
+class Compared(Protocol):
+    """Two runs compared, metric by metric."""
+
+    @property
+    def metrics(self) -> Sequence[MetricComparison]:
+        """The metrics that could be compared."""
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Those that could not, and why."""
+
+
+Comparer = Callable[["RunStore", "RunRecord", "RunRecord"], Compared]
+"""Compares two runs of a store, the earlier one first."""
+
+
+def named_baseline(store: RunStore, against: str) -> RunRecord:
+    """The run that is named as the one to compare with; it must have ended."""
+    record = store.find(against)
+    if record.status != "finished":
+        raise BadValueError(
+            f"{record.run_id} is {record.status.value}, not finished; nothing can be compared with it yet"
+        )
+    return record
+
+
+def baseline_of(store: RunStore, record: RunRecord) -> RunRecord | None:
+    """What a run is compared with where nobody names another: the latest finished one before it.
+
+    It has the same name and the same samples.
+    """
+    for one in store.runs(name=record.name, status="finished"):
+        earlier = (one.created_at, one.run_id) < (record.created_at, record.run_id)
+        if earlier and one.fingerprint == record.fingerprint:
+            return one
+    return None
+
+
+def check_run(
+    store: RunStore,
+    record: RunRecord,
+    results: Results,
+    gates: Sequence[Gate],
+    *,
+    baseline: RunRecord | None = None,
+    strict: bool = False,
+    compare: Comparer | None = None,
+) -> GateReport:
+    """Hold a stored run against gates. Those that speak of another run are decided by the ``baseline``.
+
+    Without one it is ``baseline_of`` the run. Where two runs cannot be compared, that is why such gates are
+    inconclusive; with ``strict`` it is an error.
+    """
+    if not any(map(needs_baseline, gates)):
+        return check_gates(gates, results)
+    other = baseline_of(store, record) if baseline is None else baseline
+    if other is None:
+        without = (
+            f"there is no earlier finished run called '{record.name}' on the same samples to compare with; "
+            "name one with --against"
+        )
+        return check_gates(gates, results, without=without)
+    if other.run_id == record.run_id:
+        raise BadValueError(f"{record.run_id} cannot be compared with itself; name another run with --against")
+    try:
+        compared = (compare or _compare_metrics)(store, other, record)
+    except AueporaError as error:
+        if strict:
+            raise
+        return check_gates(gates, results, without=f"{other.run_id} cannot be compared with: {error}")
+    by_name = {one.name: one for one in compared.metrics}
+    return check_gates(gates, results, comparison=by_name, refused=compared.refused, against=other.run_id)
+
+
+def _compare_metrics(store: RunStore, earlier: RunRecord, later: RunRecord) -> Compared:
+    compared: Compared = import_module("auepora_eval.compare.paired").compare_metrics(store, earlier, later)
+    return compared

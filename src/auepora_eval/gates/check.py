@@ -1,0 +1,228 @@
+"""Results and a comparison held against gates: each passes, fails, or cannot be told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from ..compare.types import MetricComparison
+from ..core.errors import AueporaError, did_you_mean
+from ..core.results import Results
+from ..core.types import MetricResult, TargetCategory
+from .coverage import coverage_gates, coverage_outcome
+from .deciding import decided, interval_status, number, relation, span
+from .grammar import parse_gates
+from .kinds import CoverageGate, DeltaGate, Gate, Operator, ValueGate, VerdictGate
+from .names import known_name
+from .report import GateOutcome, GateReport
+
+__all__ = ["NO_BASELINE", "check_gates"]
+
+NO_BASELINE = "there is no run to compare with; name one with --against"
+SIGNIFICANT = 0.05
+
+
+def check_gates(
+    gates: Iterable[str | Gate],
+    results: Results,
+    *,
+    comparison: Mapping[str, MetricComparison] | None = None,
+    refused: Mapping[str, str] | None = None,
+    without: str = NO_BASELINE,
+    against: str | None = None,
+) -> GateReport:
+    """Hold results against gates. Those that speak of another run are decided by the ``comparison`` with it.
+
+    ``refused`` says why metrics cannot be compared, ``without`` why there is no comparison at all, ``against`` which
+    run it is with. Nothing is raised over a metric that was not computed: its gate is inconclusive.
+    """
+    found = {one.name: one for one in results}
+    parsed = [_settled(one, found) for one in parse_gates(gates)]
+    compared = _Compared(comparison, refused or {}, without)
+    covered = coverage_gates(parsed, found)
+    outcomes: list[GateOutcome] = []
+    for gate in parsed:
+        if isinstance(gate, CoverageGate):
+            chosen = [one for one, implied in covered if not implied and gate.metric in (None, one.metric)]
+            texts = {one.gate for one in outcomes}
+            outcomes += [
+                coverage_outcome(one, found.get(str(one.metric)), implied=False)
+                for one in chosen
+                if one.text not in texts
+            ]
+        elif isinstance(gate, ValueGate):
+            outcomes.append(_value(gate, found.get(gate.metric)))
+        elif isinstance(gate, DeltaGate):
+            outcomes.append(compared.delta(gate))
+        else:
+            outcomes.append(compared.verdict(gate, found.get(gate.metric)))
+    outcomes += [coverage_outcome(one, found.get(str(one.metric)), implied=True) for one, implied in covered if implied]
+    return GateReport(tuple(outcomes), results.run_id, against)
+
+
+def _settled(gate: Gate, known: Collection[str]) -> Gate:
+    """The gate with its metric by the name it has among the results, if it is there."""
+    found = None if gate.metric is None else known_name(gate.metric, known)
+    return gate if found is None else replace(gate, metric=found)
+
+
+def _value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
+    """A gate on the value of a metric, or on an end of its interval."""
+    if whole is None:
+        return _open(gate, f"{gate.metric} was not computed")
+    result, name = whole, gate.metric
+    if gate.where is not None:
+        groups = whole.slices.get(gate.where.slice, {})
+        part = groups.get(gate.where.group)
+        if not isinstance(part, MetricResult):
+            near = did_you_mean(gate.where.group, map(str, groups)) if groups else f"; slice by {gate.where.slice}"
+            return _open(gate, f"{name} has no group {gate.where}{near}")
+        result, name = part, f"{name} where {gate.where}"
+    if not result.defined:
+        because = result.details.get("undefined_because") or "no sample was scored"
+        return _open(gate, f"{name} has no value: {because}")
+    value, what = result.value, name
+    if gate.part != "point":
+        if result.interval is None:
+            return _open(gate, f"{name} has no interval; point({gate.metric}) decides by the value alone")
+        value = result.interval[0 if gate.part == "low" else 1]
+        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {name} ({number(result.value)})"
+    status = decided(value, gate.operator, gate.threshold)
+    reason = f"{what} is {relation(value, gate.operator, gate.threshold)}"
+    if gate.part == "point" and result.interval is not None:
+        reason += f" ({span(result.interval)})"
+    return GateOutcome(gate.text, status, reason, gate.metric, value)
+
+
+class _Compared:
+    """Gates that speak of another run."""
+
+    def __init__(
+        self, comparison: Mapping[str, MetricComparison] | None, refused: Mapping[str, str], without: str
+    ) -> None:
+        self._comparison, self._refused, self._without = comparison, refused, without
+
+    def delta(self, gate: DeltaGate) -> GateOutcome:
+        """A gate on a difference: by its whole interval, or by the one number the gate names."""
+        one = self._of(gate.metric)
+        if isinstance(one, str):
+            return _open(gate, one)
+        if gate.part is None:
+            return _by_interval(gate, one, gate.operator, gate.threshold)
+        if one.delta is None:
+            return _open(gate, _no_difference(one))
+        warning = None
+        value, what = one.delta, f"the difference in {gate.metric}"
+        if gate.part == "point":
+            warning = (
+                f"{gate.text!r} goes by the bare difference, which chance moves both ways; "
+                f"delta({gate.metric}) goes by its interval"
+            )
+        elif one.interval is None:
+            return _open(gate, _no_interval(one))
+        else:
+            value = one.interval[0 if gate.part == "low" else 1]
+            what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({number(one.delta)})"
+        status = decided(value, gate.operator, gate.threshold)
+        reason = f"{what} is {relation(value, gate.operator, gate.threshold)}"
+        return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
+
+    def verdict(self, gate: VerdictGate, result: MetricResult | None) -> GateOutcome:
+        """A gate on the verdict of the comparison, or on a margin that its interval must keep."""
+        one = self._of(gate.metric)
+        if isinstance(one, str):
+            return _open(gate, one)
+        if gate.by is not None:
+            margin = gate.by if gate.wanted == "better" else -gate.by
+            if _higher_is_better(gate.metric, result):
+                return _by_interval(gate, one, ">", margin)
+            return _by_interval(gate, one, "<", -margin)
+        if one.delta is None:
+            return _open(gate, _no_difference(one))
+        reason = f"{gate.metric} is {_verdict_words(one)}"
+        in_doubt = one.verdict == "inconclusive" and one.p_adjusted is not None and one.p_adjusted < SIGNIFICANT
+        if in_doubt:
+            return _open(gate, f"{reason}: measurements that failed could turn it", one.delta)
+        if gate.wanted == "better":
+            if one.verdict == "inconclusive":
+                return _open(gate, reason + _detects(one), one.delta)
+            return GateOutcome(
+                gate.text, "passed" if one.verdict == "better" else "failed", reason, gate.metric, one.delta
+            )
+        if one.verdict == "worse":
+            return GateOutcome(gate.text, "failed", reason, gate.metric, one.delta)
+        if one.verdict == "inconclusive":
+            reason = f"{gate.metric} was not found to be worse: {_numbers(one)}{_detects(one)}"
+        return GateOutcome(gate.text, "passed", reason, gate.metric, one.delta)
+
+    def _of(self, name: str) -> MetricComparison | str:
+        """The comparison of a metric, or why there is none."""
+        if self._comparison is None:
+            return self._without
+        if name in self._comparison:
+            return self._comparison[name]
+        return f"{name} cannot be compared: {self._refused.get(name, 'not both runs have it')}"
+
+
+def _by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshold: float) -> GateOutcome:
+    """Decide by the whole interval of a difference, wherever failed measurements may put it."""
+    if one.delta is None:
+        return _open(gate, _no_difference(one))
+    if one.interval is None:
+        return _open(gate, _no_interval(one), one.delta)
+    shifts = (0.0,) if one.bounds is None else tuple(bound - one.delta for bound in one.bounds)
+    status = interval_status(one.interval, operator, threshold, shifts)
+    words = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}[operator]
+    reason = f"the difference in {one.name} is {_numbers(one)}: "
+    if status == "inconclusive" and interval_status(one.interval, operator, threshold) != status:
+        reason += f"measurements that failed could put it on either side of {threshold:g}"
+    elif status == "inconclusive":
+        reason += f"it may lie on either side of {threshold:g}{_detects(one)}"
+    else:
+        reason += f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
+    return GateOutcome(gate.text, status, reason, one.name, one.delta)
+
+
+def _numbers(one: MetricComparison) -> str:
+    assert one.delta is not None
+    interval = "" if one.interval is None else f" ({span(one.interval)})"
+    return f"{one.delta:+.4f}{interval} on {one.n} sample{'s' * (one.n != 1)}"
+
+
+def _verdict_words(one: MetricComparison) -> str:
+    p = one.p_value if one.p_adjusted is None else one.p_adjusted
+    told = "" if p is None else f", p {p:.3g}"
+    words = {"inconclusive": "neither better nor worse for sure"}.get(one.verdict, one.verdict)
+    return f"{words}: {_numbers(one)}{told}"
+
+
+def _detects(one: MetricComparison) -> str:
+    return "" if one.mde is None else f"; so many samples detect a difference of {number(one.mde)}"
+
+
+def _no_difference(one: MetricComparison) -> str:
+    return f"{one.name} has no difference: {one.note or 'no sample was scored in both runs'}"
+
+
+def _no_interval(one: MetricComparison) -> str:
+    because = f" ({one.note})" if one.note else ""
+    return f"the difference in {one.name} has no interval{because}; point(delta({one.name})) decides by the bare number"
+
+
+def _open(gate: Gate, reason: str, value: float | None = None) -> GateOutcome:
+    return GateOutcome(gate.text, "inconclusive", reason, gate.metric, value)
+
+
+def _higher_is_better(name: str, result: MetricResult | None) -> bool:
+    """Which way a metric is better, by the registry; its signature has its own name where a plan calls it otherwise."""
+    from ..core.registry import metric
+
+    own = (result.signature or "").partition("|")[0] if result is not None else ""
+    for spec in filter(None, (own, name)):
+        try:
+            return bool(getattr(metric(spec), "higher_is_better", True))
+        except AueporaError:  # not registered in this process
+            continue
+    if result is None:
+        return True
+    return not result.details.get("lower_is_better", result.target is TargetCategory.LATENCY)

@@ -1,0 +1,62 @@
+"""How much must have been scored: of every metric that a gate names, 95 % unless a gate says otherwise.
+
+Coverage is scored / (scored + failed). What was skipped does not apply to the metric and is not missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..core.types import MetricResult
+from .deciding import decided, number, relation
+from .kinds import CoverageGate, Gate
+from .report import GateOutcome
+
+__all__ = ["LEAST", "coverage_gates", "coverage_outcome", "coverage_share"]
+
+LEAST = 0.95
+"""What must have been scored where no gate says otherwise."""
+
+
+def coverage_share(result: MetricResult) -> float | None:
+    """The share of answers that were scored, of those the metric applies to; ``None`` where that is not known."""
+    scored, failed = result.details.get("num_scored"), result.details.get("num_failed")
+    if not isinstance(scored, int) or not isinstance(failed, int) or scored + failed == 0:
+        return None
+    return scored / (scored + failed)
+
+
+def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -> list[tuple[CoverageGate, bool]]:
+    """A gate per metric whose coverage is asked for, and whether it is implied."""
+    general = next((one for one in gates if isinstance(one, CoverageGate) and one.metric is None), None)
+    own = {one.metric: one for one in gates if isinstance(one, CoverageGate) and one.metric is not None}
+    named = [one.metric for one in gates if not isinstance(one, CoverageGate)]
+    if not named and general is not None:
+        named = list(results)
+    made: list[tuple[CoverageGate, bool]] = []
+    for name in dict.fromkeys([*named, *own]):
+        if name in own:
+            made.append((own[name], False))
+        elif general is not None:
+            text = f"coverage({name}) {general.operator} {general.threshold:g}"
+            made.append((CoverageGate(text, name, general.operator, general.threshold), False))
+        elif name in results and "num_scored" in results[name].details and coverage_share(results[name]) is not None:
+            made.append((CoverageGate(f"coverage({name}) >= {LEAST:g}", name, ">=", LEAST), True))
+    return made
+
+
+def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied: bool) -> GateOutcome:
+    """How a gate on coverage went."""
+    name = gate.metric
+    if result is None:
+        return GateOutcome(gate.text, "inconclusive", f"{name} was not computed", name, implied=implied)
+    share = coverage_share(result)
+    if share is None:
+        return GateOutcome(
+            gate.text, "inconclusive", f"nothing is known of how much of {name} was scored", name, implied=implied
+        )
+    scored, failed = result.details["num_scored"], result.details["num_failed"]
+    status = decided(share, gate.operator, gate.threshold)
+    lies = relation(share, gate.operator, gate.threshold).removeprefix(number(share, gate.threshold))
+    reason = f"{scored} of {scored + failed} answers were scored by {name}, {number(share, gate.threshold)}{lies}"
+    return GateOutcome(gate.text, status, reason, name, share, implied)

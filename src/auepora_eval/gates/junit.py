@@ -1,0 +1,51 @@
+"""A report of gates as JUnit XML: a test case per gate, so that every CI service can show it."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from .report import GateReport
+
+__all__ = ["junit_xml"]
+
+# What XML 1.0 cannot hold, not even escaped.
+_INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(report: GateReport, *, name: str) -> str:
+    """The report as JUnit XML. A gate that failed is a failure; one that is inconclusive is an error, not a skip.
+
+    A skipped test is a green one nearly everywhere, and nobody shall take what could not be told for a pass.
+    """
+    outcomes = report.outcomes
+    counts = {
+        "tests": str(len(outcomes)),
+        "failures": str(sum(one.status == "failed" for one in outcomes)),
+        "errors": str(sum(one.status == "inconclusive" for one in outcomes)),
+        "skipped": "0",
+    }
+    root = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(root, "testsuite", {"name": _clean(name), **counts})
+    about = {"run_id": report.run_id, "against": report.against}
+    if any(about.values()):
+        properties = ElementTree.SubElement(suite, "properties")
+        for key, value in about.items():
+            if value is not None:
+                ElementTree.SubElement(properties, "property", {"name": key, "value": _clean(value)})
+    for one in outcomes:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "auepora.gates", "name": _clean(one.gate)})
+        reason = _clean(one.reason)
+        if one.status == "passed":
+            ElementTree.SubElement(case, "system-out").text = reason
+        else:
+            tag = "failure" if one.status == "failed" else "error"
+            ElementTree.SubElement(case, tag, {"message": reason, "type": one.status}).text = reason
+        if one.warning is not None:
+            ElementTree.SubElement(case, "system-err").text = _clean(one.warning)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode")
+
+
+def _clean(text: str) -> str:
+    return _INVALID.sub("", text)

@@ -1,0 +1,59 @@
+"""The metrics and slices that gates name, found among those there are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from ..core.errors import AueporaError, BadValueError, did_you_mean
+from .kinds import Gate, ValueGate
+
+__all__ = ["known_name", "with_known_names"]
+
+
+def known_name(name: str, known: Collection[str]) -> str | None:
+    """The metric among ``known`` that is meant by a name: itself, or in another spelling (``nDCG@10``)."""
+    if name in known:
+        return name
+    from ..core.registry import metric
+
+    try:
+        ours = metric(name).name
+    except AueporaError:
+        return None
+    return ours if ours in known else None
+
+
+def with_known_names(
+    gates: Iterable[Gate], known: Collection[str], *, slices: Collection[str] | None = None, otherwise: str = ""
+) -> list[Gate]:
+    """The gates, with every metric by the name it has among ``known``; one that is not there is a ``BadValueError``.
+
+    ``otherwise`` ends the error where no name is near. Where ``slices`` are given, those that gates name must be among
+    them.
+    """
+    settled: list[Gate] = []
+    for one in gates:
+        gate = one
+        if gate.metric is not None:
+            found = known_name(gate.metric, known)
+            if found is None:
+                listing = f"; there are {', '.join(known)}{otherwise}" if known else otherwise
+                raise BadValueError(
+                    f"the gate {gate.text!r} names '{gate.metric}', which is not among the metrics"
+                    f"{did_you_mean(gate.metric, known, otherwise=listing)}"
+                )
+            gate = replace(gate, metric=found)
+        if isinstance(gate, ValueGate) and gate.where is not None and slices is not None:
+            _require_slice(gate, gate.where.slice, slices)
+        settled.append(gate)
+    return settled
+
+
+def _require_slice(gate: ValueGate, name: str, slices: Collection[str]) -> None:
+    if name not in slices:
+        listing = f"; there are {', '.join(slices)}" if slices else "; there is none"
+        raise BadValueError(
+            f"the gate {gate.text!r} names the slice '{name}', which is not among the slices"
+            f"{did_you_mean(name, slices, otherwise=listing)}"
+        )

@@ -1,0 +1,61 @@
+"""The ``gates`` of a plan: texts, or a metric with its condition, as gates that name metrics of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..core.errors import AueporaError
+from ..core.metrics_base import Metric
+from ..core.registry import metric
+from ..core.slices import slices_of
+from ..gates.grammar import parse_gate, parse_gates
+from ..gates.kinds import Gate
+from ..gates.names import with_known_names
+from .findings import Findings, Section, kind_of, text_problem
+
+__all__ = ["gates_section"]
+
+
+def gates_section(
+    findings: Findings, built: list[Metric] | None, slices: tuple[str | Mapping[str, str], ...]
+) -> tuple[Gate, ...]:
+    """``gates``: what a run must reach."""
+    listed = Section(findings, "", findings.source.values).listed("gates", example='["recall@5 >= 0.80"]') or []
+    names = None if built is None else [one.name for one in built]
+    good: list[Gate] = []
+    for place, written in enumerate(listed):
+        key = f"gates[{place}]"
+        text, problem = _text(written, findings.source.written.get(key))
+        if text is None:
+            findings.add(key, str(problem))
+            continue
+        try:
+            good += _checked(parse_gate(text), names, [one.name for one in slices_of(slices)])
+        except AueporaError as error:
+            findings.add_error(key, error)
+    try:
+        parse_gates(good)
+    except AueporaError as error:
+        findings.add_error("gates", error)
+    return tuple(good)
+
+
+def _checked(gate: Gate, names: list[str] | None, slices: list[str]) -> list[Gate]:
+    if names is None:  # all that the data supports; nobody knows yet what that is
+        names = [] if gate.metric is None else [metric(gate.metric).name]
+    return with_known_names([gate], names, slices=slices)
+
+
+def _text(written: object, in_file: str | None) -> tuple[str | None, str | None]:
+    """The text of a gate, or what is wrong with it."""
+    if isinstance(written, Mapping):
+        if len(written) != 1:
+            return None, f"must be one metric with its condition, not {len(written)} keys"
+        ((subject, condition),) = written.items()
+        if isinstance(condition, str):
+            return f"{subject} {condition}", None
+        if condition is None:
+            return None, f"'{subject}' has no condition; write {{'{subject}': '>= 0.8'}}"
+        return None, f"the condition of '{subject}' must be a text such as '>= 0.8', not {kind_of(condition)}"
+    problem = text_problem(written, in_file)
+    return (None, problem) if problem is not None else (str(written), None)

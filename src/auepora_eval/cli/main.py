@@ -22,6 +22,7 @@ COMMANDS = {
     "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
     "demo": ("demo", "Evaluate two small systems on a bundled question set."),
     "export": ("export", "Write a stored run as plain files."),
+    "gate": ("gate", "Hold a stored run against what it must reach."),
     "init": ("init", "Write a starter plan for a dataset."),
     "metrics": ("metrics", "List the metrics, or explain one."),
     "rescore": ("rescore", "Compute other metrics on stored outputs."),
@@ -102,7 +103,10 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 fine, 2 bad input, 130 interrupted. Mistakes of the user get no traceback."""
+    """Run the command line and exit: 0 fine, 1 a gate failed, 2 bad input, 130 interrupted.
+
+    Mistakes of the user get no traceback.
+    """
     import warnings
 
     _accept_every_character()

@@ -17,8 +17,8 @@ _OPENING = """# Command line reference
 Generated from the commands themselves by `make docs`; what they are for is told in [Command line](cli.md).
 
 Results go to stdout, everything else to stderr. `--json` prints JSON wherever a command prints results.
-Exit codes: 0 fine, 1 `crosscheck` deviates, 2 bad input or plan, 3 a run that stopped early or scored nothing, 130
-Ctrl-C.
+Exit codes: 0 fine, 1 a gate failed or `crosscheck` deviates, 2 bad input or plan, 3 a run that stopped early or scored
+nothing, or a gate that is inconclusive, 130 Ctrl-C.
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .gating import junit_option, publish
 from .score import PRESETS
 from .stores import conventions_of, store_option
 
 if TYPE_CHECKING:
     from ..calling.policy import Answer
     from ..core.results import Results
+    from ..gates.report import GateReport
     from ..running.run import RunOutcome, Watcher
     from ..store.records import RunRecord
 
@@ -39,6 +42,9 @@ STOPPED_EARLY, INTERRUPTED = 3, 130
 @click.option("--concurrency", type=click.IntRange(min=1), help="How many calls may be in flight.")
 @click.option("--executor", type=click.Choice(["serial", "processes"]), help="Who scores: this process, or several.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many scoring processes.")
+@click.option("--against", metavar="RUN", help="The run that the plan's gates compare with.")
+@click.option("--no-gates", is_flag=True, help="Do not check the plan's gates.")
+@junit_option
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
@@ -57,6 +63,9 @@ def command(
     concurrency: int | None,
     executor: str | None,
     workers: int | None,
+    against: str | None,
+    no_gates: bool,
+    junit: str | None,
     store: str | None,
     as_json: bool,
     per_query: bool,
@@ -67,13 +76,15 @@ def command(
 
     The plan is checked in full before the system is called once. Answers are stored as they arrive, so that --resume
     goes on after a crash or Ctrl-C with what is missing. A sample on which the system fails is a recorded outcome.
-    Exits with 0 when every sample has an outcome, 3 when the run stopped early, 130 after Ctrl-C.
+    Gates of the plan are checked at the end. Exits with 0 when every sample has an outcome and every gate passed, 1
+    when a gate failed, 3 when the run stopped early or a gate cannot be told, 130 after Ctrl-C.
 
     \b
     auepora run plan.yaml
     auepora run plan.yaml --limit 20
     auepora run plan.yaml --resume --retry-failed
     auepora run plan.yaml --tag nightly --json -o results.json
+    auepora run plan.yaml --against main --junit gates.xml
     """
     from ..calling.stop import Stop
     from ..running.plans import run_plan
@@ -86,7 +97,9 @@ def command(
     form = "json" if as_json else output_format(output)
     if per_query and form != "json":
         raise click.UsageError("--per-query goes with --json")
-    changes = {
+    if no_gates and (against is not None or junit is not None):
+        raise click.UsageError("--against and --junit go with gates; leave out --no-gates")
+    changes: dict[str, Any] = {
         "name": name,
         "metrics": parse_specs(metrics) or None,
         "conventions": conventions,
@@ -94,23 +107,33 @@ def command(
         "scoring.executor": executor,
         "scoring.workers": workers,
     }
+    changes = {key: value for key, value in changes.items() if value is not None} | (
+        {"gates": None} if no_gates else {}
+    )
+    if junit is not None:
+        _require_gates(plan, changes)
     stop, teller = Stop(), Teller(quiet=quiet)
     with teller, stdout_to_stderr(), stopping_on_signals(stop):
         outcome = run_plan(
             plan,
             store=store,
-            changes={key: value for key, value in changes.items() if value is not None},
+            changes=changes,
             limit=limit,
             tags=tags,
             resume=resume,
             run=run_name,
             retry_failed=retry_failed,
+            against=against,
             stop=stop,
             watcher=teller.watcher(),
         )
     if outcome.results is not None:
         said = f"conventions: {conventions_of(outcome.record)}"
-        write_out(rendered(outcome.results, form, said, per_query=per_query), output)
+        write_out(_document(outcome, form, said, per_query=per_query), output)
+    if outcome.gates is not None:
+        if form == "csv" or (form == "json" and not quiet):
+            _tell_gates(outcome.gates)
+        publish(outcome.gates, outcome.record, junit=junit, quiet=quiet)
     _close(outcome, _resume_command(plan, store, limit, outcome), quiet=quiet)
 
 
@@ -127,6 +150,35 @@ def rendered(results: Results, form: str, said: str, *, per_query: bool = False)
     markdown = form == "markdown"
     whole = results.to_markdown() if markdown else results_table(results)
     return "\n\n".join([whole, *slices_tables(results, markdown=markdown), said])
+
+
+def _document(outcome: RunOutcome, form: str, said: str, *, per_query: bool) -> str:
+    """The results and, except in CSV, how the gates went."""
+    results, report = outcome.results, outcome.gates
+    assert results is not None
+    if report is None or form == "csv":
+        return rendered(results, form, said, per_query=per_query)
+    if form == "json":
+        document = {**results.to_dict(per_query=per_query), "gates": report.to_dict()}
+        return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    from ..gates.tell import gates_markdown, gates_table
+
+    told = gates_markdown(report) if form == "markdown" else gates_table(report)
+    return "\n\n".join([rendered(results, form, said), told])
+
+
+def _tell_gates(report: GateReport) -> None:
+    from ..gates.tell import gates_table
+
+    click.echo(gates_table(report), err=True)
+
+
+def _require_gates(plan: str, changes: dict[str, Any]) -> None:
+    """Refuse to write a report of gates for a plan that has none: no test case at all looks like success."""
+    from ..planfile.read import read_plan
+
+    if not read_plan(plan, changes=changes).gates:
+        raise click.UsageError(f"--junit writes how gates went, and {plan} has none; write them under 'gates:'")
 
 
 def _resume_command(plan: str, store: str | None, limit: int | None, outcome: RunOutcome) -> str:
@@ -148,6 +200,8 @@ def _close(outcome: RunOutcome, resume: str, *, quiet: bool) -> None:
         if outcome.results is not None and not any(one.defined for one in outcome.results):
             click.echo("Error: nothing could be scored", err=True)
             sys.exit(STOPPED_EARLY)
+        if outcome.gates is not None and outcome.gates.exit_code:
+            sys.exit(outcome.gates.exit_code)
         return
     click.echo(f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", err=True)
     click.echo(f"{outcome.asked} answers are stored. To go on: {resume}", err=True)

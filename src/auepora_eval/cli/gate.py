@@ -1,0 +1,131 @@
+"""``auepora gate``: a stored run held against gates."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from .gating import junit_option, publish
+from .stores import complete_run, opened_store, store_option
+
+if TYPE_CHECKING:
+    from ..core.results import Results
+    from ..gates.kinds import Gate
+    from ..gates.report import GateReport
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+__all__ = ["command"]
+
+
+@click.command(name="gate")
+@click.argument("run", default="latest", shell_complete=complete_run)
+@click.option("-g", "--gate", "texts", multiple=True, metavar="GATE", help="What the run must reach; repeatable.")
+@click.option("--plan", type=click.Path(), help="Take the gates of this plan.")
+@click.option(
+    "--against",
+    metavar="RUN",
+    help="The run to compare with; by default the latest finished one before it of the same name and samples.",
+    shell_complete=complete_run,
+)
+@junit_option
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
+def command(
+    run: str,
+    texts: tuple[str, ...],
+    plan: str | None,
+    against: str | None,
+    junit: str | None,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Hold the stored RUN against gates: those given, those of --plan, else those of the plan it was made by.
+
+    Nothing is asked and nothing computed but the comparison with an earlier run where a gate speaks of one. Exits with
+    0 when every gate passed, 1 when one failed, 3 when none failed but one cannot be told.
+
+    \b
+    auepora gate latest -g 'recall@5 >= 0.80' -g 'mean_latency[end_to_end] < 2'
+    auepora gate nightly --against main -g 'delta(ndcg@10) > -0.01' -g 'not worse(token_f1, by=0.02)'
+    auepora gate latest --plan plan.yaml --junit gates.xml
+    """
+    from .output import output_format, write_out
+
+    form = "json" if as_json else output_format(output)
+    if form == "csv":
+        raise click.UsageError("gates are written as .json, .md or as a table")
+    given = _given(texts, plan)
+    with opened_store(store) as found:
+        record = found.find(run)
+        report = _checked(found, record, given, against)
+    write_out(_rendered(report, form), output)
+    publish(report, record, junit=junit)
+    if report.exit_code:
+        sys.exit(report.exit_code)
+
+
+def _given(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
+    """The gates of the plan and of the command line."""
+    from ..gates.grammar import parse_gates
+
+    planned: list[Gate] = []
+    if plan is not None:
+        from ..planfile.read import read_plan
+
+        planned = list(read_plan(plan).gates)
+        if not planned:
+            raise click.UsageError(f"{plan} has no gates; write them under 'gates:', or give them with -g")
+    return parse_gates([*planned, *texts])
+
+
+def _checked(store: RunStore, record: RunRecord, given: list[Gate], against: str | None) -> GateReport:
+    from ..core.errors import BadValueError
+    from ..gates.baseline import check_run, named_baseline
+    from ..gates.grammar import parse_gates
+    from ..gates.kinds import needs_baseline
+    from ..gates.names import with_known_names
+
+    gates = given or parse_gates(record.plan.get("gates") or ())
+    if not gates:
+        raise click.UsageError(
+            f"there is no gate to check: the plan of {record.run_id} has none; give one with -g 'recall@5 >= 0.80', "
+            "or a plan that has some with --plan"
+        )
+    if against is not None and not any(map(needs_baseline, gates)):
+        raise click.UsageError("--against goes with gates that compare: delta(...), better(...), not worse(...)")
+    results = _results(store, record)
+    slices = list(dict.fromkeys(name for one in results for name in one.slices))
+    rescore = f"; auepora rescore {record.run_id} -m computes further ones"
+    gates = with_known_names(gates, [one.name for one in results], slices=slices, otherwise=rescore)
+    baseline = None if against is None else named_baseline(store, against)
+    if baseline is not None and baseline.run_id == record.run_id:
+        raise BadValueError(f"{record.run_id} cannot be compared with itself; name another run with --against")
+    return check_run(store, record, results, gates, baseline=baseline, strict=against is not None)
+
+
+def _results(store: RunStore, record: RunRecord) -> Results:
+    """The results of a run that can be held against something."""
+    from ..core.errors import BadValueError
+    from ..store.records import RunStatus
+
+    if record.status is RunStatus.RUNNING:
+        raise BadValueError(f"{record.run_id} is still running, or was killed; let it finish, or resume it first")
+    results = store.results(record.run_id)
+    if not results:
+        raise BadValueError(
+            f"{record.run_id} has no results: it did not come to scoring; resume it, or score it with auepora rescore"
+        )
+    return results
+
+
+def _rendered(report: GateReport, form: str) -> str:
+    from ..gates.tell import gates_markdown, gates_table
+
+    if form == "json":
+        return report.to_json()
+    return gates_markdown(report) if form == "markdown" else gates_table(report)

@@ -1,0 +1,128 @@
+"""The pytest plugin: ``assert_gates`` for tests, and the fixture ``auepora_run`` that carries out a plan.
+
+pytest loads this module in every project that has the package installed, so nothing is imported before it is used.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from .compare.types import MetricComparison
+    from .core.results import Results
+    from .gates.kinds import Gate
+    from .gates.report import GateReport
+    from .running.run import RunOutcome
+    from .store.runs import RunStore
+
+__all__ = ["assert_gates", "auepora_run"]
+
+
+def assert_gates(
+    result: Results | RunOutcome,
+    *gates: str,
+    against: str | RunOutcome | Mapping[str, MetricComparison] | None = None,
+    store: str | Path | RunStore | None = None,
+) -> GateReport:
+    """Raise an ``AssertionError`` with a table unless every gate passes; one that is inconclusive does not.
+
+    ``result`` is what ``evaluate``, ``run_system``, ``run_plan`` or the fixture ``auepora_run`` gave. Without gates,
+    those of the plan count. Gates that compare need a run to compare with: ``against`` is its name or id in the store,
+    its outcome, or comparisons by metric; without it, it is the latest finished run before this one of the same name
+    and samples. ``store`` is where both runs are kept, by default where ``result`` is.
+    """
+    __tracebackhide__ = True
+    from .core.errors import AueporaWarning, BadValueError
+    from .gates.tell import gates_table
+
+    outcome = None if isinstance(result, list) else result
+    results = result if isinstance(result, list) else result.results
+    if results is None:
+        message = outcome.message if outcome is not None else ""
+        raise AssertionError(f"the run did not come to scoring: {message or 'it ended early'}")
+    report = outcome.gates if outcome is not None and not gates and against is None else None
+    if report is None:
+        if not gates:
+            raise BadValueError("there is no gate to check; give one, such as 'recall@5 >= 0.80'")
+        report = _report(results, outcome, gates, against, store)
+    for warning in report.warnings:
+        warnings.warn(warning, AueporaWarning, stacklevel=2)
+    if report.status != "passed":
+        raise AssertionError(f"{report.headline}\n\n{gates_table(report)}")
+    return report
+
+
+def _report(
+    results: Results,
+    outcome: RunOutcome | None,
+    texts: tuple[str, ...],
+    against: str | RunOutcome | Mapping[str, MetricComparison] | None,
+    store: str | Path | RunStore | None,
+) -> GateReport:
+    from .gates.check import check_gates
+    from .gates.grammar import parse_gates
+    from .gates.kinds import needs_baseline
+    from .gates.names import with_known_names
+
+    slices = list(dict.fromkeys(name for one in results for name in one.slices))
+    gates = with_known_names(parse_gates(texts), [one.name for one in results], slices=slices)
+    if isinstance(against, Mapping):
+        return check_gates(gates, results, comparison=against)
+    place = store or (None if outcome is None else outcome.store)
+    if not any(map(needs_baseline, gates)) or outcome is None or place is None:
+        without = "results alone cannot be compared; give the outcome of a stored run, and the one to compare with"
+        return check_gates(gates, results, without=without)
+    from .store.runs import RunStore
+
+    if isinstance(place, RunStore):
+        return _compared(place, outcome, results, gates, against)
+    with RunStore.open(place, create=False) as opened:
+        return _compared(opened, outcome, results, gates, against)
+
+
+def _compared(
+    store: RunStore, outcome: RunOutcome, results: Results, gates: list[Gate], against: str | RunOutcome | None
+) -> GateReport:
+    from .gates.baseline import check_run, named_baseline
+
+    name = against if against is None or isinstance(against, str) else against.record.run_id
+    baseline = None if name is None else named_baseline(store, name)
+    return check_run(store, outcome.record, results, gates, baseline=baseline, strict=baseline is not None)
+
+
+@pytest.fixture
+def auepora_run(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., RunOutcome]:
+    """Carries out a plan: ``auepora_run("plan.yaml", name="try", **{"run.concurrency": 1})`` gives a ``RunOutcome``.
+
+    A relative path is looked for beside the test's file, then in the current folder. Keyword arguments replace keys of
+    the plan; ``store``, ``limit``, ``tags`` and ``against`` are those of ``run_plan``. Unless ``store`` names another,
+    runs are kept in the test's own temporary folder.
+    """
+
+    def carry_out(
+        plan: str | Path,
+        *,
+        store: str | Path | None = None,
+        limit: int | None = None,
+        tags: tuple[str, ...] = (),
+        against: str | None = None,
+        **changes: Any,
+    ) -> RunOutcome:
+        from .running.plans import run_plan
+
+        monkeypatch.setattr(sys, "path", sys.path[:])  # a plan puts its folder there
+        beside = request.path.parent / plan
+        place = tmp_path / "runs.sqlite" if store is None else store
+        return run_plan(
+            beside if beside.exists() else plan, store=place, changes=changes, limit=limit, tags=tags, against=against
+        )
+
+    return carry_out

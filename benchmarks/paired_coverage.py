@@ -151,7 +151,7 @@ def null_cases() -> list[Null]:
         plain("right or wrong, 4 % differ", lambda rng, shape: rng.choice(signs, shape, p=[0.02, 0.96, 0.02])),
         plain("uniform less uniform", lambda rng, shape: rng.random(shape) - rng.random(shape)),
         plain("skewed: beta(1, 3) less its mean", lambda rng, shape: rng.beta(1, 3, shape) - 0.25),
-        plain("long tail: log-normal, σ 1, less its mean", lambda rng, shape: rng.lognormal(size=shape) - math.exp(0.5)),
+        plain("long tail: log-normal, σ 1, less its mean", lambda rng, size: rng.lognormal(size=size) - math.exp(0.5)),
         Null("clusters of four, correlation 0.6", lambda rng, n, columns: (together(rng, n, columns), fours(n))),
         Null("the same, clusters **not** given", lambda rng, n, columns: (together(rng, n, columns), None)),
         Null("clusters of 1, 2, 4 or 16, larger ones worse", one_unequal, at_once=1),

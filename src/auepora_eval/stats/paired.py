@@ -73,7 +73,8 @@ def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int 
         raise BadValueError(f"there must be a draw at least, not {draws!r}")
     given = ~np.isnan(differences)
     sums = dealt(whole_sums(np.where(given, differences, 0.0), clusters), _FLIPPED)
-    spread = np.sqrt(np.square(sums).sum(axis=0))
+    # Squares go beyond what adds up exactly, so this sum is rounded once, at its end: no order changes it either.
+    spread = np.sqrt([math.fsum(column) for column in np.square(sums).T])
     scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
     telling = sums[sums.any(axis=1)]
     exact = all_ways(2, len(telling), draws)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Literal
@@ -20,14 +20,16 @@ from ..stats.paired import SignFlips
 from ..stats.paired_bootstrap import PairedStatistics, paired_bootstrap_of, paired_bootstraps
 from ..stats.power import effect_size, mde, n_for, unit_sd
 from ..stats.swaps import swap_flips
-from .reading import Fill, Pair, completed_difference, read_pair
+from .reading import Fill, Pair, Reading, completed_difference, read_pair
 from .types import MetricComparison, Verdict
 from .verdict import verdict_of, within
 
-__all__ = ["Adjustment", "Question", "analysed", "require_adjustment"]
+__all__ = ["Adjuster", "Adjustment", "Question", "analysed", "require_adjustment"]
 
 Floats = npt.NDArray[np.float64]
 Adjustment = Literal["max-t", "holm"]
+Adjuster = Callable[[Sequence["Question"], Sequence[Reading]], Floats]
+"""Adjusted p-values of all questions by another way; NaN leaves one to max-T."""
 
 _DRAWS = 10_000
 _FOLD_DRAWS = 1000
@@ -49,6 +51,8 @@ class Question:
     """The runs' own values, for a metric whose scores do not tell them; only where the runs have the same samples."""
     own_spread: tuple[float | None, float | None] | None = None
     repeats: tuple[int, int] = (1, 1)
+    runs: tuple[int, int] = (0, 1)
+    """Which runs these are, where there are more than two."""
 
 
 def require_adjustment(adjust: str, known: Sequence[str] = ("max-t", "holm")) -> None:
@@ -58,7 +62,7 @@ def require_adjustment(adjust: str, known: Sequence[str] = ("max-t", "holm")) ->
 
 
 def analysed(
-    questions: Sequence[Question], clusters: Clusters | None, *, adjust: Adjustment = "max-t", seed: int = 0
+    questions: Sequence[Question], clusters: Clusters | None, *, adjust: Adjustment | Adjuster = "max-t", seed: int = 0
 ) -> list[MetricComparison]:
     """Every metric's comparison. Those that are primary share one 5 %; all come from the same swaps of clusters."""
     seen = _Look(questions, clusters, adjust, seed)
@@ -77,7 +81,7 @@ class _Look:
         self,
         questions: Sequence[Question],
         clusters: Clusters | None,
-        adjust: Adjustment,
+        adjust: Adjustment | Adjuster,
         seed: int,
         fill: Fill | None = None,
     ) -> None:
@@ -88,7 +92,7 @@ class _Look:
         wanted = [place for place, one in enumerate(questions) if one.margin is not None]
         self.narrow = self._intervals(0.90, wanted) if wanted else [None] * len(questions)
 
-    def _tested(self, adjust: Adjustment) -> tuple[Floats, Floats]:
+    def _tested(self, adjust: Adjustment | Adjuster) -> tuple[Floats, Floats]:
         readings = self.readings
         means = [place for place, one in enumerate(readings) if one.values is not None]
         sums = [place for place, one in enumerate(readings) if one.sums is not None]
@@ -113,12 +117,15 @@ class _Look:
         )
         p_values[order] = flips.p_values
         primary = [column for column, place in enumerate(order) if self.questions[place].primary]
-        if adjust == "max-t":
-            adjusted[order] = max_t(flips, primary)
-        else:
+        if adjust == "holm":
             only = np.full(len(order), np.nan)
             only[primary] = flips.p_values[primary]
             adjusted[order] = holm(only)
+            return p_values, adjusted
+        adjusted[order] = max_t(flips, primary)
+        if callable(adjust):
+            other = adjust(self.questions, readings)
+            adjusted = np.where(np.isnan(other), adjusted, other)
         return p_values, adjusted
 
     def _intervals(self, level: float, places: Sequence[int] | None = None) -> list[Interval | None]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..core.errors import BadValueError, SignatureMismatchError, UnknownMetricError
 from ..core.metrics_base import Metric
@@ -17,13 +19,24 @@ from ..core.types import MetricResult
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Adjustment, Question, analysed, require_adjustment
-from .metric_of import definition_of
+from .metric_of import Definition, definition_of
 from .reading import Pair
 from .shared import SharedSamples, shared_samples
 from .types import MetricComparison
 from .verdict import Margin, margin_of, require_margin
 
-__all__ = ["Held", "MetricComparisons", "compare_metrics", "held_results", "paired_questions", "primary_of"]
+__all__ = [
+    "Depths",
+    "Held",
+    "MetricComparisons",
+    "chosen_names",
+    "compare_metrics",
+    "held_results",
+    "paired_questions",
+    "primary_of",
+]
+
+Ints = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +87,12 @@ def compare_metrics(
     require_adjustment(adjust)
     shared = shared_samples(store, [record_a, record_b], other_dataset=other_dataset)
     held = [held_results(store, record) for record in (record_a, record_b)]
-    chosen = _chosen(held, metrics)
+    chosen = chosen_names(held, metrics)
     require_margin(delta, chosen)
     questions, refused = paired_questions(
-        store,
-        (held[0], held[1]),
+        held,
         shared,
+        Depths(store, shared),
         names=chosen,
         given={one.name: one for one in metrics or () if isinstance(one, Metric)},
         primary=primary_of([record_b, record_a], primary, chosen),
@@ -125,33 +138,34 @@ def primary_of(records: Iterable[RunRecord], given: Sequence[str] | None, known:
 
 
 def paired_questions(
-    store: RunStore,
-    runs: tuple[Held, Held],
+    runs: Sequence[Held],
     shared: SharedSamples,
+    depths: Depths,
     *,
     names: Sequence[str],
     given: Mapping[str, Metric],
     primary: set[str],
     margin: Margin,
-    places: tuple[int, int] = (0, 1),
 ) -> tuple[list[Question], dict[str, str]]:
-    """What is asked of each metric of two runs, and why some are refused; ``places`` are theirs in ``shared``."""
-    questions, refused = [], {}
-    depths = _Depths(store, runs, shared, places)
+    """What is asked of each metric and each two of the runs, and why some metrics are refused."""
+    questions: list[Question] = []
+    refused: dict[str, str] = {}
     for name in names:
         results = _agreeing(runs, name)
-        if isinstance(results, str):
-            refused[name] = results
-        elif reason := depths.problem(results[0]):
-            refused[name] = reason
-        else:
-            questions.append(
-                _question(runs, results, shared, places, given, primary=name in primary, margin=margin_of(margin, name))
-            )
+        reason = results if isinstance(results, str) else depths.problem(runs, results[-1])
+        if isinstance(results, str) or reason:
+            refused[name] = str(reason)
+            continue
+        definition = definition_of(results[-1], runs[-1].record, given)
+        questions += [
+            _question(runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name))
+            for two in combinations(range(len(runs)), 2)
+        ]
     return questions, refused
 
 
-def _chosen(held: Sequence[Held], metrics: Sequence[str | Metric] | None) -> list[str]:
+def chosen_names(held: Sequence[Held], metrics: Sequence[str | Metric] | None) -> list[str]:
+    """The names of the metrics asked for, or of all that any of the runs has."""
     known = list(dict.fromkeys(name for one in held for name in one.results))
     if metrics is None:
         return known
@@ -162,20 +176,20 @@ def _chosen(held: Sequence[Held], metrics: Sequence[str | Metric] | None) -> lis
     return list(dict.fromkeys(names))
 
 
-def _agreeing(runs: tuple[Held, Held], name: str) -> tuple[MetricResult, MetricResult] | str:
+def _agreeing(runs: Sequence[Held], name: str) -> list[MetricResult] | str:
     """The newest results of that name that follow the same rules; why there are none, otherwise."""
     for one in runs:
         if name not in one.results:
             return f"{one.record.run_id} does not have it; `auepora rescore {one.record.run_id} -m '{name}'` adds it"
-    first, second = (one.results[name] for one in runs)
-    for b in reversed(second):
-        for a in reversed(first):
-            if a.signature == b.signature:
-                return a, b
-    return _mismatch(first[-1].signature or "", second[-1].signature or "")
+    held = [{one.signature: one for one in run.results[name]} for run in runs]
+    for last in reversed(runs[-1].results[name]):
+        if all(last.signature in one for one in held):
+            return [one[last.signature] for one in held]
+    newest = [run.results[name][-1].signature or "" for run in runs]
+    return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
 
 
-def _mismatch(first: str, second: str) -> str:
+def _mismatch(second: str, first: str) -> str:
     try:
         Signature.parse(first).require_same(Signature.parse(second))
     except SignatureMismatchError as error:
@@ -186,69 +200,68 @@ def _mismatch(first: str, second: str) -> str:
 
 
 def _question(
-    runs: tuple[Held, Held],
-    results: tuple[MetricResult, MetricResult],
+    runs: Sequence[Held],
+    every: Sequence[MetricResult],
     shared: SharedSamples,
-    places: tuple[int, int],
-    given: Mapping[str, Metric],
+    definition: Definition,
+    two: tuple[int, int],
     *,
     primary: bool,
     margin: float | None,
 ) -> Question:
-    last = results[1]
-    definition = definition_of(last, runs[1].record, given)
+    results = [every[run] for run in two]
     n = len(shared.ids)
     first, second = (
-        one.scores.take(shared.rows[place]) if isinstance(one.scores, Scores) else Scores.of(np.full(n, np.nan))
-        for one, place in zip(results, places, strict=True)
+        one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else Scores.of(np.full(n, np.nan))
+        for one, run in zip(results, two, strict=True)
     )
-    defined = all(one.defined for one in results) and not any(shared.only[place] for place in places)
+    defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return Question(
-        Pair(last.name, definition, first, second),
-        last.target.name,
+        Pair(results[1].name, definition, first, second),
+        results[1].target.name,
         primary,
         margin,
         (definition.note,) if definition.note else (),
-        (results[0].value, last.value) if defined else None,
+        (results[0].value, results[1].value) if defined else None,
         None if spreads == [None, None] else (spreads[0], spreads[1]),
-        (runs[0].record.repeats, runs[1].record.repeats),
+        (runs[two[0]].record.repeats, runs[two[1]].record.repeats),
+        two,
     )
 
 
-class _Depths:
+class Depths:
     """How many documents each run returned; read only where a metric asks for it, and without their texts."""
 
-    def __init__(
-        self, store: RunStore, runs: tuple[Held, Held], shared: SharedSamples, places: tuple[int, int]
-    ) -> None:
-        self._store, self._runs, self._shared, self._places = store, runs, shared, places
-        self._known: list[np.ndarray[Any, np.dtype[np.int64]]] | None = None
+    def __init__(self, store: RunStore, shared: SharedSamples) -> None:
+        self._store, self._shared = store, shared
+        self._known: dict[str, Ints] = {}
 
-    def problem(self, result: MetricResult) -> str | None:
+    def problem(self, runs: Sequence[Held], result: MetricResult) -> str | None:
         """Why average precision over hits cannot compare these runs; ``None`` where it can, and for other metrics."""
         signature = result.signature or ""
         if not re.search(r"\|(?:\w+\.)?ap:hits(?:\||$)", signature):
             return None
         cut = re.search(r"\bmap@(\d+)", signature)
-        first, second = (np.minimum(one, int(cut[1])) if cut else one for one in self._lengths())
-        differ = np.flatnonzero((first != second) & (first >= 0) & (second >= 0))
+        lengths = np.stack([self._lengths(one.record, rows) for one, rows in zip(runs, self._shared.rows, strict=True)])
+        lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
+        # Who gave no answer is counted worst, whatever the depth.
+        differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
         if not len(differ):
             return None
         place = int(differ[0])
+        shown = " and ".join(str(one) for one in dict.fromkeys(lengths[:, place].tolist()))
         return (
             f"average precision over hits ignores what was not found, so it cannot compare runs that return different "
-            f"numbers of documents ({first[place]} and {second[place]} for sample '{self._shared.ids[place]}'); score "
-            f"both again with `auepora rescore RUN -m '{result.name}:ap=gold'`"
+            f"numbers of documents ({shown} for sample '{self._shared.ids[place]}'); score each again with `auepora "
+            f"rescore RUN -m '{result.name}:ap=gold'`"
         )
 
-    def _lengths(self) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
-        if self._known is None:
-            self._known = []
-            for held, place in zip(self._runs, self._places, strict=True):
-                lengths = np.full(held.record.num_samples, -1, dtype=np.int64)
-                for row in self._store.outputs(held.record.run_id, repeat=0, texts=False):
-                    if row.output.error is None:  # who gave no answer is counted worst, whatever the depth
-                        lengths[row.position] = len(row.output.retrieved)
-                self._known.append(lengths[self._shared.rows[place]])
-        return self._known
+    def _lengths(self, record: RunRecord, rows: Ints) -> Ints:
+        if record.run_id not in self._known:
+            lengths = np.full(record.num_samples, -1, dtype=np.intp)
+            for row in self._store.outputs(record.run_id, repeat=0, texts=False):
+                if row.output.error is None:
+                    lengths[row.position] = len(row.output.retrieved)
+            self._known[record.run_id] = lengths
+        return self._known[record.run_id][rows]

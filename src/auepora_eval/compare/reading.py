@@ -16,7 +16,16 @@ from ..stats.paired_bootstrap import PairedStatistics
 from ..stats.swaps import SwappedFold
 from .metric_of import Definition
 
-__all__ = ["Pair", "Reading", "completed_difference", "read_pair"]
+__all__ = [
+    "Fill",
+    "Pair",
+    "Reading",
+    "completed_difference",
+    "failed_without_value",
+    "read_pair",
+    "value_of",
+    "without",
+]
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -90,14 +99,14 @@ def read_pair(pair: Pair, fill: Fill | None = None) -> Reading:
         low, high = pair.definition.range
         up, down = (low, high) if fill == "high" else (high, low)
         first, second = _filled(first, up), _filled(second, down)
-    gone = _failed_without_value(first) | _failed_without_value(second)
-    first, second = _without(first, gone), _without(second, gone)
+    gone = failed_without_value(first) | failed_without_value(second)
+    first, second = without(first, gone), without(second, gone)
     if pair.definition.reducer is None:
         return Reading(first, second, math.nan, math.nan)
     if pair.definition.is_mean:
         return _of_mean(first, second)
     reducer = pair.definition.reducer
-    a, b = _value(reducer, first), _value(reducer, second)
+    a, b = value_of(reducer, first), value_of(reducer, second)
     if isinstance(reducer, OfSums) and first.stats is not None and second.stats is not None:
         low, high = pair.definition.range
         table = PairedStatistics(_zeroed(first), _zeroed(second), _rows_of(reducer), low, high)
@@ -111,7 +120,7 @@ def read_pair(pair: Pair, fill: Fill | None = None) -> Reading:
 def completed_difference(pair: Pair) -> float:
     """The difference over the samples that both systems answered."""
     failed = (pair.first.status == Status.SYSTEM_FAILED) | (pair.second.status == Status.SYSTEM_FAILED)
-    alike = Pair(pair.name, pair.definition, _without(pair.first, failed), _without(pair.second, failed))
+    alike = Pair(pair.name, pair.definition, without(pair.first, failed), without(pair.second, failed))
     return read_pair(alike).delta
 
 
@@ -133,7 +142,7 @@ def _ratio(sums: Floats) -> Floats:
 def _of_fold(reducer: Reducer, first: Scores, second: Scores) -> Reading:
     """A number of whole outcomes, over the samples that have one in both runs: a swap then keeps their count."""
     both = first.counted & second.counted
-    first, second = _without(first, ~both), _without(second, ~both)
+    first, second = without(first, ~both), without(second, ~both)
     rows = np.flatnonzero(both)
     kept = _taker(first.take(rows)), _taker(second.take(rows))
     joined = _taker(Scores.concat([first.take(rows), second.take(rows)]))
@@ -173,7 +182,8 @@ def _rows_of(reducer: OfSums) -> Callable[[Floats], Floats]:
     return lambda sums: np.array([reducer.of_sums(row) for row in sums.tolist()], dtype=np.float64)
 
 
-def _value(reducer: Reducer, scores: Scores) -> float:
+def value_of(reducer: Reducer, scores: Scores) -> float:
+    """What a reducer makes of outcomes; NaN where it cannot, because not all that it reads is stored."""
     try:
         return reducer.value(scores)
     except Exception:  # what it reads besides the scores, such as whole answers, was not stored
@@ -190,7 +200,8 @@ def _applies(pair: Pair) -> Bools:
     return applies
 
 
-def _failed_without_value(scores: Scores) -> Bools:
+def failed_without_value(scores: Scores) -> Bools:
+    """Which samples failed and have no number to count at."""
     failed: Bools = (scores.status == Status.SYSTEM_FAILED) | (scores.status == Status.MEASURE_FAILED)
     return failed & ~scores.counted
 
@@ -200,7 +211,7 @@ def _filled(scores: Scores, value: float) -> Scores:
     return scores.replaced(failed, Status.MEASURE_FAILED, "filled", value) if failed.any() else scores
 
 
-def _without(scores: Scores, rows: Bools) -> Scores:
+def without(scores: Scores, rows: Bools) -> Scores:
     """The outcomes with some samples left out of the fold."""
     return scores.replaced(rows, Status.SKIPPED, "left_out", math.nan) if rows.any() else scores
 

@@ -75,10 +75,23 @@ def score_run(
         results = evaluate(rows, list(each[0]()), chosen, **common)
     results.run_id = record.run_id
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
+    _note_directions(results, chosen)
     first = len(store.results(record.run_id, every_signature=True))
     for position, result in enumerate(results, start=first):
         store.put_result(record.run_id, result, position=position, reducer=reducers.get(result.name, ""))
     return results
+
+
+def _note_directions(results: Results, metrics: Sequence[Metric]) -> None:
+    """Who reads the results later knows a registered metric by its name; of another, the results must say it."""
+    lower = {
+        one.name
+        for one in metrics
+        if not getattr(one, "higher_is_better", True) and not hasattr(type(one), "registered_as")
+    }
+    for result in results:
+        if result.name in lower:
+            result.details["lower_is_better"] = True
 
 
 def rescore(

@@ -187,10 +187,11 @@ class RunStore:
 
     # --- samples and outputs -----------------------------------------------------------------------------------------
 
-    def samples(self, run_id: str) -> list[EvaluationSample]:
-        """The samples of a run, in the order of its dataset."""
+    def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
+        """The samples of a run, in the order of its dataset; without ``texts`` no text of a document is read."""
         with self._database.read() as connection:
-            return read_samples(self._database, connection, get_run(connection, run_id).fingerprint)
+            fingerprint = get_run(connection, run_id).fingerprint
+            return read_samples(self._database, connection, fingerprint, texts=texts)
 
     def sample_ids(self, run_id: str) -> list[str]:
         """Their ids."""

@@ -30,6 +30,7 @@ __all__ = ["command"]
     help="The run to compare with; by default the latest finished one before it of the same name and samples.",
     shell_complete=complete_run,
 )
+@click.option("--other-dataset", is_flag=True, help="Compare on common samples where the datasets differ.")
 @junit_option
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -39,6 +40,7 @@ def command(
     texts: tuple[str, ...],
     plan: str | None,
     against: str | None,
+    other_dataset: bool,
     junit: str | None,
     store: str | None,
     as_json: bool,
@@ -62,7 +64,7 @@ def command(
     given = _given(texts, plan)
     with opened_store(store) as found:
         record = found.find(run)
-        report = _checked(found, record, given, against)
+        report = _checked(found, record, given, against, other_dataset=other_dataset)
     write_out(_rendered(report, form), output)
     publish(report, record, junit=junit)
     if report.exit_code:
@@ -83,7 +85,9 @@ def _given(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
     return parse_gates([*planned, *texts])
 
 
-def _checked(store: RunStore, record: RunRecord, given: list[Gate], against: str | None) -> GateReport:
+def _checked(
+    store: RunStore, record: RunRecord, given: list[Gate], against: str | None, *, other_dataset: bool
+) -> GateReport:
     from ..core.errors import BadValueError
     from ..gates.baseline import check_run, named_baseline
     from ..gates.grammar import parse_gates
@@ -105,7 +109,8 @@ def _checked(store: RunStore, record: RunRecord, given: list[Gate], against: str
     baseline = None if against is None else named_baseline(store, against)
     if baseline is not None and baseline.run_id == record.run_id:
         raise BadValueError(f"{record.run_id} cannot be compared with itself; name another run with --against")
-    return check_run(store, record, results, gates, baseline=baseline, strict=against is not None)
+    strict = baseline is not None
+    return check_run(store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset)
 
 
 def _results(store: RunStore, record: RunRecord) -> Results:

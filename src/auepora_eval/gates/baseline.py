@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ..compare.types import MetricComparison
 from ..core.errors import AueporaError, BadValueError
 from ..core.results import Results
 from .check import check_gates
-from .kinds import Gate, needs_baseline
+from .kinds import Gate, VerdictGate, needs_baseline
+from .names import lenient_names
 from .report import GateReport
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["Compared", "Comparer", "baseline_of", "check_run", "named_baseline"]
-
-
-class Compared(Protocol):
-    """Two runs compared, metric by metric."""
-
-    @property
-    def metrics(self) -> Sequence[MetricComparison]:
-        """The metrics that could be compared."""
-
-    @property
-    def refused(self) -> Mapping[str, str]:
-        """Those that could not, and why."""
-
-
-Comparer = Callable[["RunStore", "RunRecord", "RunRecord"], Compared]
-"""Compares two runs of a store, the earlier one first."""
+__all__ = ["baseline_of", "check_run", "named_baseline"]
 
 
 def named_baseline(store: RunStore, against: str) -> RunRecord:
@@ -66,13 +49,15 @@ def check_run(
     *,
     baseline: RunRecord | None = None,
     strict: bool = False,
-    compare: Comparer | None = None,
+    other_dataset: bool = False,
 ) -> GateReport:
     """Hold a stored run against gates. Those that speak of another run are decided by the ``baseline``.
 
     Without one it is ``baseline_of`` the run. Where two runs cannot be compared, that is why such gates are
-    inconclusive; with ``strict`` it is an error.
+    inconclusive; with ``strict`` it is an error. Runs on different datasets cannot, unless ``other_dataset`` says that
+    this is meant. The metrics whose verdict a gate asks for share one 5 %, whatever else the plan calls primary.
     """
+    gates = lenient_names(gates, [one.name for one in results])
     if not any(map(needs_baseline, gates)):
         return check_gates(gates, results)
     other = baseline_of(store, record) if baseline is None else baseline
@@ -84,16 +69,18 @@ def check_run(
         return check_gates(gates, results, without=without)
     if other.run_id == record.run_id:
         raise BadValueError(f"{record.run_id} cannot be compared with itself; name another run with --against")
+    from ..compare.paired import compare_metrics
+
+    have = {one.name for one in results}
+    asked = [one for one in gates if needs_baseline(one) and one.metric in have]
+    names = list(dict.fromkeys(str(one.metric) for one in asked))
+    judged = list(dict.fromkeys(one.metric for one in asked if isinstance(one, VerdictGate)))
     try:
-        compared = (compare or _compare_metrics)(store, other, record)
+        compared = compare_metrics(
+            store, other, record, metrics=names, primary=judged or None, other_dataset=other_dataset
+        )
     except AueporaError as error:
         if strict:
             raise
         return check_gates(gates, results, without=f"{other.run_id} cannot be compared with: {error}")
-    by_name = {one.name: one for one in compared.metrics}
-    return check_gates(gates, results, comparison=by_name, refused=compared.refused, against=other.run_id)
-
-
-def _compare_metrics(store: RunStore, earlier: RunRecord, later: RunRecord) -> Compared:
-    compared: Compared = import_module("auepora_eval.compare.paired").compare_metrics(store, earlier, later)
-    return compared
+    return check_gates(gates, results, comparison=compared.by_name, refused=compared.refused, against=other.run_id)

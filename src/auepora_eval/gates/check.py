@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 
 from ..compare.types import MetricComparison
 from ..core.errors import AueporaError, did_you_mean
@@ -13,7 +12,7 @@ from .coverage import coverage_gates, coverage_outcome
 from .deciding import decided, interval_status, number, relation, span
 from .grammar import parse_gates
 from .kinds import CoverageGate, DeltaGate, Gate, Operator, ValueGate, VerdictGate
-from .names import known_name
+from .names import lenient_names
 from .report import GateOutcome, GateReport
 
 __all__ = ["NO_BASELINE", "check_gates"]
@@ -37,7 +36,7 @@ def check_gates(
     run it is with. Nothing is raised over a metric that was not computed: its gate is inconclusive.
     """
     found = {one.name: one for one in results}
-    parsed = [_settled(one, found) for one in parse_gates(gates)]
+    parsed = lenient_names(parse_gates(gates), found)
     compared = _Compared(comparison, refused or {}, without)
     covered = coverage_gates(parsed, found)
     outcomes: list[GateOutcome] = []
@@ -58,12 +57,6 @@ def check_gates(
             outcomes.append(compared.verdict(gate, found.get(gate.metric)))
     outcomes += [coverage_outcome(one, found.get(str(one.metric)), implied=True) for one, implied in covered if implied]
     return GateReport(tuple(outcomes), results.run_id, against)
-
-
-def _settled(gate: Gate, known: Collection[str]) -> Gate:
-    """The gate with its metric by the name it has among the results, if it is there."""
-    found = None if gate.metric is None else known_name(gate.metric, known)
-    return gate if found is None else replace(gate, metric=found)
 
 
 def _value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
@@ -133,10 +126,10 @@ class _Compared:
         if isinstance(one, str):
             return _open(gate, one)
         if gate.by is not None:
-            margin = gate.by if gate.wanted == "better" else -gate.by
+            margin = gate.by if gate.wanted == "better" else 0.0 - gate.by  # never a minus zero
             if _higher_is_better(gate.metric, result):
                 return _by_interval(gate, one, ">", margin)
-            return _by_interval(gate, one, "<", -margin)
+            return _by_interval(gate, one, "<", 0.0 - margin)
         if one.delta is None:
             return _open(gate, _no_difference(one))
         reason = f"{gate.metric} is {_verdict_words(one)}"
@@ -180,13 +173,15 @@ def _by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshol
         reason += f"it may lie on either side of {threshold:g}{_detects(one)}"
     else:
         reason += f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
+    if one.flags:
+        reason += f"; the interval may claim too much ({', '.join(one.flags)})"
     return GateOutcome(gate.text, status, reason, one.name, one.delta)
 
 
 def _numbers(one: MetricComparison) -> str:
     assert one.delta is not None
     interval = "" if one.interval is None else f" ({span(one.interval)})"
-    return f"{one.delta:+.4f}{interval} on {one.n} sample{'s' * (one.n != 1)}"
+    return f"{'+' * (one.delta >= 0)}{number(one.delta)}{interval} on {one.n} sample{'s' * (one.n != 1)}"
 
 
 def _verdict_words(one: MetricComparison) -> str:

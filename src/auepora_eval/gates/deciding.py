@@ -16,7 +16,7 @@ _NO: dict[Operator, str] = {">=": "below", ">": "not above", "<=": "above", "<":
 
 def holds(value: float, operator: Operator, threshold: float) -> bool:
     """Whether ``value operator threshold``, numbers that differ in their last bits being the same."""
-    same = abs(value - threshold) <= _SAME * max(1.0, abs(threshold))
+    same = _same(value, threshold)
     if operator in (">=", "<=") and same:
         return True
     return not same and (value > threshold if operator in (">", ">=") else value < threshold)
@@ -50,9 +50,14 @@ def relation(value: float, operator: Operator, threshold: float) -> str:
 def number(value: float, beside: float | None = None) -> str:
     """A number with four decimals, or as many as it takes to tell it from another."""
     short = figure(value)
-    return f"{value:.12g}" if beside is not None and value != beside and float(short) == beside else short
+    alike = beside is not None and float(short) == beside and not _same(value, beside)
+    return f"{value:.12g}" if alike else short
 
 
 def span(interval: tuple[float, float]) -> str:
     """An interval in words."""
     return f"95 % interval {figure(interval[0])} to {figure(interval[1])}"
+
+
+def _same(value: float, other: float) -> bool:
+    return abs(value - other) <= _SAME * max(1.0, abs(other))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..core.errors import AueporaError, BadValueError, did_you_mean
 from .kinds import Gate, ValueGate
 
-__all__ = ["known_name", "with_known_names"]
+__all__ = ["known_name", "lenient_names", "with_known_names"]
 
 
 def known_name(name: str, known: Collection[str]) -> str | None:
@@ -22,6 +22,15 @@ def known_name(name: str, known: Collection[str]) -> str | None:
     except AueporaError:
         return None
     return ours if ours in known else None
+
+
+def lenient_names(gates: Iterable[Gate], known: Collection[str]) -> list[Gate]:
+    """The gates, with every metric by the name it has among ``known``; one that is not there stays as it is written."""
+    settled: list[Gate] = []
+    for gate in gates:
+        found = None if gate.metric is None else known_name(gate.metric, known)
+        settled.append(gate if found is None else replace(gate, metric=found))
+    return settled
 
 
 def with_known_names(

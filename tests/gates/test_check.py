@@ -1,0 +1,216 @@
+"""How gates are decided: by values, ends of intervals, differences, verdicts, and by how much was scored."""
+
+import json
+from typing import Any
+
+import pytest
+
+from auepora_eval.compare.types import MetricComparison, Verdict
+from auepora_eval.core.results import Results
+from auepora_eval.core.types import MetricResult, TargetCategory
+from auepora_eval.gates.check import check_gates
+from auepora_eval.gates.report import GateOutcome, GateReport, GateStatus
+
+RELEVANCE, LATENCY = TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.LATENCY
+
+
+def result(
+    name: str, value: float = 0.8, *, scored: int = 100, failed: int = 0, skipped: int = 0, **more: Any
+) -> MetricResult:
+    details = {"num_scored": scored, "num_failed": failed, "num_skipped": skipped}
+    return MetricResult(name, more.pop("target", RELEVANCE), value, {**details, **more.pop("details", {})}, **more)
+
+
+def compared(
+    name: str,
+    delta: float | None = 0.0,
+    interval: tuple[float, float] | None = None,
+    *,
+    verdict: Verdict = "inconclusive",
+    bounds: tuple[float, float] | None = None,
+    p: float | None = 0.5,
+    mde: float | None = 0.03,
+    note: str | None = None,
+) -> MetricComparison:
+    return MetricComparison(
+        name, "RETRIEVAL_RELEVANCE", 0.8, None if delta is None else 0.8 + delta, delta, delta, bounds, interval, p, p, None, mde,
+        1, 2, 97, verdict, 100, 100, note=note,
+    )  # fmt: skip
+
+
+def only(report: GateReport) -> GateOutcome:
+    (one,) = report.shown
+    return one
+
+
+GERMAN = {"labels.lang": {"de": result("recall@5", 0.6), "en": result("recall@5", 0.9)}}
+RESULTS = Results(
+    [
+        result("recall@5", 0.8, interval=(0.72, 0.88), slices=GERMAN),
+        result("mrr", 0.5),
+        result("mean_latency[end_to_end]", 1.5, target=LATENCY, interval=(1.2, 1.8)),
+        result("bleu", 0.0, defined=False, details={"undefined_because": "there is no reference"}),
+    ]
+)
+VALUES: list[tuple[str, GateStatus, str, str]] = [  # gate, status, part of the reason, why
+    ("recall@5 >= 0.8", "passed", "recall@5 is 0.8000, at least 0.8 (95 % interval 0.7200 to 0.8800)", "as much as asked"),
+    ("recall@5 > 0.8", "failed", "0.8000, not above 0.8", "more is asked"),
+    ("recall@5 <= 0.8", "passed", "at most 0.8", "no more than asked"),
+    ("recall@5 < 0.8", "failed", "not below 0.8", "less is asked"),
+    ("recall@5 >= 0.81", "failed", "0.8000, below 0.81", "too little"),
+    ("Recall@5 >= 0.5", "passed", "recall@5 is 0.8000", "another spelling"),
+    ("recall@5 >= 0.8000000000000002", "passed", "", "a difference in the last bit"),
+    ("recall@5 >= 0.80000001", "failed", "", "a small difference"),
+    ("mean_latency[end_to_end] < 2", "passed", "1.5000, below 2", "lower is better"),
+    ("low(recall@5) >= 0.75", "failed", "the lower end of recall@5 (0.8000) is 0.7200, below 0.75", "the lower end"),
+    ("high(mean_latency[end_to_end]) < 2", "passed", "the upper end of mean_latency[end_to_end] (1.5000) is 1.8000", "upper end"),
+    ("low(mrr) > 0", "inconclusive", "mrr has no interval", "no interval"),
+    ("bleu > 1", "inconclusive", "bleu has no value: there is no reference", "undefined"),
+    ("token_f1 > 0", "inconclusive", "token_f1 was not computed", "not computed"),
+    ("recall@5 where labels.lang = de >= 0.7", "failed", "recall@5 where labels.lang = de is 0.6000, below 0.7", "a group"),
+    ("recall@5 where labels.lang = dee >= 0.7", "inconclusive", "did you mean 'de'?", "no such group"),
+    ("mrr where labels.lang = de >= 0.7", "inconclusive", "slice by labels.lang", "not sliced"),
+    ("better(mrr)", "inconclusive", "there is no run to compare with; name one with --against", "no baseline"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gate", "status", "said"), [row[:3] for row in VALUES], ids=[row[3] for row in VALUES])
+def test_values(gate: str, status: GateStatus, said: str) -> None:
+    one = only(check_gates([gate], RESULTS))
+    assert one.status == status, one.reason
+    assert said in one.reason
+
+
+DIFFERENCES: list[tuple[str, MetricComparison, GateStatus, str, str]] = [
+    # gate, the comparison, status, part of the reason, why
+    ("delta(mrr) > -0.01", compared("mrr", 0.01, (-0.005, 0.025)), "passed", "all of the interval is above -0.01", "lower end"),
+    ("delta(mrr) > -0.01", compared("mrr", 0.0, (-0.02, 0.02)), "inconclusive", "it may lie on either side of -0.01", "holds it"),
+    ("delta(mrr) > -0.01", compared("mrr", -0.05, (-0.08, -0.02)), "failed", "none of the interval is above -0.01", "beyond"),
+    ("delta(mrr) > 0", compared("mrr", 0.02, (0.0, 0.04)), "inconclusive", "", "the end is no more than asked"),
+    ("delta(mrr) >= 0", compared("mrr", 0.02, (0.0, 0.04)), "passed", "", "the end is as much as asked"),
+    ("delta(mean_latency[end_to_end]) < 0.1", compared("mean_latency[end_to_end]", 0.0, (-0.05, 0.05)), "passed", "below 0.1", "upper end"),
+    ("delta(mean_latency[end_to_end]) < 0.1", compared("mean_latency[end_to_end]", 0.0, (-0.2, 0.2)), "inconclusive", "", "upper end beyond"),
+    ("delta(mrr) > -0.01", compared("mrr", 0.0, None, note="no scores"), "inconclusive", "no interval (no scores); point(delta(mrr))", "no interval"),
+    ("delta(mrr) > -0.01", compared("mrr", None), "inconclusive", "no sample was scored in both", "no difference"),
+    ("delta(mrr) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive",
+     "measurements that failed could put it on either side", "failed measurements could turn it"),
+    ("delta(mrr) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(0.005, 0.03)), "passed", "", "failed measurements change nothing"),
+    ("point(delta(mrr)) >= -0.01", compared("mrr", 0.79 - 0.8, (-0.5, 0.5)), "passed", "is -0.0100, at least -0.01", "bare difference"),
+    ("low(delta(mrr)) > -0.01", compared("mrr", 0.0, (-0.02, 0.02)), "failed", "the lower end of the difference in mrr", "one end"),
+    ("delta(recall@5) > 0", compared("mrr"), "inconclusive", "recall@5 cannot be compared: computed differently", "refused"),
+    # by a margin
+    ("not worse(mrr, by=0.02)", compared("mrr", -0.005, (-0.015, 0.005)), "passed", "above -0.02", "within the margin"),
+    ("not worse(mrr, by=0.02)", compared("mrr", -0.015, (-0.03, 0.0)), "inconclusive", "detect a difference of 0.0300", "across it"),
+    ("not worse(mrr, by=0.02)", compared("mrr", -0.05, (-0.07, -0.03)), "failed", "", "beyond the margin"),
+    ("not worse(mrr, by=0)", compared("mrr", 0.05, (0.01, 0.09)), "passed", "above 0", "no margin at all"),
+    ("not worse(mean_latency[end_to_end], by=0.1)", compared("mean_latency[end_to_end]", -0.3, (-0.5, -0.2)), "passed", "below 0.1", "faster"),
+    ("not worse(mean_latency[end_to_end], by=0.1)", compared("mean_latency[end_to_end]", 0.3, (0.2, 0.5)), "failed", "", "slower"),
+    ("better(mrr, by=0.02)", compared("mrr", 0.05, (0.03, 0.07)), "passed", "above 0.02", "better by more"),
+    ("better(mrr, by=0.02)", compared("mrr", 0.02, (0.01, 0.03)), "inconclusive", "", "perhaps better by as much"),
+    ("better(mean_latency[end_to_end], by=0.1)", compared("mean_latency[end_to_end]", -0.3, (-0.5, -0.2)), "passed", "below -0.1", "faster by more"),
+    # by the verdict
+    ("better(mrr)", compared("mrr", 0.1, (0.05, 0.15), verdict="better", p=0.001), "passed", "better: +0.1000", "better"),
+    ("better(mrr)", compared("mrr", 0.01, verdict="inconclusive"), "inconclusive", "neither better nor worse for sure", "open"),
+    ("better(mrr)", compared("mrr", 0.0, verdict="equal"), "failed", "equal: +0.0000", "equal is not better"),
+    ("better(mrr)", compared("mrr", -0.1, verdict="worse", p=0.001), "failed", "worse: -0.1000", "worse"),
+    ("not worse(mrr)", compared("mrr", -0.1, verdict="worse", p=0.001), "failed", "p 0.001", "worse"),
+    ("not worse(mrr)", compared("mrr", -0.01), "passed", "not found to be worse: -0.0100", "not found worse"),
+    ("not worse(mrr)", compared("mrr", 0.0, verdict="equal"), "passed", "", "equal is not worse"),
+    ("not worse(mrr)", compared("mrr", None), "inconclusive", "", "nothing to judge"),
+    ("not worse(mrr)", compared("mrr", -0.1, p=0.01), "inconclusive", "measurements that failed could turn it", "would be worse but for failures"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("gate", "one", "status", "said"),
+    [row[:4] for row in DIFFERENCES],
+    ids=[f"{row[0]}: {row[4]}" for row in DIFFERENCES],
+)
+def test_differences(gate: str, one: MetricComparison, status: GateStatus, said: str) -> None:
+    report = check_gates([gate], RESULTS, comparison={one.name: one}, refused={"recall@5": "computed differently"})
+    found = only(report)
+    assert found.status == status, found.reason
+    assert said in found.reason
+
+
+def test_the_bare_difference_is_warned_of() -> None:
+    comparison = {"mrr": compared("mrr", 0.01, (-0.1, 0.1))}
+    (warning,) = check_gates(["point(delta(mrr)) > 0"], RESULTS, comparison=comparison).warnings
+    assert "chance moves both ways; delta(mrr) goes by its interval" in warning
+    assert not check_gates(["delta(mrr) > 0"], RESULTS, comparison=comparison).warnings
+
+
+def test_direction_is_that_of_the_metric_behind_an_alias() -> None:
+    slow = result("slow", 1.5, signature="mean_latency[end_to_end]|v1", target=LATENCY)
+    own = result("own_thing", 1.5, details={"lower_is_better": True})
+    for one in (slow, own):
+        faster = compared(one.name, -0.3, (-0.5, -0.2))
+        report = check_gates([f"better({one.name}, by=0.1)"], Results([one]), comparison={one.name: faster})
+        assert report.status == "passed"
+
+
+class TestCoverage:
+    def test_every_metric_named_in_a_gate_must_be_scored_nearly_everywhere(self) -> None:
+        results = Results([result("mrr", 0.9, scored=94, failed=6), result("bleu", 30.0, scored=10, failed=90)])
+        report = check_gates(["mrr >= 0.5", "point(mrr) >= 0.4"], results)
+        assert [(one.gate, one.status, one.implied) for one in report] == [
+            ("mrr >= 0.5", "passed", False),
+            ("point(mrr) >= 0.4", "passed", False),
+            ("coverage(mrr) >= 0.95", "failed", True),
+        ]
+        assert report.outcomes[2].reason == "94 of 100 answers were scored by mrr, 0.9400, below 0.95"
+        assert report.exit_code == 1
+
+    def test_what_is_skipped_is_not_missing(self) -> None:
+        report = check_gates(["mrr >= 0.5"], Results([result("mrr", scored=19, failed=1, skipped=80)]))
+        assert [one.status for one in report] == ["passed", "passed"]
+        assert len(report.shown) == 1  # what is implied is not shown where it passed
+
+    @pytest.mark.parametrize(
+        ("gates", "want"),
+        [
+            (["mrr > 0", "coverage >= 0.9"], {"coverage(mrr) >= 0.9": "passed"}),
+            (["mrr > 0", "coverage >= 0.99"], {"coverage(mrr) >= 0.99": "failed"}),
+            (["mrr > 0", "coverage >= 0"], {"coverage(mrr) >= 0": "passed"}),
+            (["mrr > 0", "coverage(mrr) > 0.5"], {"coverage(mrr) > 0.5": "passed"}),
+            (["coverage(bleu) >= 0.5", "mrr > 0"], {"coverage(bleu) >= 0.5": "failed", "coverage(mrr) >= 0.95": "failed"}),
+            (["coverage >= 0.9"], {"coverage(mrr) >= 0.9": "passed", "coverage(bleu) >= 0.9": "failed"}),
+            (["coverage >= 0.9", "coverage(bleu) >= 0.1"], {"coverage(mrr) >= 0.9": "passed", "coverage(bleu) >= 0.1": "passed"}),
+            (["coverage(token_f1) >= 0.5"], {"coverage(token_f1) >= 0.5": "inconclusive"}),
+        ],
+        ids=lambda value: ", ".join(value) if isinstance(value, list) else "",
+    )  # fmt: skip
+    def test_gates_may_set_it(self, gates: list[str], want: dict[str, str]) -> None:
+        results = Results([result("mrr", 0.9, scored=94, failed=6), result("bleu", 30.0, scored=10, failed=90)])
+        assert {one.gate: one.status for one in check_gates(gates, results) if one.gate.startswith("cov")} == want
+
+    def test_a_metric_that_does_not_tell_is_not_asked(self) -> None:
+        own = Results([MetricResult("own", RELEVANCE, 0.9, {})])
+        assert [one.status for one in check_gates(["own > 0.5"], own)] == ["passed"]
+        assert check_gates(["own > 0.5", "coverage > 0.5"], own).status == "inconclusive"
+
+
+class TestReport:
+    def test_a_failure_wins_over_what_cannot_be_told(self) -> None:
+        def report(*statuses: GateStatus) -> GateReport:
+            return GateReport(tuple(GateOutcome("g", status, "r") for status in statuses))
+
+        assert report().exit_code == 0
+        assert report("passed", "passed").exit_code == 0
+        assert report("passed", "inconclusive").exit_code == 3
+        assert report("inconclusive", "failed", "passed").exit_code == 1
+        assert report("passed", "failed", "failed").headline == "3 gates: 1 passed, 2 failed"
+
+    def test_it_is_json(self) -> None:
+        results = Results([result("mrr", 0.5)], run_id="run_1")
+        document = json.loads(check_gates(["mrr >= 0.5"], results, against="run_0").to_json())
+        assert (document["run_id"], document["against"], document["status"]) == ("run_1", "run_0", "passed")
+        assert document["gates"][0] == {
+            "gate": "mrr >= 0.5",
+            "status": "passed",
+            "reason": "mrr is 0.5000, at least 0.5",
+            "metric": "mrr",
+            "value": 0.5,
+            "implied": False,
+            "warning": None,
+        }

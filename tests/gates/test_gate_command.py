@@ -1,0 +1,240 @@
+"""Gates at the end of ``auepora run`` and by ``auepora gate``: exit codes, where reports go, what runs are compared."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from auepora_eval.gates.baseline import baseline_of
+from auepora_eval.running.plans import run_plan
+from auepora_eval.store.records import RunStatus
+from auepora_eval.store.runs import RunStore
+from user_project import Project
+
+Run = Callable[..., tuple[int, str, str]]
+
+BROKEN = "{broken: [" + ", ".join(f"'{n}'" for n in range(0, 60, 3)) + "]}"  # every sample it would get right
+"""A system that fails on the samples whose document it would have found."""
+
+
+def gated(*gates: str) -> str:
+    return "gates:\n" + "".join(f"- {json.dumps(one)}\n" for one in gates)
+
+
+MISTAKES = [  # arguments, part of the message, why
+    (["-g", "recal@5 >= 0.4"], "did you mean 'recall@5'?", "misspelt metric"),
+    (["-g", "chrf >= 0.4"], "-m computes further ones", "metric that was not computed"),
+    (["-g", "mrr where labels.x = y > 0"], "did you mean 'labels.parity'?", "no such slice"),
+    (["-g", "recall@5 >="], "expected a number, found the end", "cannot be read"),
+    (["-g", "better(mrr)", "--against", "nobody"], "nobody", "no such run"),
+    (["-g", "better(mrr)", "--against", "good"], "cannot be compared with itself", "itself"),
+    (["-g", "mrr > 0", "--against", "bad"], "--against goes with gates that compare", "nothing to compare"),
+    (["-g", "mrr > 0", "-o", "x.csv"], ".json, .md or as a table", "a table of numbers"),
+    (["--plan", "nowhere.yaml"], "nowhere.yaml", "no such plan"),
+]  # fmt: skip
+
+
+class TestRun:
+    def test_exit_codes(self, project: Project, auepora: Run) -> None:
+        # One sample in three has its document among those found.
+        for gates, code, said in [
+            (["recall@5 >= 0.33"], 0, "1 gate: 1 passed"),
+            (["recall@5 >= 0.33", "mrr >= 0.9"], 1, "2 gates: 1 passed, 1 failed"),
+            (["recall@5 >= 0.33", "low(bleu) > 0"], 3, "2 gates: 1 passed, 1 inconclusive"),
+            (["mrr >= 0.9", "low(bleu) > 0"], 1, "2 gates: 1 failed, 1 inconclusive"),
+        ]:
+            project.plan(more=gated(*gates))
+            found, out, err = auepora("run", "plan.yaml", "--name", gates[-1])
+            assert (found, said in out) == (code, True), (out, err)
+
+    def test_a_plan_without_gates_says_nothing_of_them(self, project: Project, auepora: Run) -> None:
+        code, out, _ = auepora("run", "plan.yaml")
+        assert code == 0
+        assert "gate" not in out
+
+    def test_the_report_goes_where_results_go(self, project: Project, auepora: Run) -> None:
+        project.plan(more=gated("recall@5 >= 0.9"))
+        code, out, err = auepora("run", "plan.yaml", "--json")
+        assert code == 1
+        document = json.loads(out)
+        assert document["gates"]["gates"][0]["status"] == "failed"
+        assert document["results"][0]["name"] == "recall@5"
+        assert "1 gate: 1 failed" in err
+        code, out, err = auepora("run", "plan.yaml", "-o", "r.csv")
+        assert code == 1
+        assert "1 gate: 1 failed" in err
+        assert "gate" not in Path("r.csv").read_text()
+        auepora("run", "plan.yaml", "-o", "r.md")
+        assert "| recall@5 \\>= 0.9 | **failed** |" in Path("r.md").read_text()
+
+    def test_failures_of_the_system_fail_the_coverage_too(self, project: Project, auepora: Run) -> None:
+        project.plan(args=BROKEN, more=gated("recall@5 >= 0"))
+        code, out, _ = auepora("run", "plan.yaml")
+        assert code == 1
+        assert "40 of 60 answers were scored by recall@5, 0.6667, below 0.95" in out
+
+    def test_gates_can_be_left_out(self, project: Project, auepora: Run) -> None:
+        project.plan(more=gated("recall@5 >= 0.9"))
+        assert auepora("run", "plan.yaml", "--no-gates")[0] == 0
+        code, _, err = auepora("run", "plan.yaml", "-m", "mrr")
+        assert code == 2
+        assert "gates[0]" in err
+        assert auepora("run", "plan.yaml", "-m", "mrr", "--no-gates")[0] == 0
+        assert auepora("run", "plan.yaml", "--no-gates", "--junit", "x.xml")[0] == 2
+
+    def test_junit_needs_gates_and_says_so_before_anything_is_asked(self, project: Project, auepora: Run) -> None:
+        code, _, err = auepora("run", "plan.yaml", "--junit", "x.xml")
+        assert code == 2
+        assert "has none; write them under 'gates:'" in err
+        assert not Path("x.xml").exists()
+        assert project.calls() == []
+
+    def test_the_run_to_compare_with_is_looked_up_before_anything_is_asked(
+        self, project: Project, auepora: Run
+    ) -> None:
+        project.plan(more=gated("better(mrr)"))
+        assert auepora("run", "plan.yaml", "--against", "nobody")[0] == 2
+        project.plan(more=gated("mrr > 0"))
+        code, _, err = auepora("run", "plan.yaml", "--against", "nobody")
+        assert code == 2
+        assert "no gate of plan.yaml compares runs" in err
+        assert project.calls() == []
+
+    def test_a_run_is_compared_with_the_one_before_it(self, project: Project, auepora: Run) -> None:
+        project.plan(more=gated("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
+        code, out, _ = auepora("run", "plan.yaml")
+        assert code == 3
+        assert "there is no earlier finished run called 'nightly' on the same samples" in out
+        code, out, _ = auepora("run", "plan.yaml")
+        assert code == 0, out
+        with RunStore.open("runs.sqlite") as store:
+            first = store.find("latest~1").run_id
+        assert f"compared with {first}" in out
+        project.plan(args=BROKEN, more=gated("not worse(recall@5)", "delta(recall@5) > -0.2", "coverage >= 0"))
+        code, out, _ = auepora("run", "plan.yaml", "--against", first)
+        assert code == 1
+        assert "recall@5 is worse: -0.3333" in out
+        assert "none of the interval is above -0.2" in out
+
+    def test_scripts_get_the_report_with_the_outcome(self, project: Project) -> None:
+        outcome = run_plan(project.plan(more=gated("recall@5 >= 0.9")))
+        assert outcome.gates is not None
+        assert outcome.gates.exit_code == 1
+        assert outcome.gates.run_id == outcome.record.run_id
+        assert outcome.store == str(project.folder / "runs.sqlite")
+        assert outcome.store not in repr(outcome)
+
+
+class TestGate:
+    @pytest.fixture
+    def runs(self, project: Project) -> tuple[str, str]:
+        """A run, and one of a system that fails where the first is right; the plan of the second has gates."""
+        good = run_plan(project.plan(), changes={"name": "good"}).record.run_id
+        plan = project.plan(args=BROKEN, more=gated("recall@5 >= 0.2", "coverage >= 0.5"))
+        return good, run_plan(plan, changes={"name": "bad"}).record.run_id
+
+    def test_stored_runs_are_held_against_gates(self, runs: tuple[str, str], auepora: Run) -> None:
+        assert auepora("gate", "good", "-g", "recall@5 >= 0.3", "-g", "mrr <= 1")[0] == 0
+        assert auepora("gate", "good", "-g", "recall@5 >= 0.4")[0] == 1
+        assert auepora("gate", "good", "-g", "low(bleu) >= 0.4")[0] == 3
+        code, out, _ = auepora("gate", "good", "-g", "recall@5 where labels.parity = odd >= 0.3", "--json")
+        assert code == 0
+        assert json.loads(out)["run_id"] == runs[0]
+
+    def test_without_gates_those_of_the_runs_own_plan_count(self, runs: tuple[str, str], auepora: Run) -> None:
+        code, out, _ = auepora("gate")
+        assert code == 1
+        assert "recall@5 is 0.0000, below 0.2" in out
+        code, _, err = auepora("gate", "good")
+        assert code == 2
+        assert "there is no gate to check" in err
+
+    def test_gates_of_a_plan(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
+        project.plan("other.yaml", more=gated("recall@5 >= 0.3"))
+        assert auepora("gate", "good", "--plan", "other.yaml")[0] == 0
+        assert auepora("gate", "good", "--plan", "other.yaml", "-g", "mrr > 0.9")[0] == 1
+        project.plan("bare.yaml")
+        code, _, err = auepora("gate", "good", "--plan", "bare.yaml")
+        assert code == 2
+        assert "bare.yaml has no gates" in err
+
+    def test_two_runs_are_compared(self, runs: tuple[str, str], auepora: Run) -> None:
+        gates = ["-g", "not worse(recall@5, by=0.1)", "-g", "coverage >= 0"]
+        code, out, _ = auepora("gate", "bad", "--against", "good", *gates)
+        assert code == 1
+        assert "none of the interval is above -0.1" in out
+        assert auepora("gate", "good", "--against", "bad", *gates)[0] == 0
+        assert auepora("gate", "good", "--against", "bad", "-g", "better(recall@5)")[0] == 0
+        code, out, err = auepora("gate", "good", "--against", "bad", "-g", "point(delta(recall@5)) > 0")
+        assert code == 0
+        assert "Warning: 'point(delta(recall@5)) > 0' goes by the bare difference" in err
+
+    def test_only_the_metrics_of_gates_share_the_error(
+        self, runs: tuple[str, str], project: Project, auepora: Run
+    ) -> None:
+        """A metric that the plan does not call primary has a verdict all the same once a gate asks for it."""
+        plan = project.plan(more="primary: [token_f1]\n" + gated("not worse(recall@5)"), args=BROKEN)
+        code, out, _ = auepora("run", plan, "--against", "good")
+        assert code == 1
+        assert "recall@5 is worse" in out
+
+    def test_reports(self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
+        code, out, _ = auepora("gate", "good", "-g", "recall@5 >= 0.4", "--junit", "gates.xml", "-o", "gates.md")
+        assert (code, out) == (1, "")
+        suite = ElementTree.parse("gates.xml").getroot().find("testsuite")
+        assert suite is not None
+        assert (suite.get("name"), suite.get("failures")) == ("auepora: good", "1")
+        assert "| recall@5 \\>= 0.4 | **failed** |" in Path("gates.md").read_text()
+        assert "### Gates of good (run\\_" in Path("summary.md").read_text()
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/folder.md")
+        code, _, err = auepora("gate", "good", "-g", "recall@5 >= 0.3")
+        assert code == 0  # what the gates say stands
+        assert "Warning: no/such/folder.md" in err
+
+    @pytest.mark.parametrize(("arguments", "said"), [row[:2] for row in MISTAKES], ids=[row[2] for row in MISTAKES])
+    def test_mistakes(self, runs: tuple[str, str], auepora: Run, arguments: list[str], said: str) -> None:
+        code, out, err = auepora("gate", "good", *arguments)
+        assert (code, out) == (2, "")
+        assert said in err
+
+    def test_another_dataset_is_refused_unless_told(
+        self, runs: tuple[str, str], project: Project, auepora: Run
+    ) -> None:
+        run_plan(project.plan(), changes={"name": "half"}, limit=30)
+        arguments = ("gate", "half", "--against", "good", "-g", "delta(recall@5) > -0.5")
+        code, _, err = auepora(*arguments)
+        assert code == 2
+        assert "different datasets" in err
+        assert auepora(*arguments, "--other-dataset")[0] == 0
+
+    def test_a_run_that_has_not_ended_is_refused(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
+        with RunStore.open("runs.sqlite") as store:
+            samples = store.samples(runs[0])
+            going = store.create_run("going", samples, dataset_name="d", plan={})
+            stopped = store.create_run("stopped", samples, dataset_name="d", plan={})
+            store.finish(stopped.run_id, RunStatus.STOPPED)
+        for arguments, said in [
+            (("going", "-g", "mrr > 0"), f"{going.run_id} is still running, or was killed"),
+            (("stopped", "-g", "mrr > 0"), f"{stopped.run_id} has no results"),
+            (("good", "-g", "better(mrr)", "--against", "going"), f"{going.run_id} is running, not finished"),
+        ]:
+            code, _, err = auepora("gate", *arguments)
+            assert code == 2
+            assert said in err
+
+
+def test_the_run_before_is_one_of_the_same_name_and_samples(project: Project) -> None:
+    plan = project.plan()
+    first = run_plan(plan).record
+    run_plan(plan, changes={"name": "other"})
+    run_plan(plan, limit=20)
+    with RunStore.open("runs.sqlite") as store:
+        store.create_run("nightly", store.samples(first.run_id), dataset_name="d", plan={})  # not finished
+        last = run_plan(plan).record
+        found = baseline_of(store, last)
+        assert found is not None
+        assert found.run_id == first.run_id
+        assert baseline_of(store, first) is None

@@ -60,6 +60,7 @@ def test_every_block_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     monkeypatch.setattr(sys, "path", sys.path[:])  # plans put their folder there
     request.addfinalizer(lambda: forget_modules(tmp_path))
     metric_infos()

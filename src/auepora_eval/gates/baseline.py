@@ -74,7 +74,7 @@ def check_run(
     have = {one.name for one in results}
     asked = [one for one in gates if needs_baseline(one) and one.metric in have]
     names = list(dict.fromkeys(str(one.metric) for one in asked))
-    judged = list(dict.fromkeys(one.metric for one in asked if isinstance(one, VerdictGate)))
+    judged = list(dict.fromkeys(one.metric for one in asked if isinstance(one, VerdictGate) and one.by is None))
     try:
         compared = compare_metrics(
             store, other, record, metrics=names, primary=judged or None, other_dataset=other_dataset

@@ -19,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]+")
 def gates_table(report: GateReport) -> str:
     """A line per gate, what is implied only where it did not pass."""
     rows = [[one.status, _line(one.gate), _line(one.reason)] for one in report.shown]
-    text = table(rows, headers=["gate is", "gate", "because"]) if rows else ""
+    text = table(rows, headers=["outcome", "gate", "because"]) if rows else ""
     return "\n\n".join(filter(None, [text, _closing(report)]))
 
 

@@ -140,6 +140,19 @@ def test_the_bare_difference_is_warned_of() -> None:
     assert not check_gates(["delta(mrr) > 0"], RESULTS, comparison=comparison).warnings
 
 
+def test_failed_measurements_that_could_turn_a_value_are_warned_of() -> None:
+    judged = result("mrr", 0.8, scored=98, failed=2, details={"bounds": [0.784, 0.804], "num_measure_failed": 2})
+    (warning,) = check_gates(["mrr >= 0.79"], Results([judged])).warnings
+    assert "2 failed measurements the value may lie anywhere from 0.7840 to 0.8040" in warning
+    assert not check_gates(["mrr >= 0.78", "mrr < 0.81"], Results([judged])).warnings
+
+
+def test_an_interval_that_may_claim_too_much_says_so() -> None:
+    few = result("mrr", 0.8, interval=(0.7, 0.9), details={"interval": {"flags": ["few_samples"]}})
+    (one,) = check_gates(["low(mrr) >= 0.7"], [few]).shown
+    assert one.reason.endswith("at least 0.7; the interval may claim too much (few_samples)")
+
+
 def test_direction_is_that_of_the_metric_behind_an_alias() -> None:
     slow = result("slow", 1.5, signature="mean_latency[end_to_end]|v1", target=LATENCY)
     own = result("own_thing", 1.5, details={"lower_is_better": True})

@@ -88,7 +88,6 @@ def _given(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
 def _checked(
     store: RunStore, record: RunRecord, given: list[Gate], against: str | None, *, other_dataset: bool
 ) -> GateReport:
-    from ..core.errors import BadValueError
     from ..gates.baseline import check_run, named_baseline
     from ..gates.grammar import parse_gates
     from ..gates.kinds import needs_baseline
@@ -107,8 +106,6 @@ def _checked(
     rescore = f"; auepora rescore {record.run_id} -m computes further ones"
     gates = with_known_names(gates, [one.name for one in results], slices=slices, otherwise=rescore)
     baseline = None if against is None else named_baseline(store, against)
-    if baseline is not None and baseline.run_id == record.run_id:
-        raise BadValueError(f"{record.run_id} cannot be compared with itself; name another run with --against")
     strict = baseline is not None
     return check_run(store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset)
 

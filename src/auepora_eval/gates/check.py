@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..compare.types import MetricComparison
 from ..core.errors import AueporaError, did_you_mean
-from ..core.results import Results
 from ..core.types import MetricResult, TargetCategory
 from .coverage import coverage_gates, coverage_outcome
 from .deciding import decided, interval_status, number, relation, span
 from .grammar import parse_gates
 from .kinds import CoverageGate, DeltaGate, Gate, Operator, ValueGate, VerdictGate
 from .names import lenient_names
-from .report import GateOutcome, GateReport
+from .report import GateOutcome, GateReport, GateStatus
 
 __all__ = ["NO_BASELINE", "check_gates"]
 
@@ -23,7 +22,7 @@ SIGNIFICANT = 0.05
 
 def check_gates(
     gates: Iterable[str | Gate],
-    results: Results,
+    results: Sequence[MetricResult],
     *,
     comparison: Mapping[str, MetricComparison] | None = None,
     refused: Mapping[str, str] | None = None,
@@ -56,7 +55,7 @@ def check_gates(
         else:
             outcomes.append(compared.verdict(gate, found.get(gate.metric)))
     outcomes += [coverage_outcome(one, found.get(str(one.metric)), implied=True) for one, implied in covered if implied]
-    return GateReport(tuple(outcomes), results.run_id, against)
+    return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
 def _value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
@@ -74,17 +73,40 @@ def _value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
     if not result.defined:
         because = result.details.get("undefined_because") or "no sample was scored"
         return _open(gate, f"{name} has no value: {because}")
-    value, what = result.value, name
+    value, what, flags = result.value, name, ()
     if gate.part != "point":
         if result.interval is None:
             return _open(gate, f"{name} has no interval; point({gate.metric}) decides by the value alone")
         value = result.interval[0 if gate.part == "low" else 1]
         what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {name} ({number(result.value)})"
+        flags = (result.details.get("interval") or {}).get("flags") or ()
     status = decided(value, gate.operator, gate.threshold)
     reason = f"{what} is {relation(value, gate.operator, gate.threshold)}"
     if gate.part == "point" and result.interval is not None:
         reason += f" ({span(result.interval)})"
-    return GateOutcome(gate.text, status, reason, gate.metric, value)
+    reason += _too_much(flags)
+    return GateOutcome(gate.text, status, reason, gate.metric, value, warning=_turned_by_failures(gate, result, status))
+
+
+def _turned_by_failures(gate: ValueGate, result: MetricResult, status: GateStatus) -> str | None:
+    """What to say where measurements failed that could have turned the decision."""
+    bounds = result.details.get("bounds")
+    if (
+        gate.part != "point"
+        or not bounds
+        or {decided(one, gate.operator, gate.threshold) for one in bounds} == {status}
+    ):
+        return None
+    low, high = bounds
+    return (
+        f"{gate.text!r} is {status} by what could be measured; with {result.details.get('num_measure_failed')} failed "
+        f"measurements the value may lie anywhere from {number(low)} to {number(high)}"
+    )
+
+
+def _too_much(flags: Iterable[str]) -> str:
+    listed = ", ".join(flags)
+    return f"; the interval may claim too much ({listed})" if listed else ""
 
 
 class _Compared:
@@ -173,8 +195,7 @@ def _by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshol
         reason += f"it may lie on either side of {threshold:g}{_detects(one)}"
     else:
         reason += f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
-    if one.flags:
-        reason += f"; the interval may claim too much ({', '.join(one.flags)})"
+    reason += _too_much(one.flags)
     return GateOutcome(gate.text, status, reason, one.name, one.delta)
 
 

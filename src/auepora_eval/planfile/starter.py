@@ -106,7 +106,8 @@ _REST = """\
 # Where runs are kept: a file, or an address such as postgresql://me:${PGPASSWORD}@host/runs.
 store: runs.sqlite
 
-# scoring: {executor: processes, workers: 4}   # for much data; the numbers stay the same"""
+# scoring: {executor: processes, workers: 4}   # for much data; the numbers stay the same
+# gates: [recall@5 >= 0.80]   # what a run must reach, or `auepora run` exits with 1"""
 _CONFIG = """\
   # What should be known of the system when runs are compared; free words, stored with the run.
   # config: {chunker_version: v1, embedding: my-model, model: my-llm, prompt_version: 3}"""

@@ -107,7 +107,7 @@ _REST = """\
 store: runs.sqlite
 
 # scoring: {executor: processes, workers: 4}   # for much data; the numbers stay the same
-# gates: [recall@5 >= 0.80]   # what a run must reach, or `auepora run` exits with 1"""
+# gates: [coverage >= 0.95]   # what a run must reach, or `auepora run` exits with 1"""
 _CONFIG = """\
   # What should be known of the system when runs are compared; free words, stored with the run.
   # config: {chunker_version: v1, embedding: my-model, model: my-llm, prompt_version: 3}"""

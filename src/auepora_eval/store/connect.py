@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,8 @@ from sqlalchemy import URL, Connection, create_engine, event, make_url
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from ..core.errors import MissingDependencyError, StoreError
+from ..core.errors import AueporaError, MissingDependencyError, StoreError
+from ..io.codec import LineError
 from .faults import problem_of
 
 __all__ = ["Database", "connect"]
@@ -40,7 +42,12 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads."""
         with self._translating(), self.engine.connect() as connection:
-            yield connection
+            try:
+                yield connection
+            except (ValueError, KeyError) as error:
+                if isinstance(error, AueporaError) and not isinstance(error, LineError):
+                    raise
+                raise StoreError(self.label, f"is damaged: what it holds cannot be read ({error})") from error
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -78,10 +85,7 @@ class Database:
             raise self._told(error) from error
 
     def _told(self, error: BaseException) -> StoreError:
-        problem = problem_of(error, timeout=self._timeout)
-        for secret in self._secrets:
-            problem = problem.replace(secret, "***")
-        return StoreError(self.label, problem)
+        return StoreError(self.label, problem_of(error, timeout=self._timeout, secrets=self._secrets))
 
 
 def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
@@ -121,8 +125,8 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
         )
         try:
             connection.execute("PRAGMA synchronous=NORMAL")
-            if not read_only and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.execute("PRAGMA journal_mode=WAL")
+            if not read_only:
+                _write_ahead(connection, timeout)
         except BaseException:
             connection.close()
             raise
@@ -136,6 +140,24 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
         connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
     return Database(engine, label, timeout=timeout, secrets=(), read_only=read_only)
+
+
+def _write_ahead(connection: sqlite3.Connection, timeout: float) -> None:
+    """Have changes written to a log first, so that readers and a writer are not in each other's way.
+
+    The one moment at which this is set, on a fresh file, is not covered by SQLite's own waiting for others.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _may_write(path: Path) -> bool:

@@ -20,7 +20,8 @@ class Scrubber:
     """Finds secrets in texts, values and encoded JSON, also as they are written within JSON or a URL."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets if secret for form in _forms(secret)}
+        # What is part of the stand-in itself, such as an empty text, cannot be hidden behind it.
+        forms = {form for secret in secrets if secret not in HIDDEN for form in _forms(secret)}
         # The longest first: one secret may be part of another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._encoded = sorted({_within_json(form).encode() for form in self._forms})

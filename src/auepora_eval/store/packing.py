@@ -12,6 +12,7 @@ from itertools import repeat as endlessly
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ..core.errors import BadValueError
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
@@ -133,6 +134,8 @@ def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutp
     count = len(docs)
     ranks = [hit.rank for hit in hits]
     scores = [hit.score for hit in hits]
+    if scores and type(scores[0]) is not float:
+        scores = [float(score) if isinstance(score, (np.floating, np.integer)) else score for score in scores]
     texts = [doc.text for doc in docs]
     metadata = [doc.metadata for doc in docs]
     parents = [doc.parent_id for doc in docs]

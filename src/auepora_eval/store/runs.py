@@ -24,7 +24,7 @@ from .migrations import bring_up_to_date
 from .output_rows import count_outputs, output_rows, places, read_outputs, write_outputs
 from .records import RunRecord, RunStatus, StoredOutput, to_json
 from .results import read_result, read_results, write_results
-from .run_rows import change_run, find_run, get_run, list_runs, require_run
+from .run_rows import change_run, find_run, get_run, list_runs, require_run, unknown_run
 from .sample_rows import packed_samples, read_sample_ids, read_samples, write_samples
 from .schema import runs
 from .scrub import Scrubber, column_text
@@ -207,7 +207,9 @@ class RunStore:
             self._keys.clear()
             rows = output_rows(run_id, outputs, self._scrubber, self._keys)
             with self._writing_texts() as connection:
-                require_run(connection, run_id)
+                # Through the driver, since outputs may come one by one.
+                if self._database.first(connection, "SELECT 1 FROM eval_runs WHERE run_id = ?", run_id) is None:
+                    raise unknown_run(run_id)
                 write_outputs(self._database, connection, rows, replace=replace)
 
     def outputs(self, run_id: str, *, repeat: int | None = None, texts: bool = True) -> Iterator[StoredOutput]:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from ..core.errors import StoreError
 from .connect import Database
-from .schema import documents, versions
+from .schema import documents
 from .scrub import Scrubber
 
 __all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text_key"]
@@ -76,7 +76,7 @@ class WrittenTexts:
 
     def write(self, database: Database, connection: Connection, texts: Mapping[str, str]) -> None:
         """Write the texts that are not there yet, in a transaction that deletions are kept out of."""
-        deletions = connection.execute(select(versions.c.deletions)).scalar_one()
+        (deletions,) = database.first(connection, "SELECT deletions FROM eval_schema") or (-1,)
         if deletions != self._deletions or len(self._known) > _MOST_WRITTEN:
             self._known, self._deletions = set(), deletions
         # In one order for all: two writers of the same texts then wait for each other in turn and not in a circle.

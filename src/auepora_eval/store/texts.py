@@ -18,7 +18,7 @@ __all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text
 _DIGEST_BYTES = 16
 _MOST_KEYS = 50_000
 _MOST_WRITTEN = 1_000_000
-_MOST_CHARACTERS = 16_000_000
+_MOST_CHARACTERS = 64_000_000
 _AT_ONCE = 500  # SQLite takes up to 999 values in a statement where it is old
 _INSERT = "INSERT INTO eval_documents (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
 

@@ -95,6 +95,20 @@ def test_values(secrets: list[str], value: Any, want: Any, why: str) -> None:
     assert Scrubber(secrets).value(value) == want, why
 
 
+def test_passwords_in_urls_of_a_plan_are_hidden(url: str) -> None:
+    plan = {
+        "store": "postgresql://me:hunter2@host/db",
+        "system": {"url": ["http://u:p@ss@h:80/x?a=b@c", "http://h:80/@x"]},
+    }
+    want = {"store": "postgresql://me:***@host/db", "system": {"url": ["http://u:***@h:80/x?a=b@c", "http://h:80/@x"]}}
+    with RunStore.open(url) as store:
+        made = store.create_run("one", [], dataset_name="d", plan=plan, config=plan)
+        assert made.plan == made.config == want
+        assert store.as_stored(plan) == store.as_stored(want) == want
+        store.finish(made.run_id, message="no answer from postgresql://me:hunter2@host/db")
+        assert store.get(made.run_id).message == "no answer from postgresql://me:***@host/db"
+
+
 def test_a_password_is_never_shown(tmp_path: Path) -> None:
     from auepora_eval.core.errors import StoreError
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -14,12 +15,15 @@ HIDDEN = "***"
 """What stands in place of a secret."""
 
 T = TypeVar("T")
+_PASSWORD = re.compile(r"(\w://[^\s/@:]*:)[^\s/]+@")
 
 
 class Scrubber:
     """Finds secrets in texts, values and encoded JSON, also as they are written within JSON or a URL."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, secrets: Iterable[str] = (), *, hide_passwords: bool = False) -> None:
+        """``hide_passwords`` hides what stands for a password in any URL, secret or not."""
+        self._hide_passwords = hide_passwords
         # What is part of the stand-in itself, such as an empty text, cannot be hidden behind it.
         forms = {form for secret in secrets if secret not in HIDDEN for form in _forms(secret)}
         # The longest first: one secret may be part of another.
@@ -35,11 +39,11 @@ class Scrubber:
         for form in self._forms:
             if form in text:
                 text = text.replace(form, HIDDEN)
-        return text
+        return _PASSWORD.sub(rf"\1{HIDDEN}@", text) if self._hide_passwords else text
 
     def value(self, value: T) -> T:
         """A copy of a value without secrets, whatever is nested in it; the value itself where there are none."""
-        return self._value(value) if self._forms else value
+        return self._value(value) if self._forms or self._hide_passwords else value
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):

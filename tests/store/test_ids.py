@@ -10,6 +10,7 @@ import pytest
 
 from auepora_eval.store import ids
 from auepora_eval.store.ids import from_iso, new_run_id, to_iso, utc_now
+from forks import forked
 
 SHAPE = re.compile(r"run_[0-7][0-9A-HJKMNP-TV-Z]{25}")
 
@@ -43,10 +44,7 @@ def test_threads_and_forks_do_not_share_ids() -> None:
         thread.join()
     assert len(set(made)) == 2000
     reading, writing = os.pipe()
-    process = os.fork()
-    if process == 0:
-        os.write(writing, new_run_id().encode())
-        os._exit(0)
+    process = forked(lambda: os.write(writing, new_run_id().encode()))
     mine = new_run_id()
     os.waitpid(process, 0)
     theirs = os.read(reading, 100).decode()

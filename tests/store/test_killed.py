@@ -3,11 +3,10 @@
 import os
 import random
 import signal
-import sys
-import traceback
 
 from auepora_eval.core.types import Document, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.store import RunStore, StoredOutput
+from forks import forked
 
 ROUNDS, WRITERS, AT_ONCE = 20, 2, 3
 
@@ -27,17 +26,9 @@ def write_for_ever(url: str, run_id: str, repeat: int, acknowledged: int) -> Non
 
 
 def start_writer(url: str, run_id: str, repeat: int) -> tuple[int, int]:
-    """A process that writes, and where it tells of it. Forked, since starting Python twice a round would take long."""
+    """A process that writes, and where it tells of it."""
     reading, writing = os.pipe()
-    process = os.fork()
-    if process == 0:
-        try:
-            os.close(reading)
-            write_for_ever(url, run_id, repeat, writing)
-        except BaseException:
-            traceback.print_exc(file=sys.__stderr__)
-        finally:
-            os._exit(1)
+    process = forked(lambda: write_for_ever(url, run_id, repeat, writing))
     os.close(writing)
     return process, reading
 

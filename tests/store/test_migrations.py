@@ -1,9 +1,8 @@
 """Stores of earlier versions are brought up to date with what they hold; later ones are refused."""
 
 import os
-import sys
-import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from auepora_eval.store import RunStore, migrations
 from auepora_eval.store.connect import connect
 from auepora_eval.store.migrations import MIGRATIONS, bring_up_to_date, schema_version
 from auepora_eval.store.schema import metadata, versions
+from forks import forked
 
 
 def test_the_steps_lead_to_the_tables_of_today(store: RunStore) -> None:
@@ -83,23 +83,13 @@ def test_no_store_where_none_may_be_made(url: str, tmp_path: Path) -> None:
     RunStore.open(empty, create=False).close()
 
 
-def _open_and_write(url: str, number: int) -> int:
-    """A process that opens the store and writes to it; forked, so that all of them begin at once."""
-    process = os.fork()
-    if process == 0:
-        try:
-            with RunStore.open(url) as store:
-                store.create_run(f"run {number}", [], dataset_name="d", plan={})
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc(file=sys.__stderr__)
-        finally:
-            os._exit(1)
-    return process
+def _open_and_write(url: str, number: int) -> None:
+    with RunStore.open(url) as store:
+        store.create_run(f"run {number}", [], dataset_name="d", plan={})
 
 
 def test_several_processes_open_a_fresh_store_at_once(url: str) -> None:
-    workers = [_open_and_write(url, number) for number in range(5)]
+    workers = [forked(partial(_open_and_write, url, number)) for number in range(5)]
     assert [os.waitpid(worker, 0)[1] for worker in workers] == [0] * 5
     with RunStore.open(url) as store:
         assert sorted(record.name for record in store.runs()) == [f"run {number}" for number in range(5)]

@@ -32,7 +32,7 @@ class Scrubber:
 
     def in_bytes(self, data: bytes) -> bool:
         """Whether encoded JSON may hold a secret."""
-        return any(form in data for form in self._encoded)
+        return bool(self._encoded) and any(form in data for form in self._encoded)
 
     def text(self, text: str) -> str:
         """A text without secrets."""
@@ -71,4 +71,6 @@ def _within_json(text: str) -> str:
 
 def column_text(text: str) -> str:
     """A text as every database can hold it in a column: no NUL, no half of a surrogate pair."""
+    if text.isascii() and "\x00" not in text:
+        return text
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -46,7 +46,7 @@ class TextKeys:
 
     def __call__(self, text: str) -> str:
         """The key of a text."""
-        if not text:
+        if text == "":
             return ""
         key = self._keys.get(text)
         if key is None:

@@ -28,6 +28,7 @@ codec        one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
 reading      what readers hand on, and where they put what is wrong
 problems     what is wrong with a line, as a sentence; ``all_problems``: everything that is
 hints        what an unknown key in it was probably meant to be
+fingerprint  ``dataset_fingerprint``: what tells a dataset from any other
 ids          ``text_id``: an id for a text that has none
 json_values  values of JSON, one per line or over several
 yaml_values  YAML as plain values that know their lines

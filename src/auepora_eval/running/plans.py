@@ -187,7 +187,7 @@ def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_f
                 "--retry-failed asks again what failed in it"
             )
         record = (unfinished or records)[0]
-    changed = plan_changes(record.plan, request.plan)
+    changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in what is stored
     if changed:
         raise BadValueError(
             f"cannot resume {record.run_id}: the plan has changed since ({'; '.join(changed[:5])}); "

@@ -75,9 +75,7 @@ def score_run(
         results = evaluate(rows, list(each[0]()), chosen, **common)
     results.run_id = record.run_id
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
-    first = len(store.results(record.run_id, every_signature=True))
-    for position, result in enumerate(results, start=first):
-        store.put_result(record.run_id, result, position=position, reducer=reducers.get(result.name, ""))
+    store.put_results(record.run_id, results, reducers=reducers)
     return results
 
 

@@ -60,7 +60,13 @@ class TestValidate:
         document = json.loads(out)
         assert (code, document["fine"]) == (2, False)
         assert document["problems"] == [
-            {"file": "data.jsonl", "line": 3, "field": None, "message": "sample '3' has no output in out.jsonl"}
+            {
+                "file": "data.jsonl",
+                "line": 3,
+                "record": None,
+                "field": None,
+                "message": "sample '3' has no output in out.jsonl",
+            }
         ]
         assert document["samples"]["samples"] == 3
         supported = {one["target"] for one in document["targets"] if one["supported"]}

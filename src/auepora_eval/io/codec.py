@@ -43,6 +43,11 @@ Id = Annotated[str, msgspec.Meta(min_length=1)]
 class LineError(BadValueError):
     """A line, or a value to be written as one, that breaks the wire format. Loaders add the file and the line."""
 
+    def __init__(self, message: str, *others: str) -> None:
+        super().__init__(message)
+        self.messages = (message, *others)
+        """Everything that is wrong, as far as it was looked for."""
+
 
 class Unsaid(list[RetrievedDocument]):
     """A ranking of which nothing is known, which is not an empty one: written as an output, it is left out."""

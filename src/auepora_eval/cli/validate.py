@@ -43,9 +43,9 @@ def command(
 ) -> None:
     """Say everything that is wrong with a DATASET, and with OUTPUTS for it, and what they can be used for.
 
-    Problems come one per line, as file:line: message; whatever score would refuse is one. Then what the samples hold is counted, and for every target of
-    the framework either its metrics are named or what is missing for them. Exits with 2 if there is any problem;
-    warnings alone are fine.
+    Problems come one per line, as file:line: message; whatever score would refuse is one. Then what the samples hold
+    is counted, and for every target of the framework either its metrics are named or what is missing for them. Exits
+    with 2 if there is any problem; warnings alone are fine.
 
     \b
     auepora validate data.jsonl

@@ -116,7 +116,7 @@ def guess_format(path: Path, role: Role) -> Format:
     for one in formats().values():
         if one.reads(role) and one.looks_like(head, role):
             return one
-    if head.suffix in _JSON and not head.keys and (broken := syntax_problem(path)):
+    if head.suffix in _JSON and (broken := syntax_problem(path)):
         raise DataFileError(path, *broken)
     able = ", ".join(name for name, one in formats().items() if one.reads(role))
     raise DataFileError(

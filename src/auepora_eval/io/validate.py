@@ -108,6 +108,8 @@ def validate_files(
             repeats = Conventions.of(auto_conventions(judged_pool=samples.is_judged_pool)).duplicates != "error"
             refused = output_problems(returned.path, returned.records, repeats=repeats)
             problems.append(returned.problems + with_lines_of_run(returned, refused))
+            if returned.path == dataset:
+                problems = [problems[0] + problems[1]]
             # Last: what has no partner is often what could not be read.
             problems += _without_partner(samples, returned)
             warnings += returned.warnings.told() + output_warnings(returned.path, returned.records, repeats=repeats)

@@ -155,19 +155,22 @@ class Once:
     def __init__(self, path: Path, problems: Problems) -> None:
         self._path = path
         self._problems = problems
-        self._places: dict[str, tuple[int | None, int | None]] = {}
+        self._lines: dict[str, int | None] = {}
+        self._records: dict[str, int] = {}
 
     def is_new(self, sample_id: str, line: int | None, *, record: int | None = None, hint: str = "") -> bool:
         """Whether the id has not come before; if it has, that is a problem."""
         if not self._problems.watch_ids:
             return True
-        place = (line, record)
-        first = self._places.setdefault(sample_id, place)
-        if first is place:
+        if sample_id not in self._lines:
+            self._lines[sample_id] = line
+            if record is not None:
+                self._records[sample_id] = record
             return True
-        where = "comes twice" if first[0] is None else f"is already on line {first[0]}"
-        if first[1] is not None:
-            where = f"is already that of record {first[1]}"
+        first = self._lines[sample_id]
+        where = "comes twice" if first is None else f"is already on line {first}"
+        if sample_id in self._records:
+            where = f"is already that of record {self._records[sample_id]}"
         message = f"sample_id {sample_id!r} {where}; each id may come once{hint}"
         self._problems.add(self._path, line, message, record=record, kind=DuplicateIdError)
         return False

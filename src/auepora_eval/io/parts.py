@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from .codec import LineError
 
-__all__ = ["Parts"]
+__all__ = ["Parts", "all_wrong"]
 
 Made = TypeVar("Made")
 
@@ -35,3 +35,15 @@ class Parts:
         """Raise if anything was wrong."""
         if self._messages:
             raise LineError(*dict.fromkeys(self._messages))
+
+
+def all_wrong(*calls: tuple[Any, ...]) -> LineError | None:
+    """What is wrong with several parts, each a function and what it takes: for when one has failed already."""
+    parts = Parts()
+    for made, *arguments in calls:
+        parts.make(made, *arguments)
+    try:
+        parts.require()
+    except LineError as error:
+        return error
+    return None

@@ -12,7 +12,7 @@ from ...core.errors import BadValueError, did_you_mean
 from ...core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..codec import LineError
 from ..ids import text_id
-from ..parts import Parts
+from ..parts import all_wrong
 from ..problems import shown
 from .cells import listed
 
@@ -115,6 +115,8 @@ class RecordShape:
         self._names = ID_COLUMNS if columns.sample_id is None else (columns.sample_id,)
         self._numbered = columns.sample_id is None
         self._decided = False
+        self.known: set[str | None] = set()
+        """The columns that hold something known."""
 
     def id_of(self, values: Mapping[str, Any], number: int) -> str:
         """The id of the record of that number."""
@@ -123,6 +125,7 @@ class RecordShape:
             self.id_column = next((name for name in self._names if _given(values, name) is not None), self.id_column)
             if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_BEFORE.query) in values:
                 self.columns = RAGAS_BEFORE
+            self.known = {*self.columns.names(), self.id_column}
         if self.id_column is None:
             return str(number)
         value = _given(values, self.id_column)
@@ -134,29 +137,31 @@ class RecordShape:
 
 def sample_of(values: Mapping[str, Any], number: int, shape: RecordShape) -> EvaluationSample:
     """The sample of the record of that number; columns that hold nothing known become its metadata."""
-    parts = Parts()
-    sample_id = parts.make(shape.id_of, values, number)
-    columns = shape.columns
-    query, history, _ = parts.make(_question, values, columns) or ("", [], None)
-    known = columns.names() | {shape.id_column}
-    labels = parts.make(_labels, values, columns)
-    relevant, _ = parts.make(_documents, values, columns) or (None, None)
-    reference = _given(values, columns.reference_answer)
-    answer = None if reference is None else parts.make(_text, reference, columns.reference_answer)
-    answers = parts.make(_texts, values, columns.reference_answers, columns)
-    parts.require()
+    try:
+        sample_id = shape.id_of(values, number)
+        columns = shape.columns
+        query, history, _ = _question(values, columns)
+        labels = _labels(values, columns)
+        relevant, _ = _documents(values, columns)
+        reference = _answer(values, columns.reference_answer)
+        references = _texts(values, columns.reference_answers, columns)
+    except LineError as error:
+        columns = shape.columns
+        parts = [(one, values, columns) for one in (_question, _labels, _documents)]
+        answers = ((_answer, values, columns.reference_answer), (_texts, values, columns.reference_answers, columns))
+        raise all_wrong((shape.id_of, values, number), *parts, *answers) or error from error
     return EvaluationSample(
-        sample_id=str(sample_id),
+        sample_id=sample_id,
         query=query,
         relevant_docs=relevant,
-        reference_answer=None if answer is None else Response(answer),
-        labels=labels or {},
+        reference_answer=None if reference is None else Response(reference),
+        labels=labels,
         metadata={
             str(name): value
             for name in values
-            if name not in known and (value := _plain(_given(values, name))) is not None
+            if name not in shape.known and (value := _plain(_given(values, name))) is not None
         },
-        reference_answers=answers or [],
+        reference_answers=references or [],
         history=history,
     )
 
@@ -165,20 +170,18 @@ def output_of(
     values: Mapping[str, Any], number: int, shape: RecordShape
 ) -> tuple[str, tuple[SystemOutputs, bool] | None]:
     """The id of a record; the output in it and whether it says what was retrieved, ``None`` where it has none."""
-    parts = Parts()
-    sample_id = parts.make(shape.id_of, values, number)
-    columns = shape.columns
-    answer = _given(values, columns.response)
-    if answer is None and _given(values, columns.query) is not None:
-        answer = (parts.make(_question, values, columns) or ("", [], None))[2]
-    text = None if answer is None else parts.make(_text, answer, columns.response)
-    _, retrieved = parts.make(_documents, values, columns) or (None, None)
-    parts.require()
-    if text is None and retrieved is None:
-        return str(sample_id), None
+    try:
+        sample_id = shape.id_of(values, number)
+        answer = _returned_answer(values, shape.columns)
+        _, retrieved = _documents(values, shape.columns)
+    except LineError as error:
+        parts = [(one, values, shape.columns) for one in (_returned_answer, _documents)]
+        raise all_wrong((shape.id_of, values, number), *parts) or error from error
+    if answer is None and retrieved is None:
+        return sample_id, None
     ranking = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(retrieved or (), start=1)]
-    output = SystemOutputs(ranking, None if text is None else Response(text))
-    return str(sample_id), (output, retrieved is not None)
+    output = SystemOutputs(ranking, None if answer is None else Response(answer))
+    return sample_id, (output, retrieved is not None)
 
 
 # --- parts of a record -----------------------------------------------------------------------------------------------
@@ -216,6 +219,19 @@ def _turns(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], s
     return turns[last]["content"], turns[:last], said[-1] if said else None
 
 
+def _returned_answer(values: Mapping[str, Any], columns: Columns) -> str | None:
+    """What the system said: its column, else the last turn of the conversation."""
+    answer = _answer(values, columns.response)
+    if answer is None and _given(values, columns.query) is not None:
+        answer = _question(values, columns)[2]
+    return answer
+
+
+def _answer(values: Mapping[str, Any], name: str | None) -> str | None:
+    value = _given(values, name)
+    return None if value is None else _text(value, str(name))
+
+
 def _labels(values: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     labels = _given(values, columns.labels)
     if labels is not None and not isinstance(labels, Mapping):
@@ -228,10 +244,12 @@ def _documents(values: Mapping[str, Any], columns: Columns) -> tuple[list[Docume
 
     Both are looked at together, so that a text that only one side has an id for is the same document on both.
     """
-    parts = Parts()
-    relevant = parts.make(_pairs, values, columns.relevant_texts, columns.relevant_ids, columns)
-    retrieved = parts.make(_pairs, values, columns.retrieved_texts, columns.retrieved_ids, columns)
-    parts.require()
+    wanted = (values, columns.relevant_texts, columns.relevant_ids, columns)
+    returned = (values, columns.retrieved_texts, columns.retrieved_ids, columns)
+    try:
+        relevant, retrieved = _pairs(*wanted), _pairs(*returned)
+    except LineError as error:
+        raise all_wrong((_pairs, *wanted), (_pairs, *returned)) or error from error
     if relevant and retrieved and (_apart(relevant, retrieved) or _apart(retrieved, relevant)):
         raise LineError("one of relevant and retrieved contexts has only ids, the other only texts: they cannot meet")
     named = {text: doc_id for doc_id, text in [*(relevant or ()), *(retrieved or ())] if doc_id is not None and text}
@@ -252,10 +270,10 @@ def _apart(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]
 def _pairs(
     values: Mapping[str, Any], texts_name: str | None, ids_name: str | None, columns: Columns
 ) -> list[tuple[str | None, str]] | None:
-    parts = Parts()
-    texts = parts.make(_texts, values, texts_name, columns)
-    ids = parts.make(_ids, values, ids_name, columns)
-    parts.require()
+    try:
+        texts, ids = _texts(values, texts_name, columns), _ids(values, ids_name, columns)
+    except LineError as error:
+        raise all_wrong((_texts, values, texts_name, columns), (_ids, values, ids_name, columns)) or error from error
     if not ids:
         return [] if texts is None and ids is not None else None if texts is None else [(None, text) for text in texts]
     if texts and len(texts) != len(ids):
@@ -276,11 +294,8 @@ def _each(made: Callable[[Any, str], str], found: Sequence[Any] | None, name: st
         return None
     try:
         return [made(one, f"{name}[{index}]") for index, one in enumerate(found)]
-    except LineError:
-        parts = Parts()
-        parts.each(made, [(one, f"{name}[{index}]") for index, one in enumerate(found)])
-        parts.require()
-        raise
+    except LineError as error:
+        raise all_wrong(*((made, one, f"{name}[{index}]") for index, one in enumerate(found))) or error from error
 
 
 def _list(values: Mapping[str, Any], name: str | None, columns: Columns) -> Sequence[Any] | None:

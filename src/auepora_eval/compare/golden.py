@@ -45,7 +45,7 @@ def known_queries(
     if not found:
         raise BadValueError(
             f"no golden query is known to {where}: the golden queries are {named(unknown)}, "
-            f"those of the run {named(sorted(held))}; do the two belong together?"
+            f"what was asked {named(sorted(held))}; do the two belong together?"
         )
     remarks = []
     if unknown:

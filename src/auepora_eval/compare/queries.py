@@ -130,8 +130,7 @@ def compare_answers(
         queries = run_b.samples
         notes += _changed_expectations(run_a, run_b)
     else:
-        where = a.run_id if ids_a == ids_b else f"{a.run_id} and {b.run_id}"
-        queries, remarks = known_queries(golden, ids_a | ids_b, where=where)
+        queries, remarks = known_queries(golden, ids_a | ids_b, where=f"{a.run_id} or {b.run_id}")
         notes += remarks
         ids_a, ids_b = (ids & {query.sample_id for query in queries} for ids in (ids_a, ids_b))
     both = [query for query in queries if query.sample_id in ids_a and query.sample_id in ids_b]

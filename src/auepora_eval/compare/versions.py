@@ -30,7 +30,7 @@ def version_notes(record_a: RunRecord, record_b: RunRecord) -> list[str]:
     ):
         notes += _difference(what, ours, others)
     if record_a.fingerprint != record_b.fingerprint:
-        ours, others = (f"{one.dataset_name} ({one.num_samples} queries)" for one in (record_a, record_b))
+        ours, others = (f"{one.dataset_name} ({_queries(one.num_samples)})" for one in (record_a, record_b))
         changed = ", with other content" if ours == others else ""
         notes.append(f"dataset: {ours} in A, {others} in B{changed}")
     return notes
@@ -76,3 +76,7 @@ def _asked(record: RunRecord, key: str) -> Any:
 def _conventions(record: RunRecord) -> Any:
     named = record.plan.get("conventions") or "auepora"
     return named["name"] if isinstance(named, Mapping) and set(named) == {"name"} else named
+
+
+def _queries(count: int) -> str:
+    return "1 query" if count == 1 else f"{count} queries"

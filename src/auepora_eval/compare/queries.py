@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
+from ..core.collector import collector_paused
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
 from ..store.records import RunRecord
@@ -89,6 +90,7 @@ def kind_of(a: int | None, b: int | None) -> ComparisonKind:
     return ComparisonKind.WIN if a is None or b < a else ComparisonKind.LOSS
 
 
+@collector_paused()
 def compare_queries(
     store: RunStore,
     record_a: RunRecord,
@@ -119,6 +121,7 @@ def require_same_chunks(record_a: RunRecord, record_b: RunRecord) -> None:
         )
 
 
+@collector_paused()
 def compare_answers(
     run_a: RunAnswers, run_b: RunAnswers, *, golden: Sequence[EvaluationSample] | None = None
 ) -> QueryComparisons:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..core.collector import collector_paused
 from ..core.errors import BadValueError
 from ..io.files import write_lines
 from ..store.records import RunRecord
@@ -19,6 +20,7 @@ from .versions import version_notes
 __all__ = ["golden_report", "write_report"]
 
 
+@collector_paused()
 def golden_report(
     store: RunStore,
     record_a: RunRecord,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.collector import collector_paused
 from ..core.types import EvaluationSample, SystemOutputs
 from ..store.records import RunRecord
 from ..store.runs import RunStore
@@ -47,6 +48,7 @@ class RunAnswers:
 def read_answers(store: RunStore, record: RunRecord) -> RunAnswers:
     """What a run asked and what came back."""
     outputs: list[dict[str, SystemOutputs]] = [{} for _ in range(max(record.repeats, 1))]
-    for row in store.outputs(record.run_id, texts=False):
-        outputs[row.repeat][row.sample_id] = row.output
-    return RunAnswers(record, store.samples(record.run_id, texts=False), outputs)
+    with collector_paused():
+        for row in store.outputs(record.run_id, texts=False):
+            outputs[row.repeat][row.sample_id] = row.output
+        return RunAnswers(record, store.samples(record.run_id, texts=False), outputs)

@@ -228,13 +228,13 @@ def sample_text_keys(data: bytes) -> list[str]:
     return [doc.text for doc in _documents(_SAMPLES.decode(data)) if doc.text]
 
 
-def unpack_sample(data: bytes, texts: Mapping[str, str]) -> EvaluationSample:
-    """The sample again."""
+def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSample:
+    """The sample again; without ``texts`` its documents have none."""
     sample = decode_sample(data)
     for docs in (sample.relevant_docs, sample.candidate_docs):
         for doc in docs or ():
             if doc.text:
-                doc.text = texts[doc.text]
+                doc.text = "" if texts is None else texts[doc.text]
     return sample
 
 

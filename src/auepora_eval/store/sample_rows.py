@@ -69,12 +69,15 @@ def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[byt
         after = rows[-1][0]
 
 
-def read_samples(database: Database, connection: Connection, fingerprint: str) -> list[EvaluationSample]:
-    """The samples of a dataset."""
+def read_samples(
+    database: Database, connection: Connection, fingerprint: str, *, texts: bool = True
+) -> list[EvaluationSample]:
+    """The samples of a dataset; without ``texts`` their documents have none, and none is read."""
     reader, found = TextReader(database), []
     for chunk in sample_chunks(connection, fingerprint):
-        texts = reader.read(connection, (key for data in chunk if b'"text"' in data for key in sample_text_keys(data)))
-        found += [unpack_sample(data, texts) for data in chunk]
+        keys = (key for data in chunk if b'"text"' in data for key in sample_text_keys(data))
+        held = reader.read(connection, keys) if texts else None
+        found += [unpack_sample(data, held) for data in chunk]
     return found
 
 

@@ -66,7 +66,10 @@ def swap_flips(
     given = ~np.isnan(differences)
     codes = numbered_clusters(clusters, n)
     units = np.arange(n) if codes is None else codes
-    means = dealt(whole_sums(np.where(given, differences, 0.0), clusters), _FLIPPED)
+    means = np.zeros((int(units.max(initial=-1)) + 1, 0))
+    if differences.shape[1]:
+        means = whole_sums(np.where(given, differences, 0.0), clusters)
+    means = dealt(means, _FLIPPED)
     tables = [dealt(_cluster_sums(pair.second - pair.first, codes), _FLIPPED) for pair in sums]
     hand_of = units % _FLIPPED
     telling: Bools = np.asarray(means.any(axis=1))

@@ -82,7 +82,8 @@ def test_two_models(store: RunStore, records: list[RunRecord]) -> None:
         assert one.delta == pytest.approx(differences.mean())
         assert one.interval == pytest.approx((differences.mean() - half, differences.mean() + half))
         p = 2 * stats.t.sf(abs(differences.mean()) / error, len(totals) - 1)
-        assert one.p_value == pytest.approx(p, abs=0.015)
+        # Sums of zeros and ones tie, and a flip counts all that reach the one seen; t knows no ties.
+        assert one.p_value == pytest.approx(p, abs=0.1 if name == "exact_match" else 0.015)
         assert one.wins == (differences > 0).sum()
         if one.verdict in ("better", "worse"):
             assert one.interval is not None

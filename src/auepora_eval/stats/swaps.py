@@ -86,7 +86,9 @@ def swap_flips(
         for pair, table in zip(sums, tables, strict=True):
             columns.append(_of_sums(pair, signed[:, start : start + table.shape[1]])[:, None])
             start += table.shape[1]
-        columns += [np.array([[fold.difference(row[hand_of] == 0)] for row in kept]) for fold in folds]
+        if folds:
+            swapped = (kept == 0)[:, hand_of] if len(hand_of) != kept.shape[1] else kept == 0
+            columns += [np.array([[fold.difference(row)] for row in swapped]) for fold in folds]
         parts.append(np.concatenate(columns, axis=1))
     flipped = np.abs(np.concatenate(parts))
     seen = np.concatenate(

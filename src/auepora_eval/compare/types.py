@@ -108,6 +108,8 @@ class MetricComparison:
     """How many samples the difference that matters would need, where the verdict is open."""
     flags: tuple[str, ...] = ()
     note: str | None = None
+    own_spread: tuple[float | None, float | None] | None = None
+    """How far each system's answers to one sample lie apart (a standard deviation), where samples were repeated."""
 
     def to_dict(self) -> dict[str, Any]:
         """As the comparison document has it, without the name."""

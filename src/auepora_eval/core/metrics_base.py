@@ -144,6 +144,11 @@ class BatchMetric(Metric):
         value = low if self.higher_is_better else high
         return value if self.counts_system_failures and math.isfinite(value) else None
 
+    @property
+    def higher_score_is_better(self) -> bool:
+        """Which way a single score is better, where that is not the way of the value: a timing, of a rate."""
+        return self.higher_is_better
+
     def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
         """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
         return math.nan if self.worst is None else self.worst

@@ -239,6 +239,11 @@ class Throughput(_TimingMetric):
         super().__post_init__()
         self._choose_reducer()
 
+    @property
+    def higher_score_is_better(self) -> bool:
+        """A score is a timing."""
+        return False
+
     def _choose_reducer(self) -> None:
         rate = AnswerRate(self.concurrency or 1) if self.by == "latency" else ClockRate()
         object.__setattr__(self, "reducer", rate)

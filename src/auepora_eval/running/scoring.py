@@ -75,8 +75,21 @@ def score_run(
         results = evaluate(rows, list(each[0]()), chosen, **common)
     results.run_id = record.run_id
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
+    _note_directions(results, chosen)
     store.put_results(record.run_id, results, reducers=reducers)
     return results
+
+
+def _note_directions(results: Results, metrics: Sequence[Metric]) -> None:
+    """Who reads the results later knows a registered metric by its name; of another, the results must say it."""
+    lower = {
+        one.name
+        for one in metrics
+        if not getattr(one, "higher_is_better", True) and not hasattr(type(one), "registered_as")
+    }
+    for result in results:
+        if result.name in lower:
+            result.details["lower_is_better"] = True
 
 
 def rescore(

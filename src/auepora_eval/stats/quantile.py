@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ _POSITIONS = 10_000
 _FEW_BEYOND = 10
 
 
+@lru_cache(maxsize=1024, typed=True)  # asked tens of thousands of times in a bootstrap; typed, since True is not 1
 def quantile_rank(q: float, n: int) -> int:
     """The place, from 1, of the quantile among ``n`` values in ascending order: q·n rounded up.
 

@@ -1,0 +1,304 @@
+"""Metrics of two runs, one beside the other: tests from the same swaps, intervals, and what they come to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError
+from ..core.reduce import Clusters
+from ..stats.adjust import holm, max_t
+from ..stats.difference import paired_interval
+from ..stats.interval import Interval
+from ..stats.paired import SignFlips
+from ..stats.paired_bootstrap import PairedStatistics, paired_bootstrap_of, paired_bootstraps
+from ..stats.power import effect_size, mde, n_for, unit_sd
+from ..stats.swaps import swap_flips
+from .reading import Fill, Pair, Reading, completed_difference, read_pair
+from .types import MetricComparison, Verdict
+from .verdict import verdict_of, within
+
+__all__ = ["Adjuster", "Adjustment", "Question", "analysed", "require_adjustment"]
+
+Floats = npt.NDArray[np.float64]
+Adjustment = Literal["max-t", "holm"]
+Adjuster = Callable[[Sequence["Question"], Sequence[Reading]], Floats]
+"""Adjusted p-values of all questions by another way; NaN leaves one to max-T."""
+
+_DRAWS = 10_000
+_FOLD_DRAWS = 1000
+"""Numbers that do not follow from sums are computed anew for each draw."""
+_SAME = 1e-12
+"""Scores whose difference is that small a part of them are the same."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """A metric of two runs, and what is asked of it."""
+
+    pair: Pair
+    target: str
+    primary: bool = True
+    margin: float | None = None
+    notes: tuple[str, ...] = ()
+    stored: tuple[float, float] | None = None
+    """The runs' own values, for a metric whose scores do not tell them; only where the runs have the same samples."""
+    own_spread: tuple[float | None, float | None] | None = None
+    repeats: tuple[int, int] = (1, 1)
+    runs: tuple[int, int] = (0, 1)
+    """Which runs these are, where there are more than two."""
+
+
+def require_adjustment(adjust: str, known: Sequence[str] = ("max-t", "holm")) -> None:
+    """Raise where there is no such way to adjust p-values."""
+    if adjust not in known:
+        raise BadValueError(f"unknown way to adjust p-values {adjust!r}; choose one of: {', '.join(known)}")
+
+
+def analysed(
+    questions: Sequence[Question], clusters: Clusters | None, *, adjust: Adjustment | Adjuster = "max-t", seed: int = 0
+) -> list[MetricComparison]:
+    """Every metric's comparison. Those that are primary share one 5 %; all come from the same swaps of clusters."""
+    seen = _Look(questions, clusters, adjust, seed)
+    others = [
+        _Look(questions, clusters, adjust, seed, fill=fill)
+        for fill in ("low", "high")
+        if any(one.pair.lost and one.pair.can_fill for one in questions)
+    ]
+    return [seen.comparison(place, others) for place in range(len(questions))]
+
+
+class _Look:
+    """All metrics under one reading of the failed measurements."""
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        clusters: Clusters | None,
+        adjust: Adjustment | Adjuster,
+        seed: int,
+        fill: Fill | None = None,
+    ) -> None:
+        self.questions, self.clusters, self.seed = questions, clusters, seed
+        self.readings = [read_pair(one.pair, fill) for one in questions]
+        self.p_values, self.p_adjusted = self._tested(adjust)
+        self.intervals = self._intervals(0.95)
+        wanted = [place for place, one in enumerate(questions) if one.margin is not None]
+        self.narrow = self._intervals(0.90, wanted) if wanted else [None] * len(questions)
+
+    def _tested(self, adjust: Adjustment | Adjuster) -> tuple[Floats, Floats]:
+        readings = self.readings
+        means = [place for place, one in enumerate(readings) if one.values is not None]
+        sums = [place for place, one in enumerate(readings) if one.sums is not None]
+        folds = [place for place, one in enumerate(readings) if one.fold is not None]
+        p_values = np.full(len(readings), np.nan)
+        adjusted = p_values.copy()
+        order = [*means, *sums, *folds]
+        if not order:
+            return p_values, adjusted
+        n = len(readings[0].first)
+        differences = np.full((n, len(means)), np.nan)
+        for column, place in enumerate(means):
+            if (values := readings[place].values) is not None:
+                differences[:, column] = values[1] - values[0]
+        flips: SignFlips = swap_flips(
+            differences,
+            self.clusters,
+            sums=[table for place in sums if (table := readings[place].sums) is not None],
+            folds=[fold for place in folds if (fold := readings[place].fold) is not None],
+            draws=_DRAWS,
+            seed=self.seed,
+        )
+        p_values[order] = flips.p_values
+        primary = [column for column, place in enumerate(order) if self.questions[place].primary]
+        if adjust == "holm":
+            only = np.full(len(order), np.nan)
+            only[primary] = flips.p_values[primary]
+            adjusted[order] = holm(only)
+            return p_values, adjusted
+        adjusted[order] = max_t(flips, primary)
+        if callable(adjust):
+            other = adjust(self.questions, readings)
+            adjusted = np.where(np.isnan(other), adjusted, other)
+        return p_values, adjusted
+
+    def _intervals(self, level: float, places: Sequence[int] | None = None) -> list[Interval | None]:
+        found: list[Interval | None] = [None] * len(self.readings)
+        tables: dict[int, PairedStatistics] = {}
+        for place in range(len(self.readings)) if places is None else places:
+            reading, definition = self.readings[place], self.questions[place].pair.definition
+            used = reading.used
+            inside = None if self.clusters is None else self.clusters[used]
+            if reading.values is not None:
+                first, second = (values[used] for values in reading.values)
+                low, high = definition.range
+                found[place] = paired_interval(
+                    first, second, clusters=inside, binary=definition.binary, lowest=low, highest=high, level=level
+                )
+            elif reading.sums is not None:
+                tables[place] = reading.sums
+            elif reading.of_rows is not None:
+                found[place] = paired_bootstrap_of(
+                    *reading.of_rows, int(used.sum()), clusters=inside, draws=_FOLD_DRAWS, seed=self.seed, level=level
+                )
+        drawn = paired_bootstraps(
+            list(tables.values()), clusters=self.clusters, draws=_DRAWS, seed=self.seed, level=level
+        )
+        for place, interval in zip(tables, drawn, strict=True):
+            found[place] = interval
+        # Where every draw of what is no mean gives the same, one other sample could still move it any distance.
+        return [
+            None if one is not None and one.method == "all_equal" and self.readings[place].values is None else one
+            for place, one in enumerate(found)
+        ]
+
+    def verdict(self, place: int) -> Verdict:
+        """The verdict on one metric under this reading."""
+        return verdict_of(
+            _number(self.readings[place].delta),
+            p_adjusted=_number(self.p_adjusted[place]),
+            higher_is_better=self.questions[place].pair.definition.higher_is_better,
+            interval_90=_ends(self.narrow[place]),
+            margin=self.questions[place].margin,
+        )
+
+    def comparison(self, place: int, others: Sequence[_Look]) -> MetricComparison:
+        """One metric, with what failed measurements could make of it."""
+        one, reading = self.questions[place], self.readings[place]
+        pair, interval = one.pair, self.intervals[place]
+        a, b = reading.a, reading.b
+        if math.isnan(a) and math.isnan(b) and one.stored is not None and not self._tests(place):
+            a, b = one.stored
+        flags, notes = list(() if interval is None else interval.flags), list(one.notes)
+        verdict, bounds = self.verdict(place), None
+        if pair.lost and pair.can_fill:
+            ends = [look.readings[place].delta for look in others]
+            bounds = (min(ends), max(ends))
+            if any(look.verdict(place) != verdict for look in others):
+                notes.append(f"{pair.lost} failed measurements could change the verdict from '{verdict}'")
+                verdict = "inconclusive"
+        elif pair.lost:
+            flags.append("unbounded")
+            notes.append(f"{pair.lost} failed measurements are left out; what they could change is unknown")
+        notes += self._remarks(place)
+        power = self._power(place, open_=verdict == "inconclusive")
+        delta = _number(b - a)
+        wins, losses, draws = self._counts(place)
+        return MetricComparison(
+            name=pair.name,
+            target=one.target,
+            a=_number(a),
+            b=_number(b),
+            delta=delta,
+            delta_completed=_number(completed_difference(pair)) if self._tests(place) else None,
+            bounds=bounds,
+            interval=_ends(interval),
+            p_value=_number(self.p_values[place]),
+            p_adjusted=_number(self.p_adjusted[place]),
+            effect_size=power.effect_size,
+            mde=power.mde,
+            wins=wins,
+            losses=losses,
+            draws=draws,
+            verdict=verdict,
+            n=int(reading.used.sum()),
+            clusters=self._units(place),
+            primary=one.primary,
+            negligible=verdict in ("better", "worse") and within(_ends(interval), one.margin),
+            n_needed=power.n_needed,
+            flags=tuple(dict.fromkeys(flags)),
+            note="; ".join(notes) or None,
+            own_spread=one.own_spread,
+        )
+
+    def _tests(self, place: int) -> bool:
+        reading = self.readings[place]
+        return reading.values is not None or reading.sums is not None or reading.fold is not None
+
+    def _units(self, place: int) -> int:
+        used = self.readings[place].used
+        n = int(used.sum())
+        return n if self.clusters is None else len(np.unique(self.clusters[used]))
+
+    def _counts(self, place: int) -> tuple[int, int, int]:
+        reading, definition = self.readings[place], self.questions[place].pair.definition
+        both = reading.both
+        if definition.reducer is None:
+            return 0, 0, 0
+        first, second = reading.first.values[both], reading.second.values[both]
+        apart = second - first if definition.higher_score_is_better else first - second
+        same = np.abs(apart) <= _SAME * np.maximum(np.abs(first), np.abs(second))
+        wins, draws = int(((apart > 0) & ~same).sum()), int(same.sum())
+        return wins, len(apart) - wins - draws, draws
+
+    def _power(self, place: int, *, open_: bool) -> _Power:
+        """What so many units can see; of what is no mean, from the width of its interval."""
+        reading, interval, units = self.readings[place], self.intervals[place], self._units(place)
+        effect, sd = math.nan, math.nan
+        if reading.values is not None:
+            used = reading.used
+            differences = (reading.values[1] - reading.values[0])[used]
+            effect = effect_size(differences)
+            sd = unit_sd(differences, None if self.clusters is None else self.clusters[used])
+        elif interval is not None and interval.high > interval.low:
+            sd = (interval.high - interval.low) / (2 * NormalDist().inv_cdf(0.975)) * math.sqrt(units)
+        margin, needed = self.questions[place].margin, None
+        if open_ and margin is not None:
+            needed = n_for(margin, sd)
+            if needed is not None and units:  # of units; what the user can collect are samples
+                needed = math.ceil(needed * int(reading.used.sum()) / units)
+        return _Power(_number(effect), _number(mde(sd, units)), needed)
+
+    def _remarks(self, place: int) -> list[str]:
+        one, reading = self.questions[place], self.readings[place]
+        remarks = []
+        if not reading.used.any() and one.pair.definition.reducer is not None:
+            return ["no sample has a score in both runs"]
+        if one.pair.definition.reducer is not None and not self._tests(place):
+            remarks.append("its samples hang together, so there is no interval and no test")
+        alone = reading.used & ~reading.both
+        if self._tests(place) and alone.any():
+            remarks.append(
+                f"scored on {int(reading.first.counted.sum())} samples in A and {int(reading.second.counted.sum())} in "
+                f"B, {int(reading.both.sum())} of them in both"
+            )
+        return remarks + self._of_repeats(place)
+
+    def _of_repeats(self, place: int) -> list[str]:
+        one, reading = self.questions[place], self.readings[place]
+        if one.own_spread is None:
+            return []
+        told = " and ".join(
+            f"±{spread:.3g} in {run}" for run, spread in zip("AB", one.own_spread, strict=True) if spread is not None
+        )
+        remark = f"repeats: the answers to one sample spread by {told}"
+        if reading.values is not None and None not in one.own_spread:
+            used = reading.used
+            differences = (reading.values[1] - reading.values[0])[used]
+            variance = float(differences.var(ddof=1)) if len(differences) > 1 else 0.0
+            own = sum((spread or 0.0) ** 2 / n for spread, n in zip(one.own_spread, one.repeats, strict=True))
+            if variance > 0:
+                remark += f"; that makes {min(1.0, own / variance):.0%} of the variance of the differences"
+        return [remark]
+
+
+@dataclass(frozen=True, slots=True)
+class _Power:
+    effect_size: float | None
+    mde: float | None
+    n_needed: int | None
+
+
+def _number(value: float) -> float | None:
+    value = float(value)
+    return value if math.isfinite(value) else None
+
+
+def _ends(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)

@@ -1,0 +1,133 @@
+"""What a stored result is a result of: how its scores add up, between which values they lie, which way is better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.conventions import PRESETS, Conventions
+from ..core.engine import resolve_metrics
+from ..core.errors import AueporaError
+from ..core.metrics_base import BatchMetric, Metric, RunFacts
+from ..core.reduce import Mean, Reducer
+from ..core.scores import Scores
+from ..core.types import MetricResult, TargetCategory
+from ..store.records import RunRecord
+
+__all__ = ["Definition", "definition_of", "planned_conventions", "run_facts"]
+
+_SAME = 1e-9
+"""How near a value computed anew must be to the stored one, relative to it, for its reducer to be the right one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What a comparison must know of a metric."""
+
+    reducer: Reducer | None
+    """``None`` where nobody can say how the scores become the value, or where there are no scores."""
+    range: tuple[float, float] = (-math.inf, math.inf)
+    higher_is_better: bool = True
+    higher_score_is_better: bool = True
+    """The same of a single sample's score, which may be another thing: a timing, of a number of answers per second."""
+    binary: bool = False
+    note: str | None = None
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the value is the plain mean of the scores, so that differences of samples tell all."""
+        if not isinstance(self.reducer, Mean):
+            return False
+        return type(self.reducer).value is Mean.value and type(self.reducer).interval is Mean.interval
+
+
+def definition_of(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> Definition:
+    """The definition of a result: by the object given for its name, by the run's plan, or by its name alone.
+
+    An object counts where its signature is the stored one, or where the stored value follows from the stored scores by
+    its rules. Of a metric that is not known here, the value is taken for the mean of its scores if it is that number.
+    """
+    scores = result.scores if isinstance(result.scores, Scores) else None
+    for one in _candidates(result, record, given):
+        if not isinstance(one, BatchMetric):
+            continue
+        if str(one.signature.adding(**one.run_choices(run_facts(record)))) == result.signature or (
+            scores is not None and _gives(one.reducer, scores, result)
+        ):
+            return _defined(one, scores)
+    if scores is None:
+        return Definition(None, note="no scores per sample, so there is no interval and no test")
+    lower = bool(result.details.get("lower_is_better", result.target is TargetCategory.LATENCY))
+    known = "lower" if lower else "higher"
+    if _gives(Mean(), scores, result):
+        note = f"not known in this process: compared as a mean, {known} taken for better"
+        return Definition(Mean(), higher_is_better=not lower, higher_score_is_better=not lower, note=note)
+    note = "not known in this process, and not the mean of its scores: there is no interval and no test"
+    return Definition(None, higher_is_better=not lower, higher_score_is_better=not lower, note=note)
+
+
+def _defined(one: BatchMetric, scores: Scores | None) -> Definition:
+    return Definition(
+        None if scores is None else one.reducer,
+        one.range,
+        one.higher_is_better,
+        one.higher_score_is_better,
+        one.binary,
+        "no scores per sample, so there is no interval and no test" if scores is None else None,
+    )
+
+
+def _gives(reducer: Reducer, scores: Scores, result: MetricResult) -> bool:
+    """Whether the stored value is what this reducer makes of the stored scores."""
+    try:
+        value = reducer.value(scores)
+    except Exception:  # somebody else's reducer met statistics that are not its own
+        return False
+    if math.isnan(value) or not result.defined:
+        return math.isnan(value) and not result.defined
+    return abs(value - result.value) <= _SAME * max(1.0, abs(result.value))
+
+
+def _candidates(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> Iterator[Metric]:
+    """Metrics that this may be a result of, the likeliest first."""
+    facts, rules, name = run_facts(record), planned_conventions(record), result.name
+    if name in given:
+        yield from _built(given[name], rules, facts)
+    for spec in record.plan.get("metrics") or ():
+        for one in _built(spec, rules, facts):
+            if one.name == name:
+                yield one
+    # Scored again later, perhaps by other conventions than the plan's, or under a name of its own.
+    plain = (result.signature or name).partition("|")[0]
+    for spec in dict.fromkeys((name, plain)):
+        for conventions in (rules, *PRESETS.values()):
+            yield from _built(spec, conventions, facts)
+
+
+def _built(spec: Any, rules: Conventions, facts: RunFacts) -> Iterator[Metric]:
+    try:
+        (one,) = resolve_metrics([spec], rules)
+    except AueporaError:  # not registered in this process, or with options that it no longer has
+        return
+    yield one.for_run(facts) if isinstance(one, BatchMetric) else one
+
+
+def planned_conventions(record: RunRecord) -> Conventions:
+    """The conventions of a run's plan."""
+    named = record.plan.get("conventions") or "auepora"
+    choices = dict(named) if isinstance(named, Mapping) else {"name": named}
+    name = choices.pop("name", "auepora")
+    try:
+        return Conventions.of(None if name == "auto" else name, **choices)
+    except AueporaError:  # written by another version
+        return Conventions.of()
+
+
+def run_facts(record: RunRecord) -> RunFacts:
+    """How the outputs were made, as far as it shapes a number; of saved outputs nothing is known."""
+    if "system" not in record.plan:
+        return RunFacts()
+    asked = record.plan.get("run") or {}
+    return RunFacts(top_k=asked.get("top_k"), concurrency=asked.get("concurrency"))

@@ -1,0 +1,267 @@
+"""Any two runs on all their metrics: paired by sample, with intervals, tests and a verdict each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError, SignatureMismatchError, UnknownMetricError
+from ..core.metrics_base import Metric
+from ..core.scores import Scores
+from ..core.signature import Signature
+from ..core.types import MetricResult
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .analysis import Adjustment, Question, analysed, require_adjustment
+from .metric_of import Definition, definition_of
+from .reading import Pair
+from .shared import SharedSamples, shared_samples
+from .types import MetricComparison
+from .verdict import Margin, margin_of, require_margin
+
+__all__ = [
+    "Depths",
+    "Held",
+    "MetricComparisons",
+    "chosen_names",
+    "compare_metrics",
+    "held_results",
+    "paired_questions",
+    "primary_of",
+]
+
+Ints = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparisons:
+    """Every metric that two runs can be compared on, and why not on the others."""
+
+    metrics: list[MetricComparison]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that cannot be compared, and why."""
+    only_in_a: int = 0
+    """How many samples only the first run has."""
+    only_in_b: int = 0
+
+    @property
+    def by_name(self) -> dict[str, MetricComparison]:
+        """The comparisons by the name of their metric."""
+        return {one.name: one for one in self.metrics}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the comparison document has them."""
+        return {
+            "only_in_a": self.only_in_a,
+            "only_in_b": self.only_in_b,
+            "metrics": {one.name: one.to_dict() for one in self.metrics},
+            "refused": dict(self.refused),
+        }
+
+
+def compare_metrics(
+    store: RunStore,
+    record_a: RunRecord,
+    record_b: RunRecord,
+    *,
+    delta: Margin = None,
+    primary: Sequence[str] | None = None,
+    adjust: Adjustment = "max-t",
+    metrics: Sequence[str | Metric] | None = None,
+    other_dataset: bool = False,
+    seed: int = 0,
+) -> MetricComparisons:
+    """Compare two runs on all metrics that both have, over the samples that both have.
+
+    ``delta`` is the largest difference that does not matter, for all metrics or by name; without it nothing is called
+    equal. The ``primary`` metrics share one 5 %; by default those that the plan of B names, else A's, else all. Of
+    ``metrics``, names choose which are compared, and objects say besides what a metric is that this process does not
+    know by its name. No text of a document is read.
+    """
+    require_adjustment(adjust)
+    shared = shared_samples(store, [record_a, record_b], other_dataset=other_dataset)
+    held = [held_results(store, record) for record in (record_a, record_b)]
+    chosen = chosen_names(held, metrics)
+    require_margin(delta, chosen)
+    questions, refused = paired_questions(
+        held,
+        shared,
+        Depths(store, shared),
+        names=chosen,
+        given={one.name: one for one in metrics or () if isinstance(one, Metric)},
+        primary=primary_of([record_b, record_a], primary, chosen),
+        margin=delta,
+    )
+    compared = analysed(questions, shared.clusters, adjust=adjust, seed=seed)
+    return MetricComparisons(compared, refused, *shared.only)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A run and its results, those of each name oldest first."""
+
+    record: RunRecord
+    results: dict[str, list[MetricResult]]
+
+
+def held_results(store: RunStore, record: RunRecord) -> Held:
+    """All results of a run, by every signature; a run without any is refused."""
+    found: dict[str, list[MetricResult]] = {}
+    for result in store.results(record.run_id, every_signature=True):
+        found.setdefault(result.name, []).append(result)
+    if not found:
+        raise BadValueError(
+            f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score what is "
+            "there with `auepora rescore`"
+        )
+    return Held(record, found)
+
+
+def primary_of(records: Iterable[RunRecord], given: Sequence[str] | None, known: Iterable[str]) -> set[str]:
+    """The metrics that share one 5 %: those given, else those of the first plan that names any, else all."""
+    names = list(known)
+    if given is not None:
+        for name in given:
+            if name not in names:
+                raise UnknownMetricError(name, names)
+        return set(given)
+    for record in records:
+        if planned := record.plan.get("primary"):
+            return set(planned)
+    return set(names)
+
+
+def paired_questions(
+    runs: Sequence[Held],
+    shared: SharedSamples,
+    depths: Depths,
+    *,
+    names: Sequence[str],
+    given: Mapping[str, Metric],
+    primary: set[str],
+    margin: Margin,
+) -> tuple[list[Question], dict[str, str]]:
+    """What is asked of each metric and each two of the runs, and why some metrics are refused."""
+    questions: list[Question] = []
+    refused: dict[str, str] = {}
+    for name in names:
+        results = _agreeing(runs, name)
+        reason = results if isinstance(results, str) else depths.problem(runs, results[-1])
+        if isinstance(results, str) or reason:
+            refused[name] = str(reason)
+            continue
+        definition = definition_of(results[-1], runs[-1].record, given)
+        questions += [
+            _question(runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name))
+            for two in combinations(range(len(runs)), 2)
+        ]
+    return questions, refused
+
+
+def chosen_names(held: Sequence[Held], metrics: Sequence[str | Metric] | None) -> list[str]:
+    """The names of the metrics asked for, or of all that any of the runs has."""
+    known = list(dict.fromkeys(name for one in held for name in one.results))
+    if metrics is None:
+        return known
+    names = [one if isinstance(one, str) else one.name for one in metrics]
+    for name in names:
+        if name not in known:
+            raise UnknownMetricError(name, known)
+    return list(dict.fromkeys(names))
+
+
+def _agreeing(runs: Sequence[Held], name: str) -> list[MetricResult] | str:
+    """The newest results of that name that follow the same rules; why there are none, otherwise."""
+    for one in runs:
+        if name not in one.results:
+            return f"{one.record.run_id} does not have it; `auepora rescore {one.record.run_id} -m '{name}'` adds it"
+    held = [{one.signature: one for one in run.results[name]} for run in runs]
+    for last in reversed(runs[-1].results[name]):
+        if all(last.signature in one for one in held):
+            return [one[last.signature] for one in held]
+    newest = [run.results[name][-1].signature or "" for run in runs]
+    return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
+
+
+def _mismatch(second: str, first: str) -> str:
+    try:
+        Signature.parse(first).require_same(Signature.parse(second))
+    except SignatureMismatchError as error:
+        return str(error)
+    except BadValueError:
+        pass
+    return f"'{first}' and '{second}' were computed differently"
+
+
+def _question(
+    runs: Sequence[Held],
+    every: Sequence[MetricResult],
+    shared: SharedSamples,
+    definition: Definition,
+    two: tuple[int, int],
+    *,
+    primary: bool,
+    margin: float | None,
+) -> Question:
+    results = [every[run] for run in two]
+    n = len(shared.ids)
+    first, second = (
+        one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else Scores.of(np.full(n, np.nan))
+        for one, run in zip(results, two, strict=True)
+    )
+    defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
+    spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
+    return Question(
+        Pair(results[1].name, definition, first, second),
+        results[1].target.name,
+        primary,
+        margin,
+        (definition.note,) if definition.note else (),
+        (results[0].value, results[1].value) if defined else None,
+        None if spreads == [None, None] else (spreads[0], spreads[1]),
+        (runs[two[0]].record.repeats, runs[two[1]].record.repeats),
+        two,
+    )
+
+
+class Depths:
+    """How many documents each run returned; read only where a metric asks for it, and without their texts."""
+
+    def __init__(self, store: RunStore, shared: SharedSamples) -> None:
+        self._store, self._shared = store, shared
+        self._known: dict[str, Ints] = {}
+
+    def problem(self, runs: Sequence[Held], result: MetricResult) -> str | None:
+        """Why average precision over hits cannot compare these runs; ``None`` where it can, and for other metrics."""
+        signature = result.signature or ""
+        if not re.search(r"\|(?:\w+\.)?ap:hits(?:\||$)", signature):
+            return None
+        cut = re.search(r"\bmap@(\d+)", signature)
+        lengths = np.stack([self._lengths(one.record, rows) for one, rows in zip(runs, self._shared.rows, strict=True)])
+        lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
+        # Who gave no answer is counted worst, whatever the depth.
+        differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
+        if not len(differ):
+            return None
+        place = int(differ[0])
+        shown = " and ".join(str(one) for one in dict.fromkeys(lengths[:, place].tolist()))
+        return (
+            f"average precision over hits ignores what was not found, so it cannot compare runs that return different "
+            f"numbers of documents ({shown} for sample '{self._shared.ids[place]}'); score each again with `auepora "
+            f"rescore RUN -m '{result.name}:ap=gold'`"
+        )
+
+    def _lengths(self, record: RunRecord, rows: Ints) -> Ints:
+        if record.run_id not in self._known:
+            lengths = np.full(record.num_samples, -1, dtype=np.intp)
+            for row in self._store.outputs(record.run_id, repeat=0, texts=False):
+                if row.output.error is None:
+                    lengths[row.position] = len(row.output.retrieved)
+            self._known[record.run_id] = lengths
+        return self._known[record.run_id][rows]

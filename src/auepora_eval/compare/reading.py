@@ -1,0 +1,222 @@
+"""One metric of two runs made comparable: which samples enter, with which numbers, and what is made of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.reduce import OfSums, Reducer, mean
+from ..core.scores import Scores, Status
+from ..stats.paired_bootstrap import PairedStatistics
+from ..stats.swaps import SwappedFold
+from .metric_of import Definition
+
+__all__ = [
+    "Fill",
+    "Pair",
+    "Reading",
+    "completed_difference",
+    "failed_without_value",
+    "read_pair",
+    "value_of",
+    "without",
+]
+
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+
+Fill = Literal["low", "high"]
+"""Failed measurements taken to be what makes the difference smallest, or largest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pair:
+    """A metric's outcomes in two runs on the same samples, in the same order."""
+
+    name: str
+    definition: Definition
+    first: Scores
+    second: Scores
+
+    @property
+    def lost(self) -> int:
+        """How many samples have a failed measurement in either run, where the question applies in both."""
+        return int((_lost(self) & _applies(self)).sum())
+
+    @property
+    def can_fill(self) -> bool:
+        """Whether failed measurements have bounds: those of the metric's range, where its value is a mean."""
+        return self.definition.is_mean and all(map(math.isfinite, self.definition.range))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """What enters the comparison. One of ``values``, ``sums`` and ``fold`` is there, or none of them."""
+
+    first: Scores
+    second: Scores
+    """Outcomes that enter: NaN where a sample does not."""
+    a: float
+    b: float
+    values: tuple[Floats, Floats] | None = None
+    """A mean over the same samples in both runs: their scores, NaN where one is not among them."""
+    sums: PairedStatistics | None = None
+    """A number made of sums; the samples need not be the same."""
+    fold: SwappedFold | None = None
+    """Any other number."""
+    of_rows: tuple[Callable[[npt.NDArray[np.intp]], float], Callable[[npt.NDArray[np.intp]], float]] | None = None
+    """With ``fold``: each run's number over some of the samples in ``used``."""
+
+    @property
+    def used(self) -> Bools:
+        """Which samples enter, in either run."""
+        return self.first.counted | self.second.counted
+
+    @property
+    def both(self) -> Bools:
+        """Which samples have a score in both."""
+        return self.first.counted & self.second.counted
+
+    @property
+    def delta(self) -> float:
+        """What the second run has more; NaN where a run has no value."""
+        return self.b - self.a
+
+
+def read_pair(pair: Pair, fill: Fill | None = None) -> Reading:
+    """The reading of a pair.
+
+    A failure without a number (a failed measurement; a failed answer where none has a worst value, as for latency)
+    takes its sample out of both runs. With ``fill``, failed measurements count at an end of the metric's range.
+    """
+    first, second = pair.first, pair.second
+    if fill is not None and pair.can_fill:
+        low, high = pair.definition.range
+        up, down = (low, high) if fill == "high" else (high, low)
+        first, second = _filled(first, up), _filled(second, down)
+    gone = failed_without_value(first) | failed_without_value(second)
+    first, second = without(first, gone), without(second, gone)
+    if pair.definition.reducer is None:
+        return Reading(first, second, math.nan, math.nan)
+    if pair.definition.is_mean:
+        return _of_mean(first, second)
+    reducer = pair.definition.reducer
+    a, b = value_of(reducer, first), value_of(reducer, second)
+    if isinstance(reducer, OfSums) and first.stats is not None and second.stats is not None:
+        low, high = pair.definition.range
+        table = PairedStatistics(_zeroed(first), _zeroed(second), _rows_of(reducer), low, high)
+        return Reading(first, second, a, b, sums=table)
+    if any(reducer.interval(one, *pair.definition.range) is not None for one in (first, second)):
+        return _of_fold(reducer, first, second)
+    # A number that has no interval in one run, since its samples cannot be drawn or swapped one by one.
+    return Reading(first, second, a, b)
+
+
+def completed_difference(pair: Pair) -> float:
+    """The difference over the samples that both systems answered."""
+    failed = (pair.first.status == Status.SYSTEM_FAILED) | (pair.second.status == Status.SYSTEM_FAILED)
+    alike = Pair(pair.name, pair.definition, without(pair.first, failed), without(pair.second, failed))
+    return read_pair(alike).delta
+
+
+def _of_mean(first: Scores, second: Scores) -> Reading:
+    a, b = mean(first.values[first.counted]), mean(second.values[second.counted])
+    if np.array_equal(first.counted, second.counted):
+        return Reading(first, second, a, b, values=(first.values, second.values))
+    # The samples a metric applies to depend on the answers, as those that were refused do. Then the value is a ratio,
+    # a sum over a count, and both of them vary.
+    tables = [np.column_stack([np.nan_to_num(one.values, nan=0.0), one.counted]) for one in (first, second)]
+    return Reading(first, second, a, b, sums=PairedStatistics(tables[0], tables[1], _ratio))
+
+
+def _ratio(sums: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(sums[:, 1] > 0, sums[:, 0] / sums[:, 1], np.nan)
+
+
+def _of_fold(reducer: Reducer, first: Scores, second: Scores) -> Reading:
+    """A number of whole outcomes, over the samples that have one in both runs: a swap then keeps their count."""
+    both = first.counted & second.counted
+    first, second = without(first, ~both), without(second, ~both)
+    rows = np.flatnonzero(both)
+    kept = first.take(rows), second.take(rows)
+    n = len(rows)
+    places = np.arange(n)
+    of_rows = (lambda drawn: reducer.value(kept[0].take(drawn)), lambda drawn: reducer.value(kept[1].take(drawn)))
+    if all(one.stats is None and one.keys is None for one in kept):
+        # Nothing but values is read, ten thousand times: nothing else is copied.
+        of_rows = (
+            lambda drawn: reducer.value(_bare(kept[0].values[drawn])),
+            lambda drawn: reducer.value(_bare(kept[1].values[drawn])),
+        )
+
+        def difference(swapped: Bools) -> float:
+            inside = swapped if n == len(swapped) else swapped[rows]
+            one = np.where(inside, kept[1].values, kept[0].values)
+            other = np.where(inside, kept[0].values, kept[1].values)
+            return reducer.value(_bare(other)) - reducer.value(_bare(one))
+    else:
+        joined = Scores.concat(list(kept))
+
+        def difference(swapped: Bools) -> float:
+            inside = swapped[rows]
+            one, other = np.where(inside, places + n, places), np.where(inside, places, places + n)
+            return reducer.value(joined.take(other)) - reducer.value(joined.take(one))
+
+    fold = SwappedFold(difference, both & (first.values != second.values))
+    return Reading(first, second, of_rows[0](places), of_rows[1](places), fold=fold, of_rows=of_rows)
+
+
+def _bare(values: Floats) -> Scores:
+    """Outcomes that are values alone, all of them counted."""
+    zeros = np.zeros(len(values), np.uint8)
+    return Scores(values, zeros, zeros)  # type: ignore[arg-type]  # nobody reads the codes of reasons
+
+
+def _rows_of(reducer: OfSums) -> Callable[[Floats], Floats]:
+    return lambda sums: np.array([reducer.of_sums(row) for row in sums.tolist()], dtype=np.float64)
+
+
+def value_of(reducer: Reducer, scores: Scores) -> float:
+    """What a reducer makes of outcomes; NaN where it cannot, because not all that it reads is stored."""
+    try:
+        return reducer.value(scores)
+    except Exception:  # what it reads besides the scores, such as whole answers, was not stored
+        return math.nan
+
+
+def _lost(pair: Pair) -> Bools:
+    failed: Bools = (pair.first.status == Status.MEASURE_FAILED) | (pair.second.status == Status.MEASURE_FAILED)
+    return failed
+
+
+def _applies(pair: Pair) -> Bools:
+    applies: Bools = (pair.first.status != Status.SKIPPED) & (pair.second.status != Status.SKIPPED)
+    return applies
+
+
+def failed_without_value(scores: Scores) -> Bools:
+    """Which samples failed and have no number to count at."""
+    failed: Bools = (scores.status == Status.SYSTEM_FAILED) | (scores.status == Status.MEASURE_FAILED)
+    return failed & ~scores.counted
+
+
+def _filled(scores: Scores, value: float) -> Scores:
+    failed = (scores.status == Status.MEASURE_FAILED) & ~scores.counted
+    return scores.replaced(failed, Status.MEASURE_FAILED, "filled", value) if failed.any() else scores
+
+
+def without(scores: Scores, rows: Bools) -> Scores:
+    """The outcomes with some samples left out of the fold."""
+    return scores.replaced(rows, Status.SKIPPED, "left_out", math.nan) if rows.any() else scores
+
+
+def _zeroed(scores: Scores) -> Floats:
+    """The statistics with nothing where a sample does not enter."""
+    assert scores.stats is not None
+    return np.where(scores.counted[:, None] & np.isfinite(scores.stats), scores.stats, 0.0)

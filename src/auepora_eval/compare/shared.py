@@ -1,0 +1,78 @@
+"""The samples that runs share: who they are, where they stand in each run, and which of them belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError
+from ..core.reduce import Clusters
+from ..core.scoring import cluster_codes
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import RunStore
+
+__all__ = ["SharedSamples", "shared_samples"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedSamples:
+    """Samples that all of some runs have, in the order of the first run's dataset."""
+
+    ids: list[str]
+    rows: list[npt.NDArray[np.intp]]
+    """For each run where they stand in its dataset."""
+    clusters: Clusters | None
+    """A number per sample, the same for those that belong together; ``None`` where none do."""
+    only: list[int]
+    """For each run how many of its samples some other run has not."""
+
+
+def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool = False) -> SharedSamples:
+    """What runs have in common. No text of a document is read.
+
+    Runs that have not ended, runs of different datasets (unless ``other_dataset`` says that this is meant) and runs
+    without a sample in common are refused.
+    """
+    for record in records:
+        _require_ended(record)
+    first = records[0]
+    for record in records[1:]:
+        if record.fingerprint != first.fingerprint and not other_dataset:
+            raise BadValueError(
+                f"{_called(first)} and {_called(record)} ran on different datasets ('{first.dataset_name}', "
+                f"{first.num_samples} samples, and '{record.dataset_name}', {record.num_samples}); to compare them on "
+                "the samples whose ids both have, say so (other_dataset=True, --other-dataset)"
+            )
+    samples = store.samples(first.run_id, texts=False)
+    codes = cluster_codes(samples)
+    ids = [sample.sample_id for sample in samples]
+    if all(record.fingerprint == first.fingerprint for record in records):
+        every = np.arange(len(ids), dtype=np.intp)
+        return SharedSamples(ids, [every] * len(records), codes, [0] * len(records))
+    places = [
+        {name: place for place, name in enumerate(ids if record is first else store.sample_ids(record.run_id))}
+        for record in records
+    ]
+    common = [name for name in ids if all(name in held for held in places)]
+    if not common:
+        raise BadValueError(
+            f"{' and '.join(map(_called, records))} have no sample in common: no sample_id is in both datasets"
+        )
+    rows = [np.array([held[name] for name in common], dtype=np.intp) for held in places]
+    shared = None if codes is None else codes[rows[0]]
+    return SharedSamples(common, rows, shared, [len(held) - len(common) for held in places])
+
+
+def _require_ended(record: RunRecord) -> None:
+    if record.status is RunStatus.RUNNING:
+        raise BadValueError(
+            f"{_called(record)} is still going (by process {record.process}); wait for it to end, or resume it if that "
+            "process is gone"
+        )
+
+
+def _called(record: RunRecord) -> str:
+    return f"{record.run_id} ({record.name})"

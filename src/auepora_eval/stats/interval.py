@@ -47,7 +47,7 @@ class Interval:
 
     low: float
     high: float
-    method: Literal["wilson", "t", "all_equal", "bootstrap"]
+    method: Literal["wilson", "newcombe", "t", "all_equal", "bootstrap"]
     units: int
     """What was drawn independently: clusters where there are clusters, samples otherwise."""
     level: float = 0.95

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,14 @@ import numpy.typing as npt
 from ..core.errors import BadValueError
 from .interval import Interval, all_equal_interval, is_rounding, numbered_clusters, tail_of
 
-__all__ = ["bootstrap_interval", "bootstrap_interval_of", "interval_of_draws", "resampled"]
+__all__ = [
+    "ResampledSums",
+    "bootstrap_interval",
+    "bootstrap_interval_of",
+    "interval_of_draws",
+    "resampled",
+    "resampled_sums",
+]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -58,6 +65,47 @@ def bootstrap_interval(
     all zero take part in the draws but say nothing about the statistic, so they are not counted for ``few``. The same
     seed gives the same draws as in ``bootstrap_interval_of``, unless they are of groups.
     """
+    drawn = resampled_sums(statistics, clusters=clusters, draws=draws, seed=seed)
+    if drawn is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive: no value, and counted below
+        values = np.asarray(of_sums(drawn.totals), dtype=np.float64)
+    if values.shape != (draws + 1,):
+        raise BadValueError(f"of_sums must give one value for each of {draws + 1} rows, not an array of {values.shape}")
+    return interval_of_draws(
+        values[:-1], float(values[-1]), drawn.units, drawn.telling(), level=level, lowest=lowest, highest=highest
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ResampledSums:
+    """Column sums over units drawn with replacement, and over the samples as they are."""
+
+    totals: Floats
+    """A row per draw, and a last one for the samples as they are."""
+    speaks: npt.NDArray[np.bool_]
+    """Whether a unit's sum in a column is other than zero: a row per unit."""
+
+    @property
+    def units(self) -> int:
+        """How many units there were to draw from."""
+        return len(self.speaks)
+
+    def telling(self, columns: slice = slice(None)) -> int:
+        """How many units have anything to say in these columns.
+
+        Of 1,000 questions of which four were refused, four tell how many refusals are right.
+        """
+        return int(np.count_nonzero(self.speaks[:, columns].any(axis=1)))
+
+
+def resampled_sums(
+    statistics: Floats, *, clusters: Ints | None = None, draws: int = 1000, seed: int = 0
+) -> ResampledSums | None:
+    """What ``bootstrap_interval`` computes its values from, for any number of columns; None below two units.
+
+    A column's sums depend on the seed and on the clusters, not on the other columns.
+    """
     statistics = np.asarray(statistics, dtype=np.float64)
     if statistics.ndim != 2:
         raise BadValueError(f"the statistics must be a table with a row per sample, not of shape {statistics.shape}")
@@ -69,8 +117,7 @@ def bootstrap_interval(
     units = len(sums)
     if units < 2:
         return None
-    # Only these speak: of 1,000 questions of which four were refused, four tell how many refusals are right.
-    telling = int(np.count_nonzero(sums.any(axis=1)))
+    speaks = sums != 0
     totals = np.empty((draws + 1, sums.shape[1]))
     totals[-1] = sums.sum(axis=0)
     if units > _DRAWN:
@@ -79,13 +126,7 @@ def bootstrap_interval(
     for counts in _counts(len(sums), draws, seed):
         totals[done : done + len(counts)] = counts @ sums
         done += len(counts)
-    with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive: no value, and counted below
-        values = np.asarray(of_sums(totals), dtype=np.float64)
-    if values.shape != (draws + 1,):
-        raise BadValueError(f"of_sums must give one value for each of {draws + 1} rows, not an array of {values.shape}")
-    return interval_of_draws(
-        values[:-1], float(values[-1]), units, telling, level=level, lowest=lowest, highest=highest
-    )
+    return ResampledSums(totals, speaks)
 
 
 def bootstrap_interval_of(

@@ -1,0 +1,112 @@
+"""Sign flips: how often chance alone would make two runs differ as much as they do.
+
+If neither run is better, a cluster's differences could as well have had the other sign: which run was called A was
+chance. So the signs of whole clusters are flipped at random, many times, and the p-value is how often the mean
+difference comes out as far from zero as the one seen. It needs no normal distribution and no equal variances.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError
+from .whole import all_ways, dealt, share_at_least, whole_sums
+
+__all__ = ["SignFlips", "sign_flips"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+# How many signs go into one product of matrices: 17 MB of them.
+_MULTIPLIED = 1 << 21
+# More clusters than this are dealt into so many hands, whose signs are flipped together. That is a test of the same
+# level, and its cost stops growing with the samples.
+_FLIPPED = 1 << 16
+_WORD = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignFlips:
+    """What sign flips say about each metric: a column each, in the order in which the differences came."""
+
+    p_values: Floats
+    """Two-sided; NaN for a metric without any difference given."""
+    z: Floats
+    """The sum of the differences over its spread under flips, which is the root of the squared cluster sums' sum."""
+    flipped: Floats
+    """The absolute value of z in each flip: a row per flip. ``adjust.max_t`` reads it."""
+    exact: bool
+    """Whether these are all flips there are."""
+
+
+def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int = 10_000, seed: int = 0) -> SignFlips:
+    r"""Flip the signs of whole clusters, the same flips for all metrics.
+
+    ``differences`` has a row per sample and a column per metric, NaN where a sample has no difference on a metric.
+    ``clusters`` holds an integer per sample; samples with the same one belong together.
+
+    The statistic is the sum of the differences, hence the mean that the interval is about: with :math:`S_c` the sum
+    over a cluster and :math:`s_c = \pm 1` its sign,
+
+    .. math:: z = \sum_c s_c S_c \Big/ \sqrt{\sum_c S_c^2}
+
+    The divisor is the same in every flip. It changes no p-value; it makes metrics on different scales comparable, and
+    a metric on which few clusters differ, k of them, stays below :math:`\sqrt k`. With clusters of one size z rises
+    with Student's t of the interval, so both order the flips alike.
+
+    Where there are no more than ``draws`` ways to flip the clusters that differ at all, each is taken once and the
+    p-value is the share that reaches what was seen. Otherwise ``draws`` flips are drawn and p = (1 + b) / (1 + draws).
+    A metric's p-value does not depend on the other metrics, unless they decide whether all flips can be taken.
+    """
+    differences = np.asarray(differences, dtype=np.float64)
+    if differences.ndim != 2:
+        raise BadValueError(
+            f"the differences must be a table with a row per sample and a column per metric, not of shape "
+            f"{differences.shape}"
+        )
+    if draws < 1:
+        raise BadValueError(f"there must be a draw at least, not {draws!r}")
+    given = ~np.isnan(differences)
+    sums = dealt(whole_sums(np.where(given, differences, 0.0), clusters), _FLIPPED)
+    # Squares go beyond what adds up exactly, so this sum is rounded once, at its end: no order changes it either.
+    spread = np.sqrt([math.fsum(column) for column in np.square(sums).T])
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
+    telling = sums[sums.any(axis=1)]
+    exact = all_ways(2, len(telling), draws)
+    signed = _all_flips(telling) if exact else _drawn_flips(sums, draws, seed)
+    flipped = np.concatenate([np.abs(part) for part in signed]) * scale
+    z = np.where(given.any(axis=0), sums.sum(axis=0) * scale, np.nan)
+    p_values = [
+        math.nan if math.isnan(seen) else share_at_least(column, abs(seen), exact=exact)
+        for column, seen in zip(flipped.T, z.tolist(), strict=True)
+    ]
+    return SignFlips(np.array(p_values), z, flipped, exact)
+
+
+def _all_flips(sums: Floats) -> Iterator[Floats]:
+    """The signed sums under every flip, by doubling: each cluster is added once and subtracted once."""
+    signed = np.zeros((1, sums.shape[1]))
+    for cluster in sums:
+        signed = np.concatenate([signed + cluster, signed - cluster])
+    yield signed
+
+
+def _drawn_flips(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
+    """The signed sums under random flips, some at a time: a bit per cluster says whether its sum is added."""
+    words = -(-len(sums) // _WORD)
+    padded = np.zeros((words * _WORD, sums.shape[1]))
+    padded[: len(sums)] = sums
+    source = np.random.PCG64(seed)
+    at_once = max(1, min(draws, _MULTIPLIED // len(padded)))
+    added = np.empty((at_once, len(padded)))
+    for start in range(0, draws, at_once):
+        rows = added[: draws - start]
+        raw = source.random_raw(len(rows) * words).astype("<u8").reshape(len(rows), words)
+        rows[:] = np.unpackbits(raw.view(np.uint8), axis=1)
+        # What is added, less what is not: twice the one less both together.
+        yield 2.0 * (rows @ padded) - sums.sum(axis=0)

@@ -1,0 +1,75 @@
+"""Randomised Tukey HSD: which of several runs differ, all pairs at once.
+
+If no run differs from another, each unit's scores could as well belong to the runs in any other order. So the scores of
+each unit are dealt to the runs anew, many times, and each time the best run's mean less the worst run's is noted: that
+is the largest of all pairs. A pair's p-value is how often it reaches the difference seen (B. Carterette, ACM TOIS 30,
+2012). It holds all pairs to one 5 %, as max-T does for metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import permutations
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError
+from .whole import all_ways, dealt, finite_table, share_at_least, whole_sums
+
+__all__ = ["tukey_hsd"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+# More units than this are dealt into so many hands, each of which keeps together, so that the cost stops growing.
+_PERMUTED = 1 << 12
+# How many scores are dealt anew at a time.
+_AT_ONCE = 1 << 20
+
+
+def tukey_hsd(scores: Floats, clusters: Ints | None = None, *, draws: int = 10_000, seed: int = 0) -> Floats:
+    """The p-value of each pair of runs: a table with a row and a column per run, ones on its diagonal.
+
+    ``scores`` has a row per sample and a column per run, and no gaps: samples that a run lacks are left out. Samples
+    of one cluster are dealt to the runs in the same order. Where there are no more than ``draws`` ways to deal, each
+    is taken once and the p-value is exact. With two runs it is the p-value of ``sign_flips``.
+    """
+    scores = finite_table(scores)
+    runs = scores.shape[1]
+    if runs < 2:
+        raise BadValueError(f"the scores must have a column per run, two at least, not {runs}")
+    if draws < 1:
+        raise BadValueError(f"there must be a draw at least, not {draws!r}")
+    sums = dealt(whole_sums(scores - scores.mean(axis=1, keepdims=True), clusters, one_grid=True), _PERMUTED)
+    telling = sums[(sums != sums[:, :1]).any(axis=1)]
+    exact = all_ways(math.factorial(runs), len(telling), draws)
+    totals = _every_deal(telling) if exact else _drawn_deals(telling, draws, seed)
+    ranges = np.concatenate([np.ptp(part, axis=1) for part in totals])
+    means = telling.sum(axis=0)
+    spread = math.sqrt(float(np.square(telling).sum())) or 1.0
+    p_values = np.ones((runs, runs))
+    for one in range(runs):
+        for other in range(one):
+            seen = abs(means[one] - means[other])
+            p_values[one, other] = share_at_least(ranges / spread, seen / spread, exact=exact)
+            p_values[other, one] = p_values[one, other]
+    return p_values
+
+
+def _every_deal(sums: Floats) -> Iterator[Floats]:
+    """The runs' totals under every way to deal, unit by unit."""
+    totals = np.zeros((1, sums.shape[1]))
+    for unit in sums:
+        totals = np.concatenate([totals + order for order in permutations(unit)])
+    yield totals
+
+
+def _drawn_deals(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
+    """The runs' totals under random ways to deal, some at a time."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    at_once = max(1, _AT_ONCE // sums.size)
+    for start in range(0, draws, at_once):
+        rows = min(at_once, draws - start)
+        yield rng.permuted(np.broadcast_to(sums, (rows, *sums.shape)), axis=2).sum(axis=1)

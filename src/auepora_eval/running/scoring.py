@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["ScoringOptions", "rescore", "run_facts", "score_run", "stored_outputs"]
+__all__ = ["ScoringOptions", "planned_conventions", "rescore", "run_facts", "score_run", "stored_outputs"]
 
 _LOOKED_AT = 1024
 
@@ -116,7 +116,7 @@ def rescore(
             f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
             "--incomplete (missing outputs count as failures)"
         )
-    rules = Conventions.of(_planned_conventions(record) if conventions is None else conventions)
+    rules = Conventions.of(planned_conventions(record) if conventions is None else conventions)
     planned = record.plan.get("metrics") or None
     chosen = (
         resolve_metrics(list(metrics), rules)
@@ -129,7 +129,8 @@ def rescore(
     return score_run(store, record, chosen, conventions=rules, slices=wanted, options=options, progress=progress)
 
 
-def _planned_conventions(record: RunRecord) -> Any:
+def planned_conventions(record: RunRecord) -> Any:
+    """The conventions of a run's plan."""
     named = record.plan.get("conventions") or "auepora"
     if isinstance(named, dict):
         choices = dict(named)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..core.conventions import Conventions
-from ..core.engine import resolve_metrics
-from ..core.errors import AueporaError, BadValueError
-from ..core.metrics_base import BatchMetric
+from ..core.errors import BadValueError
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.signature import Signature
 from ..core.types import MetricResult, TargetCategory
 from ..store.records import RunRecord
+from .metric_of import definition_of
 
 __all__ = ["ScoredInBoth", "main_metric"]
 
@@ -55,7 +53,13 @@ def main_metric(
         first, second = _most_telling(record_a, results_a, record_b, results_b)
     assert isinstance(first.scores, Scores)
     assert isinstance(second.scores, Scores)
-    return ScoredInBoth(second.name, second.target, first.scores, second.scores, _higher_is_better(second, record_b))
+    return ScoredInBoth(
+        second.name,
+        second.target,
+        first.scores,
+        second.scores,
+        definition_of(second, record_b, {}).higher_score_is_better,
+    )
 
 
 def _named(record: RunRecord, results: Results, name: str) -> MetricResult:
@@ -99,15 +103,3 @@ def _by_weight(shared: dict[str, MetricResult], primary: list[str]) -> Iterator[
     for target in _RETRIEVAL:
         yield from (name for name, one in shared.items() if one.target is target)
     yield from sorted(shared, key=lambda name: shared[name].target is TargetCategory.LATENCY)
-
-
-def _higher_is_better(result: MetricResult, record: RunRecord) -> bool:
-    """Which way is better, by the metric in the run's plan or the registered one; a timing should be low."""
-    for spec in (*(record.plan.get("metrics") or ()), result.name):
-        try:
-            (one,) = resolve_metrics([spec], Conventions.of())
-        except AueporaError:  # not registered in this process
-            continue
-        if one.name == result.name and isinstance(one, BatchMetric):
-            return one.higher_is_better
-    return result.target is not TargetCategory.LATENCY

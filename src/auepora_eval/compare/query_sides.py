@@ -57,7 +57,7 @@ def both_sides(
     mean nothing: gold is then a document, and any chunk of it will do.
     """
     names = set(wanted)
-    samples = [sample for sample in store.samples(record_b.run_id) if sample.sample_id in names]
+    samples = [sample for sample in store.samples(record_b.run_id, texts=False) if sample.sample_id in names]
     outputs_a, outputs_b = _outputs(store, record_a, names), _outputs(store, record_b, names)
     recut = _recut(record_a, record_b)
     if recut:

@@ -36,7 +36,7 @@ from .provenance import commit_of
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 from .scoring import ScoringOptions
 
-__all__ = ["default_store", "run_plan", "run_system"]
+__all__ = ["closed_after", "default_store", "run_plan", "run_system"]
 
 DEFAULT_STORE = "runs.sqlite"
 
@@ -67,7 +67,7 @@ def run_plan(
     """
     plan = read_plan(path, changes=changes)
     prepared = prepare(plan)
-    with _closed_after(prepared.system):
+    with closed_after(prepared.system):
         for remark in prepared.remarks:
             _warn(remark)
         with RunStore.open(default_store(store, plan.store), secrets=plan.secrets) as opened:
@@ -221,7 +221,8 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
     return {str(key): "***" if is_secret_name(str(key)) else plain_value(value) for key, value in merged.items()}
 
 
-def _closed_after(system: object) -> Any:
+def closed_after(system: object) -> Any:
+    """A context that closes the system when it is left, where there is anything to close."""
     return closing(system) if callable(getattr(system, "close", None)) else nullcontext()
 
 

@@ -11,7 +11,6 @@ from ..calling.policy import CallPolicy
 from ..calling.stop import Stop
 from ..calling.systems import System
 from ..compare.split import MetricSplit, Part, split_difference
-from ..core.conventions import Conventions
 from ..core.engine import Metrics, evaluate, resolve_metrics
 from ..core.errors import AueporaError, BadValueError, MetricDefinitionError
 from ..core.metrics_base import BatchMetric, Metric
@@ -22,12 +21,12 @@ from ..core.scores import Scores
 from ..core.scoring import cluster_codes
 from ..core.signature import Signature
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..store.planned import planned_conventions, run_facts
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 from .replay_contexts import stored_contexts
 from .replay_system import NOT_ASKED, replaying
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
-from .scoring import planned_conventions, run_facts
 
 __all__ = ["REPLAY_TAG", "ReplayReport", "swap_replay"]
 
@@ -126,7 +125,7 @@ def swap_replay(
 
 def _chosen(metrics: Metrics, store: RunStore, record: RunRecord, refused: dict[str, str]) -> list[BatchMetric]:
     """The metrics to split by: those given, else those of the run's plan, else those of its results."""
-    rules = Conventions.of(planned_conventions(record))
+    rules = planned_conventions(record)
     found = resolve_metrics(metrics, rules) or resolve_metrics(record.plan.get("metrics") or (), rules)
     for result in () if found else store.results(record.run_id):
         try:
@@ -174,7 +173,7 @@ def _request(
         dataset_name=record_b.dataset_name,
         samples=samples,
         metrics=metrics,
-        conventions=Conventions.of(planned_conventions(record_b)),
+        conventions=planned_conventions(record_b),
         system=system,
         policy=replace(policy, top_k=depth or policy.top_k),
         repeats=record_b.repeats,

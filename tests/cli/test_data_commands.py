@@ -60,12 +60,90 @@ class TestValidate:
         document = json.loads(out)
         assert (code, document["fine"]) == (2, False)
         assert document["problems"] == [
-            {"file": "data.jsonl", "line": 3, "field": None, "message": "sample '3' has no output in out.jsonl"}
+            {
+                "file": "data.jsonl",
+                "line": 3,
+                "record": None,
+                "field": None,
+                "message": "sample '3' has no output in out.jsonl",
+            }
         ]
         assert document["samples"]["samples"] == 3
         supported = {one["target"] for one in document["targets"] if one["supported"]}
         assert {"RETRIEVAL_RELEVANCE", "LATENCY"} <= supported
         assert "NOISE_ROBUSTNESS" not in supported
+
+    def test_documents_that_the_corpus_lacks(self, files: Path, run: Run) -> None:
+        Path("corpus.jsonl").write_text('{"doc_id": "b", "text": "B."}\n{"doc_id": "x", "text": "X."}\n')
+        Path("both.jsonl").write_text(
+            '{"sample_id": "1", "retrieved": ["a", "x"], "response": "Ada"}\n'
+            '{"sample_id": "2", "retrieved": ["a", "b"], "response": "1843"}\n'
+            '{"sample_id": "3", "retrieved": []}\n'
+        )
+        code, out, _ = run("validate", "data.jsonl", "both.jsonl", "--corpus", "corpus.jsonl")
+        assert code == 0
+        assert out.splitlines()[:2] == [
+            "warning: data.jsonl:2: document 'c' is not in the corpus corpus.jsonl and stays without text",
+            "warning: both.jsonl:1: document 'a' is not in the corpus corpus.jsonl and stays without text (also on line 2)",
+        ]
+        assert "(2 with text)\n" in out
+        assert "\n\n2 documents in corpus.jsonl\n\n" in out
+        document = json.loads(run("validate", "data.jsonl", "both.jsonl", "--corpus", "corpus.jsonl", "--json")[1])
+        assert (document["documents"], document["files"]["corpus"]["path"]) == (2, "corpus.jsonl")
+
+    def test_a_corpus_that_cannot_be_read(self, files: Path, run: Run) -> None:
+        Path("corpus.jsonl").write_text('{"doc_id": "b"}\n{"doc_id": 3, "text": 4}\n{"doc_id": "d", "text": "D"}\n')
+        code, out, _ = run("validate", "data.jsonl", "--corpus", "corpus.jsonl")
+        assert code == 2
+        assert out.splitlines()[:3] == [
+            "corpus.jsonl:1: field 'text' is missing",
+            "corpus.jsonl:2: field 'doc_id' must be a string or null, not a number",
+            "corpus.jsonl:2: field 'text' must be a string, not a number",
+        ]
+        code, out, _ = run("validate", "data.jsonl", "--corpus", "nope.jsonl")
+        assert (code, out.splitlines()[0]) == (2, "nope.jsonl: no such file")
+
+    def test_outputs_that_cannot_be_read_can_tell_nothing(self, files: Path, run: Run) -> None:
+        Path("bad.jsonl").write_text("{nonsense\n")
+        Path("other.jsonl").write_text('{"sample_id": "x", "retrieved": []}\n')
+        for name, why in (("bad.jsonl", "no output could be read"), ("other.jsonl", "no output belongs to a sample")):
+            code, out, _ = run("validate", "data.jsonl", name)
+            assert code == 2
+            assert f"\n\nWhat these files can tell: nothing, since {why}\n\n" in out
+            assert "@k" not in out
+            document = json.loads(run("validate", "data.jsonl", name, "--json")[1])
+            assert {(one["supported"], one["missing"]) for one in document["targets"]} == {(False, why)}
+
+    def test_a_broken_first_line_is_named(self, files: Path, run: Run) -> None:
+        for name, text, want in (
+            ("a.jsonl", '{"sample_id": oops}\n', "a.jsonl:1: not valid JSON: invalid character near column 15"),
+            ("a.json", '{"sample": oops}\n', "a.json:1: not valid JSON: invalid character near column 12"),
+            (
+                "b.json",
+                "[\n  {oops}\n]\n",
+                "b.json:2: not valid JSON: expecting property name enclosed in double quotes",
+            ),
+            ("c.json", "\n\nuser_input: x\n", "c.json:3: not valid JSON: invalid character near column 1"),
+            ("d.json", '[{"a": 1}, oops]', "d.json:1: not valid JSON: expecting value near column 12"),
+            ("e.json", '[{"a": 1}]', "e.json: cannot tell in which format these samples are; "),
+        ):
+            Path(name).write_text(text)
+            code, out, _ = run("validate", name)
+            assert code == 2
+            assert out.startswith(want), out
+            code, _, err = run("score", name, "out.jsonl")
+            assert code == 2
+            assert want in err
+
+    def test_what_follows_a_broken_first_line_tells_the_format(self, files: Path, run: Run) -> None:
+        Path("a.jsonl").write_text('{user_input: "q"}\n{"user_input": "q", "response": "x"}\n')
+        Path("a.json").write_text('[\n{user_input: "q"},\n{"user_input": "q", "response": "x"}\n]\n')
+        for name, line in (("a.jsonl", 1), ("a.json", 2)):
+            code, out, _ = run("validate", name)
+            first, second, *_ = out.splitlines()
+            assert (code, second) == (2, "")
+            assert first.startswith(f"{name}:{line}: not valid JSON: ")
+            assert f"1 sample in {name} (ragas)\n" in out
 
 
 class TestConvert:

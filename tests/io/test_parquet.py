@@ -149,10 +149,15 @@ def test_bad_tables(tmp_path: Path, columns: dict[str, Any], message: str) -> No
 
 
 def test_every_bad_row_is_found(tmp_path: Path) -> None:
-    path = table(tmp_path / "data.parquet", sample_id=["1", None, "3", "3"], query=["q", "q", None, "q"])
+    path = table(tmp_path / "data.parquet", sample_id=["1", None, "3", "3"], query=["q", None, None, "q"])
     problems = Problems(gather=True)
-    assert [read.line for read in iter_samples(path, None, problems)] == [1, 4]
-    assert [problem.line for problem in problems.found] == [2, 3]
+    assert [read.line for read in iter_samples(path, None, problems)] == [1]
+    assert [(problem.line, problem.message) for problem in problems.found] == [
+        (2, "field 'sample_id' is missing"),
+        (2, "field 'query' is missing"),
+        (3, "field 'query' is missing"),
+        (4, "sample_id '3' is already on line 3; each id may come once"),
+    ]
 
 
 def test_files_that_are_no_tables(tmp_path: Path) -> None:

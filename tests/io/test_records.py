@@ -459,3 +459,48 @@ def test_damaged_files_raise_nothing_but_our_errors(
         for kind in (None, "ragas", "deepeval", "squad", "trec_rag", "jsonl"):
             with contextlib.suppress(AueporaError):
                 load(path, kind)
+
+
+# --- what ragas called its columns before ---------------------------------------------------------------------------
+
+BEFORE = {
+    "question": "Who?", "contexts": ["A.", "B."], "answer": "Ada", "ground_truth": "Ada L.",
+    "ground_truths": ["Ada L.", "A. L."], "style": "short",
+}  # fmt: skip
+
+
+def test_old_columns_of_ragas(tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps([BEFORE, {**BEFORE, "ground_truth": None}]))
+    for samples in (list(load_dataset(path)), samples_from_records([BEFORE, {**BEFORE, "ground_truth": None}])):
+        assert [(one.query, one.references, one.metadata) for one in samples] == [
+            ("Who?", ["Ada L.", "A. L."], {"style": "short"})
+        ] * 2
+    for outputs in (load_outputs(path), outputs_from_records([BEFORE, BEFORE])):
+        assert [[item.doc.text for item in one.retrieved] for one in outputs.values()] == [["A.", "B."]] * 2
+        assert [one.response.text for one in outputs.values() if one.response is not None] == ["Ada", "Ada"]
+
+
+GUESSED: list[tuple[str, str, str]] = [  # name, the first record's keys, format
+    ("a.jsonl", "question contexts", "ragas"),
+    ("a.json", "question answer ground_truth", "ragas"),
+    ("a.csv", "question answer ground_truths", "ragas"),
+    ("a.jsonl", "sample_id question contexts", "jsonl"),
+    ("a.jsonl", "query question ground_truth", "jsonl"),
+    ("a.jsonl", "question answer", "jsonl"),
+]
+
+
+@pytest.mark.parametrize(("name", "keys", "want"), GUESSED, ids=[row[1] for row in GUESSED])
+def test_old_columns_are_told_from_others(tmp_path: Path, name: str, keys: str, want: str) -> None:
+    path = tmp_path / name
+    row = dict.fromkeys(keys.split(), "x")
+    path.write_text(",".join(row) + "\nx\n" if name.endswith("csv") else json.dumps(row) + "\n")
+    assert guess_format(path, "samples").name == want
+
+
+def test_old_columns_are_named_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "old.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (BEFORE, {**BEFORE, "question": 3})))
+    with pytest.raises(DataFileError, match=r"old\.jsonl:2: field 'question' must be a string, not a number"):
+        load_dataset(path)

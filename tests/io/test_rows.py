@@ -22,7 +22,7 @@ def written(path: Path, content: str | bytes) -> Path:
 
 
 def found(path: Path) -> list[tuple[int, int, dict[str, Any]]]:
-    return [tuple(record) for record in read_records(path, Problems())]  # type: ignore[misc]
+    return [(record.number, record.line, record.values) for record in read_records(path, Problems())]
 
 
 READ: list[tuple[str, str, list[tuple[int, dict[str, Any]]], str]] = [  # name, content, line and values, why
@@ -64,6 +64,10 @@ BAD: list[tuple[str, str, str]] = [  # name, content, the message after the path
     ("a.json", "[]", ": there is no record in the file"),
     ("a.csv", "", ": there is no record in the file"),
     ("a.csv", "a,b\n", ": there is no record in the file"),
+    ("a.json", "[1, {}]", ":1: record 1: each record must be one JSON object, not a number"),
+    ("a.json", '[{}, {"a": Infinity}]', ":1: record 2: field 'a' is Infinity; numbers must be finite"),
+    ("a.json", '[{},\n{"a": 1}, {"a": }]', ":2: record 3: not valid JSON: expecting value near column 17"),
+    ("a.json", '[{}, {"a": ', ":1: record 2: not valid JSON: the file ends too early"),
     ("a.json", "[1]", ":1: each record must be one JSON object, not a number"),
     ("a.json", '[{"a": 1},\n[2]]', ":2: each record must be one JSON object, not an array"),
     ("a.json", "[\nNaN]", ":2: each record must be one JSON object, not a number"),
@@ -71,13 +75,13 @@ BAD: list[tuple[str, str, str]] = [  # name, content, the message after the path
     ("a.json", '[{"a": 1},\n', ":2: not valid JSON: the file ends where a record should be"),
     ("a.json", '[{"a": 1}\n{"a": 2}]', ":2: not valid JSON: a comma is missing"),
     ("a.json", '[{"a": 1}]\n]', ":2: not valid JSON: there is more after the end of the list"),
-    ("a.json", '[{"a": x}]', ":1: not valid JSON: expecting value on line 1 near column 8"),
+    ("a.json", '[{"a": x}]', ":1: not valid JSON: expecting value near column 8"),
     ("a.json", '[{"a": "\\ud800"}]', ":1: field 'a' holds half of a surrogate pair, which is not valid text"),
     ("a.json", '[{"a": Infinity}]', ":1: field 'a' is Infinity; numbers must be finite"),
     ("a.json", '[{"a": [NaN]}]', ":1: field 'a[0]' is NaN; numbers must be finite"),
     ("a.json", '[{"a": 1e999}]', ":1: field 'a' is Infinity; numbers must be finite"),
     ("a.json", '[{"a": ' + "1" * 5000 + "}]", ":1: an integer has too many digits"),
-    ("a.json", '[{"a": NaN, "b": ' + "1" * 5000 + "}]", ":1: not valid JSON: an integer has too many digits"),
+    ("a.json", '[{"a": NaN, "b": ' + "1" * 5000 + "}]", ":1: an integer has too many digits"),
     ("a.json", "[" * 100_000, ":1: the values are nested too deeply"),
     ("a.jsonl", '{"a": 1}\n{"a"', ":2: not valid JSON: the line ends too early (each line must hold one whole object)"),
     ("a.jsonl", '{"a": 1}\n7', ":2: each record must be one JSON object, not a number"),
@@ -112,6 +116,21 @@ def test_gathering_goes_on_and_counts_what_it_cannot_read(tmp_path: Path) -> Non
     assert [record.number for record in read_records(path, problems)] == [1, 3]
     assert [str(problem) for problem in problems.found] == [
         f"{path}:2: each record must be one JSON object, not a number"
+    ]
+
+
+def test_gathering_goes_on_after_what_is_broken(tmp_path: Path) -> None:
+    problems = Problems(gather=True)
+    path = written(tmp_path / "a.json", '[\n {"a": 1},\n {"a": x},\n {"a": 3}\n {"a": 4, "a": 5},\n 6,')
+    assert [(record.number, record.values["a"]) for record in read_records(path, problems)] == [(1, 1), (3, 3), (4, 5)]
+    assert [str(problem).removeprefix(str(path)) for problem in problems.found] == [
+        ":3: not valid JSON: expecting value near column 8",
+        ":5: not valid JSON: a comma is missing",
+        ":6: each record must be one JSON object, not a number",
+        ":6: not valid JSON: the file ends where a record should be",
+    ]
+    assert [str(one).removeprefix(str(path)) for one in problems.warnings.told()] == [
+        ":5: field 'a' comes twice in its object; the last one counts"
     ]
 
 

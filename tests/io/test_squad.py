@@ -106,7 +106,7 @@ BAD: list[tuple[object, str]] = [
         "article 1, paragraph 1, question 2: field 'answers[0].text' must be a string, not a number",
     ),
     (squad({"context": "x", "qas": [question("")]}), "article 1, paragraph 1, question 1: field 'id' is empty; an id needs at least one character"),
-    (squad({"context": "x", "qas": [question("a"), question("a")]}), "sample_id 'a' comes twice; each id may come once"),
+    (squad({"context": "x", "qas": [question("a"), question("a")]}), "sample_id 'a' comes twice; each id may come once (article 1, paragraph 1, question 2)"),
 ]  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_gathering_goes_on(tmp_path: Path) -> None:
         "article 1: field 'paragraphs' is missing",
         "article 2, paragraph 1: field 'context' must be a string, not a number",
         "article 2, paragraph 2, question 1: must be an object, not a number",
-        "sample_id 'a' comes twice; each id may come once",
+        "sample_id 'a' comes twice; each id may come once (article 2, paragraph 2, question 3)",
     ]
 
 

@@ -482,7 +482,7 @@ BAD: list[tuple[str | Row, str]] = [  # the file, or a span; the message after t
     ("1", ":1: each line must be a span, or an OTLP bundle of spans: a JSON object"),
     (json.dumps(ROOT) + '\n{"a"\n', ":2: not valid JSON: "),
     (json.dumps(ROOT) + '\n{"a": "\\ud800"}\n', ":2: field 'a' holds half of a surrogate pair, which is not valid text"),
-    ("{\n" + '"a": 1\n"b": 2}', ":3: not valid JSON: Expecting ',' delimiter"),
+    ("{\n" + '"a": 1\n"b": 2}', ":3: not valid JSON: expecting ',' delimiter near column 1"),
     ("[" * 100_000, ": the file is empty; each line must be a span"),
     ('{"a":' * 100_000, ":1: the values are nested too deeply"),
     ('{\n"a":' * 100_000, ":1: the values are nested too deeply"),
@@ -538,12 +538,28 @@ def test_all_problems_are_gathered(tmp_path: Path) -> None:
     assert [problem.line for problem in problems.found] == [2, 3]
 
 
+def test_problems_on_one_line_name_the_record(tmp_path: Path) -> None:
+    bad = flat(span(2, 1, 0, 1, {KIND: "RETRIEVER", f"{DOCUMENT}.id": 1.5, "llm.token_count.total": -1}))
+    want = [
+        f":1: record 2: attribute '{DOCUMENT}.id' must be a string or an integer, not a number",
+        ":1: record 2: attribute 'llm.token_count.total' must be a number of tokens, not -1",
+        ":1: record 2: field 'start_time' must be a time such as '2025-01-31T12:00:00Z', not 'noon'",
+    ]
+    for held in ([ROOT, bad | {"start_time": "noon"}], {"spans": [ROOT, bad | {"start_time": "noon"}]}):
+        path = written(tmp_path / "t.json", json.dumps(held))
+        problems = Problems(gather=True)
+        list(iter_outputs(path, "traces", problems))
+        assert sorted(str(problem).removeprefix(str(path)) for problem in problems.found) == sorted(want)
+
+
 def test_a_broken_span_among_pretty_ones(tmp_path: Path) -> None:
     pretty = [json.dumps(console(row), indent=4) for row in SPANS]
     path = written(tmp_path / "t.jsonl", "\n".join(["{", '    "name": 1', "    {}", "}", *pretty]))
     problems = Problems(gather=True)
     assert [read.output for read in iter_outputs(path, "traces", problems)] == [WANT]
-    assert [str(problem) for problem in problems.found] == [f"{path}:3: not valid JSON: Expecting ',' delimiter"]
+    assert [str(problem) for problem in problems.found] == [
+        f"{path}:3: not valid JSON: expecting ',' delimiter near column 5"
+    ]
 
 
 # --- whatever the bytes ----------------------------------------------------------------------------------------------

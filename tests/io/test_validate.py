@@ -277,6 +277,145 @@ def test_counts(tmp_path: Path) -> None:
     assert {name: checked.outputs[name] for name in want} == want
 
 
+# --- every problem of a record, and where it is -----------------------------------------------------------------------
+
+Q = {"id": 3, "question": ["q"], "answers": [{}]}
+MANY: list[tuple[str, str, list[str], str]] = [  # name, content, problems after the path, why
+    (
+        "r.json",
+        '[{"user_input": "q"}, {"user_input": 3, "reference": 4, "retrieved_contexts": ["a", 5, null], "response": 6}]',
+        [
+            ":1: record 2: field 'user_input' must be a string, not a number",
+            ":1: record 2: field 'retrieved_contexts[1]' must be a string, not a number",
+            ":1: record 2: field 'retrieved_contexts[2]' must be a string, not null",
+            ":1: record 2: field 'reference' must be a string, not a number",
+            ":1: record 2: field 'response' must be a string, not a number",
+        ],
+        "ragas, on one line",
+    ),
+    (
+        "r.json",
+        '[{"user_input": "q", "id": "a"}, {"user_input": "q", "id": "b"}, {"user_input": "q", "id": "a"}]',
+        [":1: record 3: sample_id 'a' is already that of record 1; each id may come once"],
+        "ragas, an id twice on one line",
+    ),
+    (
+        "c.jsonl",
+        '{"input": 1, "actual_output": 2, "expected_output": 3}\n{"input": "q", "context": 4}\n',
+        [
+            ":1: field 'input' must be a string, not a number",
+            ":1: field 'expected_output' must be a string, not a number",
+            ":1: field 'actual_output' must be a string, not a number",
+            ":2: field 'context' must be an array, not a number",
+        ],
+        "deepeval",
+    ),
+    (
+        "s.json",
+        json.dumps({"version": "2", "data": [{"paragraphs": [{"qas": 3}, {"context": "c", "qas": [Q]}]}, {"title": 4}]}),
+        [
+            ": article 1, paragraph 1: field 'qas' must be an array, not a number",
+            ": article 1, paragraph 1: field 'context' is missing",
+            ": article 1, paragraph 2, question 1: field 'id' must be a string, not a number",
+            ": article 1, paragraph 2, question 1: field 'question' must be a string, not an array",
+            ": article 1, paragraph 2, question 1: field 'answers[0].text' is missing",
+            ": article 2: field 'title' must be a string, not a number",
+            ": article 2: field 'paragraphs' is missing",
+        ],
+        "squad",
+    ),
+    (
+        "g.yaml",
+        "versoin: 1\nqueries:\n- id: a\n  qery: q\n  lang: []\n  expected_chunk_ids: b\n- {id: '', query: [q], forbidden: {}}\n",
+        [
+            ":1: unknown field 'versoin'; did you mean 'version'?",
+            ":3: field 'query' is missing",
+            ":4: unknown field 'qery'; did you mean 'query'?",
+            ":5: field 'lang' must be a text, not a list",
+            ":6: field 'expected_chunk_ids' must be a list of ids, not a single value",
+            ":7: field 'forbidden' must be a text, not an object",
+            ":7: field 'id' is empty; an id needs at least one character",
+            ":7: field 'query' must be a text, not a list",
+        ],
+        "golden",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "want", "why"), MANY, ids=[row[-1] for row in MANY])
+def test_every_problem_of_a_record(tmp_path: Path, name: str, content: str, want: list[str], why: str) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    checked = validate_files(path)
+    assert [str(one).removeprefix(str(path)) for one in checked.problems] == want, why
+
+
+def test_every_problem_of_an_answer(tmp_path: Path) -> None:
+    answer = {"references": ["a", 3], "answer": [{"text": 4}, {"citations": "x"}]}
+    late = {"references": ["a"], "answer": [{"text": "x", "citations": [1, 0, -1]}]}
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([answer, late]))
+    checked = validate_files(lines(tmp_path / "d.jsonl", ask()), path, outputs_format="trec_rag")
+    assert [(one.record, one.message) for one in checked.problems] == [
+        (1, "field 'references[1]' must be a string, not a number"),
+        (1, "field 'answer[0].text' must be a string, not a number"),
+        (1, "field 'answer[1].citations' must be an array, not a string"),
+        (1, "field 'answer[1].text' is missing"),
+        (2, "field 'topic_id' is missing"),
+        (2, "field 'answer[0].citations[0]' is 1, but the places of the 1 references are counted from 0"),
+        (2, "field 'answer[0].citations[2]' is -1, but the places of the 1 references are counted from 0"),
+    ]
+    assert checked.to_dict()["problems"][0]["record"] == 1
+
+
+def test_what_is_odd_on_one_line_is_told_by_record(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    rows = [{"user_input": text, "response": "x"} for text in ("q", "", " ", "")]
+    path.write_text(json.dumps(rows))
+    (warning,) = validate_files(path).warnings
+    assert str(warning) == f"{path}:1: record 2: the query of sample '2' is empty (also in records 3, 4)"
+
+
+REPEATED: list[tuple[str, bytes, list[str]]] = [  # name, content, warnings after the path
+    (
+        "d.jsonl",
+        b'{"sample_id": "1", "query": "a", "query": "b", "labels": {"x": 1, "x": 1, "x": 2}}\n'
+        b'{"sample_id": "2", "query": "a", "query": "b"}\n{"sample_id": "3", "query": "", "x": {"query": 1}}\n',
+        [
+            ":1: field 'query' comes twice in its object; the last one counts (also on line 2)",
+            ":1: field 'labels.x' comes twice in its object; the last one counts",
+        ],
+    ),
+    (
+        "r.json",
+        b'[{"user_input": "q"}, {"user_input": "a", "user_input": "b"}]',
+        [":1: record 2: field 'user_input' comes twice in its object; the last one counts"],
+    ),
+    (
+        "s.json",
+        b'{"data": [{"paragraphs": [{"context": "c", "context": "d", "qas": [{"id": "1", "question": "q"}]}]}]}',
+        [": field 'data[0].paragraphs[0].context' comes twice in its object; the last one counts"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "want"), REPEATED, ids=[row[0] for row in REPEATED])
+def test_a_key_that_comes_twice(tmp_path: Path, name: str, content: bytes, want: list[str]) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert [str(one).removeprefix(str(path)) for one in validate_files(path).warnings] == want
+
+
+def test_a_document_twice_in_a_run_is_told_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "q.txt").write_text("1 0 a 1\n")
+    (tmp_path / "r.txt").write_text("1 Q0 a 1 3 me\n1 Q0 b 2 2 me\n\n1 Q0 a 3 1 me\n1 Q0 b 3 1 me\n")
+    checked = validate_files(tmp_path / "q.txt", tmp_path / "r.txt")
+    assert told(checked.problems) == [
+        (4, "'a' is already on line 1 for '1'; each may come once"),
+        (5, "'b' is already on line 2 for '1'; each may come once"),
+    ]
+
+
 # --- targets ----------------------------------------------------------------------------------------------------------
 
 

@@ -23,7 +23,7 @@ from auepora_eval.core.types import (
 )
 from auepora_eval.io.codec import LineError
 from auepora_eval.io.fingerprint import dataset_fingerprint
-from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput
+from auepora_eval.store import RunRecord, RunStatus, RunStore, StoredOutput, output_rows, sample_rows, texts
 from auepora_eval.store.schema import documents, query_results, samples, scores
 
 SAMPLES = [
@@ -235,6 +235,20 @@ def test_more_outputs_than_are_read_at_a_time(store: RunStore) -> None:
     reading = store.outputs(run_id)
     next(reading)
     store.finish(run_id)  # an iterator that is half read is in nobody's way
+
+
+def test_little_memory_for_texts(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_MOST_KEYS", "_MOST_WRITTEN", "_MOST_CHARACTERS", "_AT_ONCE"):
+        monkeypatch.setattr(texts, name, 2)
+    monkeypatch.setattr(output_rows, "_CHUNK", 4)
+    monkeypatch.setattr(sample_rows, "_CHUNK", 4)
+    with RunStore.open(url) as store:
+        run_id = a_run(store).run_id
+        for one in stored():
+            store.append(run_id, [one])
+        assert list(store.outputs(run_id)) == stored()
+        assert store.samples(run_id) == SAMPLES
+        assert store.sample_ids(run_id) == [sample.sample_id for sample in SAMPLES]
 
 
 def test_an_output_that_is_there_is_kept_or_replaced(store: RunStore) -> None:

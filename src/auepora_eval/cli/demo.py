@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..running.run import RunOutcome
 
 __all__ = ["command"]
@@ -52,8 +54,18 @@ def command(folder: str, as_json: bool, quiet: bool) -> None:
         click.echo(json.dumps({name: one.to_dict() for name, one in results.items()}, indent=2, ensure_ascii=False))
     else:
         click.echo(side_by_side(results))
+        click.echo(f"\nDid it get better?\n\n{_compared(store, outcomes)}")
     if not quiet:
         click.echo(_next_steps(target, store), err=True)
+
+
+def _compared(store: str, outcomes: Mapping[str, RunOutcome]) -> str:
+    from ..compare.runs import compare_runs
+    from ..compare.tables import comparison_table
+
+    first, second = (outcomes[name].record.run_id for name in PLANS)
+    report = compare_runs(first, second, store=store)
+    return comparison_table(report.metrics)
 
 
 def _next_steps(target: Path, store: str) -> str:
@@ -63,6 +75,7 @@ def _next_steps(target: Path, store: str) -> str:
             f"Both runs are stored in {store}. From here:",
             f"  auepora runs --store {store}",
             f"  auepora show quickstart-bm25 --store {store}",
+            f"  auepora compare quickstart-baseline quickstart-bm25 --why --store {store}",
             f"  auepora run {target / PLANS['bm25']}",
             "  auepora init YOUR_DATA.jsonl --system your_app:build",
         ]

@@ -17,6 +17,7 @@ __all__ = ["cli", "main"]
 
 # Name -> (module, one-line help). The help stands here so that listing the commands imports none of them.
 COMMANDS = {
+    "compare": ("compare", "Hold stored runs against each other, with a verdict."),
     "completion": ("completion", "Print a script for the shell to complete commands."),
     "convert": ("convert", "Write samples or outputs in another format."),
     "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
@@ -25,6 +26,7 @@ COMMANDS = {
     "gate": ("gate", "Hold a stored run against what it must reach."),
     "init": ("init", "Write a starter plan for a dataset."),
     "metrics": ("metrics", "List the metrics, or explain one."),
+    "replay": ("replay", "Split a difference into retrieval and generation."),
     "rescore": ("rescore", "Compute other metrics on stored outputs."),
     "run": ("run", "Carry out a plan: ask, store, score; or resume one."),
     "runs": ("runs", "List the stored runs; tag or delete them."),
@@ -95,6 +97,7 @@ def cli() -> None:
     auepora score data.jsonl outputs.jsonl          score everything the data supports
     auepora init data.jsonl --system my_app:build   write a plan; auepora run plan.yaml carries it out
     auepora runs; auepora show latest               what was stored
+    auepora compare baseline latest                 did the change make it better?
     auepora score --qrels Q --run R -m ndcg@10      score a TREC run
     auepora metrics recall                          explain a metric
     auepora validate data.jsonl outputs.jsonl       say all that is wrong with data

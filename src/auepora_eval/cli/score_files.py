@@ -36,7 +36,7 @@ class DataFiles:
     @property
     def judged_pool(self) -> bool:
         """Whether this is what trec_eval would be given."""
-        return self.samples[1].name in ("trec", "beir")
+        return self.samples[1].judged_pool
 
 
 def data_files(

@@ -27,6 +27,9 @@ HAS_PROBLEMS = 2
 @click.argument("outputs", required=False, type=click.Path())
 @click.option("--format", "dataset_format", metavar="NAME", help="The format of DATASET; by default it is guessed.")
 @click.option("--outputs-format", metavar="NAME", help="The format of OUTPUTS; by default it is guessed.")
+@click.option(
+    "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
+)
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {SHOWN}.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -34,6 +37,7 @@ def command(
     outputs: str | None,
     dataset_format: str | None,
     outputs_format: str | None,
+    corpus: str | None,
     show_all: bool,
     as_json: bool,
 ) -> None:
@@ -41,13 +45,13 @@ def command(
 
     Given a plan instead, say what is wrong with it and with all that it names, and what would run.
 
-    Problems come one per line, as file:line: message. Then what the samples hold is counted, and for every target of
-    the framework either its metrics are named or what is missing for them. Exits with 2 if there is any problem;
-    warnings alone are fine.
+    Problems come one per line, as file:line: message; whatever score would refuse is one. Then what the samples hold
+    is counted, and for every target of the framework either its metrics are named or what is missing for them. Exits
+    with 2 if there is any problem; warnings alone are fine.
 
     \b
     auepora validate data.jsonl
-    auepora validate data.jsonl outputs.jsonl --all
+    auepora validate data.jsonl outputs.jsonl --corpus corpus.jsonl --all
     auepora validate data.jsonl outputs.jsonl --json
     auepora validate plan.yaml
     """
@@ -64,7 +68,9 @@ def command(
             sys.exit(HAS_PROBLEMS)
         return
     with progress(f"reading {dataset}"):
-        checked = validate_files(dataset, outputs, dataset_format=dataset_format, outputs_format=outputs_format)
+        checked = validate_files(
+            dataset, outputs, dataset_format=dataset_format, outputs_format=outputs_format, corpus=corpus
+        )
     if as_json:
         import json
 
@@ -81,6 +87,7 @@ def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
         _listed(checked.warnings, "warning", show_all=show_all),
         _samples(checked),
         _outputs(checked),
+        _corpus(checked),
         _targets(checked),
         _verdict(checked),
     ]
@@ -151,6 +158,11 @@ def _outputs(checked: Validation) -> str:
     return _table(f"{total} {_many(total, 'output')} in {path} ({name})", rows)
 
 
+def _corpus(checked: Validation) -> str:
+    count = checked.documents
+    return f"{count} {_many(count, 'document')} in {checked.files['corpus'][0]}" if count else ""
+
+
 def _with(counts: Mapping[str, Any], words: Mapping[str, str]) -> str:
     return ", ".join(f"{counts[key]} {word}" for key, word in words.items() if counts[key])
 
@@ -175,6 +187,9 @@ def _targets(checked: Validation) -> str:
     if not checked.samples["samples"]:
         return ""
     whatever = checked.outputs is None
+    reasons = {one.missing for one in checked.targets}
+    if len(reasons) == 1 and not any(one.metrics for one in checked.targets):
+        return f"What these files can tell: nothing, since {reasons.pop()}"
     lines = ["What this dataset can tell of a system" if whatever else "What these files can tell"]
     for one in checked.targets:
         if one.metrics:

@@ -14,9 +14,10 @@ from ..core.metrics_base import BatchMetric, Metric, RunFacts
 from ..core.reduce import Mean, Reducer
 from ..core.scores import Scores
 from ..core.types import MetricResult, TargetCategory
+from ..store.planned import planned_conventions, run_facts
 from ..store.records import RunRecord
 
-__all__ = ["Definition", "definition_of", "planned_conventions", "run_facts"]
+__all__ = ["Definition", "definition_of"]
 
 _SAME = 1e-9
 """How near a value computed anew must be to the stored one, relative to it, for its reducer to be the right one."""
@@ -112,22 +113,3 @@ def _built(spec: Any, rules: Conventions, facts: RunFacts) -> Iterator[Metric]:
     except AueporaError:  # not registered in this process, or with options that it no longer has
         return
     yield one.for_run(facts) if isinstance(one, BatchMetric) else one
-
-
-def planned_conventions(record: RunRecord) -> Conventions:
-    """The conventions of a run's plan."""
-    named = record.plan.get("conventions") or "auepora"
-    choices = dict(named) if isinstance(named, Mapping) else {"name": named}
-    name = choices.pop("name", "auepora")
-    try:
-        return Conventions.of(None if name == "auto" else name, **choices)
-    except AueporaError:  # written by another version
-        return Conventions.of()
-
-
-def run_facts(record: RunRecord) -> RunFacts:
-    """How the outputs were made, as far as it shapes a number; of saved outputs nothing is known."""
-    if "system" not in record.plan:
-        return RunFacts()
-    asked = record.plan.get("run") or {}
-    return RunFacts(top_k=asked.get("top_k"), concurrency=asked.get("concurrency"))

@@ -144,38 +144,38 @@ def _of_fold(reducer: Reducer, first: Scores, second: Scores) -> Reading:
     both = first.counted & second.counted
     first, second = without(first, ~both), without(second, ~both)
     rows = np.flatnonzero(both)
-    kept = _taker(first.take(rows)), _taker(second.take(rows))
-    joined = _taker(Scores.concat([first.take(rows), second.take(rows)]))
+    kept = first.take(rows), second.take(rows)
     n = len(rows)
     places = np.arange(n)
+    of_rows = (lambda drawn: reducer.value(kept[0].take(drawn)), lambda drawn: reducer.value(kept[1].take(drawn)))
+    if all(one.stats is None and one.keys is None for one in kept):
+        # Nothing but values is read, ten thousand times: nothing else is copied.
+        of_rows = (
+            lambda drawn: reducer.value(_bare(kept[0].values[drawn])),
+            lambda drawn: reducer.value(_bare(kept[1].values[drawn])),
+        )
 
-    def difference(swapped: Bools) -> float:
-        inside = swapped[rows]
-        one, other = np.where(inside, places + n, places), np.where(inside, places, places + n)
-        return reducer.value(joined(other)) - reducer.value(joined(one))
+        def difference(swapped: Bools) -> float:
+            inside = swapped if n == len(swapped) else swapped[rows]
+            one = np.where(inside, kept[1].values, kept[0].values)
+            other = np.where(inside, kept[0].values, kept[1].values)
+            return reducer.value(_bare(other)) - reducer.value(_bare(one))
+    else:
+        joined = Scores.concat(list(kept))
+
+        def difference(swapped: Bools) -> float:
+            inside = swapped[rows]
+            one, other = np.where(inside, places + n, places), np.where(inside, places, places + n)
+            return reducer.value(joined.take(other)) - reducer.value(joined.take(one))
 
     fold = SwappedFold(difference, both & (first.values != second.values))
-    of_rows = (lambda drawn: reducer.value(kept[0](drawn)), lambda drawn: reducer.value(kept[1](drawn)))
     return Reading(first, second, of_rows[0](places), of_rows[1](places), fold=fold, of_rows=of_rows)
 
 
-def _taker(scores: Scores) -> Callable[[npt.NDArray[np.intp]], Scores]:
-    """Takes some of these outcomes, ten thousand times: where nothing but values is told, nothing else is copied."""
-    if scores.stats is not None or scores.keys is not None:
-        return scores.take
-    values, n = scores.values, len(scores)
-    status, codes = np.zeros(n, np.uint8), np.zeros(n, np.int16)
-
-    def take(rows: npt.NDArray[np.intp]) -> Scores:
-        # A draw of clusters need not have as many samples as there are.
-        same = len(rows) == n
-        return Scores(
-            values[rows],
-            status if same else np.zeros(len(rows), np.uint8),
-            codes if same else np.zeros(len(rows), np.int16),
-        )
-
-    return take
+def _bare(values: Floats) -> Scores:
+    """Outcomes that are values alone, all of them counted."""
+    zeros = np.zeros(len(values), np.uint8)
+    return Scores(values, zeros, zeros)  # type: ignore[arg-type]  # nobody reads the codes of reasons
 
 
 def _rows_of(reducer: OfSums) -> Callable[[Floats], Floats]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -41,11 +42,13 @@ class AggregateMetrics:
     failed_queries: int
 
     def to_dict(self, *, digits: int | None = None) -> dict[str, Any]:
-        """As JSON holds it, keys in their order; rounded where ``digits`` says so."""
+        """As JSON holds it, keys in their order; rounded where ``digits`` says so. NaN is ``None``."""
 
         def shown(value: Any) -> Any:
             if isinstance(value, Mapping):
                 return {str(key): shown(inner) for key, inner in value.items()}
+            if isinstance(value, float) and not math.isfinite(value):
+                return None
             return round(value, digits) if isinstance(value, float) and digits is not None else value
 
         return {name: shown(value) for name, value in asdict(self).items()}

@@ -89,7 +89,8 @@ def _of_parents(batch: Batch) -> RankingColumns:
 def _document_gold(sample: EvaluationSample) -> Gold | None:
     expected = sample.metadata.get("expected_doc_ids")
     if expected is not None:
-        if isinstance(expected, str) or not all(isinstance(doc_id, str) for doc_id in expected):
+        listed = isinstance(expected, (list, tuple, set, frozenset))
+        if not listed or not all(isinstance(doc_id, str) for doc_id in expected):
             raise BadTypeError(f"sample '{sample.sample_id}': metadata 'expected_doc_ids' must be a list of ids")
         return frozenset(expected)
     if sample.relevant_docs is None:

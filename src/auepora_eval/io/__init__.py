@@ -25,11 +25,15 @@ checking     what is odd, what is there, which targets and metrics it supports
 convert      ``convert_files``: from one format to another, counting what is lost
 align        ``align_outputs``: outputs by sample id, put in the order of the samples
 codec        one line of JSON <-> ``EvaluationSample`` or ``SystemOutputs``
+building     the objects made of the rows of a file, fast
 reading      what readers hand on, and where they put what is wrong
 problems     what is wrong with a line, as a sentence; ``all_problems``: everything that is
+parts        a record made part by part, so that everything wrong with it is said
+repeated_keys keys that come twice in one JSON object
 hints        what an unknown key in it was probably meant to be
+fingerprint  ``dataset_fingerprint``: what tells a dataset from any other
 ids          ``text_id``: an id for a text that has none
-json_values  values of JSON, one per line or over several
+json_values  values of JSON, one per line, over several or in an array: for records and for spans
 yaml_values  YAML as plain values that know their lines
 files        opening, gzip and zstd, atomic writing
 ============ =============================================================================================

@@ -7,15 +7,18 @@ import math
 import re
 from copy import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from .codec import OUTPUT_SHAPE, SAMPLE_SHAPE, CheckedOutputRow, CheckedSampleRow
 from .formats import Role
+from .hints import Shape
 from .problems import BAD_SPAN, TOO_DEEP, TooLarge, mend_odd, value_problem
+from .reading import Once, Problems
 
-__all__ = ["LineProblems", "all_problems"]
+__all__ = ["LineProblems", "all_problems", "note_all", "struct_problems"]
 
 MOST = 50
 """So many problems of one line are told; whoever has more has another kind of file."""
@@ -48,6 +51,30 @@ class LineProblems:
 def all_problems(line: bytes, role: Role, first: str) -> LineProblems:
     """Every problem of a line that could not be decoded; ``first`` is the one that decoding met, and is always told."""
     row, shape = (CheckedSampleRow, SAMPLE_SHAPE) if role == "samples" else (CheckedOutputRow, OUTPUT_SHAPE)
+    found, raw = _problems(line, row, shape, first)
+    sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
+    return LineProblems(found, sample_id if isinstance(sample_id, str) and sample_id else None)
+
+
+def note_all(
+    path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: Once | None = None
+) -> None:
+    """Raise the first problem of a sample or an output, or take all of them down, and whose it is."""
+    if not problems.gather:
+        problems.add(path, number, first)
+    found = all_problems(line, role, first)
+    problems.add_all(path, number, found.messages)
+    if found.sample_id is not None and (once is None or once.is_new(found.sample_id, number)):
+        problems.unread.add(found.sample_id)
+
+
+def struct_problems(data: bytes, kind: Any, shape: Shape, first: str) -> list[str]:
+    """Every problem of JSON that does not make a struct of this kind, ``first`` among them."""
+    return _problems(data, kind, shape, first)[0]
+
+
+def _problems(line: bytes, kind: Any, shape: Shape, first: str) -> tuple[list[str], Any]:
+    """Everything that is wrong, and the values as they were."""
     found: list[str] = []
     try:
         text = line.decode()
@@ -57,12 +84,13 @@ def all_problems(line: bytes, role: Role, first: str) -> LineProblems:
     try:
         raw: Any = json.loads(text, parse_float=_number)
     except (ValueError, RecursionError):
-        return LineProblems(list(dict.fromkeys([*found, first])), None)
-    sample_id = raw.get("sample_id") if isinstance(raw, dict) else None
+        return list(dict.fromkeys([*found, first])), None
+    given = copy(raw)
     found += mend_odd(raw)
+    added: set[str] = set()
     for _ in range(2 * MOST):
         try:
-            msgspec.convert(raw, row)
+            msgspec.convert(raw, kind)
             break
         except msgspec.ValidationError as error:
             message, noticed = str(error), value_problem(error, raw, shape)
@@ -71,12 +99,15 @@ def all_problems(line: bytes, role: Role, first: str) -> LineProblems:
             break
         except UnicodeEncodeError:  # a line that is nothing but such a text: it was told as the first
             break
-        found.append(noticed)
+        at = _AT.fullmatch(message)
+        if at is None or at[2] not in added:  # else it is about what was put in place of something missing
+            found.append(noticed)
         if len(found) > MOST or not _mend(raw, message):
             break
+        if named := _NAMED.fullmatch(at[1] if at else message):
+            added.add(f"{at[2]}.{named[2]}" if at and at[2] else named[2])
     found = list(dict.fromkeys(found if first in found else [first, *found]))
-    told = found if len(found) <= MOST else [*found[:MOST], _MORE]
-    return LineProblems(told, sample_id if isinstance(sample_id, str) and sample_id else None)
+    return (found if len(found) <= MOST else [*found[:MOST], _MORE]), given
 
 
 def _number(text: str) -> float:

@@ -26,6 +26,7 @@ from .formats import Format, Head, Role, register_format
 from .hints import Shape
 from .problems import decoding_problem, shown
 from .reading import Problems, ReadSample
+from .repeated_keys import warn_of_repeated_keys
 from .trec_format import judged_documents, judged_levels
 from .trec_parts.python import level_of
 
@@ -121,8 +122,13 @@ def _queries(path: Path, wanted: dict[str, dict[str, int]], problems: Problems) 
         try:
             query = _QUERIES.decode(line)
         except (ValueError, RecursionError) as error:
-            problems.add(path, number, decoding_problem(line, error, _SHAPE))
+            from .all_problems import struct_problems  # which only a line with a problem pays for
+
+            first = decoding_problem(line, error, _SHAPE)
+            problems.add_all(path, number, struct_problems(line, _Query, _SHAPE, first))
             continue
+        if problems.gather:
+            warn_of_repeated_keys(path, number, line, problems)
         if query.id in found:
             message = f"query {shown(query.id)} comes twice; each id may come once"
             problems.add(path, number, message, kind=DuplicateIdError)
@@ -256,5 +262,6 @@ FORMAT = register_format(
         read_samples=read_samples,
         write_samples=save_beir,
         sample_fields=frozenset({"sample_id", "query", "relevant_docs", "candidate_docs", "metadata"}),
+        judged_pool=True,
     )
 )

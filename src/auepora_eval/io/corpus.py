@@ -24,6 +24,7 @@ from .files import is_compressed, open_bytes, read_head
 from .hints import Shape
 from .problems import BAD_SPAN, decoding_problem, shown
 from .reading import Problems
+from .repeated_keys import warn_of_repeated_keys
 
 __all__ = ["Corpus", "Filling", "with_texts"]
 
@@ -170,8 +171,13 @@ class Corpus:
         try:
             row = _ROWS.decode(line)
         except (ValueError, RecursionError) as error:
-            problems.add(self.path, number, decoding_problem(line, error, _SHAPE).replace("beir_id", "_id"))
+            from .all_problems import struct_problems  # which only a line with a problem pays for
+
+            first = decoding_problem(line, error, _SHAPE)
+            problems.add_all(self.path, number, struct_problems(line, _Row, _SHAPE, first))
             return None
+        if problems.gather:
+            warn_of_repeated_keys(self.path, number, line, problems)
         if not row.id:
             problems.add(self.path, number, "field 'doc_id' (or '_id') is missing")
         elif row.id in self._places:

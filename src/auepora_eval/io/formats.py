@@ -14,12 +14,15 @@ from typing import Any, Literal
 from ..core.errors import BadValueError, DataFileError, did_you_mean
 from ..core.types import EvaluationSample, SystemOutputs
 from .files import plain_suffix, read_head
+from .json_values import syntax_problem
 from .reading import OutputReader, SampleReader
 
 __all__ = ["Format", "Head", "Role", "format_named", "formats", "guess_format", "register_format"]
 
 Role = Literal["samples", "outputs"]
 """What a file is read for: a dataset's samples, or what a system returned."""
+
+_JSON = (".json", ".jsonl", ".ndjson")
 
 # Where formats live. Each registers itself when it is imported, which happens when a format is first asked for. The
 # order is that of guessing: the more particular first.
@@ -68,6 +71,8 @@ class Format:
     """What it cannot hold within fields that it holds: ``relevant_docs.metadata``, ``retrieved.score``."""
     one_file: bool = False
     """Whether samples and outputs are in the same file, so that one name stands for both."""
+    judged_pool: bool = False
+    """Whether its samples are what trec_eval would be given, so that its conventions are the usual ones."""
 
     def reads(self, role: Role) -> bool:
         """Whether it can be read for that."""
@@ -111,6 +116,8 @@ def guess_format(path: Path, role: Role) -> Format:
     for one in formats().values():
         if one.reads(role) and one.looks_like(head, role):
             return one
+    if head.suffix in _JSON and (broken := syntax_problem(path)):
+        raise DataFileError(path, *broken)
     able = ", ".join(name for name, one in formats().items() if one.reads(role))
     raise DataFileError(
         path, None, f"cannot tell in which format these {role} are; name one of {able} to be told what is wrong with it"
@@ -138,8 +145,20 @@ def _keys(suffix: str, text: str) -> frozenset[str]:
     try:
         first, _ = json.JSONDecoder().raw_decode(start)
     except (ValueError, RecursionError):
-        return _cut_off_keys(start)
+        return _cut_off_keys(start) or _keys_below(start)
     return _mapping_keys(first)
+
+
+def _keys_below(text: str) -> frozenset[str]:
+    """The keys of the first line that is an object, where the file begins with something broken."""
+    for line in text.split("\n")[1:]:
+        try:
+            found = _mapping_keys(json.loads(line.strip().rstrip(",]")))
+        except (ValueError, RecursionError):
+            continue
+        if found:
+            return found
+    return frozenset()
 
 
 def _mapping_keys(value: Any) -> frozenset[str]:

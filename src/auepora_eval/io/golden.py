@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.errors import BadValueError, DuplicateIdError, did_you_mean
 from ..core.types import Document, EvaluationSample
@@ -22,6 +22,8 @@ from .problems import TOO_DEEP, shown
 from .reading import Once, Problems, ReadSample
 
 __all__ = ["read_samples", "save_golden"]
+
+Made = TypeVar("Made")
 
 _HEADER = """\
 # Golden queries. Of each: id, query, and what is expected of the system:
@@ -42,9 +44,7 @@ class _QueryError(Exception):
     """What is wrong with a query, and on which line."""
 
     def __init__(self, node: Any, message: str) -> None:
-        from .yaml_values import line_of
-
-        self.line, self.message = line_of(node), message
+        self.line, self.message = _line(node), message
         super().__init__(message)
 
 
@@ -54,23 +54,30 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
 
     data = read_bytes(path)
     once = Once(path, problems)
+    reader = _Queries(Values(len(data)))
+    nodes, last = [], []
     try:
-        root = parsed(data)
-        reader = _Queries(Values(len(data)))
-        nodes = reader.queries(root)
+        nodes = reader.queries(parsed(data))
     except (YamlError, _QueryError) as error:
-        problems.add(path, error.line, error.message)
-        return
+        last = [(error.line, error.message)]
+    for line, message in reader.taken() + last:
+        problems.add(path, line, message)
     for node in nodes:
         try:
             sample = reader.sample(node)
-        except (YamlError, _QueryError) as error:
-            problems.add(path, error.line, error.message)
         except RecursionError:
+            reader.taken()
             problems.add(path, line_of(node), TOO_DEEP)
+            continue
+        wrong = reader.taken()
+        for line, message in wrong:
+            problems.add(path, line, message)
+        if sample is None or not once.is_new(sample.sample_id, line_of(node)):
+            continue
+        if wrong:
+            problems.unread.add(sample.sample_id)
         else:
-            if once.is_new(sample.sample_id, line_of(node)):
-                yield ReadSample(line_of(node), sample)
+            yield ReadSample(line_of(node), sample)
 
 
 class _Queries:
@@ -78,6 +85,22 @@ class _Queries:
 
     def __init__(self, values: Any) -> None:
         self._values = values
+        self._wrong: list[tuple[int | None, str]] = []
+
+    def taken(self) -> list[tuple[int | None, str]]:
+        """What has been found wrong since this was last asked, by line."""
+        wrong, self._wrong = self._wrong, []
+        return wrong
+
+    def _made(self, make: Callable[..., Made], *arguments: Any) -> Made | None:
+        """A part of a query; where it cannot be made, that is noted, and the others are looked at all the same."""
+        from .yaml_values import YamlError
+
+        try:
+            return make(*arguments)
+        except (YamlError, _QueryError) as error:
+            self._wrong.append((error.line, error.message))
+            return None
 
     def queries(self, root: Any) -> list[Any]:
         """The nodes of the queries."""
@@ -98,35 +121,47 @@ class _Queries:
             raise _QueryError(root, "the list of queries is empty")
         return list(root.value)
 
-    def sample(self, node: Any) -> EvaluationSample:
-        """The sample of a query."""
+    def sample(self, node: Any) -> EvaluationSample | None:
+        """The sample of a query, as far as it can be made; ``None`` where not even its id is known."""
+        fields = self._made(self._query, node) or {}
+        labels = self._made(self._object, fields, "labels") or {}
+        metadata = self._made(self._object, fields, "metadata") or {}
+        self._made(self._add, labels, fields, "labels", "lang", self._text)
+        self._made(self._add, labels, fields, "labels", "difficulty", self._scalar)
+        self._made(self._add, metadata, fields, "metadata", "expected_doc_ids", self._ids)
+        for key in _TEXTS:
+            self._made(self._add, metadata, fields, "metadata", key, self._text_or_texts)
+        sample_id = self._made(self._id, fields["id"]) if "id" in fields else None
+        query = self._made(self._text, fields["query"], "query") if "query" in fields else None
+        chunks = self._made(self._chunks, fields)
+        if sample_id is None:
+            return None
+        return EvaluationSample(sample_id, query or "", chunks, labels=labels, metadata=metadata)
+
+    def _query(self, node: Any) -> dict[str, Any]:
         if node.id != "mapping":
             raise _QueryError(node, f"each query must be an object with 'id' and 'query', not {_kind(node)}")
         fields = self._fields(node, _KEYS)
         for key in ("id", "query"):
             if key not in fields:
-                raise _QueryError(node, f"field {key!r} is missing")
-        labels, metadata = self._object(fields, "labels"), self._object(fields, "metadata")
-        self._add(labels, fields, "labels", "lang", self._text)
-        self._add(labels, fields, "labels", "difficulty", self._scalar)
-        self._add(metadata, fields, "metadata", "expected_doc_ids", self._ids)
-        for key in _TEXTS:
-            self._add(metadata, fields, "metadata", key, self._text_or_texts)
-        sample_id = self._text(fields["id"], "id")
+                self._made(_raise_missing, node, key)
+        return fields
+
+    def _id(self, node: Any) -> str:
+        sample_id = self._text(node, "id")
         if not sample_id:
-            raise _QueryError(fields["id"], "field 'id' is empty; an id needs at least one character")
-        return EvaluationSample(
-            sample_id, self._text(fields["query"], "query"), self._chunks(fields), labels=labels, metadata=metadata
-        )
+            raise _QueryError(node, "field 'id' is empty; an id needs at least one character")
+        return sample_id
 
     def _fields(self, node: Any, known: tuple[str, ...]) -> dict[str, Any]:
         fields = {}
         for key, key_node, value in self._values.pairs(node):
-            if key not in known:
-                place = "; put keys of your own under 'labels' or 'metadata'" if known is _KEYS else ""
-                hint = did_you_mean(key[:80], known, otherwise=f"; known fields: {', '.join(known)}{place}")
-                raise _QueryError(key_node, f"unknown field {shown(key)}{hint}")
-            fields[key] = value
+            if key in known:
+                fields[key] = value
+                continue
+            place = "; put keys of your own under 'labels' or 'metadata'" if known is _KEYS else ""
+            hint = did_you_mean(key[:80], known, otherwise=f"; known fields: {', '.join(known)}{place}")
+            self._wrong.append((_line(key_node), f"unknown field {shown(key)}{hint}"))
         return fields
 
     def _object(self, fields: dict[str, Any], key: str) -> dict[str, Any]:
@@ -213,6 +248,16 @@ class _Queries:
         if node.id == "sequence":
             return [self._text(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
         return self._text(node, path)
+
+
+def _raise_missing(node: Any, key: str) -> None:
+    raise _QueryError(node, f"field {key!r} is missing")
+
+
+def _line(node: Any) -> int:
+    from .yaml_values import line_of
+
+    return line_of(node)
 
 
 def _kind(node: Any) -> str:

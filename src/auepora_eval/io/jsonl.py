@@ -11,7 +11,8 @@ from ..core.types import EvaluationSample, SystemOutputs
 from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
 from .files import bare_name, plain_suffix, read_lines, write_lines
 from .formats import Format, Head, Role, register_format
-from .reading import Once, Problems, ReadOutput, ReadSample
+from .reading import NO_RANKING, Once, Problems, ReadOutput, ReadSample
+from .repeated_keys import warn_of_repeated_keys
 
 __all__ = [
     "OutputsFile",
@@ -41,6 +42,8 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
     once = Once(path, problems)
     number = None
     for number, line in read_lines(path):
+        if problems.gather:
+            warn_of_repeated_keys(path, number, line, problems)
         try:
             sample = decode_sample(line)
         except LineError as error:
@@ -57,6 +60,8 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
     once = Once(path, problems)
     number = None
     for number, line in read_lines(path):
+        if problems.gather:
+            warn_of_repeated_keys(path, number, line, problems)
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
         except LineError as error:
@@ -69,16 +74,9 @@ def iter_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
 
 
 def _note(path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: Once) -> None:
-    """Raise the first problem of a line, or take all of them down, and whose line it is."""
-    if not problems.gather:
-        problems.add(path, number, first)
-    from .all_problems import all_problems  # which only a line with a problem pays for
+    from .all_problems import note_all  # which only a line with a problem pays for
 
-    found = all_problems(line, role, first)
-    for message in found.messages:
-        problems.add(path, number, message)
-    if found.sample_id is not None and once.is_new(found.sample_id, number):
-        problems.unread.add(found.sample_id)
+    note_all(path, number, line, role, first, problems, once)
 
 
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:
@@ -111,14 +109,14 @@ def gathered_outputs(path: Path, outputs: Iterable[ReadOutput], problems: Proble
     with_ranking = False
     without: ReadOutput | None = None
     for read in outputs:
-        if read.has_retrieved:
-            with_ranking = True
-        elif without is None and read.output.error is None:
-            without = read
+        if read.output.error is None:  # a failure has nothing to say about it
+            if read.has_retrieved:
+                with_ranking = True
+            elif without is None:
+                without = read
         gathered[read.sample_id] = read.output
     if with_ranking and without is not None:
-        message = "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"
-        problems.add(path, without.line, message)
+        problems.add(path, without.line, NO_RANKING, record=without.record)
     return OutputsFile(gathered, answers_only=without is not None and not with_ranking)
 
 

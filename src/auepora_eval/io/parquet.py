@@ -37,7 +37,7 @@ _Decoded = TypeVar("_Decoded")
 def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
     """The samples of a file, one after the other; a line is a row, counted from 1."""
     once = Once(path, problems)
-    for number, sample in _decoded(path, problems, decode_sample):
+    for number, sample in _decoded(path, problems, once, "samples", decode_sample):
         if once.is_new(sample.sample_id, number):
             yield ReadSample(number, sample)
 
@@ -45,7 +45,7 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
 def read_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
     """The outputs of a file, likewise."""
     once = Once(path, problems)
-    for number, (sample_id, output, has_retrieved) in _decoded(path, problems, decode_output_line):
+    for number, (sample_id, output, has_retrieved) in _decoded(path, problems, once, "outputs", decode_output_line):
         if once.is_new(sample_id, number):
             yield ReadOutput(number, sample_id, output, has_retrieved)
 
@@ -66,13 +66,22 @@ def save_parquet_outputs(outputs: Iterable[tuple[str, SystemOutputs]], path: str
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _decoded(path: Path, problems: Problems, decode: Callable[[bytes], _Decoded]) -> Iterator[tuple[int, _Decoded]]:
+def _decoded(
+    path: Path, problems: Problems, once: Once, role: Role, decode: Callable[[bytes], _Decoded]
+) -> Iterator[tuple[int, _Decoded]]:
     number = 0
     for number, row in enumerate(_rows(path), start=1):
+        line = None
         try:
-            yield number, decode(_line(row))
+            line = _line(row)
+            yield number, decode(line)
         except LineError as error:
-            problems.add(path, number, str(error))
+            if line is None:
+                problems.add(path, number, str(error))
+            else:
+                from .all_problems import note_all  # which only a row with a problem pays for
+
+                note_all(path, number, line, role, str(error), problems, once)
     if not number:
         problems.add(path, None, "the table is empty; each row must be one sample, or the output for one")
 

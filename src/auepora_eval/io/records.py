@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import EvaluationSample, Response, SystemOutputs
 from .codec import LineError
 from .formats import Format, Head, Role, register_format
 from .ids import text_id
+from .parts import Parts
 from .reading import Once, Problems, ReadOutput, ReadSample
-from .record_parts.columns import DEEPEVAL, RAGAS, Columns, SampleIds, chosen_columns, output_of, sample_of
+from .record_parts.columns import DEEPEVAL, RAGAS, Columns, RecordShape, chosen_columns, output_of, sample_of
 from .record_parts.writing import write_records
 from .rows import Record, is_table, read_records
 
 __all__ = ["outputs_from_records", "samples_from_records", "text_id"]
+
+Made = TypeVar("Made")
 
 # Of documents only ids and texts have a column, of answers only the text.
 _LOST = frozenset(
@@ -32,6 +35,10 @@ _LOST = frozenset(
     for part in parts.split()
 )
 
+_BEFORE = frozenset({"contexts", "ground_truth", "ground_truths"})
+"""Columns of ragas before version 0.2 that, beside a question, hardly anybody else has."""
+_OWN = frozenset({"sample_id", "query"})
+"""Keys of our own files, whose other keys are then misspelt ones."""
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", "")
 
 
@@ -44,86 +51,87 @@ def samples_from_records(
     ``{"query": "question", "reference_answer": "answer"}``. ``None`` and NaN are absent values; columns that hold
     nothing known become metadata.
     """
-    chosen = chosen_columns(columns)
-    return [
-        _told(number, sample_of, values, sample_id, column, chosen)
-        for number, values, sample_id, column in _identified(records, chosen)
-    ]
+    return [sample for _, sample in _made(records, columns, _sample)]
 
 
 def outputs_from_records(
     records: Iterable[Mapping[str, Any]], columns: str | Mapping[str, str] = "ragas"
 ) -> dict[str, SystemOutputs]:
     """The outputs in such records by sample id. A record with neither an answer nor anything retrieved has none."""
-    chosen = chosen_columns(columns)
-    outputs = {}
-    for number, values, sample_id, _ in _identified(records, chosen):
-        found = _told(number, output_of, values, chosen)
-        if found is not None:
-            outputs[sample_id] = found[0]
-    return outputs
+    made = _made(records, columns, output_of)
+    return {sample_id: found[0] for sample_id, found in made if found is not None}
 
 
-def _identified(
-    records: Iterable[Mapping[str, Any]], columns: Columns
-) -> Iterator[tuple[int, Mapping[str, Any], str, str | None]]:
-    ids = SampleIds(columns)
+def _sample(values: Mapping[str, Any], number: int, shape: RecordShape) -> tuple[str, EvaluationSample]:
+    sample = sample_of(values, number, shape)
+    return sample.sample_id, sample
+
+
+def _made(
+    records: Iterable[Mapping[str, Any]],
+    columns: str | Mapping[str, str],
+    make: Callable[[Mapping[str, Any], int, RecordShape], tuple[str, Made]],
+) -> Iterator[tuple[str, Made]]:
+    """What is made of each record, by its id."""
+    shape = RecordShape(chosen_columns(columns))
     seen: dict[str, int] = {}
     for number, values in enumerate(records, start=1):
         if not isinstance(values, Mapping):
             raise BadValueError(f"record {number} must be a dict, not a value of type '{type(values).__name__}'")
-        sample_id = _told(number, ids.of, values, number)
+        try:
+            sample_id, made = make(values, number, shape)
+        except LineError as error:
+            raise BadValueError(f"record {number}: {error}") from error
         if seen.setdefault(sample_id, number) != number:
             raise DuplicateIdError(
                 f"record {number}: sample_id {sample_id!r} is already that of record {seen[sample_id]}"
             )
-        yield number, values, sample_id, ids.column
-
-
-def _told(number: int, make: Any, *arguments: Any) -> Any:
-    try:
-        return make(*arguments)
-    except LineError as error:
-        raise BadValueError(f"record {number}: {error}") from error
+        yield sample_id, made
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
 def _read_samples(columns: Columns, path: Path, problems: Problems) -> Iterator[ReadSample]:
-    ids, once = SampleIds(columns), Once(path, problems)
+    shape, once = RecordShape(columns), Once(path, problems)
     for record in read_records(path, problems):
         try:
-            sample_id = ids.of(record.values, record.number)
-            sample = sample_of(record.values, sample_id, ids.column, columns)
+            sample = sample_of(record.values, record.number, shape)
         except LineError as error:
-            problems.add(path, record.line, str(error))
+            _note(path, record, shape, error, problems, once)
             continue
-        if once.is_new(sample_id, record.line):
-            yield ReadSample(record.line, sample)
+        if once.is_new(sample.sample_id, record.line, record=record.record):
+            yield ReadSample(record.line, sample, record.record)
 
 
 def _read_outputs(columns: Columns, path: Path, problems: Problems) -> Iterator[ReadOutput]:
-    ids, once = SampleIds(columns), Once(path, problems)
+    shape, once = RecordShape(columns), Once(path, problems)
     records: Iterable[Record] = read_records(path, problems)
-    answers = False
+    names: set[str] = set()
     if is_table(path):
         records = list(records)
-        answers = any(columns.response in record.values for record in records)
+        names = {name for record in records for name in record.values}
     for record in records:
         try:
-            sample_id = ids.of(record.values, record.number)
-            found = output_of(record.values, columns)
+            sample_id, found = output_of(record.values, record.number, shape)
         except LineError as error:
-            problems.add(path, record.line, str(error))
+            _note(path, record, shape, error, problems, once)
             continue
-        if not once.is_new(sample_id, record.line) or found is None:
+        if not once.is_new(sample_id, record.line, record=record.record) or found is None:
             continue
         output, has_retrieved = found
-        if answers and has_retrieved and output.response is None:
+        if shape.columns.response in names and has_retrieved and output.response is None:
             # A table cannot tell an empty answer from none; beside what was retrieved, among other answers, it is one.
             output.response = Response("")
-        yield ReadOutput(record.line, sample_id, output, has_retrieved)
+        yield ReadOutput(record.line, sample_id, output, has_retrieved, record.record)
+
+
+def _note(path: Path, record: Record, shape: RecordShape, error: LineError, problems: Problems, once: Once) -> None:
+    """Take down all that is wrong with a record, and whose it is."""
+    problems.add_all(path, record.line, error.messages, record=record.record)
+    sample_id = Parts().make(shape.id_of, record.values, record.number)
+    if sample_id is not None and once.is_new(sample_id, record.line, record=record.record):
+        problems.unread.add(sample_id)
 
 
 def _write_samples(columns: Columns, samples: Iterable[EvaluationSample], path: Path) -> None:
@@ -131,7 +139,8 @@ def _write_samples(columns: Columns, samples: Iterable[EvaluationSample], path: 
 
 
 def _looks_like_ragas(head: Head, role: Role) -> bool:
-    return head.suffix in _SUFFIXES and "user_input" in head.keys
+    before = "question" in head.keys and not _BEFORE.isdisjoint(head.keys) and _OWN.isdisjoint(head.keys)
+    return head.suffix in _SUFFIXES and ("user_input" in head.keys or before)
 
 
 def _looks_like_deepeval(head: Head, role: Role) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -12,9 +11,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .codec import LineError
-from .files import plain_suffix, read_bytes, read_lines
+from .files import plain_suffix, read_bytes
 from .hints import Shape
-from .problems import TOO_DEEP, decoding_problem, first_odd, shown
+from .json_values import TOO_LONG, read_values
+from .problems import decoding_problem, first_odd, shown
 from .reading import Problems
 
 __all__ = ["Record", "decode_object", "is_table", "read_records"]
@@ -22,8 +22,6 @@ __all__ = ["Record", "decode_object", "is_table", "read_records"]
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _SHAPE = Shape("records", {"": ()}, "records", ())
 _KINDS = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
-_TOO_LONG = "an integer has too many digits"
-_SPACE = re.compile(r"[ \t\r\n]*")
 
 Found = dict[str, Any] | LineError
 
@@ -35,6 +33,8 @@ class Record(NamedTuple):
     """Counted from 1 over all records, those that cannot be read included."""
     line: int
     """The line it begins on."""
+    record: int | None
+    """The number again where other records begin on the same line."""
     values: dict[str, Any]
 
 
@@ -45,15 +45,24 @@ def is_table(path: Path) -> bool:
 
 def read_records(path: Path, problems: Problems) -> Iterator[Record]:
     """The records of a file, one after the other."""
-    found = _table(path) if is_table(path) else _json(path)
-    number = 0
-    for number, (line, values) in enumerate(found, start=1):
+    before = len(problems.found)
+    last = None
+    for last in _tabled(path, problems) if is_table(path) else _written(path, problems):
+        yield last
+    if last is None and len(problems.found) == before:
+        problems.add(path, None, "there is no record in the file")
+
+
+def _written(path: Path, problems: Problems) -> Iterator[Record]:
+    return map(Record._make, read_values(path, problems, decode_object))
+
+
+def _tabled(path: Path, problems: Problems) -> Iterator[Record]:
+    for number, (line, values) in enumerate(_table(path), start=1):
         if isinstance(values, LineError):
             problems.add(path, line, str(values))
         else:
-            yield Record(number, line, values)
-    if number == 0:
-        problems.add(path, None, "there is no record in the file")
+            yield Record(number, line, None, values)
 
 
 def decode_object(data: bytes) -> dict[str, Any]:
@@ -65,7 +74,7 @@ def decode_object(data: bytes) -> dict[str, Any]:
             value = json.loads(data)
         except (ValueError, RecursionError):
             too_long = isinstance(error, msgspec.ValidationError)  # Python's limit on the digits of an integer
-            raise LineError(_TOO_LONG if too_long else decoding_problem(data, error, _SHAPE)) from error
+            raise LineError(TOO_LONG if too_long else decoding_problem(data, error, _SHAPE)) from error
         return _checked(value)
     return _object(value)
 
@@ -83,97 +92,6 @@ def _checked(value: object) -> dict[str, Any]:
     if odd is not None:
         raise LineError(odd)
     return values
-
-
-def _decoded(data: bytes) -> Found:
-    try:
-        return decode_object(data)
-    except LineError as error:
-        return error
-
-
-# --- JSON ------------------------------------------------------------------------------------------------------------
-
-
-def _json(path: Path) -> Iterator[tuple[int, Found]]:
-    lines = read_lines(path)
-    first = next(lines, None)
-    if first is None:
-        return
-    if first[1].lstrip().startswith(b"["):
-        lines.close()  # type: ignore[attr-defined]  # it is a generator
-        yield from _array(read_bytes(path))
-        return
-    for number, line in itertools.chain([first], lines):
-        yield number, _decoded(line)
-
-
-def _array(data: bytes) -> Iterator[tuple[int, Found]]:
-    try:
-        pieces = msgspec.json.decode(data, type=list[msgspec.Raw])
-    except (ValueError, RecursionError):
-        yield from _array_slowly(data.decode())
-        return
-    line, end = 1, 0
-    for piece in pieces:
-        raw = bytes(piece)
-        start = data.index(raw, end)  # only commas and white space lie between: the first place is the right one
-        line += data.count(b"\n", end, start)
-        yield line, _decoded(raw)
-        end = start + len(raw)
-        line += raw.count(b"\n")
-
-
-def _array_slowly(text: str) -> Iterator[tuple[int, Found]]:
-    """An array that strict JSON refuses, record by record, up to where it cannot be read at all."""
-    decoder = json.JSONDecoder()
-    place = text.index("[") + 1
-    expected = "a record"
-    while True:
-        place = _after_space(text, place)
-        line = text.count("\n", 0, place) + 1
-        if text.startswith("]", place):
-            rest = _after_space(text, place + 1)
-            if rest < len(text):
-                yield (
-                    text.count("\n", 0, rest) + 1,
-                    LineError("not valid JSON: there is more after the end of the list"),
-                )
-            return
-        try:
-            value, place = decoder.raw_decode(text, place)
-        except RecursionError:
-            yield line, LineError(TOO_DEEP)
-            return
-        except ValueError as error:
-            yield line, LineError(f"not valid JSON: {_reason(error, text, place, expected)}")
-            return
-        try:
-            yield line, _checked(value)
-        except LineError as error:
-            yield line, error
-        place = _after_space(text, place)
-        if text.startswith(",", place):
-            place += 1
-        elif not text.startswith("]", place):
-            line = text.count("\n", 0, place) + 1
-            problem = "the file ends before the list does" if place == len(text) else "a comma is missing"
-            yield line, LineError(f"not valid JSON: {problem}")
-            return
-
-
-def _after_space(text: str, place: int) -> int:
-    found = _SPACE.match(text, place)
-    assert found is not None
-    return found.end()
-
-
-def _reason(error: ValueError, text: str, place: int, expected: str) -> str:
-    if place == len(text):
-        return f"the file ends where {expected} should be"
-    if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg[:1].lower()}{error.msg[1:]} on line {error.lineno} near column {error.colno}"
-    return _TOO_LONG
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from .hints import Shape
 from .ids import text_id
 from .problems import TOO_DEEP, first_odd, shown, value_problem
 from .reading import Once, Problems, ReadOutput, ReadSample
+from .repeated_keys import warn_of_repeated_keys
 
 __all__ = ["iter_predictions", "iter_questions", "write_predictions"]
 
@@ -41,18 +42,22 @@ class _Question(msgspec.Struct):
     is_impossible: bool = False
 
 
-class _Paragraph(msgspec.Struct):
+Held = TypeVar("Held")
+"""What is inside: left as it is (``Raw``), to be decoded later, or ``Any`` to look at the rest."""
+
+
+class _Paragraph(msgspec.Struct, Generic[Held]):
     context: str
-    qas: list[msgspec.Raw]
+    qas: list[Held]
 
 
-class _Article(msgspec.Struct):
-    paragraphs: list[msgspec.Raw]
+class _Article(msgspec.Struct, Generic[Held]):
+    paragraphs: list[Held]
     title: str = ""
 
 
-class _File(msgspec.Struct):
-    data: list[msgspec.Raw]
+class _File(msgspec.Struct, Generic[Held]):
+    data: list[Held]
 
 
 def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
@@ -61,17 +66,23 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
     paragraphs: Counter[str] = Counter()
 
     def decoded(kind: Any, data: Any, place: str) -> Any:
+        raw = kind[msgspec.Raw] if kind is not _Question else kind
         try:
-            return msgspec.json.decode(data, type=kind)
+            return msgspec.json.decode(data, type=raw)
         except msgspec.ValidationError as error:
-            problem = value_problem(error, None, _SHAPE).replace(
-                "each line must be one JSON object", "must be an object"
-            )
-            problems.add(path, None, place + problem)
+            from .all_problems import struct_problems  # which only a file with a problem pays for
+
+            whole = kind[Any] if kind is not _Question else kind
+            told = struct_problems(bytes(data), whole, _SHAPE, value_problem(error, None, _SHAPE))
+            wrong = ("each line must be one JSON object", "must be an object")
+            problems.add_all(path, None, [place + problem.replace(*wrong) for problem in told])
         except (ValueError, RecursionError):  # of the whole file: its parts have been read once
             problems.add(path, *_syntax_problem(data))
 
-    file = decoded(_File, read_bytes(path), "")
+    data = read_bytes(path)
+    file = decoded(_File, data, "")
+    if problems.gather:
+        warn_of_repeated_keys(path, None, data, problems)
     for a, raw_article in enumerate(() if file is None else file.data, start=1):
         article = decoded(_Article, raw_article, f"article {a}: ")
         for p, raw_paragraph in enumerate(() if article is None else article.paragraphs, start=1):
@@ -84,7 +95,7 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
             doc_id = f"{article.title}#{number}" if article.title else text_id(paragraph.context)
             for q, raw_question in enumerate(paragraph.qas, start=1):
                 question = decoded(_Question, raw_question, f"{place}, question {q}: ")
-                if question is not None and once.is_new(question.id, None):
+                if question is not None and once.is_new(question.id, None, hint=f" ({place}, question {q})"):
                     yield ReadSample(None, _sample(question, Document(doc_id, paragraph.context)))
 
 

@@ -19,7 +19,7 @@ from .codec import LineError, decode_output_line
 from .corpus import Filling
 from .files import is_compressed
 from .formats import Format
-from .reading import Problems, ReadOutput
+from .reading import NO_RANKING, Problems, ReadOutput
 
 __all__ = ["OutputIndex", "PairStream", "count_lines"]
 
@@ -147,7 +147,7 @@ class PairStream:
         if self._answers_only is None:
             self._answers_only = False
             for read in self._outputs():
-                if read.output.error is None or read.has_retrieved:
+                if read.output.error is None:
                     self._answers_only = not read.has_retrieved
                     break
         return self._answers_only
@@ -187,7 +187,7 @@ class PairStream:
         found: ReadOutput | None
         with ExitStack() as opened:
             lookup: _Lookup | None = None
-            for _, sample in samples:
+            for _, sample, _ in samples:
                 self.total += 1
                 if not self._keep_ids:
                     hashes.add(sample.sample_id)
@@ -216,10 +216,11 @@ class PairStream:
             return None
         self.met += 1
         if self.answers_only is found.has_retrieved and found.output.error is None:
-            message = "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"
+            message = NO_RANKING
             if found.has_retrieved:
                 message = "field 'retrieved' is there, and not on the lines before: write it on all of them"
-            raise DataFileError(self.outputs_path, found.line, message)
+            where = "" if found.record is None else f"record {found.record}: "
+            raise DataFileError(self.outputs_path, found.line, f"{where}{message}")
         return found.output
 
     def _lookup(self, upcoming: ReadOutput, outputs: Iterator[ReadOutput]) -> _Lookup:

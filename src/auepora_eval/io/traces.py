@@ -59,13 +59,14 @@ def read_trace_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
     """What was asked in each trace: samples to annotate."""
     once = Once(path, problems)
     for trace in _traces(path, problems):
-        line, query = trace.entry.line, trace.query
+        line, record, query = trace.entry.line, trace.entry.record, trace.query
         if query is None:
             looked = "'input.value', a retriever's query nor a user's message"
-            problems.add(path, line, f"trace {trace.trace_id!r} has no query: there is neither {looked}")
-        elif once.is_new(trace.sample_id, line, hint=_twice(trace)):
+            message = f"trace {trace.trace_id!r} has no query: there is neither {looked}"
+            problems.add(path, line, message, record=record)
+        elif once.is_new(trace.sample_id, line, record=record, hint=_twice(trace)):
             conversation = trace.root.conversation or trace.entry.conversation
-            yield ReadSample(line, EvaluationSample(trace.sample_id, query, cluster_id=conversation))
+            yield ReadSample(line, EvaluationSample(trace.sample_id, query, cluster_id=conversation), record)
 
 
 def read_trace_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
@@ -76,8 +77,9 @@ def read_trace_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
     # system that only answers.
     has_retrieved = any(trace.searches for trace in traces)
     for trace in traces:
-        if once.is_new(trace.sample_id, trace.entry.line, hint=_twice(trace)):
-            yield ReadOutput(trace.entry.line, trace.sample_id, _output(trace), has_retrieved)
+        line, record = trace.entry.line, trace.entry.record
+        if once.is_new(trace.sample_id, line, record=record, hint=_twice(trace)):
+            yield ReadOutput(line, trace.sample_id, _output(trace), has_retrieved, record)
 
 
 def _twice(trace: _Trace) -> str:
@@ -168,8 +170,9 @@ def _traces(path: Path, problems: Problems) -> list[_Trace]:
         spans = gathered.setdefault(span.trace_id, {})
         earlier = spans.setdefault(span.span_id or len(spans), span)
         if earlier is not span and earlier.content != span.content:
-            message = f"span {span.span_id!r} is already on line {earlier.line}, and says something else there"
-            problems.add(path, span.line, message)
+            there = f"on line {earlier.line}" if earlier.record is None else f"in record {earlier.record}"
+            message = f"span {span.span_id!r} is already {there}, and says something else there"
+            problems.add(path, span.line, message, record=span.record)
     traces = [_trace(trace_id, list(spans.values())) for trace_id, spans in gathered.items() if trace_id not in broken]
     requests = [trace for trace in traces if trace.is_request]
     if not gathered and not broken:

@@ -31,6 +31,7 @@ __all__ = [
     "load_trec_dataset",
     "read_outputs",
     "read_samples",
+    "repeated_in_run",
     "save_qrels",
     "save_run",
 ]
@@ -90,6 +91,17 @@ def read_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
             for rank, (doc, score) in enumerate(zip(docs, scores, strict=True), start=1)
         ]
         yield ReadOutput(None, query, SystemOutputs(ranked))
+
+
+def repeated_in_run(path: Path) -> list[tuple[int, str, str, int]]:
+    """Line, query and document of every line that repeats one of a run, and the line it repeats."""
+    first: dict[tuple[bytes, bytes], int] = {}
+    found = []
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+        columns = line.split(None, 6)
+        if len(columns) >= 6 and first.setdefault((columns[0], columns[2]), number) != number:
+            found.append((number, columns[0].decode(), columns[2].decode(), first[columns[0], columns[2]]))
+    return found
 
 
 def judged_documents(levels: dict[str, int]) -> tuple[list[Document], list[Document] | None]:
@@ -289,6 +301,7 @@ FORMAT = register_format(
         save_run,
         sample_fields=frozenset({"sample_id", "relevant_docs", "candidate_docs"}),
         output_fields=frozenset({"retrieved"}),
+        judged_pool=True,
         nested_losses=frozenset(
             {"relevant_docs.text", "candidate_docs.text", "retrieved.doc.text", "retrieved.doc.metadata"}
         ),

@@ -14,6 +14,7 @@ from .codec import Id, LineError, encode_output
 from .files import write_lines
 from .formats import Format, Head, Role, register_format
 from .hints import Shape
+from .parts import Parts
 from .problems import shown, value_problem
 from .reading import Once, Problems, ReadOutput
 from .rows import read_records
@@ -43,21 +44,29 @@ def iter_answers(path: Path, problems: Problems) -> Iterator[ReadOutput]:
         try:
             sample_id, output = _output(record.values)
         except LineError as error:
-            problems.add(path, record.line, str(error))
+            problems.add_all(path, record.line, error.messages, record=record.record)
+            if (topic := _topic(record.values)) and once.is_new(topic, record.line, record=record.record):
+                problems.unread.add(topic)
             continue
-        if once.is_new(sample_id, record.line):
-            yield ReadOutput(record.line, sample_id, output)
+        if once.is_new(sample_id, record.line, record=record.record):
+            yield ReadOutput(record.line, sample_id, output, record=record.record)
 
 
 def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
     try:
         row = msgspec.convert(values, _Row)
     except msgspec.ValidationError as error:
-        raise LineError(value_problem(error, values, _SHAPE)) from error
-    topic = row.metadata.get("narrative_id") if row.topic_id is None else row.topic_id  # the track of 2025 has it there
-    if not isinstance(topic, str | int) or isinstance(topic, bool) or topic == "":
-        raise LineError("field 'topic_id' is missing")
-    cited = [_cited(one.citations, row.references, f"answer[{i}].citations") for i, one in enumerate(row.answer)]
+        from .all_problems import struct_problems  # which only a record with a problem pays for
+
+        first = value_problem(error, values, _SHAPE)
+        raise LineError(*struct_problems(msgspec.json.encode(values), _Row, _SHAPE, first)) from error
+    parts = Parts()
+    topic = parts.make(_required_topic, values)
+    cited = [
+        parts.each(_cited, [(c, row.references, f"answer[{i}].citations[{n}]") for n, c in enumerate(one.citations)])
+        for i, one in enumerate(row.answer)
+    ]
+    parts.require()
     sentences = [{"text": one.text, "citations": ids} for one, ids in zip(row.answer, cited, strict=True)]
     return str(topic), SystemOutputs(
         retrieved=[RetrievedDocument(Document(doc_id), None, rank) for rank, doc_id in enumerate(row.references, 1)],
@@ -67,17 +76,28 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
     )
 
 
-def _cited(citations: Sequence[int | str], references: Sequence[str], path: str) -> list[str]:
-    ids = []
-    for index, one in enumerate(citations):
-        if isinstance(one, str):
-            ids.append(one)
-        elif 0 <= one < len(references):
-            ids.append(references[one])
-        else:
-            where = f"field {shown(f'{path}[{index}]')} is {one}"
-            raise LineError(f"{where}, but the places of the {len(references)} references are counted from 0")
-    return ids
+def _topic(values: dict[str, Any]) -> str:
+    """The id of the topic, as a text; empty where there is none."""
+    topic, metadata = values.get("topic_id"), values.get("metadata")
+    if topic is None and isinstance(metadata, dict):  # the track of 2025 has it there
+        topic = metadata.get("narrative_id")
+    return str(topic) if isinstance(topic, str | int) and not isinstance(topic, bool) else ""
+
+
+def _required_topic(values: dict[str, Any]) -> str:
+    topic = _topic(values)
+    if not topic:
+        raise LineError("field 'topic_id' is missing")
+    return topic
+
+
+def _cited(citation: int | str, references: Sequence[str], path: str) -> str:
+    if isinstance(citation, str):
+        return citation
+    if 0 <= citation < len(references):
+        return references[citation]
+    where = f"field {shown(path)} is {citation}"
+    raise LineError(f"{where}, but the places of the {len(references)} references are counted from 0")
 
 
 def write_answers(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> None:

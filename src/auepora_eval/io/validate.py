@@ -7,25 +7,27 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from ..core.collector import collector_paused
+from ..core.conventions import Conventions, auto_conventions
 from ..core.errors import AueporaError, DataFileError, did_you_mean
+from ..core.types import EvaluationSample, SystemOutputs
 from .align import require_common_id
-from .checking.findings import output_warnings, sample_problems, sample_warnings
+from .checking.files import ReadFile, RecordT, filled_from, with_lines_of_run
+from .checking.findings import output_problems, output_warnings, sample_problems, sample_warnings
 from .checking.inventory import count_outputs, count_samples
-from .checking.support import TargetSupport, supported_targets
+from .checking.support import TargetSupport, no_support, supported_targets
 from .formats import Format, Role
 from .load import chosen_format
 from .reading import Problem, Problems, ReadOutput, ReadSample
 
 __all__ = ["Validation", "validate_files"]
 
-RecordT = TypeVar("RecordT", ReadSample, ReadOutput)
-
 SCHEMA = 1
 GUESSES = 20
 """So many ids without a partner are held against those of the other file: a suggestion each would take too long."""
+_NONE = "there is no {} in it"
 _FIELD = re.compile(r"(?:unknown )?field ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
 
@@ -33,7 +35,7 @@ _FIELD = re.compile(r"(?:unknown )?field ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"
 class Validation:
     """What there is to say about a dataset, and outputs for it."""
 
-    files: dict[Role, tuple[Path, str | None]]
+    files: dict[str, tuple[Path, str | None]]
     """The files, each with the name of its format; ``None`` where it cannot be told."""
     problems: list[Problem]
     """What keeps the files from being scored, in the order of files and lines."""
@@ -44,6 +46,8 @@ class Validation:
     outputs: dict[str, Any] | None
     """Counts; ``None`` where no outputs were given."""
     targets: list[TargetSupport] = field(default_factory=list)
+    documents: int | None = None
+    """How many documents the corpus has; ``None`` where none was given."""
 
     @property
     def fine(self) -> bool:
@@ -60,6 +64,7 @@ class Validation:
             "warnings": list(map(_plain, self.warnings)),
             "samples": self.samples,
             "outputs": self.outputs,
+            "documents": self.documents,
             "targets": [
                 {
                     "target": one.target.name,
@@ -78,81 +83,85 @@ def validate_files(
     *,
     dataset_format: str | None = None,
     outputs_format: str | None = None,
+    corpus: str | Path | None = None,
 ) -> Validation:
     """Read a dataset, and the outputs for it, to the end whatever is wrong with them.
 
     A format that keeps a sample and its output in one record is looked at for both, even where only the dataset is
-    named.
+    named. With a ``corpus``, documents that are only named by their ids have its texts, and those that it lacks are
+    reported.
     """
     dataset = Path(dataset)
     with collector_paused():
         samples = _samples(dataset, dataset_format)
         returned = _beside(samples) if outputs is None else _outputs(Path(outputs), outputs_format)
+        texts = None if corpus is None else filled_from(Path(corpus), samples, returned)
         rows = [read.sample for read in samples.records]
         problems = [samples.problems + sample_problems(dataset, samples.records)]
-        warnings = sample_warnings(dataset, samples.records, samples.unread)
-        files: dict[Role, tuple[Path, str | None]] = {"samples": (dataset, samples.format_name)}
+        warnings = samples.warnings.told() + sample_warnings(dataset, samples.records, samples.unread)
+        files: dict[str, tuple[Path, str | None]] = {"samples": (dataset, samples.format_name)}
+        counted = None
         if returned is None:
-            return Validation(
-                files, _sorted(problems), warnings, count_samples(rows), None, supported_targets(rows, None)
-            )
-        files["outputs"] = (returned.path, returned.format_name)
-        problems.append(returned.problems + _without_retrieved(returned))
-        # Last: what has no partner is often what could not be read.
-        problems += _without_partner(samples, returned)
-        warnings += output_warnings(returned.path, returned.records)
-        by_id = {read.sample_id: read.output for read in returned.records}
-        aligned = [by_id.get(row.sample_id) for row in rows]
-        retrieves = any(read.has_retrieved for read in returned.records)
-        targets = (
-            supported_targets(rows, aligned, retrieves=retrieves)
-            if any(output is not None for output in aligned)
-            else supported_targets(rows, None)  # nothing meets; what the samples could support is still worth saying
-        )
-    return Validation(files, _sorted(problems), warnings, count_samples(rows), count_outputs(by_id.values()), targets)
+            targets = supported_targets(rows, None)
+        else:
+            files["outputs"] = (returned.path, returned.format_name)
+            repeats = Conventions.of(auto_conventions(judged_pool=samples.is_judged_pool)).duplicates != "error"
+            refused = output_problems(returned.path, returned.records, repeats=repeats)
+            problems.append(returned.problems + with_lines_of_run(returned, refused))
+            if returned.path == dataset:
+                problems = [problems[0] + problems[1]]
+            # Last: what has no partner is often what could not be read.
+            problems += _without_partner(samples, returned)
+            warnings += returned.warnings.told() + output_warnings(returned.path, returned.records, repeats=repeats)
+            by_id = {read.sample_id: read.output for read in returned.records}
+            counted = count_outputs(by_id.values())
+            targets = _targets(rows, by_id, returned)
+        if texts is not None:
+            files["corpus"] = (texts.path, "corpus")
+            problems.append(texts.problems)
+            warnings += texts.warnings.told()
+    return Validation(
+        files,
+        _sorted(problems),
+        list(dict.fromkeys(warnings)),
+        count_samples(rows),
+        counted,
+        targets,
+        None if texts is None else texts.documents,
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _File(Generic[RecordT]):
-    """A file that was read to its end."""
-
-    path: Path
-    format: Format | None
-    records: list[RecordT]
-    problems: list[Problem]
-    unread: set[str]
-
-    @property
-    def format_name(self) -> str | None:
-        return None if self.format is None else self.format.name
-
-    @property
-    def has_nameless(self) -> bool:
-        """Whether there are records with problems that do not say whose they are."""
-        return len({problem.line for problem in self.problems}) > len(self.unread)
+def _targets(
+    rows: list[EvaluationSample], by_id: Mapping[str, SystemOutputs], outputs: ReadFile[ReadOutput]
+) -> list[TargetSupport]:
+    aligned = [by_id.get(row.sample_id) for row in rows]
+    if not any(output is not None for output in aligned):
+        return no_support("no output could be read" if not by_id else "no output belongs to a sample")
+    return supported_targets(rows, aligned, retrieves=any(read.has_retrieved for read in outputs.records))
 
 
-def _samples(path: Path, name: str | None) -> _File[ReadSample]:
+def _samples(path: Path, name: str | None) -> ReadFile[ReadSample]:
     found = Problems(gather=True)
     chosen = _format(path, "samples", name, found)
     read = None if chosen is None else chosen.read_samples
-    return _File(path, chosen, _records(path, read, found, "sample"), found.found, found.unread)
+    return ReadFile(path, chosen, _records(path, read, found, "sample"), found)
 
 
-def _outputs(path: Path, name: str | None) -> _File[ReadOutput]:
+def _outputs(path: Path, name: str | None) -> ReadFile[ReadOutput]:
     found = Problems(gather=True)
     chosen = _format(path, "outputs", name, found)
     read = None if chosen is None else chosen.read_outputs
-    return _File(path, chosen, _records(path, read, found, "output"), found.found, found.unread)
+    return ReadFile(path, chosen, _records(path, read, found, "output"), found)
 
 
-def _beside(samples: _File[ReadSample]) -> _File[ReadOutput] | None:
+def _beside(samples: ReadFile[ReadSample]) -> ReadFile[ReadOutput] | None:
     """The outputs in the file of the samples itself, where its format keeps both and there are any."""
     chosen = samples.format
     if chosen is None or not chosen.one_file:
         return None
     found = _outputs(samples.path, chosen.name)
-    return found if found.records else None
+    nothing = [Problem(samples.path, None, _NONE.format("output"))]
+    return None if not found.records and found.problems in ([], nothing) else found
 
 
 def _format(path: Path, role: Role, name: str | None, problems: Problems) -> Format | None:
@@ -175,27 +184,20 @@ def _records(
     except AueporaError as error:  # the file itself broke off
         problems.add_error(path, error)
     if not found and not problems.found:
-        problems.add(path, None, f"there is no {what} in it")
+        problems.add(path, None, _NONE.format(what))
     return found
 
 
-def _without_retrieved(outputs: _File[ReadOutput]) -> list[Problem]:
-    """Outputs that do not say what was retrieved where others do."""
-    if not any(read.has_retrieved for read in outputs.records):
-        return []
-    message = "field 'retrieved' is missing; other lines have it: write [] where nothing was returned"
-    silent = [read for read in outputs.records if not read.has_retrieved and read.output.error is None]
-    return [Problem(outputs.path, read.line, message) for read in silent]
-
-
-def _without_partner(samples: _File[ReadSample], outputs: _File[ReadOutput]) -> tuple[list[Problem], list[Problem]]:
+def _without_partner(
+    samples: ReadFile[ReadSample], outputs: ReadFile[ReadOutput]
+) -> tuple[list[Problem], list[Problem]]:
     """The samples without an output, and the outputs without a sample."""
-    asked = {read.sample.sample_id: read.line for read in samples.records}
-    given = {read.sample_id: read.line for read in outputs.records}
+    asked = {read.sample.sample_id: (read.line, read.record) for read in samples.records}
+    given = {read.sample_id: (read.line, read.record) for read in outputs.records}
     if not asked or not given:
         return [], []
-    missing = {one: line for one, line in asked.items() if one not in given and one not in outputs.unread}
-    unknown = {one: line for one, line in given.items() if one not in asked and one not in samples.unread}
+    missing = {one: place for one, place in asked.items() if one not in given and one not in outputs.unread}
+    unknown = {one: place for one, place in given.items() if one not in asked and one not in samples.unread}
     if len(missing) == len(asked) and len(unknown) == len(given):
         try:
             require_common_id(asked, given, what=("sample", "output"))
@@ -207,23 +209,24 @@ def _without_partner(samples: _File[ReadSample], outputs: _File[ReadOutput]) -> 
     near = missing if 0 < len(missing) <= GUESSES and len(unknown) <= GUESSES else {}
     return (
         [
-            Problem(samples.path, line, f"sample {one!r} has no output in {outputs.path}{no_output}")
-            for one, line in missing.items()
+            Problem(samples.path, line, f"sample {one!r} has no output in {outputs.path}{no_output}", record)
+            for one, (line, record) in missing.items()
         ],
         [
             Problem(
                 outputs.path,
                 line,
                 f"no sample of {samples.path} has the sample_id {one!r}{no_sample}{did_you_mean(one, near)}",
+                record,
             )
-            for one, line in unknown.items()
+            for one, (line, record) in unknown.items()
         ],
     )
 
 
 def _sorted(lists: list[list[Problem]]) -> list[Problem]:
     """The problems of each file by line, each once: a record that is read for both roles is wrong once."""
-    ordered = [one for some in lists for one in sorted(some, key=lambda problem: problem.line or 0)]
+    ordered = [one for some in lists for one in sorted(some, key=lambda one: (one.line or 0, one.record or 0))]
     return list(dict.fromkeys(ordered))
 
 
@@ -232,6 +235,7 @@ def _plain(problem: Problem) -> Mapping[str, Any]:
     return {
         "file": str(problem.path),
         "line": problem.line,
+        "record": problem.record,
         "field": None if named is None else ast.literal_eval(named[1]),
         "message": problem.message,
     }

@@ -39,7 +39,7 @@ from .provenance import commit_of
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 from .scoring import ScoringOptions
 
-__all__ = ["default_store", "run_plan", "run_system"]
+__all__ = ["closed_after", "default_store", "run_plan", "run_system"]
 
 DEFAULT_STORE = "runs.sqlite"
 
@@ -74,7 +74,7 @@ def run_plan(
     if against is not None and not any(map(needs_baseline, plan.gates)):
         raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
     prepared = prepare(plan)
-    with _closed_after(prepared.system):
+    with closed_after(prepared.system):
         for remark in prepared.remarks:
             _warn(remark)
         where = default_store(store, plan.store)
@@ -206,7 +206,7 @@ def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_f
                 "--retry-failed asks again what failed in it"
             )
         record = (unfinished or records)[0]
-    changed = plan_changes(record.plan, request.plan)
+    changed = plan_changes(record.plan, store.as_stored(dict(request.plan)))  # secrets are masked in what is stored
     if changed:
         raise BadValueError(
             f"cannot resume {record.run_id}: the plan has changed since ({'; '.join(changed[:5])}); "
@@ -240,7 +240,8 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
     return {str(key): "***" if is_secret_name(str(key)) else plain_value(value) for key, value in merged.items()}
 
 
-def _closed_after(system: object) -> Any:
+def closed_after(system: object) -> Any:
+    """A context that closes the system when it is left, where there is anything to close."""
     return closing(system) if callable(getattr(system, "close", None)) else nullcontext()
 
 

@@ -11,7 +11,7 @@ from ..core.conventions import Conventions
 from ..core.engine import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
 from ..core.errors import BadValueError
 from ..core.executors import ExecutorName
-from ..core.metrics_base import BatchMetric, Metric, RunFacts
+from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.registry import Spec
 from ..core.repeats import evaluate_repeats
@@ -19,12 +19,13 @@ from ..core.results import Results
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.suggest import DataSeen
 from ..core.types import EvaluationSample, SystemOutputs
+from ..store.planned import planned_conventions, run_facts
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["ScoringOptions", "rescore", "run_facts", "score_run", "stored_outputs"]
+__all__ = ["ScoringOptions", "rescore", "score_run", "stored_outputs"]
 
 _LOOKED_AT = 1024
 
@@ -76,9 +77,7 @@ def score_run(
     results.run_id = record.run_id
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
     _note_directions(results, chosen)
-    first = len(store.results(record.run_id, every_signature=True))
-    for position, result in enumerate(results, start=first):
-        store.put_result(record.run_id, result, position=position, reducer=reducers.get(result.name, ""))
+    store.put_results(record.run_id, results, reducers=reducers)
     return results
 
 
@@ -118,7 +117,7 @@ def rescore(
             f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
             "--incomplete (missing outputs count as failures)"
         )
-    rules = Conventions.of(_planned_conventions(record) if conventions is None else conventions)
+    rules = Conventions.of(planned_conventions(record) if conventions is None else conventions)
     planned = record.plan.get("metrics") or None
     chosen = (
         resolve_metrics(list(metrics), rules)
@@ -129,22 +128,6 @@ def rescore(
     )
     wanted = record.plan.get("slices") or () if slices is None else slices
     return score_run(store, record, chosen, conventions=rules, slices=wanted, options=options, progress=progress)
-
-
-def _planned_conventions(record: RunRecord) -> Any:
-    named = record.plan.get("conventions") or "auepora"
-    if isinstance(named, dict):
-        choices = dict(named)
-        return Conventions.of(choices.pop("name", "auepora"), **choices)
-    return named
-
-
-def run_facts(record: RunRecord) -> RunFacts:
-    """How the outputs were made, as far as it shapes a number; of saved outputs nothing is known."""
-    if "system" not in record.plan:
-        return RunFacts()
-    asked = record.plan.get("run") or {}
-    return RunFacts(top_k=asked.get("top_k"), concurrency=asked.get("concurrency"))
 
 
 def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) -> Iterator[SystemOutputs | None]:

@@ -66,7 +66,10 @@ def swap_flips(
     given = ~np.isnan(differences)
     codes = numbered_clusters(clusters, n)
     units = np.arange(n) if codes is None else codes
-    means = dealt(whole_sums(np.where(given, differences, 0.0), clusters), _FLIPPED)
+    means = np.zeros((int(units.max(initial=-1)) + 1, 0))
+    if differences.shape[1]:
+        means = whole_sums(np.where(given, differences, 0.0), clusters)
+    means = dealt(means, _FLIPPED)
     tables = [dealt(_cluster_sums(pair.second - pair.first, codes), _FLIPPED) for pair in sums]
     hand_of = units % _FLIPPED
     telling: Bools = np.asarray(means.any(axis=1))
@@ -83,7 +86,9 @@ def swap_flips(
         for pair, table in zip(sums, tables, strict=True):
             columns.append(_of_sums(pair, signed[:, start : start + table.shape[1]])[:, None])
             start += table.shape[1]
-        columns += [np.array([[fold.difference(row[hand_of] == 0)] for row in kept]) for fold in folds]
+        if folds:
+            swapped = (kept == 0)[:, hand_of] if len(hand_of) != kept.shape[1] else kept == 0
+            columns += [np.array([[fold.difference(row)] for row in swapped]) for fold in folds]
         parts.append(np.concatenate(columns, axis=1))
     flipped = np.abs(np.concatenate(parts))
     seen = np.concatenate(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -15,7 +16,8 @@ from sqlalchemy import URL, Connection, create_engine, event, make_url
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
-from ..core.errors import MissingDependencyError, StoreError
+from ..core.errors import AueporaError, MissingDependencyError, StoreError
+from ..io.codec import LineError
 from .faults import problem_of
 
 __all__ = ["Database", "connect"]
@@ -30,6 +32,8 @@ class Database:
         self.engine, self.label, self.read_only = engine, label, read_only
         self._timeout, self._secrets = timeout, secrets
         self._writing = threading.RLock()
+        assert engine.dialect.dbapi is not None
+        self._driver_error: type[Exception] = engine.dialect.dbapi.Error
 
     @property
     def is_postgresql(self) -> bool:
@@ -40,7 +44,12 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads."""
         with self._translating(), self.engine.connect() as connection:
-            yield connection
+            try:
+                yield connection
+            except (ValueError, KeyError) as error:
+                if isinstance(error, AueporaError) and not isinstance(error, LineError):
+                    raise
+                raise StoreError(self.label, f"is damaged: what it holds cannot be read ({error})") from error
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -58,8 +67,18 @@ class Database:
     def rows(self, connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         """Run a statement once per row, through the driver; ``?`` stands for a value."""
         if rows:
-            text = statement.replace("?", "%s") if self.is_postgresql else statement
-            connection.exec_driver_sql(text, list(rows))
+            with closing(connection.connection.cursor()) as cursor:
+                cursor.executemany(self._spelled(statement), list(rows))
+
+    def first(self, connection: Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
+        """The first row a statement finds, through the driver: a tenth of the time of building a query."""
+        with closing(connection.connection.cursor()) as cursor:
+            cursor.execute(self._spelled(statement), values)
+            found = cursor.fetchone()
+        return None if found is None else tuple(found)
+
+    def _spelled(self, statement: str) -> str:
+        return statement.replace("?", "%s") if self.is_postgresql else statement
 
     def close(self) -> None:
         """Give back every connection."""
@@ -74,14 +93,11 @@ class Database:
             raise self._told(error.orig if error.orig is not None else error) from error
         except SQLAlchemyError as error:
             raise self._told(error) from error
-        except sqlite3.Error as error:
+        except self._driver_error as error:
             raise self._told(error) from error
 
     def _told(self, error: BaseException) -> StoreError:
-        problem = problem_of(error, timeout=self._timeout)
-        for secret in self._secrets:
-            problem = problem.replace(secret, "***")
-        return StoreError(self.label, problem)
+        return StoreError(self.label, problem_of(error, timeout=self._timeout, secrets=self._secrets))
 
 
 def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
@@ -113,20 +129,18 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
         if not path.absolute().parent.is_dir():
             raise StoreError(label, f"its folder {path.absolute().parent} does not exist; create it first")
     read_only = path.exists() and not _may_write(path)
-    address = f"file:{quote(str(path.absolute()))}{_read_only_options(path) if read_only else ''}"
+    address = f"file:{quote(str(path.absolute()))}"
 
     def open_one() -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, cached_statements=256
-        )
+        if not read_only:
+            return _opened(address, timeout, _write_ahead)
         try:
-            connection.execute("PRAGMA synchronous=NORMAL")
-            if not read_only and connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.execute("PRAGMA journal_mode=WAL")
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            return _opened(f"{address}?mode=ro", timeout, _look)
+        except sqlite3.OperationalError:
+            # Readers share a file beside the store, which may not be made here. Nobody writes where there is no log.
+            if path.with_name(f"{path.name}-wal").exists():
+                raise
+            return _opened(f"{address}?mode=ro&immutable=1", timeout, _look)
 
     engine = create_engine(f"sqlite:///{label}", creator=open_one, hide_parameters=True)
 
@@ -138,15 +152,45 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
     return Database(engine, label, timeout=timeout, secrets=(), read_only=read_only)
 
 
+def _opened(address: str, timeout: float, prepare: Callable[[sqlite3.Connection, float], None]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, cached_statements=256
+    )
+    try:
+        connection.execute("PRAGMA synchronous=NORMAL")
+        prepare(connection, timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _look(connection: sqlite3.Connection, timeout: float) -> None:
+    """Read something, since a file is not opened before that."""
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _write_ahead(connection: sqlite3.Connection, timeout: float) -> None:
+    """Have changes written to a log first, so that readers and a writer are not in each other's way.
+
+    The one moment at which this is set, on a fresh file, is not covered by SQLite's own waiting for others.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
 def _may_write(path: Path) -> bool:
     effective = os.access in os.supports_effective_ids
     return os.access(path, os.W_OK, effective_ids=effective)
-
-
-def _read_only_options(path: Path) -> str:
-    """Without a log beside it nobody is writing: then it needs no files of its own, which may not be allowed."""
-    has_log = path.with_name(f"{path.name}-wal").exists()
-    return "?mode=ro" if has_log else "?mode=ro&immutable=1"
 
 
 # --- PostgreSQL ------------------------------------------------------------------------------------------------------

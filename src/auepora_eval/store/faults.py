@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 __all__ = ["problem_of"]
 
@@ -16,9 +17,11 @@ _SQLITE: tuple[tuple[str, str], ...] = (
 )
 
 
-def problem_of(error: BaseException, *, timeout: float) -> str:
-    """The problem as one clause."""
+def problem_of(error: BaseException, *, timeout: float, secrets: Sequence[str] = ()) -> str:
+    """The problem as one clause, without the secrets that a driver may have put into it."""
     message = " ".join(str(error).split())
+    for secret in secrets:
+        message = message.replace(secret, "***")
     if isinstance(error, sqlite3.Error):
         return _of_sqlite(message, timeout)
     return _of_postgresql(error, message, timeout)

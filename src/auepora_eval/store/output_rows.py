@@ -36,7 +36,7 @@ def output_rows(run_id: str, outputs: Iterable[StoredOutput], scrubber: Scrubber
     """Rows ready to be written."""
     rows: list[Row] = []
     for stored in outputs:
-        sample_id, output = stored.sample_id, stored.output
+        sample_id, output = scrubber.text(stored.sample_id), stored.output
         data = pack_output(sample_id, output, keys)
         error = output.error
         if scrubber.in_bytes(data):
@@ -44,7 +44,7 @@ def output_rows(run_id: str, outputs: Iterable[StoredOutput], scrubber: Scrubber
             data, error = pack_output(sample_id, output, keys), output.error
         if error is not None:
             error = column_text(error[:_LONGEST_ERROR])
-        rows.append((run_id, stored.position, stored.repeat, column_text(scrubber.text(sample_id)), error, data))
+        rows.append((run_id, stored.position, stored.repeat, column_text(sample_id), error, data))
     return rows
 
 

@@ -12,6 +12,7 @@ from itertools import repeat as endlessly
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ..core.errors import BadValueError
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
@@ -90,6 +91,7 @@ _ENCODER = msgspec.json.Encoder()
 _OUTPUTS: msgspec.json.Decoder[PackedOutput] = msgspec.json.Decoder(PackedOutput)
 _SAMPLES: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
 _NAMES: msgspec.json.Decoder[_SampleName] = msgspec.json.Decoder(_SampleName)
+_NONE: dict[str, Any] = {}
 _POSITIONS = [list(range(1, count + 1)) for count in range(129)]
 
 
@@ -133,31 +135,42 @@ def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutp
     count = len(docs)
     ranks = [hit.rank for hit in hits]
     scores = [hit.score for hit in hits]
+    if scores and type(scores[0]) is not float:
+        scores = [float(score) if isinstance(score, (np.floating, np.integer)) else score for score in scores]
     texts = [doc.text for doc in docs]
     metadata = [doc.metadata for doc in docs]
     parents = [doc.parent_id for doc in docs]
     spans = [doc.span for doc in docs]
     positions = _POSITIONS[count] if count < len(_POSITIONS) else list(range(1, count + 1))
-    row = PackedOutput(
+    answer, structured, answer_metadata, sentences = None, None, _NONE, None
+    if response is not None:
+        answer, structured = response.text, response.structured
+        answer_metadata, sentences = response.metadata, response.sentences
+        if answer is None:
+            raise TypeError  # an answer is there, so it has a text
+    # By position, which is fastest; equal to the default, so that what is no text or no dict is not taken for none.
+    return PackedOutput(
         [doc.doc_id for doc in docs],
         None if scores.count(None) == count else scores,
         None if ranks == positions else ranks,
-        [key_of(text) for text in texts] if any(texts) else None,
-        metadata if any(metadata) else None,
+        None if texts.count("") == count else [key_of(text) for text in texts],
+        None if metadata.count(_NONE) == count else metadata,
         None if parents.count(None) == count else parents,
         None if spans.count(None) == count else spans,
+        answer,
+        structured,
+        answer_metadata,
+        sentences,
+        output.timings,
+        output.extra,
+        output.error,
+        output.refused,
+        output.citations,
+        output.steps,
+        output.usage,
+        output.repeat,
+        sample_id if "\x00" in sample_id else None,
     )
-    if response is not None:
-        row.answer, row.structured = response.text, response.structured
-        row.answer_metadata, row.sentences = response.metadata, response.sentences
-        if row.answer is None:
-            raise TypeError  # an answer is there, so it has a text
-    row.timings, row.extra, row.error = output.timings, output.extra, output.error
-    row.refused, row.citations, row.steps = output.refused, output.citations, output.steps
-    row.usage, row.repeat = output.usage, output.repeat
-    if "\x00" in sample_id:
-        row.sample_id = sample_id
-    return row
 
 
 def _listed(hits: Any) -> list[RetrievedDocument]:
@@ -216,7 +229,7 @@ def sample_text_keys(data: bytes) -> list[str]:
 
 
 def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSample:
-    """The sample again; without ``texts`` those of its documents are empty."""
+    """The sample again; without ``texts`` its documents have none."""
     sample = decode_sample(data)
     for docs in (sample.relevant_docs, sample.candidate_docs):
         for doc in docs or ():

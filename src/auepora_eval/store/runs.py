@@ -22,9 +22,9 @@ from .deletion import delete_runs
 from .ids import new_run_id, to_iso, utc_now
 from .migrations import bring_up_to_date
 from .output_rows import count_outputs, output_rows, places, read_outputs, write_outputs
-from .records import RunRecord, RunStatus, StoredOutput, to_json
+from .records import RunRecord, RunStatus, StoredOutput, from_json, to_json
 from .results import read_result, read_results, write_results
-from .run_rows import change_run, find_run, get_run, list_runs, require_run
+from .run_rows import change_run, find_run, get_run, list_runs, require_run, unknown_run
 from .sample_rows import packed_samples, read_sample_ids, read_samples, write_samples
 from .schema import runs
 from .scrub import Scrubber, column_text
@@ -43,7 +43,9 @@ class RunStore:
     def __init__(self, database: Database, *, secrets: Iterable[str] = ()) -> None:
         """``open`` is the way to get one."""
         self._database = database
+        secrets = list(secrets)
         self._scrubber = Scrubber(secrets)
+        self._record_scrubber = Scrubber(secrets, hide_passwords=True)
         self._keys = TextKeys(self._scrubber)
         self._written = WrittenTexts()
         self._lock = threading.RLock()
@@ -185,13 +187,16 @@ class RunStore:
         with self._database.write() as connection:
             delete_runs(self._database, connection, listed)
 
+    def as_stored(self, value: Any) -> Any:
+        """A plan or config as ``RunRecord`` would have it, without secrets: what to compare a stored one with."""
+        return from_json(self._json(value))
+
     # --- samples and outputs -----------------------------------------------------------------------------------------
 
     def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
-        """The samples of a run, in the order of its dataset; without ``texts`` no text of a document is read."""
+        """The samples of a run, in the order of its dataset; without ``texts`` their documents have an empty text."""
         with self._database.read() as connection:
-            fingerprint = get_run(connection, run_id).fingerprint
-            return read_samples(self._database, connection, fingerprint, texts=texts)
+            return read_samples(self._database, connection, get_run(connection, run_id).fingerprint, texts=texts)
 
     def sample_ids(self, run_id: str) -> list[str]:
         """Their ids."""
@@ -208,7 +213,9 @@ class RunStore:
             self._keys.clear()
             rows = output_rows(run_id, outputs, self._scrubber, self._keys)
             with self._writing_texts() as connection:
-                require_run(connection, run_id)
+                # Through the driver, since outputs may come one by one.
+                if self._database.first(connection, "SELECT 1 FROM eval_runs WHERE run_id = ?", run_id) is None:
+                    raise unknown_run(run_id)
                 write_outputs(self._database, connection, rows, replace=replace)
 
     def outputs(self, run_id: str, *, repeat: int | None = None, texts: bool = True) -> Iterator[StoredOutput]:
@@ -305,10 +312,10 @@ class RunStore:
             change_run(connection, run_id, tags_json=self._json(_distinct(change(held))))
 
     def _text(self, text: str) -> str:
-        return column_text(self._scrubber.text(text))
+        return column_text(self._record_scrubber.text(text))
 
     def _json(self, value: Any) -> str:
-        return to_json(self._scrubber.value(value))
+        return to_json(self._record_scrubber.value(value))
 
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -14,31 +15,35 @@ HIDDEN = "***"
 """What stands in place of a secret."""
 
 T = TypeVar("T")
+_PASSWORD = re.compile(r"(\w://[^\s/@:]*:)[^\s/]+@")
 
 
 class Scrubber:
     """Finds secrets in texts, values and encoded JSON, also as they are written within JSON or a URL."""
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets if secret for form in _forms(secret)}
+    def __init__(self, secrets: Iterable[str] = (), *, hide_passwords: bool = False) -> None:
+        """``hide_passwords`` hides what stands for a password in any URL, secret or not."""
+        self._hide_passwords = hide_passwords
+        # What is part of the stand-in itself, such as an empty text, cannot be hidden behind it.
+        forms = {form for secret in secrets if secret not in HIDDEN for form in _forms(secret)}
         # The longest first: one secret may be part of another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._encoded = sorted({_within_json(form).encode() for form in self._forms})
 
     def in_bytes(self, data: bytes) -> bool:
         """Whether encoded JSON may hold a secret."""
-        return any(form in data for form in self._encoded)
+        return bool(self._encoded) and any(form in data for form in self._encoded)
 
     def text(self, text: str) -> str:
         """A text without secrets."""
         for form in self._forms:
             if form in text:
                 text = text.replace(form, HIDDEN)
-        return text
+        return _PASSWORD.sub(rf"\1{HIDDEN}@", text) if self._hide_passwords else text
 
     def value(self, value: T) -> T:
         """A copy of a value without secrets, whatever is nested in it; the value itself where there are none."""
-        return self._value(value) if self._forms else value
+        return self._value(value) if self._forms or self._hide_passwords else value
 
     def _value(self, value: Any) -> Any:
         if isinstance(value, str):
@@ -66,4 +71,6 @@ def _within_json(text: str) -> str:
 
 def column_text(text: str) -> str:
     """A text as every database can hold it in a column: no NUL, no half of a surrogate pair."""
+    if text.isascii() and "\x00" not in text:
+        return text
     return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

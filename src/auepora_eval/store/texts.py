@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 
 from ..core.errors import StoreError
 from .connect import Database
-from .schema import documents, versions
+from .schema import documents
 from .scrub import Scrubber
 
 __all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text_key"]
@@ -18,7 +18,7 @@ __all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text
 _DIGEST_BYTES = 16
 _MOST_KEYS = 50_000
 _MOST_WRITTEN = 1_000_000
-_MOST_CHARACTERS = 16_000_000
+_MOST_CHARACTERS = 64_000_000
 _AT_ONCE = 500  # SQLite takes up to 999 values in a statement where it is old
 _INSERT = "INSERT INTO eval_documents (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
@@ -46,7 +46,7 @@ class TextKeys:
 
     def __call__(self, text: str) -> str:
         """The key of a text."""
-        if not text:
+        if text == "":
             return ""
         key = self._keys.get(text)
         if key is None:
@@ -76,7 +76,7 @@ class WrittenTexts:
 
     def write(self, database: Database, connection: Connection, texts: Mapping[str, str]) -> None:
         """Write the texts that are not there yet, in a transaction that deletions are kept out of."""
-        deletions = connection.execute(select(versions.c.deletions)).scalar_one()
+        (deletions,) = database.first(connection, "SELECT deletions FROM eval_schema") or (-1,)
         if deletions != self._deletions or len(self._known) > _MOST_WRITTEN:
             self._known, self._deletions = set(), deletions
         # In one order for all: two writers of the same texts then wait for each other in turn and not in a circle.

@@ -8,7 +8,7 @@ from typing import Any
 from ..core.errors import BadTypeError, BadValueError, SystemCallError, did_you_mean
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..io.codec import LineError, Unsaid, decode_output_line
-from ..io.json_values import JsonError, json_value
+from ..io.json_values import json_value
 from .paths import AbsentError, JsonPath, kind_of, parse_path
 from .templates import json_text
 
@@ -151,7 +151,7 @@ def bad_output(message: str, *, retry: bool = False) -> SystemCallError:
 def _value(body: bytes) -> Any:
     try:
         return json_value(body.removeprefix(_BYTE_ORDER_MARK))
-    except JsonError as error:
+    except LineError as error:
         # Half a reply or a proxy's page: it may pass.
         raise bad_output(f"{error}: {excerpt(body)}", retry=True) from None
 

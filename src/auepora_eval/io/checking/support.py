@@ -11,7 +11,7 @@ from ...core.suggest import specs_for, suggested_metrics
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, TargetCategory
 
-__all__ = ["TargetSupport", "supported_targets"]
+__all__ = ["TargetSupport", "no_support", "supported_targets"]
 
 _DOCUMENT = Document("?", "?", {"embedding": [1.0]})
 EVERYTHING = SystemOutputs(
@@ -65,6 +65,11 @@ class TargetSupport:
         """The metrics as people write them, each once: ``recall@k``."""
         infos = [(spec, metric_info(spec)) for spec in self.metrics]
         return list(dict.fromkeys(spec if info.keys and self.timings_known else info.pattern for spec, info in infos))
+
+
+def no_support(why: str) -> list[TargetSupport]:
+    """Every target without a metric, all for the same reason."""
+    return [TargetSupport(target, (), why) for target in TARGETS]
 
 
 def supported_targets(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any
@@ -12,10 +12,20 @@ from ...core.errors import BadValueError, did_you_mean
 from ...core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..codec import LineError
 from ..ids import text_id
+from ..parts import all_wrong
 from ..problems import shown
 from .cells import listed
 
-__all__ = ["DEEPEVAL", "RAGAS", "Columns", "SampleIds", "chosen_columns", "output_of", "sample_of"]
+__all__ = [
+    "DEEPEVAL",
+    "RAGAS",
+    "RAGAS_BEFORE",
+    "Columns",
+    "RecordShape",
+    "chosen_columns",
+    "output_of",
+    "sample_of",
+]
 
 ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
 """Where the id of a record is looked for, in this order."""
@@ -65,6 +75,14 @@ DEEPEVAL = Columns(
     response="actual_output",
     separator="|",
 )
+RAGAS_BEFORE = Columns(
+    query="question",
+    reference_answer="ground_truth",
+    reference_answers="ground_truths",
+    retrieved_texts="contexts",
+    response="answer",
+)
+"""What ragas called its columns before version 0.2."""
 _PRESETS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
 
 
@@ -84,66 +102,86 @@ def chosen_columns(columns: str | Mapping[str, str]) -> Columns:
     return Columns(**columns)
 
 
-class SampleIds:
-    """Finds the ids of records. The first record decides which column they are in, so that all have the same."""
+class RecordShape:
+    """What records look like. The first one decides it, so that all are read in the same way.
+
+    That is the column of the ids, and which of the two sets of names that ragas has had.
+    """
 
     def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.id_column = columns.sample_id
+        """The column of the ids; ``None`` where records go by their numbers."""
         self._names = ID_COLUMNS if columns.sample_id is None else (columns.sample_id,)
         self._numbered = columns.sample_id is None
-        self.column = columns.sample_id
-        """The column of the ids; ``None`` where records go by their numbers."""
         self._decided = False
+        self.known: set[str | None] = set()
+        """The columns that hold something known."""
 
-    def of(self, values: Mapping[str, Any], number: int) -> str:
+    def id_of(self, values: Mapping[str, Any], number: int) -> str:
         """The id of the record of that number."""
         if not self._decided:
             self._decided = True
-            self.column = next((name for name in self._names if _given(values, name) is not None), self.column)
-        if self.column is None:
+            self.id_column = next((name for name in self._names if _given(values, name) is not None), self.id_column)
+            if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_BEFORE.query) in values:
+                self.columns = RAGAS_BEFORE
+            self.known = {*self.columns.names(), self.id_column}
+        if self.id_column is None:
             return str(number)
-        value = _given(values, self.column)
+        value = _given(values, self.id_column)
         if value is None:
             others = "; the first record has one" if self._numbered else ""
-            raise LineError(f"field {shown(self.column)} is missing{others}")
-        return _id(value, self.column)
+            raise LineError(f"field {shown(self.id_column)} is missing{others}")
+        return _id(value, self.id_column)
 
 
-def sample_of(values: Mapping[str, Any], sample_id: str, id_column: str | None, columns: Columns) -> EvaluationSample:
-    """The sample of a record; columns that hold nothing known become its metadata."""
-    query, history, _ = _question(values, columns)
-    known = columns.names() | {id_column}
-    labels = _given(values, columns.labels)
-    if labels is not None and not isinstance(labels, Mapping):
-        raise LineError(f"field {shown(str(columns.labels))} must be an object, not {_kind(labels)}")
-    relevant, _ = _documents(values, columns)
-    reference = _given(values, columns.reference_answer)
+def sample_of(values: Mapping[str, Any], number: int, shape: RecordShape) -> EvaluationSample:
+    """The sample of the record of that number; columns that hold nothing known become its metadata."""
+    try:
+        sample_id = shape.id_of(values, number)
+        columns = shape.columns
+        query, history, _ = _question(values, columns)
+        labels = _labels(values, columns)
+        relevant, _ = _documents(values, columns)
+        reference = _answer(values, columns.reference_answer)
+        references = _texts(values, columns.reference_answers, columns)
+    except LineError as error:
+        columns = shape.columns
+        parts = [(one, values, columns) for one in (_question, _labels, _documents)]
+        answers = ((_answer, values, columns.reference_answer), (_texts, values, columns.reference_answers, columns))
+        raise all_wrong((shape.id_of, values, number), *parts, *answers) or error from error
     return EvaluationSample(
         sample_id=sample_id,
         query=query,
         relevant_docs=relevant,
-        reference_answer=None if reference is None else Response(_text(reference, str(columns.reference_answer))),
-        labels={} if labels is None else dict(labels),
+        reference_answer=None if reference is None else Response(reference),
+        labels=labels,
         metadata={
             str(name): value
             for name in values
-            if name not in known and (value := _plain(_given(values, name))) is not None
+            if name not in shape.known and (value := _plain(_given(values, name))) is not None
         },
-        reference_answers=_texts(values, columns.reference_answers, columns) or [],
+        reference_answers=references or [],
         history=history,
     )
 
 
-def output_of(values: Mapping[str, Any], columns: Columns) -> tuple[SystemOutputs, bool] | None:
-    """The output in a record and whether it says what was retrieved; ``None`` where a record has none."""
-    answer = _given(values, columns.response)
-    if answer is None and _given(values, columns.query) is not None:
-        answer = _question(values, columns)[2]
-    _, retrieved = _documents(values, columns)
+def output_of(
+    values: Mapping[str, Any], number: int, shape: RecordShape
+) -> tuple[str, tuple[SystemOutputs, bool] | None]:
+    """The id of a record; the output in it and whether it says what was retrieved, ``None`` where it has none."""
+    try:
+        sample_id = shape.id_of(values, number)
+        answer = _returned_answer(values, shape.columns)
+        _, retrieved = _documents(values, shape.columns)
+    except LineError as error:
+        parts = [(one, values, shape.columns) for one in (_returned_answer, _documents)]
+        raise all_wrong((shape.id_of, values, number), *parts) or error from error
     if answer is None and retrieved is None:
-        return None
+        return sample_id, None
     ranking = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(retrieved or (), start=1)]
-    response = None if answer is None else Response(_text(answer, str(columns.response)))
-    return SystemOutputs(ranking, response), retrieved is not None
+    output = SystemOutputs(ranking, None if answer is None else Response(answer))
+    return sample_id, (output, retrieved is not None)
 
 
 # --- parts of a record -----------------------------------------------------------------------------------------------
@@ -181,13 +219,37 @@ def _turns(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], s
     return turns[last]["content"], turns[:last], said[-1] if said else None
 
 
+def _returned_answer(values: Mapping[str, Any], columns: Columns) -> str | None:
+    """What the system said: its column, else the last turn of the conversation."""
+    answer = _answer(values, columns.response)
+    if answer is None and _given(values, columns.query) is not None:
+        answer = _question(values, columns)[2]
+    return answer
+
+
+def _answer(values: Mapping[str, Any], name: str | None) -> str | None:
+    value = _given(values, name)
+    return None if value is None else _text(value, str(name))
+
+
+def _labels(values: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    labels = _given(values, columns.labels)
+    if labels is not None and not isinstance(labels, Mapping):
+        raise LineError(f"field {shown(str(columns.labels))} must be an object, not {_kind(labels)}")
+    return {} if labels is None else dict(labels)
+
+
 def _documents(values: Mapping[str, Any], columns: Columns) -> tuple[list[Document] | None, list[Document] | None]:
     """The relevant and the retrieved documents. A text without an id has that of the same text beside it, or its own.
 
     Both are looked at together, so that a text that only one side has an id for is the same document on both.
     """
-    relevant = _pairs(values, columns.relevant_texts, columns.relevant_ids, columns)
-    retrieved = _pairs(values, columns.retrieved_texts, columns.retrieved_ids, columns)
+    wanted = (values, columns.relevant_texts, columns.relevant_ids, columns)
+    returned = (values, columns.retrieved_texts, columns.retrieved_ids, columns)
+    try:
+        relevant, retrieved = _pairs(*wanted), _pairs(*returned)
+    except LineError as error:
+        raise all_wrong((_pairs, *wanted), (_pairs, *returned)) or error from error
     if relevant and retrieved and (_apart(relevant, retrieved) or _apart(retrieved, relevant)):
         raise LineError("one of relevant and retrieved contexts has only ids, the other only texts: they cannot meet")
     named = {text: doc_id for doc_id, text in [*(relevant or ()), *(retrieved or ())] if doc_id is not None and text}
@@ -208,9 +270,10 @@ def _apart(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]
 def _pairs(
     values: Mapping[str, Any], texts_name: str | None, ids_name: str | None, columns: Columns
 ) -> list[tuple[str | None, str]] | None:
-    texts = _texts(values, texts_name, columns)
-    found = _list(values, ids_name, columns)
-    ids = None if found is None else [_id(one, f"{ids_name}[{index}]") for index, one in enumerate(found)]
+    try:
+        texts, ids = _texts(values, texts_name, columns), _ids(values, ids_name, columns)
+    except LineError as error:
+        raise all_wrong((_texts, values, texts_name, columns), (_ids, values, ids_name, columns)) or error from error
     if not ids:
         return [] if texts is None and ids is not None else None if texts is None else [(None, text) for text in texts]
     if texts and len(texts) != len(ids):
@@ -219,8 +282,20 @@ def _pairs(
 
 
 def _texts(values: Mapping[str, Any], name: str | None, columns: Columns) -> list[str] | None:
-    found = _list(values, name, columns)
-    return None if found is None else [_text(one, f"{name}[{index}]") for index, one in enumerate(found)]
+    return _each(_text, _list(values, name, columns), name)
+
+
+def _ids(values: Mapping[str, Any], name: str | None, columns: Columns) -> list[str] | None:
+    return _each(_id, _list(values, name, columns), name)
+
+
+def _each(made: Callable[[Any, str], str], found: Sequence[Any] | None, name: str | None) -> list[str] | None:
+    if found is None:
+        return None
+    try:
+        return [made(one, f"{name}[{index}]") for index, one in enumerate(found)]
+    except LineError as error:
+        raise all_wrong(*((made, one, f"{name}[{index}]") for index, one in enumerate(found))) or error from error
 
 
 def _list(values: Mapping[str, Any], name: str | None, columns: Columns) -> Sequence[Any] | None:

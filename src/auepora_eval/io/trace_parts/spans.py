@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from ...core.types import RetrievedDocument
+from ..codec import LineError
 from ..json_values import read_values
+from ..parts import Parts
 from ..problems import TOO_DEEP, shown
 from ..reading import Problems
 from .texts import Events, answer_of, query_of
 from .values import (
-    SpanError,
     documents,
     found,
     identifier,
@@ -64,6 +65,8 @@ class Span:
     error: str | None = None
     sample_id: str | None = None
     conversation: str | None = None
+    record: int | None = None
+    """Which span of the file, or of a bundle, it is where several are on its line."""
 
     @property
     def duration(self) -> int | None:
@@ -77,90 +80,110 @@ class Span:
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """Everything but the line: the same for a span that was exported twice."""
-        return tuple(getattr(self, name) for name in self.__slots__ if name != "line")
+        """Everything but the place: the same for a span that was exported twice."""
+        return tuple(getattr(self, name) for name in self.__slots__ if name not in ("line", "record"))
 
 
 def read_spans(path: Path, problems: Problems) -> Iterator[Span | str]:
     """The spans of a file; for one that is a problem, the id of its trace instead, where that is known."""
-    for line, value in read_values(path, problems):
+    for _, line, place, value in read_values(path, problems, loose=True):
+        parts = Parts()
         try:
-            records = list(_records(value))
-        except (SpanError, RecursionError) as error:
-            problems.add(path, line, _message(error))
+            records = list(_records(value, parts))
+            parts.require()
+        except (LineError, RecursionError) as error:
+            problems.add_all(path, line, _messages(error), record=place)
             continue
-        for record in records:
+        for number, one in enumerate(records, start=1):
+            record = number if len(records) > 1 else place
             trace_id = None
             try:
-                trace_id = _id(record, _TRACE)
-                yield _span(record, line, trace_id)
-            except (SpanError, RecursionError) as error:
-                problems.add(path, line, _message(error))
+                trace_id = _id(one, _TRACE)
+                yield _span(one, line, record, trace_id)
+            except (LineError, RecursionError) as error:
+                problems.add_all(path, line, _messages(error), record=record)
                 if trace_id is not None:
                     yield trace_id
 
 
-def _message(error: Exception) -> str:
-    return TOO_DEEP if isinstance(error, RecursionError) else str(error)
+def _messages(error: Exception) -> tuple[str, ...]:
+    return error.messages if isinstance(error, LineError) else (TOO_DEEP,)
 
 
-def _records(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The spans in one JSON value: itself, those of an OTLP bundle, or a page of an API."""
+def _records(value: Any, parts: Parts) -> Iterator[Mapping[str, Any]]:
+    """The spans in one JSON value: itself, a list of them, those of an OTLP bundle, or a page of an API."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _records(item, parts)
+        return
     if not isinstance(value, Mapping):
-        raise SpanError("each line must be a span, or an OTLP bundle of spans: a JSON object")
+        raise LineError("each line must be a span, or an OTLP bundle of spans: a JSON object")
     if bundle := next((name for name in _BUNDLES if name in value), None):
-        for resource in _listed(value, bundle):
-            for scope in (scope for name in _SCOPES for scope in _listed(resource, name)):
-                yield from _listed(scope, "spans")
+        for resource in _objects(value, bundle, parts):
+            for scope in (scope for name in _SCOPES for scope in _objects(resource, name, parts)):
+                yield from _objects(scope, "spans", parts)
         return
     page = next((name for name in ("data", "spans") if isinstance(value.get(name), list)), None)
     if page is not None and _id(value, _TRACE) is None:
-        yield from _listed(value, page)
+        yield from _objects(value, page, parts)
         return
     yield value
 
 
-def _listed(holder: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+def _objects(holder: Mapping[str, Any], name: str, parts: Parts) -> list[Mapping[str, Any]]:
+    return parts.make(_listed, holder, name) or []
+
+
+def _listed(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     held = holder.get(name)
     if held is not None and not isinstance(held, list):
-        raise SpanError(f"field {shown(name)} must be an array")
-    for item in held or ():
-        if not isinstance(item, Mapping):
-            raise SpanError(f"field {shown(name)} must hold objects")
-        yield item
+        raise LineError(f"field {shown(name)} must be an array")
+    if not all(isinstance(item, Mapping) for item in held or ()):
+        raise LineError(f"field {shown(name)} must hold objects")
+    return held or []
 
 
-def _span(record: Mapping[str, Any], line: int, trace_id: str | None) -> Span:
-    if trace_id is None:
-        raise SpanError("a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'")
-    attributes = _attributes(record)
+def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str | None) -> Span:
+    parts = Parts()
+    attributes = parts.make(_attributes, record) or {}
     kind = kind_of(record, attributes)
-    start, end = _time(record, _START), _time(record, _END)
-    if start is not None and end is not None and end < start:
-        name = record.get("name")
-        called = f"the span {shown(name)}" if isinstance(name, str) else "a span"
-        raise SpanError(f"{called} ends {(start - end) / SECOND:g} s before it starts")
-    events = _events(record)
+    events = parts.make(_events, record) or []
     answer, structured = answer_of(attributes, kind, events)
     model = next((value for value in (found(attributes, name) for name in _MODEL) if isinstance(value, str)), None)
-    return Span(
+    if trace_id is None:
+        parts.make(_no_trace_id)
+    made = Span(
         line,
-        trace_id,
-        _id(record, _SPAN),
-        _id(record, _PARENT),
+        trace_id or "",
+        parts.make(_id, record, _SPAN),
+        parts.make(_id, record, _PARENT),
         kind,
-        start,
-        end,
+        parts.make(_time, record, _START),
+        parts.make(_time, record, _END),
         query_of(attributes, kind, events),
         answer,
         structured,
-        documents(attributes, kind),
-        usage(attributes),
+        parts.make(documents, attributes, kind),
+        parts.make(usage, attributes) or {},
         model,
         _error(record, attributes, events),
-        _attribute_id(attributes, ("auepora.sample_id", "sample_id", "metadata.sample_id")),
-        _attribute_id(attributes, _CONVERSATION),
+        parts.make(_attribute_id, attributes, ("auepora.sample_id", "sample_id", "metadata.sample_id")),
+        parts.make(_attribute_id, attributes, _CONVERSATION),
+        place,
     )
+    parts.make(_check_times, made, record.get("name"))
+    parts.require()
+    return made
+
+
+def _no_trace_id() -> None:
+    raise LineError("a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'")
+
+
+def _check_times(span: Span, name: Any) -> None:
+    if span.duration is not None and span.duration < 0:
+        called = f"the span {shown(name)}" if isinstance(name, str) else "a span"
+        raise LineError(f"{called} ends {-span.duration / SECOND:g} s before it starts")
 
 
 def _id(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
@@ -168,8 +191,8 @@ def _id(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     for name in names:
         try:
             value = identifier(found(record, name), name)
-        except SpanError as error:
-            raise SpanError(str(error).replace("attribute", "field", 1)) from error
+        except LineError as error:
+            raise LineError(str(error).replace("attribute", "field", 1)) from error
         if value is not None and (bare := value.strip().removeprefix("0x")).strip("0"):
             return bare
     return None
@@ -190,7 +213,7 @@ def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(held, list):
         held = _pairs(held)
     if not isinstance(held, Mapping):
-        raise SpanError("field 'attributes' must be an object, or an array of keys and values")
+        raise LineError("field 'attributes' must be an object, or an array of keys and values")
     return {**held, **columns}
 
 
@@ -198,7 +221,7 @@ def _pairs(pairs: list[Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for pair in pairs:
         if not isinstance(pair, Mapping) or not isinstance(pair.get("key"), str):
-            raise SpanError("field 'attributes' must hold objects with 'key' and 'value'")
+            raise LineError("field 'attributes' must hold objects with 'key' and 'value'")
         made[pair["key"]] = _any_value(pair.get("value"))
     return made
 
@@ -233,7 +256,7 @@ def _time(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
         moment = _nanoseconds(value, nano="nano" in name.lower())
         if moment is None or abs(moment) >= _LATEST:
             what = shown(value) if isinstance(value, str) else "what is there"
-            raise SpanError(f"field {shown(name)} must be a time such as '2025-01-31T12:00:00Z', not {what}")
+            raise LineError(f"field {shown(name)} must be a time such as '2025-01-31T12:00:00Z', not {what}")
         return moment
     return None
 

@@ -11,12 +11,12 @@ from functools import cache
 from typing import Any
 
 from ...core.types import Document, RetrievedDocument
+from ..codec import LineError
 from ..ids import text_id
-from ..json_values import JsonError, json_value
+from ..json_values import json_value
 from ..problems import shown
 
 __all__ = [
-    "SpanError",
     "digits",
     "documents",
     "first",
@@ -51,10 +51,6 @@ _LISTS = {
     "reranker": ("reranker.output_documents", "retrieval.documents", "gen_ai.retrieval.documents"),
 }
 _WORDS = {dict: "an object", list: "an array", str: "a string", bool: "true or false", type(None): "null"}
-
-
-class SpanError(ValueError):
-    """What is wrong with a span."""
 
 
 def found(node: Any, path: str) -> Any:
@@ -120,7 +116,7 @@ def parsed(text: str) -> Any:
     """What a text of JSON holds; ``None`` where it is none."""
     try:
         return json_value(text.encode())
-    except JsonError:
+    except LineError:
         return None
 
 
@@ -132,13 +128,13 @@ def identifier(value: Any, name: str) -> str | None:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return digits(value, name)
-    raise SpanError(f"attribute {shown(name)} must be a string or an integer, not {_word(value)}")
+    raise LineError(f"attribute {shown(name)} must be a string or an integer, not {_word(value)}")
 
 
 def digits(value: int, name: str) -> str:
     """An integer as a text."""
     if value.bit_length() > 256:  # Python writes no integer of more than some thousand digits
-        raise SpanError(f"attribute {shown(name)} is too large a number")
+        raise LineError(f"attribute {shown(name)} is too large a number")
     return str(value)
 
 
@@ -167,13 +163,13 @@ def _document(item: Any, name: str, rank: int) -> RetrievedDocument:
     if isinstance(item, str):
         item = {"content": item}
     if not isinstance(item, Mapping):
-        raise SpanError(f"attribute {shown(name)} must be a document (an object), not {_word(item)}")
+        raise LineError(f"attribute {shown(name)} must be a document (an object), not {_word(item)}")
     text = first(item, "document.content", "content", "text", "page_content")
     if not isinstance(text, str | None):
-        raise SpanError(f"attribute {shown(name + '.document.content')} must be a string, not {_word(text)}")
+        raise LineError(f"attribute {shown(name + '.document.content')} must be a string, not {_word(text)}")
     doc_id = identifier(first(item, "document.id", "id"), f"{name}.document.id")
     if doc_id is None and not text:
-        raise SpanError(f"attribute {shown(name)} has neither 'document.id' nor 'document.content'")
+        raise LineError(f"attribute {shown(name)} has neither 'document.id' nor 'document.content'")
     score = _number(first(item, "document.score", "score"), f"{name}.document.score")
     metadata = first(item, "document.metadata", "metadata")
     document = Document(doc_id or text_id(text or ""), text or "", _metadata(metadata))
@@ -201,11 +197,11 @@ def _number(value: Any, name: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SpanError(f"attribute {shown(name)} must be a number, not {_word(value)}")
+        raise LineError(f"attribute {shown(name)} must be a number, not {_word(value)}")
     try:
         return float(value)
     except OverflowError as error:
-        raise SpanError(f"attribute {shown(name)} is too large a number") from error
+        raise LineError(f"attribute {shown(name)} is too large a number") from error
 
 
 def usage(attributes: Mapping[str, Any]) -> dict[str, float]:
@@ -215,7 +211,7 @@ def usage(attributes: Mapping[str, Any]) -> dict[str, float]:
         for name in names:
             value = _number(found(attributes, name), name)
             if value is not None and (value < 0 or not value.is_integer()):
-                raise SpanError(f"attribute {shown(name)} must be a number of tokens, not {value:g}")
+                raise LineError(f"attribute {shown(name)} must be a number of tokens, not {value:g}")
             if value is not None:
                 counted.setdefault(key, int(value))
     cost = _number(found(attributes, "llm.cost.total"), "llm.cost.total")

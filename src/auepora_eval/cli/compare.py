@@ -1,0 +1,232 @@
+"""``auepora compare``: two or more stored runs held against each other."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from ..core.errors import BadValueError
+from .stores import complete_run, opened_store, store_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..compare.league import League
+    from ..compare.types import CompareReport
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+__all__ = ["command"]
+
+SHOWN = 20
+"""So many queries are named with their cause."""
+
+
+@click.command(name="compare")
+@click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
+@click.option(
+    "--delta",
+    "deltas",
+    multiple=True,
+    metavar="NUMBER|METRIC=NUMBER",
+    help="The largest difference that does not matter, for all metrics or one; repeatable.",
+)
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
+@click.option(
+    "--primary",
+    multiple=True,
+    metavar="NAME",
+    help="A metric that the verdict is about; repeatable. By default those of the plan, else all.",
+)
+@click.option(
+    "--adjust",
+    type=click.Choice(["max-t", "holm", "tukey"]),
+    default="max-t",
+    show_default=True,
+    help="How p-values allow for several metrics; tukey goes with three runs or more.",
+)
+@click.option("--golden", type=click.Path(), help="The golden queries, where they are not the runs' own samples.")
+@click.option("--strict-chunker-version", is_flag=True, help="Refuse runs whose chunks were cut differently.")
+@click.option("--other-dataset", is_flag=True, help="Compare over the common ids of different datasets.")
+@click.option("--why", is_flag=True, help="Tell for each query that got worse what changed.")
+@click.option("--why-metric", metavar="NAME", help="With --why: the metric by which a query got worse.")
+@click.option("--report", "runs_dir", type=click.Path(), help="Write FOLDER/<run>/report.md as well.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the draws.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
+def command(
+    runs: tuple[str, ...],
+    deltas: tuple[str, ...],
+    metrics: tuple[str, ...],
+    primary: tuple[str, ...],
+    adjust: Literal["max-t", "holm", "tukey"],
+    golden: str | None,
+    strict_chunker_version: bool,
+    other_dataset: bool,
+    why: bool,
+    why_metric: str | None,
+    runs_dir: str | None,
+    seed: int,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Hold RUNS against each other: first A, then B, on the samples that both have; differences are B - A.
+
+    Every metric has its difference with a 95 % interval, a p-value that allows for the number of metrics, and a
+    verdict: better, worse, inconclusive, or, where --delta says what does not matter, equal. Three runs or more make a
+    league. Exits with 0 whatever it finds; `auepora gate` is for builds.
+
+    \b
+    auepora compare baseline latest
+    auepora compare latest~1 latest --delta 0.02 --delta mrr=0.01 --why
+    auepora compare one two three -m recall@5 --adjust tukey
+    """
+    from .output import output_format, write_out
+
+    if len(runs) < 2:
+        raise click.UsageError("give two runs or more; `auepora runs` lists them")
+    if len(runs) == 2 and adjust == "tukey":
+        raise click.UsageError("--adjust tukey goes with three runs or more")
+    if len(runs) > 2 and (why or golden or strict_chunker_version or runs_dir):
+        raise click.UsageError("--why, --golden, --strict-chunker-version and --report go with two runs")
+    if why_metric is not None and not why:
+        raise click.UsageError("--why-metric goes with --why")
+    form = "json" if as_json else output_format(output)
+    if form == "csv":
+        raise click.UsageError("a comparison has no CSV; write .json, .md or a table")
+    chosen: dict[str, Any] = {
+        "delta": _margin(deltas),
+        "metrics": metrics or None,
+        "primary": primary or None,
+        "other_dataset": other_dataset,
+        "seed": seed,
+    }
+    with opened_store(store) as found:
+        records = [found.find(one) for one in runs]
+        if len(records) > 2:
+            from ..compare.league import league
+
+            made = league(found, records, adjust=adjust, **chosen)
+            text = json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+            write_out(text if form == "json" else _league_text(made), output)
+            return
+        from ..compare.runs import compare_runs
+
+        assert adjust != "tukey"
+        report = compare_runs(
+            records[0].run_id,
+            records[1].run_id,
+            store=found,
+            golden=golden,
+            strict_chunker_version=strict_chunker_version,
+            adjust=adjust,
+            **chosen,
+        )
+        changes = _changes(found, records, why_metric) if why else None
+        judged_by = _judged_by(found, records, why_metric) if why else ""
+    _write(report, records, changes, judged_by, form, output, runs_dir)
+
+
+def _write(
+    report: CompareReport,
+    records: Sequence[RunRecord],
+    changes: list[dict[str, Any]] | None,
+    judged_by: str,
+    form: str,
+    output: str | None,
+    runs_dir: str | None,
+) -> None:
+    from ..compare.markdown import render_report_md
+    from ..compare.report import write_report
+    from ..compare.tables import comparison_text
+    from .output import write_out
+
+    if runs_dir is not None:
+        click.echo(f"wrote {write_report(report, runs_dir)}", err=True)
+    if form == "json":
+        document = {**report.to_dict(), **({} if changes is None else {"judged_by": judged_by, "changes": changes})}
+        write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
+    elif form == "markdown":
+        write_out(render_report_md(report).rstrip("\n"), output)
+    else:
+        first, second = (f"{one.run_id}  {one.name}" for one in records)
+        text = comparison_text(report, names=(first, second))
+        write_out("\n\n".join([text, *([] if changes is None else [_changes_text(changes, judged_by)])]), output)
+
+
+def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
+    """One margin for all metrics, or one for each that is named."""
+    named: dict[str, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        try:
+            named[name if equals else ""] = float(number)
+        except ValueError:
+            raise BadValueError(f"--delta {text}: write a number, or METRIC=NUMBER") from None
+    if not named:
+        return None
+    if "" in named and len(named) > 1:
+        raise BadValueError("give --delta one number for all metrics, or METRIC=NUMBER for each, not both")
+    return named.get("") or named
+
+
+def _changes(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> list[dict[str, Any]]:
+    from dataclasses import asdict
+
+    from ..compare.causes import explain_changes
+
+    return [asdict(one) for one in explain_changes(store, records[0], records[1], metric=metric)]
+
+
+def _judged_by(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> str:
+    from ..compare.main_metric import main_metric
+
+    first, second = records
+    return main_metric(first, store.results(first.run_id), second, store.results(second.run_id), metric).name
+
+
+def _changes_text(changes: list[dict[str, Any]], judged_by: str) -> str:
+    if not changes:
+        return f"no query got worse by {judged_by}"
+    counts: dict[str, int] = {}
+    queries = "query" if len(changes) == 1 else "queries"
+    for one in changes:
+        counts[str(one["cause"])] = counts.get(str(one["cause"]), 0) + 1
+    lines = [
+        f"{len(changes)} {queries} got worse by {judged_by}: "
+        + ", ".join(f"{cause} {n}" for cause, n in counts.items())
+    ]
+    lines += [f"  {one['cause']:<16}  {one['sample_id']}  {one['detail']}" for one in changes[:SHOWN]]
+    if len(changes) > SHOWN:
+        lines.append(f"  ... and {len(changes) - SHOWN} more; --json has all")
+    return "\n".join(lines)
+
+
+def _league_text(made: League) -> str:
+    from ..reporting.tables import figure, table
+
+    letters = [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(len(made.run_ids))]
+    lines = [f"{letter}  {run}  {name}" for letter, run, name in zip(letters, made.run_ids, made.names, strict=True)]
+    rows = []
+    for one in made.metrics:
+        unbeaten = set(one.unbeaten())
+        cells = [
+            "n/a" if value is None else figure(value) + ("*" if run in unbeaten else " ")
+            for run, value in enumerate(one.values)
+        ]
+        beats = [
+            f"{letters[pair.second]}>{letters[pair.first]}"
+            if pair.comparison.verdict == "better"
+            else f"{letters[pair.first]}>{letters[pair.second]}"
+            for pair in one.pairs
+            if pair.comparison.verdict in ("better", "worse")
+        ]
+        rows.append([one.name, *cells, " ".join(beats)])
+    text = table(rows, headers=["metric", *letters, "surely better"], right=range(1, len(letters) + 1))
+    notes = [f"over the {made.samples} samples that all runs have; * no other run is surely better"]
+    notes += [f"not compared: {name} ({reason})" for name, reason in made.refused.items()]
+    return "\n\n".join(["\n".join(lines), text, "\n".join(notes)])

@@ -1,0 +1,122 @@
+"""``auepora replay``: is it the retriever or the generator? One run's generator on the other's documents."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from .run import INTERRUPTED, STOPPED_EARLY, Teller
+from .stores import complete_run, store_option
+
+if TYPE_CHECKING:
+    from ..running.replay import ReplayReport
+
+__all__ = ["command"]
+
+
+@click.command(name="replay")
+@click.argument("run_a", metavar="A", shell_complete=complete_run)
+@click.argument("run_b", metavar="B", shell_complete=complete_run)
+@click.argument("plan", type=click.Path())
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="SPEC", help="Instead of run B's; repeatable.")
+@click.option("--fresh", is_flag=True, help="Ask again although the answers are stored.")
+@click.option("--retry-failed", is_flag=True, help="Ask again what failed.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Neither progress nor remarks.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
+def command(
+    run_a: str,
+    run_b: str,
+    plan: str,
+    metrics: tuple[str, ...],
+    fresh: bool,
+    retry_failed: bool,
+    store: str | None,
+    as_json: bool,
+    quiet: bool,
+    output: str | None,
+) -> None:
+    """Split the difference between runs A and B into what retrieval and what generation made of it.
+
+    The generator of run B, which PLAN builds, answers from the documents of run A; the answers are stored as a run of
+    their own. B - A is then exactly the part of generation plus the part of retrieval. The system must have a retriever
+    and a generator apart.
+
+    \b
+    auepora replay baseline latest plan.yaml
+    auepora replay latest~1 latest plan.yaml -m token_f1 --json
+    """
+    from ..calling.stop import Stop
+    from ..core.errors import BadValueError
+    from ..planfile.prepare import prepare
+    from ..planfile.read import read_plan
+    from ..running.plans import closed_after, default_store
+    from ..running.replay import swap_replay
+    from ..store.runs import RunStore
+    from .interrupts import stdout_to_stderr, stopping_on_signals
+    from .output import output_format, write_out
+    from .specs import parse_specs
+
+    form = "json" if as_json else output_format(output)
+    stop = Stop()
+    with Teller(quiet=quiet) as teller, stdout_to_stderr(), stopping_on_signals(stop):
+        read = read_plan(plan)
+        if read.system is None:
+            raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
+        system = prepare(read).system
+        with (
+            closed_after(system),
+            RunStore.open(default_store(store, read.store), secrets=read.secrets, create=False) as found,
+        ):
+            report = swap_replay(
+                system,
+                found,
+                found.find(run_a),
+                found.find(run_b),
+                parse_specs(metrics),
+                policy=read.policy,
+                fresh=fresh,
+                retry_failed=retry_failed,
+                stop=stop,
+                watcher=teller.watcher(),
+            )
+    if report.outcome.ended != "finished":
+        click.echo(f"Stopped: {report.outcome.message}; the same command goes on with it", err=True)
+        sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
+    if form == "json":
+        write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
+    else:
+        write_out(report.to_markdown() if form == "markdown" else _text(report), output)
+
+
+def _text(report: ReplayReport) -> str:
+    from ..reporting.tables import figure, table
+
+    def part(one: object) -> str:
+        value, interval = getattr(one, "value", None), getattr(one, "interval", None)
+        if value is None:
+            return "n/a"
+        ends = "" if interval is None else f"  ({interval[0]:+.4f} … {interval[1]:+.4f})"
+        return f"{value:+.4f}{ends}"
+
+    rows = [
+        [
+            one.name,
+            "n/a" if one.a is None else figure(one.a),
+            "n/a" if one.b is None else figure(one.b),
+            part(one.delta),
+            part(one.retrieval),
+            part(one.generation),
+            str(one.n),
+        ]
+        for one in report.splits
+    ]
+    headers = ["metric", "A", "B", "B - A", "from retrieval", "from generation", "samples"]
+    notes = [f"not split: {name} ({reason})" for name, reason in report.refused.items()]
+    return "\n\n".join(
+        filter(None, [table(rows, headers=headers, right=(1, 2, 6)), "\n".join([*report.notes, *notes])])
+    )

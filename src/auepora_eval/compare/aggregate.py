@@ -1,0 +1,108 @@
+"""The golden-query metrics of one run, computed from what is stored, by the conventions ``golden``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from ..core.conventions import Conventions
+from ..core.engine import evaluate, resolve_metrics
+from ..core.errors import AueporaWarning
+from ..core.repeats import evaluate_repeats
+from ..core.results import Results
+from ..core.types import EvaluationSample, SystemOutputs
+from ..store.records import RunStatus
+from .golden import Golden, golden_queries, known_queries
+from .stores import RunAnswers, Store, opened_store, read_answers
+from .types import AggregateMetrics
+
+__all__ = ["aggregate_deltas", "aggregate_of", "compute_aggregate", "store_aggregate"]
+
+RULES = Conventions.of("golden")
+DIGITS = 4
+"""So many decimals are stored."""
+_WHOLE = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
+
+
+def compute_aggregate(run_id: str, *, store: Store = None, golden: Golden | None = None) -> AggregateMetrics:
+    """The golden-query metrics of a stored run, unrounded; ``None`` where no query enters one. Nothing is asked.
+
+    ``run_id`` is whatever ``RunStore.find`` takes: an id, the beginning of one, a name, ``latest``. What is expected is
+    read from ``golden``, a file or samples, else from the samples stored with the run. Golden queries that the run does
+    not know, and queries of the run that are not golden, are left out and named in a warning; if none is common, that
+    is an error. Where queries were asked several times, a query's value is the mean over its answers.
+    """
+    with opened_store(store) as opened:
+        run = read_answers(opened, opened.find(run_id))
+    samples = run.samples
+    if golden is not None:
+        samples, remarks = known_queries(golden_queries(golden), run.ids, where=run.record.run_id)
+        for remark in remarks:
+            warnings.warn(remark, AueporaWarning, stacklevel=2)
+    missing = run.record.num_samples * len(run.outputs) - sum(map(len, run.outputs))
+    if missing and run.record.status is not RunStatus.FINISHED:
+        warnings.warn(
+            f"{run.record.run_id} is {run.record.status} and lacks {missing} answers; they count as failed",
+            AueporaWarning,
+            stacklevel=2,
+        )
+    return aggregate_of(run, samples)
+
+
+def store_aggregate(run_id: str, agg: AggregateMetrics, *, store: Store = None) -> None:
+    """Write a run's aggregate into ``eval_runs.aggregate_json``: four decimals, ``null`` for what is undefined."""
+    with opened_store(store) as opened:
+        opened.set_aggregate(opened.find(run_id).run_id, agg.to_dict(digits=DIGITS))
+
+
+def aggregate_of(run: RunAnswers, samples: Sequence[EvaluationSample]) -> AggregateMetrics:
+    """The metrics over these queries of a run; one that has no answer has failed."""
+    values = {result.name: result.value if result.defined else None for result in _results(run, samples)}
+    return AggregateMetrics(
+        hit_at_k={k: values.get(f"hit_rate@{k}") for k in RULES.k_values},
+        recall_at_k_doc={k: values.get(f"recall_doc@{k}") for k in RULES.k_values},
+        total_queries=len(samples),
+        failed_queries=sum(_failed(run, sample.sample_id) for sample in samples),
+        **{name: values.get(name) for name in _WHOLE},
+    )
+
+
+def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]:
+    """b - a for each metric, as JSON holds it; ``None`` where one of the two is undefined."""
+
+    def difference(first: Any, second: Any) -> Any:
+        if isinstance(first, Mapping):
+            return {str(k): difference(first[k], second.get(k)) for k in first}
+        return None if first is None or second is None else second - first
+
+    ours, others = asdict(a), asdict(b)
+    return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
+
+
+def _results(run: RunAnswers, samples: Sequence[EvaluationSample]) -> Results:
+    annotated = any(sample.relevant_docs is not None for sample in samples)
+    specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in RULES.k_values]
+    # A metric whose annotation no query has is undefined; the engine would take it for a mistake.
+    chosen = [
+        one
+        for one in resolve_metrics([*specs, *_WHOLE], RULES)
+        if annotated or "relevant_docs" not in one.required_fields()
+    ]
+    if len(run.outputs) == 1:
+        return evaluate(samples, run.outputs[0], chosen, keep_scores=False)
+    return evaluate_repeats(samples, [partial(_aligned, samples, outputs) for outputs in run.outputs], chosen)
+
+
+def _aligned(
+    samples: Sequence[EvaluationSample], outputs: Mapping[str, SystemOutputs]
+) -> Iterator[SystemOutputs | None]:
+    return (outputs.get(sample.sample_id) for sample in samples)
+
+
+def _failed(run: RunAnswers, sample_id: str) -> bool:
+    """Whether any of the answers to a query failed, or is not there."""
+    answers = [outputs.get(sample_id) for outputs in run.outputs]
+    return any(answer is None or answer.error is not None for answer in answers)

@@ -1,0 +1,258 @@
+"""Why a query got worse from one run to the next: exactly one cause, told from what both runs returned.
+
+A cause is what can be seen to differ, and the first that applies in a fixed order. That it made the difference is
+likely, not proven; ``running.replay`` measures how much of a difference comes from retrieval and from generation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from ..core.errors import BadValueError
+from ..core.scores import Status
+from ..core.types import TargetCategory
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .main_metric import ScoredInBoth, main_metric
+from .query_sides import GoldRanks, QuerySide, both_sides
+
+__all__ = ["Cause", "Looked", "QueryChange", "cause_counts", "cause_of", "explain_changes"]
+
+_ROUNDING = 1e-12
+
+
+class Cause(StrEnum):
+    """Why a query got worse; where it got better, the same seen from the other side."""
+
+    FAILED = "failed"
+    """The second run failed, the first did not."""
+    REFUSED = "refused"
+    """The second run declined to answer, the first answered."""
+    LOST = "lost"
+    """The second run returned fewer of the gold documents."""
+    RANKED_LOWER = "ranked_lower"
+    """It returned as many, and not all of them as far up."""
+    ANSWER_CHANGED = "answer_changed"
+    """The same documents in the same order, and another answer."""
+    IGNORED = "ignored"
+    """Gold stands as far up as before, among other documents, and the answer made less of it."""
+    CONTEXT_CHANGED = "context_changed"
+    """Other documents; that gold has to do with it cannot be said."""
+    UNEXPLAINED = "unexplained"
+    """Nothing that was looked at differs."""
+    RECOVERED = "recovered"
+    """Better: the first run failed, the second did not."""
+    ANSWERED = "answered"
+    """Better: the first run declined to answer, the second answered."""
+    FOUND = "found"
+    """Better: the second run returned more of the gold documents."""
+    RANKED_HIGHER = "ranked_higher"
+    """Better: gold stands further up."""
+    USED = "used"
+    """Better: the first run had gold as far up, among other documents, and its answer made less of it."""
+
+
+_MIRRORED = {
+    Cause.FAILED: Cause.RECOVERED,
+    Cause.REFUSED: Cause.ANSWERED,
+    Cause.LOST: Cause.FOUND,
+    Cause.RANKED_LOWER: Cause.RANKED_HIGHER,
+    Cause.IGNORED: Cause.USED,
+}
+
+
+class Looked(StrEnum):
+    """What a metric looks at, and so where the cause of its change may lie."""
+
+    ANSWERS = "answers"
+    RETRIEVAL = "retrieval"
+    """An answer changes nothing here."""
+    NEITHER = "neither"
+    """Time, say: a failure explains it, or nothing does."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryChange:
+    """A query whose score changed, and why."""
+
+    sample_id: str
+    cause: Cause
+    a_score: float | None
+    b_score: float | None
+    """``None`` where the run failed and the metric leaves failures out."""
+    a_rank: int | None
+    b_rank: int | None
+    """Where the first gold document stands; ``None`` where none was returned, or none is annotated."""
+    detail: str
+    """What was seen, in a sentence."""
+
+
+def explain_changes(
+    store: RunStore, record_a: RunRecord, record_b: RunRecord, *, metric: str | None = None, worse_only: bool = True
+) -> list[QueryChange]:
+    """Every query that both runs have and that got worse from run A to run B, with its one cause, in dataset order.
+
+    ``metric`` is the name of a stored result that both have; ``main_metric`` says which is taken without it. Without
+    ``worse_only``, queries that got better are told as well. A query that a run's metric skipped, or could not
+    measure, is not among them. Gold is run B's. No text of a document that was retrieved is read.
+    """
+    results_a, results_b = store.results(record_a.run_id), store.results(record_b.run_id)
+    scored = main_metric(record_a, results_a, record_b, results_b, metric)
+    changed = _changed(scored, results_a.sample_ids, results_b.sample_ids, worse_only=worse_only)
+    if not changed:
+        return []
+    looked = _looked_at(scored.target)
+    sides = both_sides(store, record_a, record_b, changed)
+    return [_explained(changed[sample_id], side_a, side_b, looked) for sample_id, side_a, side_b in sides]
+
+
+def cause_counts(changes: Iterable[QueryChange]) -> dict[Cause, int]:
+    """How many queries each cause has, in the order in which causes are looked for; those that have none are absent."""
+    counts = Counter(change.cause for change in changes)
+    return {cause: counts[cause] for cause in Cause if counts[cause]}
+
+
+def cause_of(before: QuerySide, after: QuerySide, looked: Looked = Looked.ANSWERS) -> Cause:
+    """Why the query is worse ``after``: the first cause that applies."""
+    answers = looked is Looked.ANSWERS
+    if after.failed > before.failed:
+        return Cause.FAILED
+    if looked is Looked.NEITHER:
+        return Cause.UNEXPLAINED
+    if answers and after.refused > before.refused:
+        return Cause.REFUSED
+    if before.context is None or after.context is None:
+        return Cause.UNEXPLAINED
+    if _fewer(before.gold, after.gold):
+        return Cause.LOST
+    if _first_lower(before.gold, after.gold) is not None:
+        return Cause.RANKED_LOWER
+    if before.context == after.context:
+        return Cause.ANSWER_CHANGED if answers and before.answers != after.answers else Cause.UNEXPLAINED
+    if answers and after.answers and after.gold is not None and after.gold.first is not None:
+        return Cause.IGNORED
+    return Cause.CONTEXT_CHANGED
+
+
+def _fewer(before: GoldRanks | None, after: GoldRanks | None) -> bool:
+    """Whether there is less gold than before, of some level or above."""
+    if before is None or after is None:
+        return False
+    return any(len(ranks) < len(held) for held, ranks in zip(before.levels, after.levels, strict=True))
+
+
+def _first_lower(before: GoldRanks | None, after: GoldRanks | None) -> tuple[int, int] | None:
+    """The first rank at which gold stood, and the lower one at which its like stands after; ``None`` if there is none.
+
+    The first gold document is held against the first, the second against the second: which of them it is does not
+    matter as long as they are of the same level.
+    """
+    if before is None or after is None:
+        return None
+    for held, ranks in zip(before.levels, after.levels, strict=True):
+        for was, is_now in zip(held, ranks, strict=False):
+            if is_now > was:
+                return was, is_now
+    return None
+
+
+class _Changed(NamedTuple):
+    sample_id: str
+    a: float | None
+    b: float | None
+    worse: bool
+
+
+def _changed(
+    scored: ScoredInBoth, ids_a: Sequence[str], ids_b: Sequence[str], *, worse_only: bool
+) -> dict[str, _Changed]:
+    """The samples whose score differs, by their ids."""
+    places = {sample_id: place for place, sample_id in enumerate(ids_a)}
+    found: dict[str, _Changed] = {}
+    common = 0
+    for place_b, sample_id in enumerate(ids_b):
+        place_a = places.get(sample_id)
+        if place_a is None:
+            continue
+        common += 1
+        a, b = scored.first[place_a], scored.second[place_b]
+        if a is not None and b is not None:
+            gain = (b - a) if scored.higher_is_better else (a - b)
+            if abs(gain) <= _ROUNDING * max(1.0, abs(a), abs(b)):
+                continue
+        # No number on one side: a change only where the system failed there, and the metric leaves failures out.
+        elif b is None and a is not None and scored.second.status[place_b] == Status.SYSTEM_FAILED:
+            gain = -1.0
+        elif a is None and b is not None and scored.first.status[place_a] == Status.SYSTEM_FAILED:
+            gain = 1.0
+        else:
+            continue
+        if gain < 0 or not worse_only:
+            found[sample_id] = _Changed(sample_id, a, b, gain < 0)
+    if not common:
+        raise BadValueError("the two runs have no sample in common, so there is nothing to explain")
+    return found
+
+
+def _looked_at(target: TargetCategory) -> Looked:
+    if target is TargetCategory.LATENCY:
+        return Looked.NEITHER
+    return Looked.RETRIEVAL if target.name.startswith("RETRIEVAL") else Looked.ANSWERS
+
+
+def _explained(changed: _Changed, side_a: QuerySide, side_b: QuerySide, looked: Looked) -> QueryChange:
+    before, after, names = (side_a, side_b, "AB") if changed.worse else (side_b, side_a, "BA")
+    cause = cause_of(before, after, looked)
+    return QueryChange(
+        changed.sample_id,
+        cause if changed.worse else _MIRRORED.get(cause, cause),
+        changed.a,
+        changed.b,
+        None if side_a.gold is None else side_a.gold.first,
+        None if side_b.gold is None else side_b.gold.first,
+        _told(cause, before, after, *names),
+    )
+
+
+def _told(cause: Cause, before: QuerySide, after: QuerySide, better: str, worse: str) -> str:
+    """The cause in a sentence; it holds whichever run came first."""
+    documents = len(after.context or ())
+    first = None if before.gold is None else before.gold.first
+    now = None if after.gold is None else after.gold.first
+    match cause:
+        case Cause.FAILED:
+            share = "" if after.failed == 1 else f" {after.failed:.0%} of the times it was asked"
+            return f"{worse} failed{share} ({after.error})"
+        case Cause.REFUSED:
+            return f"{better} answered and {worse} declined to"
+        case Cause.LOST:
+            assert before.gold is not None
+            assert after.gold is not None
+            had, has = len(before.gold.levels[-1]), len(after.gold.levels[-1])
+            if not has:
+                return f"{better} has gold at rank {first}, {worse} has none among its {documents} documents"
+            if has < had:
+                return f"{better} returned {had} gold documents, {worse} {has}"
+            return f"{better} returned gold of a higher level than {worse}"
+        case Cause.RANKED_LOWER:
+            lower = _first_lower(before.gold, after.gold)
+            assert lower is not None
+            return f"gold that stands at rank {lower[0]} in {better} stands at rank {lower[1]} in {worse}"
+        case Cause.ANSWER_CHANGED:
+            return f"the same {documents} documents in the same order, another answer"
+        case Cause.IGNORED:
+            where = f"at rank {first}" if first is not None else "nowhere"
+            return f"{worse} has gold at rank {now} ({better} {where}), among other documents, and made less of it"
+        case Cause.CONTEXT_CHANGED:
+            why = "no gold is annotated" if after.gold is None else "neither returned gold"
+            return f"other documents; {why if first is None and now is None else 'gold stands no lower'}"
+        case _:
+            if before.context is None or after.context is None:
+                return "a run has no answer to look at"
+            if before.context == after.context and before.answers == after.answers:
+                return "the same documents and the same answer"
+            return "what was returned does not explain it"

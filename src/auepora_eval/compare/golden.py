@@ -1,0 +1,76 @@
+"""Golden queries: read from a file or taken as given, and those among them that a run knows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from ..core.errors import BadValueError
+from ..core.runner import require_distinct_ids
+from ..core.types import EvaluationSample
+from ..features.rankings import level_of
+
+__all__ = ["Golden", "expected_ids", "golden_queries", "known_queries", "named"]
+
+Golden = str | Path | Iterable[EvaluationSample]
+"""The path of a file of samples (golden YAML, or any other format that is read), or the samples."""
+
+NAMED = 10
+"""So many ids are named; the rest is counted."""
+
+
+def golden_queries(golden: Golden) -> list[EvaluationSample]:
+    """The golden queries, in their order."""
+    if isinstance(golden, (str, Path)):
+        from ..io.load import load_dataset
+
+        return list(load_dataset(golden))
+    queries = list(golden)
+    if not queries:
+        raise BadValueError("there is no golden query; give at least one, or leave golden out for those of the run")
+    require_distinct_ids(queries)
+    return queries
+
+
+def known_queries(
+    queries: Sequence[EvaluationSample], known: Collection[str], *, where: str
+) -> tuple[list[EvaluationSample], list[str]]:
+    """The golden queries that are known, and remarks on those that are not; that none is known is an error.
+
+    ``where`` says who knows: ``run_01…``.
+    """
+    held = set(known)
+    found = [query for query in queries if query.sample_id in held]
+    unknown = [query.sample_id for query in queries if query.sample_id not in held]
+    if not found:
+        raise BadValueError(
+            f"no golden query is known to {where}: the golden queries are {named(unknown)}, "
+            f"what was asked {named(sorted(held))}; do the two belong together?"
+        )
+    remarks = []
+    if unknown:
+        remarks.append(f"{_queries(unknown, 'golden ')} unknown to {where}, left out: {named(unknown)}")
+    golden_ids = {query.sample_id for query in queries}
+    rest = sorted(held - golden_ids)
+    if rest:
+        remarks.append(f"{_queries(rest)} in {where} and not among the golden ones, left out: {named(rest)}")
+    return found, remarks
+
+
+def expected_ids(sample: EvaluationSample) -> list[str]:
+    """The chunks a query expects, each once: those that are judged relevant."""
+    levels: dict[str, int] = {}
+    for doc in sample.relevant_docs or ():
+        level = level_of((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)
+        levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
+    return [doc_id for doc_id, level in levels.items() if level >= 1]
+
+
+def named(ids: Sequence[str]) -> str:
+    """The first ids, and how many more there are."""
+    shown = ", ".join(repr(one) for one in ids[:NAMED]) or "none"
+    return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"
+
+
+def _queries(ids: Sequence[str], kind: str = "") -> str:
+    return f"1 {kind}query is" if len(ids) == 1 else f"{len(ids)} {kind}queries are"

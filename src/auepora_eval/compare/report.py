@@ -1,0 +1,66 @@
+"""The comparison of two runs by their golden queries, as a report that metrics can be added to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..core.collector import collector_paused
+from ..core.errors import BadValueError
+from ..io.files import write_lines
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .aggregate import aggregate_deltas, aggregate_of
+from .golden import Golden, golden_queries
+from .markdown import render_report_md
+from .queries import compare_answers, require_same_chunks
+from .stores import read_answers
+from .types import CompareReport
+from .versions import version_notes
+
+__all__ = ["golden_report", "write_report"]
+
+
+@collector_paused()
+def golden_report(
+    store: RunStore,
+    record_a: RunRecord,
+    record_b: RunRecord,
+    *,
+    golden: Golden | None = None,
+    strict_chunker_version: bool = False,
+) -> CompareReport:
+    """Two runs by their golden queries: aggregates, their differences, each query. It holds no other metric.
+
+    The aggregates are over the queries that both runs have, by one set of expectations, so that they can be subtracted.
+    Where chunks are matched by place, hit rates and MRR are those of the ranks so found; what is stored stays.
+    """
+    if strict_chunker_version:
+        require_same_chunks(record_a, record_b)
+    run_a, run_b = read_answers(store, record_a), read_answers(store, record_b)
+    queries = compare_answers(run_a, run_b, golden=None if golden is None else golden_queries(golden))
+    a, b = aggregate_of(run_a, queries.samples), aggregate_of(run_b, queries.samples)
+    if queries.chunker_version_match == "fallback_doc_span":
+        a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
+    return CompareReport(
+        run_a=record_a.run_id,
+        run_b=record_b.run_id,
+        aggregate_a=a,
+        aggregate_b=b,
+        deltas={**queries.deltas(), **aggregate_deltas(a, b), "metrics": {}},
+        per_query=queries.per_query,
+        notes=[*version_notes(record_a, record_b), *queries.notes],
+    )
+
+
+def write_report(report: CompareReport, runs_dir: str | Path) -> Path:
+    """Write the report's page to ``<runs_dir>/<run_id>/report.md``, under the id of run B; gives its path."""
+    run_id = report.run_b
+    if run_id in ("", ".", "..") or any(mark in run_id for mark in "/\\\x00"):
+        raise BadValueError(f"the run id {run_id!r} cannot be the name of a folder; write the page elsewhere")
+    path = Path(runs_dir) / run_id / "report.md"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadValueError(f"cannot make the folder {path.parent}: {error.strerror or error}") from error
+    write_lines(path, [render_report_md(report).rstrip("\n").encode()])
+    return path

@@ -1,0 +1,59 @@
+"""Two stored runs held against each other in everything: golden queries, every metric, what else differs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..core.metrics_base import Metric
+from .analysis import Adjustment
+from .golden import Golden
+from .paired import compare_metrics
+from .report import golden_report
+from .stores import Store, opened_store
+from .types import CompareReport
+from .verdict import Margin
+
+__all__ = ["compare_runs"]
+
+
+def compare_runs(
+    run_id_a: str,
+    run_id_b: str,
+    *,
+    store: Store = None,
+    golden: Golden | None = None,
+    strict_chunker_version: bool = False,
+    delta: Margin = None,
+    primary: Sequence[str] | None = None,
+    adjust: Adjustment = "max-t",
+    metrics: Sequence[str | Metric] | None = None,
+    other_dataset: bool = False,
+    seed: int = 0,
+) -> CompareReport:
+    """Compare run B with run A. Differences are B - A, over the samples that both have. No document's text is read.
+
+    Runs are named as ``RunStore.find`` takes them: an id or the beginning of one, a name, ``latest``, ``latest~1``.
+    ``golden`` names the golden queries where they are not the samples stored with the runs. ``delta`` is the largest
+    difference that does not matter, ``primary`` the metrics that share one 5 %; see ``compare_metrics``.
+    """
+    with opened_store(store) as opened:
+        record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
+        compared = compare_metrics(
+            opened,
+            record_a,
+            record_b,
+            delta=delta,
+            primary=primary,
+            adjust=adjust,
+            metrics=metrics,
+            other_dataset=other_dataset,
+            seed=seed,
+        )
+        report = golden_report(opened, record_a, record_b, golden=golden, strict_chunker_version=strict_chunker_version)
+    return replace(
+        report,
+        deltas={**report.deltas, "metrics": {one.name: one.to_dict() for one in compared.metrics}},
+        metrics=compared.metrics,
+        refused=compared.refused,
+    )

@@ -1,0 +1,177 @@
+"""A difference split in two: what another retrieval made of it, and what another generation did.
+
+Between run A and run B stands a third one, in which B's generator answered from A's documents. On every sample
+
+    B - A = (B - replayed) + (replayed - A)
+
+where the first part differs in nothing but the documents, and the second in nothing but who answered from them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.exact import exact_sum
+from ..core.metrics_base import BatchMetric
+from ..core.reduce import Clusters, Mean, OfSums
+from ..core.scores import Scores
+from ..stats.difference import paired_interval
+from ..stats.interval import Interval, numbered_clusters
+from ..stats.paired import sign_flips
+from ..stats.paired_bootstrap import paired_bootstrap, paired_bootstrap_of
+
+__all__ = ["MetricSplit", "Part", "split_difference"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A difference, how far it may be off, and how often chance alone would make one as large."""
+
+    value: float | None
+    """``None`` where no sample has a score in all three runs."""
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    """By sign flips; ``None`` for what is no mean of scores. Not adjusted for looking at several metrics."""
+    flags: tuple[str, ...] = ()
+    """Why the interval may cover less than it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSplit:
+    """One metric's difference between two runs, in its parts, over the samples that have a score in all three."""
+
+    name: str
+    target: str
+    a: float | None
+    replayed: float | None
+    """B's generator on A's documents."""
+    b: float | None
+    delta: Part
+    """b - a, which is the sum of the two parts."""
+    retrieval: Part
+    """b - replayed: the same generator, other documents."""
+    generation: Part
+    """replayed - a: the same documents, another generator."""
+    n: int
+    units: int
+    """Clusters where samples belong together, samples otherwise."""
+    left_out: int
+    """Samples without a score in one of the three."""
+    scores: Mapping[str, tuple[float, float, float]] = field(repr=False, default_factory=dict)
+    """By the id of a sample its scores in A, replayed, and in B."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it, without the scores."""
+        values = asdict(self)
+        del values["scores"]
+        return values
+
+
+def split_difference(
+    metric: BatchMetric,
+    sample_ids: Sequence[str],
+    first: Scores,
+    replayed: Scores,
+    second: Scores,
+    clusters: Clusters | None = None,
+) -> MetricSplit:
+    """Split the difference between two runs, given a metric's outcomes in both and in the replay, sample by sample."""
+    there = first.counted & replayed.counted & second.counted
+    rows = np.flatnonzero(there)
+    a, r, b = (scores.take(rows) for scores in (first, replayed, second))
+    inside = None if clusters is None else clusters[rows]
+    codes = numbered_clusters(inside, len(rows))
+    delta, retrieval, generation = (_of_means if _is_mean(metric) else _of_folds)(metric, a, r, b, inside)
+    names = [sample_ids[row] for row in rows.tolist()]
+    columns = zip(a.values.tolist(), r.values.tolist(), b.values.tolist(), strict=True)
+    return MetricSplit(
+        metric.name,
+        metric.target.name,
+        a=_number(metric.reducer.value(a)),
+        replayed=_number(metric.reducer.value(r)),
+        b=_number(metric.reducer.value(b)),
+        delta=delta,
+        retrieval=retrieval,
+        generation=generation,
+        n=len(rows),
+        units=len(rows) if codes is None else len(np.unique(codes)),
+        left_out=len(there) - len(rows),
+        scores=dict(zip(names, columns, strict=True)),
+    )
+
+
+def _is_mean(metric: BatchMetric) -> bool:
+    kind = type(metric.reducer)
+    return isinstance(metric.reducer, Mean) and kind.value is Mean.value
+
+
+def _of_means(
+    metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
+) -> list[Part]:
+    a, r, b = first.values, replayed.values, second.values
+    pairs = ((a, b), (r, b), (a, r))
+    if not len(a):
+        return [Part(None) for _ in pairs]
+    flips = sign_flips(np.column_stack([after - before for before, after in pairs]), clusters)
+    low, high = metric.range
+    return [
+        _part(
+            # One sum of all: each part is rounded once, so that they add up as nearly as numbers can.
+            exact_sum(np.concatenate([after, -before])) / len(a),
+            paired_interval(before, after, clusters=clusters, binary=metric.binary, lowest=low, highest=high),
+            float(p_value),
+        )
+        for (before, after), p_value in zip(pairs, flips.p_values, strict=True)
+    ]
+
+
+def _of_folds(
+    metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
+) -> list[Part]:
+    """The parts of what is no mean: they add up as a whole, not sample by sample."""
+    parts = []
+    for before, after in ((first, second), (replayed, second), (first, replayed)):
+        value = metric.reducer.value(after) - metric.reducer.value(before)
+        parts.append(_part(value, _drawn(metric, before, after, clusters), None))
+    return parts
+
+
+def _drawn(metric: BatchMetric, before: Scores, after: Scores, clusters: Clusters | None) -> Interval | None:
+    reducer, (low, high) = metric.reducer, metric.range
+    if len(before) < 2:
+        return None
+    if isinstance(reducer, OfSums) and before.stats is not None and after.stats is not None:
+
+        def of_sums(table: Floats) -> Floats:
+            return np.array([reducer.of_sums(sums) for sums in table.tolist()])
+
+        return paired_bootstrap(before.stats, after.stats, of_sums, clusters=clusters, lowest=low, highest=high)
+    return paired_bootstrap_of(
+        lambda drawn: reducer.value(before.take(drawn)),
+        lambda drawn: reducer.value(after.take(drawn)),
+        len(before),
+        clusters=clusters,
+        lowest=low,
+        highest=high,
+    )
+
+
+def _part(value: float, interval: Interval | None, p_value: float | None) -> Part:
+    return Part(
+        _number(value),
+        None if interval is None else (interval.low, interval.high),
+        p_value,
+        () if interval is None else interval.flags,
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,114 @@
+"""Comparisons as plain tables for a terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ..core.targets import TARGETS
+from ..core.types import TargetCategory
+from ..reporting.tables import figure, table
+from .types import CompareReport, ComparisonKind, MetricComparison
+
+__all__ = ["comparison_table", "comparison_text"]
+
+SHOWN = 10
+"""So many queries of a kind are named."""
+_MARKS = {"better": "+", "worse": "-", "equal": "=", "inconclusive": ""}
+
+
+def comparison_text(report: CompareReport, *, names: tuple[str, str] | None = None) -> str:
+    """The whole comparison: what differs, every metric with its verdict, the golden queries that changed."""
+    a, b = names or (report.run_a, report.run_b)
+    parts = [f"A  {a}\nB  {b}"]
+    if report.notes:
+        parts.append("\n".join(f"{note}" for note in report.notes))
+    if report.metrics:
+        parts.append(comparison_table(report.metrics))
+    if report.refused:
+        parts.append("\n".join(f"not compared: {name} ({reason})" for name, reason in report.refused.items()))
+    queries = _queries(report)
+    if queries:
+        parts.append(queries)
+    return "\n\n".join(parts)
+
+
+def comparison_table(metrics: Sequence[MetricComparison]) -> str:
+    """A row per metric by target: both values, their difference with interval and p-value, wins, losses, verdict."""
+    rows: list[list[str]] = []
+    for target, entry in TARGETS.items():
+        group = [one for one in metrics if TargetCategory[one.target] is target]
+        for position, one in enumerate(group):
+            rows.append([entry.title if position == 0 else "", *_row(one)])
+    headers = ["target", "metric", "A", "B", "B - A", "95 % interval", "p", "won/lost", "verdict"]
+    text = table(rows, headers=headers, right=(2, 3, 4, 6))
+    remarks = _remarks(metrics)
+    return "\n".join([text, *(["", *remarks] if remarks else [])])
+
+
+def _row(one: MetricComparison) -> list[str]:
+    doubt = " ?" if one.flags and one.interval is not None else ""
+    interval = "" if one.interval is None else f"{_signed(one.interval[0])} … {_signed(one.interval[1])}{doubt}"
+    p = one.p_adjusted if one.primary else one.p_value
+    shown = "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001"
+    verdict = f"{_MARKS[one.verdict]} {one.verdict}".strip() + (", negligible" if one.negligible else "")
+    return [
+        one.name,
+        "n/a" if one.a is None else figure(one.a),
+        "n/a" if one.b is None else figure(one.b),
+        "n/a" if one.delta is None else _signed(one.delta),
+        interval,
+        shown,
+        f"{one.wins}/{one.losses}",
+        verdict if one.primary else "exploratory",
+    ]
+
+
+def _signed(value: float) -> str:
+    return figure(value) if value < 0 else f"+{figure(value)}"
+
+
+def _remarks(metrics: Sequence[MetricComparison]) -> list[str]:
+    lines = []
+    sizes = {(one.n, one.clusters) for one in metrics}
+    if len(sizes) == 1:
+        n, clusters = sizes.pop()
+        lines.append(f"over {n} samples" + (f" in {clusters} clusters" if clusters != n else ""))
+    elif sizes:
+        lines.append(f"over up to {max(n for n, _ in sizes)} samples")
+    adjusted = sum(one.primary for one in metrics)
+    if adjusted > 1:
+        lines.append(f"p-values are adjusted for {adjusted} metrics")
+    if any(not one.primary for one in metrics):
+        lines.append("exploratory: not among the primary metrics; its p-value is not adjusted, and no verdict is given")
+    if any(one.flags and one.interval is not None for one in metrics):
+        lines.append("? few or skewed samples: the interval may be too narrow")
+    for one in metrics:
+        if one.primary and one.verdict == "inconclusive" and one.n_needed is not None:
+            lines.append(f"{one.name}: a difference that matters would need {one.n_needed} samples")
+        if one.note:
+            lines.append(f"{one.name}: {one.note}")
+    open_ones = [one for one in metrics if one.verdict == "inconclusive" and one.mde is not None and one.primary]
+    if open_ones and not any(one.n_needed is not None for one in metrics):
+        shown = ", ".join(f"{one.name} {figure(one.mde or 0.0)}" for one in open_ones[:5])
+        lines.append(f"smallest difference these samples would show: {shown}{', …' if len(open_ones) > 5 else ''}")
+    return lines
+
+
+def _queries(report: CompareReport) -> str:
+    if not report.per_query:
+        return ""
+    counts = Counter(one.kind for one in report.per_query)
+    told = ", ".join(f"{counts[kind]} {kind.value.lower()}" for kind in ComparisonKind if counts[kind])
+    match = report.deltas.get("chunker_version_match", "exact")
+    how = "" if match == "exact" else "; chunks are matched by where they lie in their document"
+    lines = [f"golden queries: {told}{how}"]
+    for kind in (ComparisonKind.REGRESSION, ComparisonKind.LOSS):
+        ones = [one for one in report.per_query if one.kind is kind]
+        for one in ones[:SHOWN]:
+            ranks = f"{one.a_hit_rank or 'miss'} -> {one.b_hit_rank or 'miss'}"
+            note = f"  ({one.note})" if one.note else ""
+            lines.append(f"  {kind.value.lower():<10}  {one.query_id}  {ranks}{note}")
+        if len(ones) > SHOWN:
+            lines.append(f"  ... and {len(ones) - SHOWN} more")
+    return "\n".join(lines)

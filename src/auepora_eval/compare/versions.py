@@ -1,0 +1,82 @@
+"""What differs between two runs besides their numbers: versions of their parts, commit, conventions, dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..store.records import RunRecord
+
+__all__ = ["CAUSES", "causes", "chunker_versions", "version_notes"]
+
+CAUSES = ("chunker_version", "embedding", "embedding_version", "model", "prompt_version")
+"""The parts of a system, by their names in ``config``, that most often explain a difference."""
+
+_SHOWN = 60
+_NOT_SAID = "not said"
+
+
+def version_notes(record_a: RunRecord, record_b: RunRecord) -> list[str]:
+    """What differs: each part of the configuration, the commit, the conventions, what was asked, the dataset."""
+    notes = _differences(record_a.config, record_b.config, CAUSES)
+    rest = sorted((record_a.config.keys() | record_b.config.keys()) - set(CAUSES))
+    notes += _differences(record_a.config, record_b.config, rest)
+    for what, ours, others in (
+        ("commit", record_a.commit, record_b.commit),
+        ("conventions", _conventions(record_a), _conventions(record_b)),
+        ("top_k", _asked(record_a, "top_k"), _asked(record_b, "top_k")),
+        ("concurrency", _asked(record_a, "concurrency"), _asked(record_b, "concurrency")),
+        ("repeats", record_a.repeats, record_b.repeats),
+    ):
+        notes += _difference(what, ours, others)
+    if record_a.fingerprint != record_b.fingerprint:
+        ours, others = (f"{one.dataset_name} ({_queries(one.num_samples)})" for one in (record_a, record_b))
+        changed = ", with other content" if ours == others else ""
+        notes.append(f"dataset: {ours} in A, {others} in B{changed}")
+    return notes
+
+
+def causes(record_a: RunRecord, record_b: RunRecord) -> list[str]:
+    """The names of those among ``CAUSES`` that differ."""
+    return [key for key in CAUSES if _difference(key, record_a.config.get(key), record_b.config.get(key))]
+
+
+def chunker_versions(record_a: RunRecord, record_b: RunRecord) -> tuple[str | None, str | None]:
+    """The versions of the chunkers; ``None`` where a run does not say."""
+    found = (record.config.get("chunker_version") for record in (record_a, record_b))
+    first, second = (None if version in (None, "") else str(version) for version in found)
+    return first, second
+
+
+def _differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: tuple[str, ...] | list[str]) -> list[str]:
+    return [note for key in keys for note in _difference(key, a.get(key), b.get(key))]
+
+
+def _difference(what: str, a: Any, b: Any) -> list[str]:
+    # A plan writes 3 where a system says "3"; that is one version.
+    if a == b or (a is not None and b is not None and str(a) == str(b)):
+        return []
+    ours, others = _shown(a), _shown(b)
+    return [f"{what}: {ours} in A, {others} in B" if ours != others else f"{what}: not the same in A and B"]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return _NOT_SAID
+    text = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, Mapping) else str(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+
+
+def _asked(record: RunRecord, key: str) -> Any:
+    run = record.plan.get("run")
+    return run.get(key) if isinstance(run, Mapping) else None
+
+
+def _conventions(record: RunRecord) -> Any:
+    named = record.plan.get("conventions") or "auepora"
+    return named["name"] if isinstance(named, Mapping) and set(named) == {"name"} else named
+
+
+def _queries(count: int) -> str:
+    return "1 query" if count == 1 else f"{count} queries"

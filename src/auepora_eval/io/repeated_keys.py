@@ -1,0 +1,65 @@
+"""Keys that come twice in one JSON object: readers take the last, and nobody meant it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from .problems import shown
+from .reading import Problems
+
+__all__ = ["repeated_keys", "warn_of_repeated_keys"]
+
+
+class _Object(dict[str, Any]):
+    """An object in which keys came twice."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        seen: set[str] = set()
+        self.repeated = dict.fromkeys(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+
+
+def repeated_keys(data: bytes | str) -> list[str]:
+    """The paths of all keys that come twice in their object; none where the data is no JSON."""
+    found = False
+
+    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal found
+        plain = dict(pairs)
+        if len(plain) == len(pairs):
+            return plain
+        found = True
+        return _Object(pairs)
+
+    try:
+        value = json.loads(data, object_pairs_hook=made)
+    except (ValueError, RecursionError):
+        return []
+    return _paths(value) if found else []
+
+
+def _paths(value: Any) -> list[str]:
+    paths = []
+    pending = [("", value)]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, _Object):
+            paths += [f"{path}.{key}" if path else key for key in value.repeated]
+        if isinstance(value, dict):
+            pending += [(f"{path}.{key}" if path else key, item) for key, item in value.items()][::-1]
+        elif isinstance(value, list):
+            pending += [(f"{path}[{index}]", item) for index, item in enumerate(value)][::-1]
+    return paths
+
+
+def warn_of_repeated_keys(
+    path: Path, line: int | None, data: bytes | str, problems: Problems, *, record: int | None = None
+) -> None:
+    """Take them down as warnings where problems are gathered; reading alone does not look for them."""
+    if not problems.gather:
+        return
+    for key in repeated_keys(data):
+        message = f"field {shown(key)} comes twice in its object; the last one counts"
+        problems.warnings.add(f"repeated {key}", path, line, message, record=record)

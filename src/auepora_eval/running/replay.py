@@ -1,0 +1,295 @@
+"""Swap replay: run B's generator answers from run A's documents, and so tells retrieval from generation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from ..calling.policy import CallPolicy
+from ..calling.stop import Stop
+from ..calling.systems import System
+from ..compare.split import MetricSplit, Part, split_difference
+from ..core.engine import Metrics, evaluate, resolve_metrics
+from ..core.errors import AueporaError, BadValueError, MetricDefinitionError
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.registry import spec_of
+from ..core.repeats import evaluate_repeats
+from ..core.results import Results, plain_value
+from ..core.scores import Scores
+from ..core.scoring import cluster_codes
+from ..core.signature import Signature
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..store.planned import planned_conventions, run_facts
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import RunStore
+from .replay_contexts import stored_contexts
+from .replay_system import NOT_ASKED, replaying
+from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
+
+__all__ = ["REPLAY_TAG", "ReplayReport", "swap_replay"]
+
+REPLAY_TAG = "replay"
+"""The tag of runs that replay another's documents."""
+
+_OF_RETRIEVAL = ("chunker_version", "embedding", "embedding_version")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayReport:
+    """What a replay tells: per metric the difference between two runs, and how much of it each part made."""
+
+    run_a: str
+    run_b: str
+    outcome: RunOutcome
+    """The replay as a run of its own."""
+    splits: list[MetricSplit] = field(default_factory=list)
+    """Empty where the replay did not come to its end."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that were not split, and why."""
+    notes: list[str] = field(default_factory=list)
+    """What one should know when reading it."""
+
+    @property
+    def by_name(self) -> dict[str, MetricSplit]:
+        """The splits by the name of their metric."""
+        return {split.name: split for split in self.splits}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "schema": 1,
+            "run_a": self.run_a,
+            "run_b": self.run_b,
+            "replay": self.outcome.record.run_id,
+            "ended": self.outcome.ended,
+            "metrics": {split.name: split.to_dict() for split in self.splits},
+            "refused": dict(self.refused),
+            "notes": list(self.notes),
+        }
+
+    def to_markdown(self) -> str:
+        """A table: each difference and its two parts, with their intervals."""
+        lines = [
+            "| Metric | A | B | B − A | from retrieval | from generation | Samples |",
+            "|--------|---|---|-------|----------------|-----------------|---------|",
+        ]
+        for one in self.splits:
+            parts = " | ".join(map(_shown, (one.delta, one.retrieval, one.generation)))
+            lines.append(f"| {one.name} | {_value(one.a)} | {_value(one.b)} | {parts} | {one.n} |")
+        return "\n".join(lines)
+
+
+def swap_replay(
+    system_b: object,
+    store: RunStore,
+    record_a: RunRecord,
+    record_b: RunRecord,
+    metrics: Metrics = (),
+    *,
+    policy: CallPolicy = CallPolicy(),  # noqa: B008 -- frozen
+    fresh: bool = False,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+) -> ReplayReport:
+    """Ask run B's generator to answer from run A's documents, and split the difference between the runs by it.
+
+    ``system_b`` is the system of run B in two parts, or its generator (``replay_system.replaying`` says which shapes
+    do). The answers are a run of their own in the store, with the tag ``replay``: one that did not end goes on, and one
+    that did is not asked again unless ``fresh`` says so. ``metrics`` are those of run B unless given. Samples are those
+    that both runs have.
+
+    Where run A failed before it had any documents, the replay fails too: what that cost counts as retrieval.
+    """
+    for record in (record_a, record_b):
+        if record.status is not RunStatus.FINISHED:
+            raise BadValueError(f"{record.run_id} ({record.name}) is {record.status.value}; let it end, or resume it")
+    refused: dict[str, str] = {}
+    chosen = _chosen(metrics, store, record_b, refused)
+    samples = _common(store, record_a, record_b)
+    contexts, notes = stored_contexts(store, record_a, samples)
+    request = _request(replaying(system_b, contexts), record_a, record_b, samples, chosen, policy)
+    earlier = None if fresh else _earlier(store, request)
+    if earlier is None:
+        outcome = start_run(request, store, stop=stop, watcher=watcher)
+    else:
+        outcome = resume_run(request, store, earlier, retry_failed=retry_failed, stop=stop, watcher=watcher)
+    report = ReplayReport(record_a.run_id, record_b.run_id, outcome, [], refused, notes)
+    if outcome.results is None:
+        return report
+    notes += _unasked(store, outcome.record)
+    return replace(report, splits=_splits(store, record_a, record_b, outcome, samples, chosen, refused))
+
+
+def _chosen(metrics: Metrics, store: RunStore, record: RunRecord, refused: dict[str, str]) -> list[BatchMetric]:
+    """The metrics to split by: those given, else those of the run's plan, else those of its results."""
+    rules = planned_conventions(record)
+    found = resolve_metrics(metrics, rules) or resolve_metrics(record.plan.get("metrics") or (), rules)
+    for result in () if found else store.results(record.run_id):
+        try:
+            found += resolve_metrics([result.name], rules)
+        except AueporaError:
+            refused[result.name] = "not known by that name in this process: give it among the metrics"
+    kept = []
+    for one in found:
+        if not isinstance(one, BatchMetric):
+            refused[one.name] = "has no score per sample"
+        elif one.target is TargetCategory.LATENCY:
+            refused[one.name] = "the time a replay takes is neither run's"
+        else:
+            kept.append(one)
+    if not kept:
+        reasons = "".join(f"; {name}: {why}" for name, why in refused.items())
+        raise BadValueError(f"there is no metric to split a difference by{reasons}")
+    return kept
+
+
+def _common(store: RunStore, record_a: RunRecord, record_b: RunRecord) -> list[EvaluationSample]:
+    samples = store.samples(record_b.run_id)
+    if record_a.fingerprint != record_b.fingerprint:
+        ids = set(store.sample_ids(record_a.run_id))
+        samples = [sample for sample in samples if sample.sample_id in ids]
+    if not samples:
+        raise BadValueError(f"{record_a.run_id} and {record_b.run_id} have no sample in common")
+    return samples
+
+
+def _request(
+    system: System,
+    record_a: RunRecord,
+    record_b: RunRecord,
+    samples: Sequence[EvaluationSample],
+    metrics: Sequence[Metric],
+    policy: CallPolicy,
+) -> RunRequest:
+    name = f"{record_a.name}|{record_b.name}-generator"
+    depth = run_facts(record_a).top_k  # metrics look as deep as the replayed documents go
+    config = {key: value for key, value in record_b.config.items() if key not in _OF_RETRIEVAL}
+    config |= {key: record_a.config[key] for key in _OF_RETRIEVAL if key in record_a.config}
+    return RunRequest(
+        name=name,
+        dataset_name=record_b.dataset_name,
+        samples=samples,
+        metrics=metrics,
+        conventions=planned_conventions(record_b),
+        system=system,
+        policy=replace(policy, top_k=depth or policy.top_k),
+        repeats=record_b.repeats,
+        plan={
+            "version": 1,
+            "name": name,
+            "dataset": {"name": record_b.dataset_name},
+            "system": {"replay": {"contexts": record_a.run_id, "generator": record_b.run_id}},
+            "conventions": record_b.plan.get("conventions"),
+            "metrics": _specs(metrics),
+            "run": {**asdict(policy), "top_k": depth, "repeats": record_b.repeats},
+        },
+        config=config,
+        commit=record_b.commit,
+        tags=(REPLAY_TAG,),
+    )
+
+
+def _specs(metrics: Sequence[Metric]) -> list[Any] | None:
+    try:
+        return [plain_value(spec_of(one)) for one in metrics]
+    except MetricDefinitionError:  # one that is not registered has no spec
+        return None
+
+
+def _earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
+    """The latest replay of the same two runs."""
+    for record in store.runs(name=request.name, tag=REPLAY_TAG):
+        if record.plan.get("system") == request.plan["system"]:
+            return record
+    return None
+
+
+def _unasked(store: RunStore, record: RunRecord) -> list[str]:
+    """A note on answers that were given without asking for documents; an error where all were."""
+    rows = [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
+    unasked = sum(NOT_ASKED in output.extra for output in rows)
+    if rows and unasked == len(rows):
+        raise BadValueError(
+            f"the system answered every sample without asking its 'retriever' for documents, so {record.run_id} "
+            "replays nothing; give its parts as a pair (retriever, generator)"
+        )
+    return [f"{unasked} of {len(rows)} answers were given without asking for documents"] if unasked else []
+
+
+def _splits(
+    store: RunStore,
+    record_a: RunRecord,
+    record_b: RunRecord,
+    outcome: RunOutcome,
+    samples: Sequence[EvaluationSample],
+    metrics: Sequence[BatchMetric],
+    refused: dict[str, str],
+) -> list[MetricSplit]:
+    assert outcome.results is not None
+    names = [sample.sample_id for sample in samples]
+    clusters = cluster_codes(samples)
+    replayed = outcome.results.by_name
+    signatures = {one.name: replayed[one.name].signature or "" for one in metrics}
+    of_a = _scored(store, record_a, outcome.record, samples, metrics, signatures)
+    of_b = _scored(store, record_b, outcome.record, samples, metrics, signatures)
+    splits = []
+    for one in metrics:
+        scores, (first, rules_a), (second, rules_b) = replayed[one.name].scores, of_a[one.name], of_b[one.name]
+        rules = Signature.parse(signatures[one.name])
+        fields = rules.differences(Signature.parse(rules_a)) or rules.differences(Signature.parse(rules_b))
+        if fields:
+            refused[one.name] = f"not measured alike in both runs (in: {', '.join(fields)})"
+        elif not (isinstance(scores, Scores) and first is not None and second is not None):
+            refused[one.name] = "has no score per sample"
+        else:
+            metric = one.for_run(run_facts(outcome.record))
+            splits.append(split_difference(metric, names, first, scores, second, clusters))
+    return splits
+
+
+def _scored(
+    store: RunStore,
+    record: RunRecord,
+    replay: RunRecord,
+    samples: Sequence[EvaluationSample],
+    metrics: Sequence[BatchMetric],
+    signatures: Mapping[str, str],
+) -> dict[str, tuple[Scores | None, str]]:
+    """A run's outcomes by metric, with their signature: as stored where they follow the same rules, else computed."""
+    found: dict[str, tuple[Scores | None, str]] = {}
+    if record.fingerprint == replay.fingerprint:
+        for result in store.results(record.run_id, every_signature=True):
+            if result.signature == signatures.get(result.name) and isinstance(result.scores, Scores):
+                found[result.name] = (result.scores, result.signature or "")
+    lacking = [one for one in metrics if one.name not in found]
+    for result in _computed(store, record, samples, lacking) if lacking else ():
+        found[result.name] = (result.scores if isinstance(result.scores, Scores) else None, result.signature or "")
+    return found
+
+
+def _computed(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], metrics: Sequence[Metric]
+) -> Results:
+    wanted = {sample.sample_id: row for row, sample in enumerate(samples)}
+    repeats: list[list[SystemOutputs | None]] = [[None] * len(samples) for _ in range(record.repeats)]
+    for row in store.outputs(record.run_id):
+        if row.sample_id in wanted:
+            repeats[row.repeat][wanted[row.sample_id]] = row.output
+    facts = run_facts(record)
+    if len(repeats) == 1:
+        return evaluate(samples, repeats[0], metrics, run=facts)
+    return evaluate_repeats(samples, [partial(iter, outputs) for outputs in repeats], metrics, run=facts)
+
+
+def _value(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.4f}"
+
+
+def _shown(part: Part) -> str:
+    if part.value is None:
+        return "n/a"
+    ends = "" if part.interval is None else f" [{part.interval[0]:+.4f}, {part.interval[1]:+.4f}]"
+    return f"{part.value:+.4f}{ends}"

@@ -1,0 +1,31 @@
+"""What a stored plan says that shapes numbers: its conventions, and how the outputs were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..core.conventions import Conventions
+from ..core.errors import AueporaError
+from ..core.metrics_base import RunFacts
+from .records import RunRecord
+
+__all__ = ["planned_conventions", "run_facts"]
+
+
+def planned_conventions(record: RunRecord) -> Conventions:
+    """The conventions of a run's plan."""
+    named = record.plan.get("conventions") or "auepora"
+    choices = dict(named) if isinstance(named, Mapping) else {"name": named}
+    name = choices.pop("name", "auepora")
+    try:
+        return Conventions.of(None if name == "auto" else name, **choices)
+    except AueporaError:  # written by another version
+        return Conventions.of()
+
+
+def run_facts(record: RunRecord) -> RunFacts:
+    """How the outputs were made, as far as it shapes a number; of saved outputs nothing is known."""
+    if "system" not in record.plan:
+        return RunFacts()
+    asked = record.plan.get("run") or {}
+    return RunFacts(top_k=asked.get("top_k"), concurrency=asked.get("concurrency"))

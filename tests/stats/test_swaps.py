@@ -1,0 +1,95 @@
+"""Swaps are sign flips: for means the same numbers, for other statistics what counting every swap by hand gives."""
+
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from auepora_eval.stats.adjust import max_t
+from auepora_eval.stats.paired import sign_flips
+from auepora_eval.stats.paired_bootstrap import PairedStatistics
+from auepora_eval.stats.swaps import SwappedFold, swap_flips
+
+Floats = npt.NDArray[np.float64]
+
+
+def mean_of_sums(sums: Floats) -> Floats:
+    return np.asarray(sums[:, 0] / sums[:, 1])
+
+
+def as_sums(first: Floats, second: Floats) -> PairedStatistics:
+    ones = np.ones(len(first))
+    return PairedStatistics(np.column_stack([first, ones]), np.column_stack([second, ones]), mean_of_sums)
+
+
+def as_fold(first: Floats, second: Floats) -> SwappedFold:
+    def difference(swapped: npt.NDArray[np.bool_]) -> float:
+        return float(np.where(swapped, first, second).mean() - np.where(swapped, second, first).mean())
+
+    return SwappedFold(difference, first != second)
+
+
+@pytest.mark.parametrize("n", [6, 12, 40], ids=["all swaps", "all swaps of clusters of two", "drawn swaps"])
+@pytest.mark.parametrize("clustered", [False, True], ids=["single", "clustered"])
+def test_a_mean_is_the_same_however_it_is_told(n: int, clustered: bool) -> None:
+    rng = np.random.default_rng(n)
+    first, second = rng.random(n), rng.random(n) + 0.1
+    clusters = np.arange(n) // 2 if clustered else None
+    plain = sign_flips((second - first)[:, None], clusters, seed=3)
+    both = swap_flips(
+        (second - first)[:, None], clusters, sums=[as_sums(first, second)], folds=[as_fold(first, second)], seed=3
+    )
+    assert both.exact == plain.exact
+    assert both.p_values.tolist() == [plain.p_values[0]] * 3
+    assert both.z[0] == pytest.approx(plain.z[0])
+    assert np.allclose(np.sort(both.flipped[:, 0]), np.sort(plain.flipped[:, 0]))
+    # Told in three ways, one metric costs no more than one; only the last digits of p can say otherwise.
+    assert max_t(both) == pytest.approx(np.full(3, plain.p_values[0]), abs=0.02)
+
+
+def test_a_ratio_against_every_swap_by_hand() -> None:
+    rng = np.random.default_rng(7)
+    n = 9
+    first, second = (np.column_stack([rng.integers(0, 9, n), rng.integers(5, 9, n)]).astype(float) for _ in range(2))
+    pair = PairedStatistics(first, second, mean_of_sums)
+
+    def delta(swapped: npt.NDArray[np.bool_]) -> float:
+        one, other = np.where(swapped[:, None], second, first), np.where(swapped[:, None], first, second)
+        return float(other[:, 0].sum() / other[:, 1].sum() - one[:, 0].sum() / one[:, 1].sum())
+
+    every = [delta(np.array(way)) for way in product([False, True], repeat=n)]
+    seen = abs(delta(np.zeros(n, dtype=bool)))
+    want = sum(abs(one) >= seen - 1e-9 for one in every) / 2**n
+    found = swap_flips(np.empty((n, 0)), sums=[pair])
+    assert found.exact
+    assert found.p_values[0] == want
+
+
+def test_a_number_that_jumps_does_not_drown_the_others() -> None:
+    # One sample in a hundred carries the fold: under swaps it stays where it is or flips over, never in between.
+    rng = np.random.default_rng(1)
+    first, second = rng.random(100), rng.random(100) + 0.3
+    first[0], second[0] = 0.0, 1000.0
+    fold = SwappedFold(lambda swapped: -1000.0 if swapped[0] else 1000.0, first != second)
+    differences = (second - first)[:, None].copy()
+    differences[0] = 0.3
+    flips = swap_flips(differences, folds=[fold])
+    assert flips.p_values[1] == 1.0
+    assert max_t(flips)[0] == flips.p_values[0] < 0.001
+
+
+def test_what_has_no_value_has_no_p() -> None:
+    nothing = PairedStatistics(np.zeros((5, 2)), np.zeros((5, 2)), mean_of_sums)
+    found = swap_flips(np.full((5, 1), np.nan), sums=[nothing])
+    assert np.isnan(found.p_values).all()
+
+
+def test_the_level_holds_for_a_ratio() -> None:
+    rng = np.random.default_rng(11)
+    wrong = 0
+    for seed in range(200):
+        one, other = (np.column_stack([rng.gamma(1.0, size=20), rng.integers(1, 5, 20)]) for _ in range(2))
+        found = swap_flips(np.empty((20, 0)), sums=[PairedStatistics(one, other, mean_of_sums)], draws=199, seed=seed)
+        wrong += found.p_values[0] < 0.05
+    assert wrong <= 20  # ten expected; more than twice as many once in a thousand

@@ -1,0 +1,127 @@
+"""Secrets are never written, wherever they turn up and however they are escaped."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval.core.types import (
+    Document,
+    EvaluationSample,
+    MetricResult,
+    Response,
+    RetrievedDocument,
+    SystemOutputs,
+    TargetCategory,
+)
+from auepora_eval.store import RunStore, StoredOutput
+from auepora_eval.store.scrub import Scrubber
+
+SECRET = 'k"1\\é/☃&x'
+
+
+def everything(store: RunStore) -> bytes:
+    """All that a store holds, as bytes."""
+    held = []
+    with store._database.read() as connection:
+        for table in ("eval_runs", "eval_query_results", "eval_samples", "eval_documents", "eval_scores"):
+            for row in connection.exec_driver_sql(f"SELECT * FROM {table}"):
+                held += [bytes(cell) if isinstance(cell, (bytes, memoryview)) else str(cell).encode() for cell in row]
+    return b"\n".join(held)
+
+
+def fill(store: RunStore, secret: str) -> str:
+    """A run that has the secret everywhere."""
+    said = f"before {secret} after"
+    body = json.dumps({"key": secret})
+    sample = EvaluationSample("q1", said, [Document("d", said, {said: [said]})], None, Response(said), {"l": said})
+    hits = [RetrievedDocument(Document("d", said, {"m": said}), 0.5, 1)]
+    output = SystemOutputs(
+        hits, Response(said, {"s": [said]}), {"end_to_end": 0.5}, {"body": body, "twice": json.dumps(body)}, f"http_500: {said} {body}",
+        None, [said], [{"query": said}], {said: 1},
+    )  # fmt: skip
+    run_id = store.create_run(
+        said, [sample], dataset_name=said, plan={"headers": {"Authorization": said}}, config={"a": [said]}, tags=[said]
+    ).run_id
+    store.append(run_id, [StoredOutput(0, 0, "q1", output), StoredOutput(1, 0, said, SystemOutputs(hits))])
+    store.put_result(run_id, MetricResult(said, TargetCategory.LATENCY, 1.0, {said: said}, signature=f"m|{said}"))
+    store.set_aggregate(run_id, {said: said})
+    store.tag(run_id, f"tag {said}")
+    store.finish(run_id, message=said)
+    return run_id
+
+
+@pytest.mark.parametrize("secret", ["sk-123456", SECRET, "0123", "true", "pa ss%20"])
+def test_no_secret_is_written(url: str, secret: str) -> None:
+    with RunStore.open(url, secrets=["", secret]) as store:
+        run_id = fill(store, secret)
+        held = everything(store)
+        if secret not in ("0123", "true"):  # part of ids, times and JSON itself
+            for form in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+                assert form.encode() not in held
+        assert b"before *** after" in held
+        (first, second) = store.outputs(run_id)
+        assert first.output.error is not None
+        assert first.output.error.startswith("http_500: before *** after {")
+        assert secret not in str(first).replace("***", "") or secret in ("0123", "true")
+        assert first.output.retrieved[0].doc == Document("d", "before *** after", {"m": "before *** after"})
+        assert json.loads(first.output.extra["body"]) == {"key": "***"}
+        assert second.sample_id == "before *** after"
+        assert store.samples(run_id)[0].query == "before *** after"
+        assert store.get(run_id).plan == {"headers": {"Authorization": "before *** after"}}
+        assert store.results(run_id)[0].name == "before *** after"
+
+
+def test_without_secrets_nothing_is_changed(url: str) -> None:
+    with RunStore.open(url) as store:
+        fill(store, SECRET)
+        assert SECRET.encode() in everything(store)
+
+
+ROWS: list[tuple[list[str], Any, Any, str]] = [  # secrets, value, want, why
+    (["abc"], "xabcx", "x***x", "within a text"),
+    (["abc", "abcdef"], "abcdef", "***", "the longer one first"),
+    (["abc"], {"abc": ["abc", 1, None, ("abc",)]}, {"***": ["***", 1, None, ("***",)]}, "keys, lists and tuples"),
+    ([""], "abc", "abc", "an empty secret is none"),
+    (["*"], "a*b", "a*b", "nor is what is hidden"),
+    (['a"b'], json.dumps(json.dumps('a"b')), '"\\"***\\""', "JSON within JSON"),
+    (["a/b c"], "https://x/?key=a%2Fb%20c", "https://x/?key=***", "as a URL writes it"),
+]
+
+
+@pytest.mark.parametrize(("secrets", "value", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
+def test_values(secrets: list[str], value: Any, want: Any, why: str) -> None:
+    assert Scrubber(secrets).value(value) == want, why
+
+
+def test_passwords_in_urls_of_a_plan_are_hidden(url: str) -> None:
+    plan = {
+        "store": "postgresql://me:hunter2@host/db",
+        "system": {"url": ["http://u:p@ss@h:80/x?a=b@c", "http://h:80/@x"]},
+    }
+    want = {"store": "postgresql://me:***@host/db", "system": {"url": ["http://u:***@h:80/x?a=b@c", "http://h:80/@x"]}}
+    with RunStore.open(url) as store:
+        made = store.create_run("one", [], dataset_name="d", plan=plan, config=plan)
+        assert made.plan == made.config == want
+        assert store.as_stored(plan) == store.as_stored(want) == want
+        store.finish(made.run_id, message="no answer from postgresql://me:hunter2@host/db")
+        assert store.get(made.run_id).message == "no answer from postgresql://me:***@host/db"
+
+
+def test_a_password_is_never_shown(tmp_path: Path) -> None:
+    from auepora_eval.core.errors import StoreError
+
+    for text in (
+        "postgresql://me:hunter2@127.0.0.1:1/x",
+        "postgres://me@127.0.0.1:1/x?password=hunter2",
+        "postgresql://me:hunter2@127.0.0.1:notaport/x",
+        "mysql://me:hunter2@host/x",
+    ):
+        with pytest.raises(StoreError) as caught:
+            RunStore.open(text)
+        error: BaseException | None = caught.value
+        while error is not None:
+            assert "hunter2" not in str(error)
+            assert "hunter2" not in repr(error)
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -88,7 +88,8 @@ class _Look:
         self.questions, self.clusters, self.seed = questions, clusters, seed
         self.readings = [read_pair(one.pair, fill) for one in questions]
         self.p_values, self.p_adjusted = self._tested(adjust)
-        self.intervals = self._intervals(0.95)
+        # What failed measurements could be asks for verdicts alone.
+        self.intervals = self._intervals(0.95, None if fill is None else ())
         wanted = [place for place, one in enumerate(questions) if one.margin is not None]
         self.narrow = self._intervals(0.90, wanted) if wanted else [None] * len(questions)
 
@@ -278,6 +279,8 @@ class _Look:
             f"±{spread:.3g} in {run}" for run, spread in zip("AB", one.own_spread, strict=True) if spread is not None
         )
         remark = f"repeats: the answers to one sample spread by {told}"
+        if not one.pair.definition.is_mean:
+            remark += "; compared by the mean of each sample's repeats"
         if reading.values is not None and None not in one.own_spread:
             used = reading.used
             differences = (reading.values[1] - reading.values[0])[used]

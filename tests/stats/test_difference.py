@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import AlignmentError
-from auepora_eval.stats.difference import newcombe_interval, paired_interval
+from auepora_eval.stats.difference import newcombe_interval, paired_differences, paired_interval
 from auepora_eval.stats.interval import Interval, mean_interval
+from auepora_eval.stats.paired import sign_flips
 from parts import need
 
 Floats = npt.NDArray[np.float64]
@@ -129,6 +130,32 @@ def test_right_or_wrong_in_clusters_and_means_over_repeats_have_students_t() -> 
     assert repeats.method == "t"
 
 
+DIFFERENCE_ROWS: list[tuple[float, float, float, str]] = [
+    (0.25, 1.0, 0.75, "the second less the first"),
+    (0.1 + 0.2, 0.3, 0.0, "rounding is a draw"),
+    (0.0, 1e-300, 1e-300, "beside nothing, anything is something"),
+    (1e6, 1e6 + 1e-3, 1e6 + 1e-3 - 1e6, "a thousandth of a million is no rounding"),
+    (1.0, float("nan"), float("nan"), "no score, no difference"),
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "want"), [row[:3] for row in DIFFERENCE_ROWS], ids=[row[3] for row in DIFFERENCE_ROWS]
+)
+def test_differences(first: float, second: float, want: float) -> None:
+    assert paired_differences(np.array([first]), np.array([second])) == pytest.approx([want], rel=0, abs=0, nan_ok=True)
+    assert paired_differences(np.array([[second]]), np.array([[first]])).shape == (1, 1)
+
+
+def test_runs_that_differ_by_rounding_do_not_differ() -> None:
+    first, second = np.full(50, 0.1) + 0.2, np.full(50, 0.3)
+    first[::2], second[::2] = 0.3, 0.1 + 0.2
+    assert sign_flips(paired_differences(first, second)[:, None]).p_values[0] == 1.0
+    found = paired_interval(first, second, lowest=0.0, highest=1.0)
+    assert found is not None
+    assert found.method == "all_equal"
+
+
 def test_runs_that_never_differ_may_still_differ_on_what_was_not_seen() -> None:
     scores = np.random.default_rng(1).random(100)
     found = paired_interval(scores, scores, lowest=0.0, highest=1.0)
@@ -158,6 +185,8 @@ def test_what_cannot_be_meant() -> None:
         paired_interval(np.ones(3), np.ones(2))
     with pytest.raises(ValueError, match="index 1 is nan"):
         paired_interval(np.array([1.0, np.nan]), np.ones(2), binary=True)
+    with pytest.raises(ValueError, match="index 0 is -inf"):
+        paired_interval(np.array([np.inf, 1.0]), np.ones(2))
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         paired_interval(np.ones(3), np.zeros(3), binary=True, level=95)
     for counts in [(0, 0, 0, 0), (1, -1, 2, 3)]:

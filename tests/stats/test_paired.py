@@ -243,6 +243,14 @@ def test_no_sample_and_no_metric() -> None:
     assert sign_flips(np.empty((3, 0))).p_values.shape == (0,)
 
 
+def test_clusters_that_are_even_within_are_even_whatever_the_rounding() -> None:
+    rng = np.random.default_rng(6)
+    halves = rng.integers(-999, 1000, (20, 30)) / 1000
+    values = rng.permuted(np.concatenate([halves, -halves], axis=1), axis=1)
+    assert values.sum(axis=1).any()  # floats do not think so
+    assert sign_flips(values.reshape(-1, 1), np.repeat(np.arange(20), 60)).p_values.tolist() == [1.0]
+
+
 def test_numbers_next_to_the_largest_and_the_smallest_floats() -> None:
     assert flips([1e308, 1e308, 1e308], [5e-324, 5e-324, -5e-324]).p_values.tolist() == [2 / 8, 1.0]
 

@@ -82,6 +82,12 @@ def test_many_units_are_dealt_in_hands(monkeypatch: pytest.MonkeyPatch) -> None:
     assert tukey_hsd(scores, draws=1000) == pytest.approx(whole, abs=0.08)
 
 
+def test_what_a_sample_gives_to_every_run_does_not_matter() -> None:
+    quarters = np.random.default_rng(1).integers(0, 9, (12, 3)) / 4
+    level = 2.0 ** np.arange(30, 42)[:, None]
+    assert np.array_equal(tukey_hsd(quarters + level, draws=500), tukey_hsd(quarters, draws=500))
+
+
 def test_runs_that_are_the_same_do_not_differ() -> None:
     scores = np.repeat(np.random.default_rng(1).random((50, 1)), 3, axis=1)
     assert (tukey_hsd(scores) == 1).all()

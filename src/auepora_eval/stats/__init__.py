@@ -4,7 +4,7 @@
 ``interval``          ``mean_interval``, ``wilson_interval``, ``Moments``: how far a mean may be off
 ``resample``          ``bootstrap_interval``, ``bootstrap_interval_of``, ``resampled``: the same for what is no mean
 ``quantile``          ``quantile_of``, ``quantile_interval``: the value that a share of all values do not exceed
-``difference``        ``paired_interval``, ``newcombe_interval``: how far a difference of two means may be off
+``difference``        ``paired_differences``, ``paired_interval``, ``newcombe_interval``: two means, and how far apart
 ``paired_bootstrap``  ``paired_bootstrap``, ``paired_bootstraps``, ``paired_bootstrap_of``: the same for what is no mean
 ``paired``            ``sign_flips``: how often chance alone would make two runs differ as much as they do
 ``adjust``            ``max_t``, ``holm``: p-values of several metrics at once

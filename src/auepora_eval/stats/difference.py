@@ -14,10 +14,29 @@ import numpy.typing as npt
 from ..core.errors import AlignmentError, BadValueError
 from .interval import Interval, mean_interval, numbered_clusters, wilson_interval
 
-__all__ = ["newcombe_interval", "paired_interval"]
+__all__ = ["newcombe_interval", "paired_differences", "paired_interval"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
+
+
+# Relative to the larger score, a difference up to this is rounding: 0.1 + 0.2 and 0.3 are a draw.
+_ROUNDING = 1e-12
+
+
+def paired_differences(first: Floats, second: Floats) -> Floats:
+    """``second - first``, of arrays of one shape, and exactly zero where rounding alone tells two scores apart.
+
+    NaN where one of the two has no score. Without this, two runs with the same scores, added up in different orders,
+    could differ by 1e-17 on every sample, and no test can know that this is nothing.
+    """
+    first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    if first.shape != second.shape:
+        raise AlignmentError(len(first), len(second), what=("scores of the first run", "scores of the second run"))
+    with np.errstate(invalid="ignore"):  # an infinite score is refused where the differences are used
+        differences = second - first
+        rounding = np.abs(differences) <= _ROUNDING * np.maximum(np.abs(first), np.abs(second))
+    return np.where(rounding & np.isfinite(differences), 0.0, differences)
 
 
 def paired_interval(
@@ -39,8 +58,7 @@ def paired_interval(
     * Otherwise the interval that ``mean_interval`` gives for the differences: Student's t over the units.
     """
     first, second = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if first.shape != second.shape:
-        raise AlignmentError(len(first), len(second), what=("scores of the first run", "scores of the second run"))
+    differences = paired_differences(first, second)
     if binary:
         lowest, highest = 0.0, 1.0
     zeros_and_ones = bool(np.isin(first, (0.0, 1.0)).all() and np.isin(second, (0.0, 1.0)).all())
@@ -54,7 +72,7 @@ def paired_interval(
             level=level,
         )
     width = highest - lowest
-    return mean_interval(second - first, clusters=clusters, lowest=-width, highest=width, level=level)
+    return mean_interval(differences, clusters=clusters, lowest=-width, highest=width, level=level)
 
 
 def newcombe_interval(both: int, first_only: int, second_only: int, neither: int, *, level: float = 0.95) -> Interval:

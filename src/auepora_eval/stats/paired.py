@@ -79,7 +79,12 @@ def sign_flips(differences: Floats, clusters: Ints | None = None, *, draws: int 
     telling = sums[sums.any(axis=1)]
     exact = all_ways(2, len(telling), draws)
     signed = _all_flips(telling) if exact else _drawn_flips(sums, draws, seed)
-    flipped = np.concatenate([np.abs(part) for part in signed]) * scale
+    flipped = np.empty((2 ** len(telling) if exact else draws, sums.shape[1]))
+    done = 0
+    for part in signed:
+        np.abs(part, out=flipped[done : done + len(part)])
+        done += len(part)
+    flipped *= scale
     z = np.where(given.any(axis=0), sums.sum(axis=0) * scale, np.nan)
     p_values = [
         math.nan if math.isnan(seen) else share_at_least(column, abs(seen), exact=exact)

@@ -216,7 +216,7 @@ def sample_text_keys(data: bytes) -> list[str]:
 
 
 def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSample:
-    """The sample again; without ``texts`` those of its documents are empty."""
+    """The sample again; without ``texts`` its documents have none."""
     sample = decode_sample(data)
     for docs in (sample.relevant_docs, sample.candidate_docs):
         for doc in docs or ():

@@ -188,10 +188,9 @@ class RunStore:
     # --- samples and outputs -----------------------------------------------------------------------------------------
 
     def samples(self, run_id: str, *, texts: bool = True) -> list[EvaluationSample]:
-        """The samples of a run, in the order of its dataset; without ``texts`` no text of a document is read."""
+        """The samples of a run, in the order of its dataset; without ``texts`` their documents have an empty text."""
         with self._database.read() as connection:
-            fingerprint = get_run(connection, run_id).fingerprint
-            return read_samples(self._database, connection, fingerprint, texts=texts)
+            return read_samples(self._database, connection, get_run(connection, run_id).fingerprint, texts=texts)
 
     def sample_ids(self, run_id: str) -> list[str]:
         """Their ids."""

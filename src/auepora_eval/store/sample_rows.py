@@ -72,10 +72,10 @@ def sample_chunks(connection: Connection, fingerprint: str) -> Iterator[list[byt
 def read_samples(
     database: Database, connection: Connection, fingerprint: str, *, texts: bool = True
 ) -> list[EvaluationSample]:
-    """The samples of a dataset; without ``texts`` their documents come with an empty text, and none is read."""
+    """The samples of a dataset; without ``texts`` their documents have none, and none is read."""
     reader, found = TextReader(database), []
     for chunk in sample_chunks(connection, fingerprint):
-        keys = (key for data in chunk if texts and b'"text"' in data for key in sample_text_keys(data))
+        keys = (key for data in chunk if b'"text"' in data for key in sample_text_keys(data))
         held = reader.read(connection, keys) if texts else None
         found += [unpack_sample(data, held) for data in chunk]
     return found

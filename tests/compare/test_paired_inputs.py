@@ -102,6 +102,13 @@ class TestSmall:
         assert one.interval[0] < 0 < one.interval[1]
         assert found["mean_latency[x]"].flags == ("unbounded",)
 
+    def test_what_rounding_alone_tells_apart_is_equal(self, store: RunStore) -> None:
+        data = samples(40)
+        a = scored(store, "a", data, {"token_f1": np.full(40, 0.1 + 0.2)})
+        b = scored(store, "b", data, {"token_f1": np.full(40, 0.3)})
+        (found,) = compare_metrics(store, a, b).metrics
+        assert (found.delta, found.delta_completed, found.p_value, found.draws) == (0.0, 0.0, 1.0, 40)
+
     def test_all_failed(self, store: RunStore) -> None:
         data = samples(12)
         metrics = ["token_f1", "mean_latency[own]", "bleu"]

@@ -93,3 +93,14 @@ def test_the_level_holds_for_a_ratio() -> None:
         found = swap_flips(np.empty((20, 0)), sums=[PairedStatistics(one, other, mean_of_sums)], draws=199, seed=seed)
         wrong += found.p_values[0] < 0.05
     assert wrong <= 20  # ten expected; more than twice as many once in a thousand
+
+
+def test_more_clusters_than_have_a_sign_of_their_own() -> None:
+    rng = np.random.default_rng(9)
+    n = (1 << 16) + 500
+    first, second = rng.random(n), rng.random(n) + 0.001
+    plain = sign_flips((second - first)[:, None], draws=50, seed=1)
+    both = swap_flips(
+        (second - first)[:, None], sums=[as_sums(first, second)], folds=[as_fold(first, second)], draws=50, seed=1
+    )
+    assert both.p_values.tolist() == [plain.p_values[0]] * 3

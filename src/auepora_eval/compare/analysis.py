@@ -34,8 +34,6 @@ Adjuster = Callable[[Sequence["Question"], Sequence[Reading]], Floats]
 _DRAWS = 10_000
 _FOLD_DRAWS = 1000
 """Numbers that do not follow from sums are computed anew for each draw."""
-_SAME = 1e-12
-"""Scores whose difference is that small a part of them are the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +86,8 @@ class _Look:
         self.questions, self.clusters, self.seed = questions, clusters, seed
         self.readings = [read_pair(one.pair, fill) for one in questions]
         self.p_values, self.p_adjusted = self._tested(adjust)
-        self.intervals = self._intervals(0.95)
+        # What failed measurements could be asks for verdicts alone.
+        self.intervals = self._intervals(0.95, None if fill is None else ())
         wanted = [place for place, one in enumerate(questions) if one.margin is not None]
         self.narrow = self._intervals(0.90, wanted) if wanted else [None] * len(questions)
 
@@ -105,8 +104,7 @@ class _Look:
         n = len(readings[0].first)
         differences = np.full((n, len(means)), np.nan)
         for column, place in enumerate(means):
-            if (values := readings[place].values) is not None:
-                differences[:, column] = values[1] - values[0]
+            differences[:, column] = readings[place].differences
         flips: SignFlips = swap_flips(
             differences,
             self.clusters,
@@ -188,7 +186,7 @@ class _Look:
             notes.append(f"{pair.lost} failed measurements are left out; what they could change is unknown")
         notes += self._remarks(place)
         power = self._power(place, open_=verdict == "inconclusive")
-        delta = _number(b - a)
+        delta = _number(reading.delta if self._tests(place) else b - a)
         wins, losses, draws = self._counts(place)
         return MetricComparison(
             name=pair.name,
@@ -231,11 +229,8 @@ class _Look:
         both = reading.both
         if definition.reducer is None:
             return 0, 0, 0
-        first, second = reading.first.values[both], reading.second.values[both]
-        apart = second - first if definition.higher_score_is_better else first - second
-        same = np.abs(apart) <= _SAME * np.maximum(np.abs(first), np.abs(second))
-        wins, draws = int(((apart > 0) & ~same).sum()), int(same.sum())
-        return wins, len(apart) - wins - draws, draws
+        apart = reading.differences[both] * (1 if definition.higher_score_is_better else -1)
+        return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())
 
     def _power(self, place: int, *, open_: bool) -> _Power:
         """What so many units can see; of what is no mean, from the width of its interval."""
@@ -243,7 +238,7 @@ class _Look:
         effect, sd = math.nan, math.nan
         if reading.values is not None:
             used = reading.used
-            differences = (reading.values[1] - reading.values[0])[used]
+            differences = reading.differences[used]
             effect = effect_size(differences)
             sd = unit_sd(differences, None if self.clusters is None else self.clusters[used])
         elif interval is not None and interval.high > interval.low:
@@ -278,9 +273,11 @@ class _Look:
             f"±{spread:.3g} in {run}" for run, spread in zip("AB", one.own_spread, strict=True) if spread is not None
         )
         remark = f"repeats: the answers to one sample spread by {told}"
+        if not one.pair.definition.is_mean:
+            remark += "; compared by the mean of each sample's repeats"
         if reading.values is not None and None not in one.own_spread:
             used = reading.used
-            differences = (reading.values[1] - reading.values[0])[used]
+            differences = reading.differences[used]
             variance = float(differences.var(ddof=1)) if len(differences) > 1 else 0.0
             own = sum((spread or 0.0) ** 2 / n for spread, n in zip(one.own_spread, one.repeats, strict=True))
             if variance > 0:

@@ -114,6 +114,8 @@ def held_results(store: RunStore, record: RunRecord) -> Held:
     """All results of a run, by every signature; a run without any is refused."""
     found: dict[str, list[MetricResult]] = {}
     for result in store.results(record.run_id, every_signature=True):
+        if result.scores is not None and len(result.scores) != record.num_samples:
+            result.scores = None  # a result put there by hand: which samples they belong to is anybody's guess
         found.setdefault(result.name, []).append(result)
     if not found:
         raise BadValueError(
@@ -210,9 +212,8 @@ def _question(
     margin: float | None,
 ) -> Question:
     results = [every[run] for run in two]
-    n = len(shared.ids)
     first, second = (
-        one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else Scores.of(np.full(n, np.nan))
+        one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else _no_scores(len(shared.ids))
         for one, run in zip(results, two, strict=True)
     )
     defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
@@ -228,6 +229,10 @@ def _question(
         (runs[two[0]].record.repeats, runs[two[1]].record.repeats),
         two,
     )
+
+
+def _no_scores(n: int) -> Scores:
+    return Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
 
 
 class Depths:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..core.reduce import OfSums, Reducer, mean
 from ..core.scores import Scores, Status
+from ..stats.difference import paired_differences
 from ..stats.paired_bootstrap import PairedStatistics
 from ..stats.swaps import SwappedFold
 from .metric_of import Definition
@@ -64,7 +65,7 @@ class Reading:
     a: float
     b: float
     values: tuple[Floats, Floats] | None = None
-    """A mean over the same samples in both runs: their scores, NaN where one is not among them."""
+    """A mean over the same samples in both runs: their scores, NaN where a sample is not among them."""
     sums: PairedStatistics | None = None
     """A number made of sums; the samples need not be the same."""
     fold: SwappedFold | None = None
@@ -83,8 +84,15 @@ class Reading:
         return self.first.counted & self.second.counted
 
     @property
+    def differences(self) -> Floats:
+        """What the second run has more on each sample; NaN where one of the two has no score."""
+        return paired_differences(self.first.values, self.second.values)
+
+    @property
     def delta(self) -> float:
         """What the second run has more; NaN where a run has no value."""
+        if self.values is not None and self.used.any() and not self.differences[self.used].any():
+            return 0.0  # and not what rounding makes of it
         return self.b - self.a
 
 

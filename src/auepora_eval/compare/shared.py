@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ..core.collector import collector_paused
 from ..core.errors import BadValueError
 from ..core.reduce import Clusters
 from ..core.scoring import cluster_codes
@@ -30,6 +31,7 @@ class SharedSamples:
     """For each run how many of its samples some other run has not."""
 
 
+@collector_paused()
 def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool = False) -> SharedSamples:
     """What runs have in common. No text of a document is read.
 

@@ -7,6 +7,7 @@
 ``difference``        ``paired_differences``, ``paired_interval``, ``newcombe_interval``: two means, and how far apart
 ``paired_bootstrap``  ``paired_bootstrap``, ``paired_bootstraps``, ``paired_bootstrap_of``: the same for what is no mean
 ``paired``            ``sign_flips``: how often chance alone would make two runs differ as much as they do
+``swaps``             ``swap_flips``: the same for what is no mean
 ``adjust``            ``max_t``, ``holm``: p-values of several metrics at once
 ``tukey``             ``tukey_hsd``: which of several runs differ, all pairs at once
 ``power``             ``mde``, ``n_for``, ``effect_size``, ``unit_sd``: what a comparison of so many units can see

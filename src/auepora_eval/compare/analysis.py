@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
 
@@ -69,7 +69,43 @@ def analysed(
         for fill in ("low", "high")
         if any(one.pair.lost and one.pair.can_fill for one in questions)
     ]
-    return [seen.comparison(place, others) for place in range(len(questions))]
+    compared = [seen.comparison(place, others) for place in range(len(questions))]
+    return _without_gain_by_failing(questions, compared, clusters, adjust, seed)
+
+
+def _without_gain_by_failing(
+    questions: Sequence[Question],
+    compared: list[MetricComparison],
+    clusters: Clusters | None,
+    adjust: Adjustment | Adjuster,
+    seed: int,
+) -> list[MetricComparison]:
+    """Take back a verdict that the winner owes to answers it did not give.
+
+    A failure at the worst value lowers a mean. What is no mean may rise by it: BLEU by the words that a wordy system
+    does not say. So the winner must win on the samples that it answered, too.
+    """
+    changed = list(questions)
+    for place, (one, found) in enumerate(zip(questions, compared, strict=True)):
+        if found.verdict in ("better", "worse") and not one.pair.definition.is_mean:
+            changed[place] = replace(one, pair=one.pair.unless_failed(second=found.verdict == "better"))
+    doubtful = [
+        place
+        for place, (one, other) in enumerate(zip(questions, changed, strict=True))
+        if one is not other and (other.pair.first is not one.pair.first or other.pair.second is not one.pair.second)
+    ]
+    if not doubtful:
+        return compared
+    look = _Look(changed, clusters, adjust, seed)
+    for place in doubtful:
+        found = compared[place]
+        if look.verdict(place) != found.verdict:
+            remark = (
+                f"'{found.verdict}' only because failed answers change it; not so on the samples that were answered"
+            )
+            note = remark if found.note is None else f"{found.note}; {remark}"
+            compared[place] = replace(found, verdict="inconclusive", negligible=False, note=note)
+    return compared
 
 
 class _Look:

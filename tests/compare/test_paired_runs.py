@@ -55,6 +55,34 @@ class TestFailures:
         assert found.p_adjusted < 0.001
         assert only(store, b, a).verdict == "better"
 
+    def test_nor_by_not_saying_what_would_cost_precision(self, store: RunStore) -> None:
+        # Of answers that are longer than their references, BLEU forgives the loss: they lower its precision.
+        data = samples(60, reference="it is so")
+
+        def wordy(n: int) -> str:
+            return "it is so in many words" if n % 5 else "nothing of the kind in a great many words"
+
+        def crashing(n: int) -> str | Exception:
+            return wordy(n) if n % 5 else ValueError("too hard")
+
+        a, b = (run(store, one.__name__, data, one, ["bleu", "chrf"]) for one in (wordy, crashing))
+        found = only(store, a, b, "bleu")
+        assert found.delta is not None
+        assert found.delta > 0
+        assert found.p_adjusted is not None
+        assert found.p_adjusted < 0.05
+        assert (found.delta_completed, found.verdict) == (0.0, "inconclusive")
+        assert "'better' only because failed answers change it" in str(found.note)
+        assert only(store, b, a, "bleu").verdict == "inconclusive"
+
+    def test_a_crash_that_costs_is_a_loss_for_what_is_no_mean_too(self, store: RunStore) -> None:
+        data = samples(60, reference="the cat sat on the mat and looked at the dog")
+        said = "the cat sat on the mat and looked at a dog"
+        a = run(store, "a", data, lambda n: said, ["bleu"])
+        b = run(store, "b", data, lambda n: said if n % 3 else ValueError("no"), ["bleu"])
+        assert only(store, a, b, "bleu").verdict == "worse"
+        assert only(store, b, a, "bleu").verdict == "better"
+
     def test_a_failure_without_a_worst_value_takes_the_sample_out_of_both(self, store: RunStore) -> None:
         data = samples(40)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Literal
 
@@ -65,11 +65,42 @@ def analysed(
     """Every metric's comparison. Those that are primary share one 5 %; all come from the same swaps of clusters."""
     seen = _Look(questions, clusters, adjust, seed)
     others = [
-        _Look(questions, clusters, adjust, seed, fill=fill)
+        _Look(questions, clusters, adjust, seed, fill=fill, verdicts_only=True)
         for fill in ("low", "high")
         if any(one.pair.lost and one.pair.can_fill for one in questions)
     ]
-    return [seen.comparison(place, others) for place in range(len(questions))]
+    compared = [seen.comparison(place, others) for place in range(len(questions))]
+    return _without_gain_by_failing(seen, compared)
+
+
+def _without_gain_by_failing(seen: _Look, compared: list[MetricComparison]) -> list[MetricComparison]:
+    """Take back a verdict that the winner owes to answers it did not give.
+
+    A failure at the worst value lowers a mean. What is no mean may rise by it: BLEU by the words that a wordy system
+    does not say. So the winner must win on the samples that it answered, too.
+    """
+    questions, changed = seen.questions, list(seen.questions)
+    for place, (one, found) in enumerate(zip(questions, compared, strict=True)):
+        if found.verdict in ("better", "worse") and not one.pair.definition.is_mean:
+            changed[place] = replace(one, pair=one.pair.unless_failed(second=found.verdict == "better"))
+    doubtful = [
+        place
+        for place, (one, other) in enumerate(zip(questions, changed, strict=True))
+        if one is not other and (other.pair.first is not one.pair.first or other.pair.second is not one.pair.second)
+    ]
+    if not doubtful:
+        return compared
+    look = _Look(changed, seen.clusters, seen.adjust, seen.seed, verdicts_only=True)
+    for place in doubtful:
+        found = compared[place]
+        if look.verdict(place) != found.verdict:
+            remark = (
+                f"'{found.verdict}' only because failed answers change it; not so on the samples that were answered"
+            )
+            note = remark if found.note is None else f"{found.note}; {remark}"
+            needed = seen.power(place, open_=True).n_needed
+            compared[place] = replace(found, verdict="inconclusive", negligible=False, n_needed=needed, note=note)
+    return compared
 
 
 class _Look:
@@ -81,13 +112,14 @@ class _Look:
         clusters: Clusters | None,
         adjust: Adjustment | Adjuster,
         seed: int,
+        *,
         fill: Fill | None = None,
+        verdicts_only: bool = False,
     ) -> None:
-        self.questions, self.clusters, self.seed = questions, clusters, seed
+        self.questions, self.clusters, self.adjust, self.seed = questions, clusters, adjust, seed
         self.readings = [read_pair(one.pair, fill) for one in questions]
         self.p_values, self.p_adjusted = self._tested(adjust)
-        # What failed measurements could be asks for verdicts alone.
-        self.intervals = self._intervals(0.95, None if fill is None else ())
+        self.intervals = self._intervals(0.95, () if verdicts_only else None)
         wanted = [place for place, one in enumerate(questions) if one.margin is not None]
         self.narrow = self._intervals(0.90, wanted) if wanted else [None] * len(questions)
 
@@ -185,7 +217,7 @@ class _Look:
             flags.append("unbounded")
             notes.append(f"{pair.lost} failed measurements are left out; what they could change is unknown")
         notes += self._remarks(place)
-        power = self._power(place, open_=verdict == "inconclusive")
+        power = self.power(place, open_=verdict == "inconclusive")
         delta = _number(reading.delta if self._tests(place) else b - a)
         wins, losses, draws = self._counts(place)
         return MetricComparison(
@@ -232,7 +264,7 @@ class _Look:
         apart = reading.differences[both] * (1 if definition.higher_score_is_better else -1)
         return int((apart > 0).sum()), int((apart < 0).sum()), int((apart == 0).sum())
 
-    def _power(self, place: int, *, open_: bool) -> _Power:
+    def power(self, place: int, *, open_: bool) -> _Power:
         """What so many units can see; of what is no mean, from the width of its interval."""
         reading, interval, units = self.readings[place], self.intervals[place], self._units(place)
         effect, sd = math.nan, math.nan

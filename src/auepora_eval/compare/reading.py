@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -48,6 +48,11 @@ class Pair:
     def lost(self) -> int:
         """How many samples have a failed measurement in either run, where the question applies in both."""
         return int((_lost(self) & _applies(self)).sum())
+
+    def unless_failed(self, *, second: bool) -> Pair:
+        """The pair on the samples that one of the systems answered."""
+        failed = (self.second if second else self.first).status == Status.SYSTEM_FAILED
+        return replace(self, first=without(self.first, failed), second=without(self.second, failed))
 
     @property
     def can_fill(self) -> bool:
@@ -127,9 +132,7 @@ def read_pair(pair: Pair, fill: Fill | None = None) -> Reading:
 
 def completed_difference(pair: Pair) -> float:
     """The difference over the samples that both systems answered."""
-    failed = (pair.first.status == Status.SYSTEM_FAILED) | (pair.second.status == Status.SYSTEM_FAILED)
-    alike = Pair(pair.name, pair.definition, without(pair.first, failed), without(pair.second, failed))
-    return read_pair(alike).delta
+    return read_pair(pair.unless_failed(second=False).unless_failed(second=True)).delta
 
 
 def _of_mean(first: Scores, second: Scores) -> Reading:

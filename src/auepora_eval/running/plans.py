@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from ..calling.policy import CallPolicy
@@ -19,6 +20,7 @@ from ..core.engine import Metrics, resolve_metrics
 from ..core.errors import AueporaWarning, BadValueError, MetricDefinitionError, UnknownRunError
 from ..core.metrics_base import Metric
 from ..core.plan import EvaluationPlan
+from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
@@ -39,7 +41,7 @@ from .provenance import commit_of
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 from .scoring import ScoringOptions
 
-__all__ = ["closed_after", "default_store", "run_plan", "run_system"]
+__all__ = ["closed_after", "default_store", "described", "run_plan", "run_system", "specs_of"]
 
 DEFAULT_STORE = "runs.sqlite"
 
@@ -128,14 +130,13 @@ def run_system(
     policy = CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures)
     called = name or type(system).__name__
     dataset_name = dataset.name if isinstance(dataset, EvaluationDataset) else "dataset"
-    kind = type(system)
     plan = {
         "version": 1,
         "name": called,
         "dataset": {"name": dataset_name},
-        "system": {"object": f"{kind.__module__}.{kind.__qualname__}"},
+        "system": described(system),
         "conventions": _named(rules),
-        "metrics": None if chosen is None else _specs(chosen),
+        "metrics": None if chosen is None else specs_of(chosen),
         "slices": [one.name for one in groups if one.name.startswith(("labels.", "metadata."))] or None,
         "run": {**asdict(policy), "repeats": repeats},
     }
@@ -224,12 +225,24 @@ def _named(rules: Conventions) -> dict[str, Any]:
     return {"name": rules.name, **plain_value(rules.changes())}
 
 
-def _specs(metrics: Sequence[Metric]) -> list[Spec] | None:
+def specs_of(metrics: Sequence[Metric]) -> list[Spec] | None:
     """Specs that build the metrics again; ``None`` where one is not registered and has none."""
     try:
         return [plain_value(spec_of(one)) for one in metrics]
     except MetricDefinitionError:
         return None
+
+
+def described(system: object) -> dict[str, Any]:
+    """A live system as a plan has it: what its class is called and what it says it is made of; of a pair, each part."""
+    if type(system) is SimpleRAGSystem:
+        system = (system.retriever, system.generator)
+    if isinstance(system, (tuple, list)) and len(system) == 2:
+        retriever, generator = system
+        return {"retriever": described(retriever), "generator": None if generator is None else described(generator)}
+    kind = system if isinstance(system, FunctionType) else type(system)
+    config = _config({}, system, {})
+    return {"object": f"{kind.__module__}.{kind.__qualname__}", **({"config": config} if config else {})}
 
 
 def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]) -> dict[str, Any]:

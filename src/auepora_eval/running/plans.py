@@ -25,11 +25,12 @@ from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
 from ..core.slices import SliceSpec, require_members, slices_of
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, SystemOutputs, Unsaid
 from ..gates.baseline import check_run, named_baseline
 from ..gates.kinds import needs_baseline
 from ..io.files import bare_name
 from ..io.fingerprint import dataset_fingerprint
+from ..io.jsonl import OutputsFile
 from ..planfile.changes import plan_changes
 from ..planfile.plan import Plan
 from ..planfile.prepare import Prepared, prepare
@@ -172,7 +173,7 @@ def _request(prepared: Prepared, limit: int | None, tags: Sequence[str]) -> RunR
         metrics=prepared.metrics,
         conventions=prepared.rules,
         system=prepared.system,
-        outputs=None if prepared.outputs is None else prepared.outputs.outputs,
+        outputs=None if prepared.outputs is None else _as_said(prepared.outputs),
         policy=plan.policy,
         repeats=plan.repeats if prepared.outputs is None else 1,
         slices=prepared.slices,
@@ -183,6 +184,13 @@ def _request(prepared: Prepared, limit: int | None, tags: Sequence[str]) -> RunR
         commit=commit_of(plan.folder),
         tags=tags,
     )
+
+
+def _as_said(saved: OutputsFile) -> Mapping[str, SystemOutputs]:
+    """Saved outputs; where none of them says what was retrieved, that is kept apart from nothing."""
+    if not saved.answers_only:
+        return saved.outputs
+    return {name: replace(output, retrieved=Unsaid()) for name, output in saved.outputs.items()}
 
 
 def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:

@@ -7,10 +7,9 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, tuple_
 
-from ..core.types import SystemOutputs
-from ..io.codec import decode_output, encode_output
+from ..core.types import SystemOutputs, Unsaid
 from .connect import Database
-from .packing import pack_output, read_packed, unpack_output
+from .packing import pack_output, plain_output, read_packed, unpack_output
 from .records import StoredOutput
 from .schema import query_results as table
 from .scrub import Scrubber, column_text
@@ -49,8 +48,10 @@ def output_rows(run_id: str, outputs: Iterable[StoredOutput], scrubber: Scrubber
 
 
 def _scrubbed(output: SystemOutputs, scrubber: Scrubber) -> SystemOutputs:
-    plain = decode_output(encode_output("1", output))[1]  # made of our own types alone, which can be copied
-    return scrubber.value(plain)
+    scrubbed = scrubber.value(plain_output(output))
+    if isinstance(output.retrieved, Unsaid):
+        scrubbed.retrieved = Unsaid()
+    return scrubbed
 
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:

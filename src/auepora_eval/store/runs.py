@@ -207,7 +207,7 @@ class RunStore:
         """Store outputs, with the texts of their documents; committed when it returns.
 
         One that is there already is kept, or replaced. ``LineError`` says which output holds something that JSON cannot
-        carry (``packing.output_problem`` says so of a single one); then none of these is stored.
+        carry; then none of these is stored.
         """
         with self._lock:
             self._keys.clear()

@@ -1,6 +1,7 @@
 """Samples, outputs and outcomes as bytes and back: equal to the last digit, or refused in words."""
 
 import random
+import tracemalloc
 from enum import Enum
 from typing import Any
 
@@ -196,6 +197,23 @@ def test_a_ranking_of_which_nothing_is_known_is_not_an_empty_one(output: SystemO
     (row,) = output_rows("r", [StoredOutput(0, 0, "1", output)], Scrubber(["a"]), TextKeys(Scrubber()))
     assert isinstance(unpack_output(read_packed(row[-1]), None).retrieved, Unsaid)
     assert row[-1] != data  # a secret was taken out
+
+
+def test_remembering_keys_does_not_mean_keeping_all_texts() -> None:
+    keys = TextKeys(Scrubber())
+    size, number = 200_000, 200
+    tracemalloc.start()
+    try:
+        made = []
+        for n in range(number):
+            made.append(keys(f"{n:>{size}}"))
+            keys.clear()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < size * number / 2  # all of them would be 40 MB
+    assert len(set(made)) == number
+    assert [keys(f"{n:>{size}}") for n in (0, number - 1)] == [made[0], made[-1]]
 
 
 def test_texts_are_apart_and_once() -> None:

@@ -14,7 +14,6 @@ SYSTEM = """
 import os
 from pathlib import Path
 from auepora_eval import Document, Response, RetrievedDocument
-from auepora_eval.core.rag_interface import SimpleRAGSystem
 
 HERE = Path(__file__).parent
 
@@ -33,7 +32,7 @@ class Sayer:
         return Response(f"{self.prefix}{documents[0].text}")
 
 def build(prefix="", key=None):
-    return SimpleRAGSystem(Finder(), Sayer(prefix))
+    return Finder(), Sayer(prefix)
 """
 PLAN = """name: NAME
 dataset: {jsonl: data.jsonl}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
 
-__all__ = ["Answer", "CallPolicy", "Task"]
+__all__ = ["Answer", "CallPolicy", "Task", "is_positive"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class CallPolicy:
             _require_whole(name, getattr(self, name), least)
         if self.max_failures is not None:
             _require_whole("max_failures", self.max_failures, 0)
-        if self.timeout is not None and not _is_positive(self.timeout):
+        if self.timeout is not None and not is_positive(self.timeout):
             raise BadValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
-        if not (_is_positive(self.backoff) or self.backoff == 0):
+        if not (is_positive(self.backoff) or self.backoff == 0):
             raise BadValueError(f"backoff must be a number of seconds of at least 0, not {self.backoff!r}")
 
 
@@ -61,5 +61,6 @@ def _require_whole(name: str, value: object, least: int) -> None:
         raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
 
 
-def _is_positive(value: object) -> bool:
+def is_positive(value: object) -> bool:
+    """Whether this is a finite number above 0."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0

@@ -94,12 +94,14 @@ def retry_after(error: BaseException) -> float | None:
 def parse_retry_after(text: str) -> float | None:
     """The seconds that a ``Retry-After`` header means: a number, or a date that lies ahead; ``None`` if neither."""
     try:
-        return _seconds(float(text))
+        seconds = float(text)
     except ValueError:
         pass
+    else:
+        return seconds if math.isfinite(seconds) and seconds >= 0 else None
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, IndexError):
         return None
 
 

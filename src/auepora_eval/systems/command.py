@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import shlex
@@ -11,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 
+from ..calling.policy import is_positive
 from ..core.errors import BadTypeError, BadValueError, SystemCallError
 from ..core.types import EvaluationSample, SystemOutputs
 from .deadlines import Deadline
@@ -57,9 +57,9 @@ class CommandSystem:
         self._cwd = None if cwd is None else Path(cwd)
         # A Python program holds back what it prints into a pipe, and its answers would never come.
         self._env = {"PYTHONUNBUFFERED": "1", **os.environ, **_checked_env(env or {})}
-        if timeout is not None and not _is_positive(timeout):
+        if timeout is not None and not is_positive(timeout):
             raise BadValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
-        if not _is_positive(max_bytes):
+        if not is_positive(max_bytes) or max_bytes < 1:
             raise BadValueError(f"max_bytes must be at least 1, not {max_bytes!r}")
         self._timeout, self._max_bytes = timeout, max_bytes
         self._lock = Lock()
@@ -232,7 +232,3 @@ def _checked_env(env: Mapping[str, str]) -> dict[str, str]:
         if not isinstance(value, str) or "\0" in value:
             raise BadTypeError(f"env: '{name}' must be a text; put it in quotes")
     return dict(env)
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and value > 0

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import http.client
-import math
-import re
 import ssl
-import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
 from .._version import __version__
+from ..calling.policy import is_positive
+from ..calling.retry import parse_retry_after
 from ..core.errors import BadTypeError, BadValueError, SystemCallError
 from ..core.types import EvaluationSample, SystemOutputs
 from .addresses import Address, Secrets, checked_headers, parse_address
@@ -26,7 +24,6 @@ from .templates import Template, json_text, plain_question
 __all__ = ["HttpSystem"]
 
 _METHODS = ("GET", "POST", "PUT", "PATCH")
-_SECONDS = re.compile(r"\d+(?:\.\d+)?")
 _PIECE = 1 << 16
 
 
@@ -62,9 +59,9 @@ class HttpSystem:
         if self._method == "GET" and request is not None and not isinstance(request, Mapping):
             raise BadTypeError(f"with GET, request must map query parameters to values, not be {kind_of(request)}")
         self._response = None if response is None else ReplyPaths(response)
-        if timeout is not None and not (_is_number(timeout) and timeout > 0):
+        if timeout is not None and not is_positive(timeout):
             raise BadValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
-        if not (_is_number(max_bytes) and max_bytes >= 1):
+        if not is_positive(max_bytes) or max_bytes < 1:
             raise BadValueError(f"max_bytes must be at least 1, not {max_bytes!r}")
         self._timeout, self._max_bytes = timeout, max_bytes
         context = ssl.create_default_context() if self._address.is_encrypted else None
@@ -172,10 +169,6 @@ def _checked_method(method: object) -> str:
     return method.upper()
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
 def _parameters(value: dict[str, Any]) -> list[tuple[str, str]]:
     """Query parameters: a list repeats its key, null leaves it out, an object is written as JSON."""
     pairs = [(key, item) for key, held in value.items() for item in (held if isinstance(held, list) else [held])]
@@ -185,10 +178,11 @@ def _parameters(value: dict[str, Any]) -> list[tuple[str, str]]:
 def _status_error(status: int, headers: http.client.HTTPMessage, body: str, secrets: Secrets) -> SystemCallError:
     said = excerpt(body)
     message = f"{_status_text(status)}{f': {said}' if said else ''}"
+    wait = parse_retry_after(headers.get("Retry-After", ""))
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return SystemCallError("rate_limited", message, retry=True, retry_after=_retry_after(headers))
+        return SystemCallError("rate_limited", message, retry=True, retry_after=wait)
     if status >= 500:
-        return SystemCallError("server_error", message, retry=True, retry_after=_retry_after(headers))
+        return SystemCallError("server_error", message, retry=True, retry_after=wait)
     if 300 <= status < 400 and (location := headers.get("Location")):
         place = secrets.without_userinfo(location)
         return SystemCallError(
@@ -202,18 +196,6 @@ def _status_text(status: int) -> str:
         return f"HTTP {status} {HTTPStatus(status).phrase}"
     except ValueError:
         return f"HTTP {status}"
-
-
-def _retry_after(headers: http.client.HTTPMessage) -> float | None:
-    """The seconds the other side asks to wait: given as such or as a date; ``None`` for anything else."""
-    text = headers.get("Retry-After", "").strip()
-    if _SECONDS.fullmatch(text):
-        seconds = float(text)
-        return seconds if math.isfinite(seconds) else None
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError, IndexError):
-        return None
 
 
 def _connection_problem(error: Exception, address: Address) -> str:

@@ -9,6 +9,8 @@ from typing import Literal
 
 import click
 
+from .saying import say
+
 __all__ = ["output_format", "refuse_input_as_output", "write_out"]
 
 
@@ -37,10 +39,12 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str]) -> None:
 def write_out(text: str, output: str | None) -> None:
     """Print, or write to a file (whole or not at all)."""
     if output in (None, "-", "/dev/stdout"):  # stdout by any name: what is there already must not be truncated
-        click.echo(text)
+        from ..reporting.printable import printable
+
+        click.echo(printable(text))
         return
     from ..io.files import write_lines
 
     assert output is not None
     write_lines(Path(output), [text.encode()])
-    click.echo(f"wrote {output}", err=True)
+    say(f"wrote {output}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .run import INTERRUPTED, STOPPED_EARLY, Teller
+from .saying import say
 from .stores import complete_run, store_option
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def command(
                 watcher=teller.watcher(),
             )
     if report.outcome.ended != "finished":
-        click.echo(f"Stopped: {report.outcome.message}; the same command goes on with it", err=True)
+        say(f"Stopped: {report.outcome.message}; the same command goes on with it")
         sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)

@@ -6,6 +6,7 @@ from typing import Literal
 
 import click
 
+from .saying import say
 from .score import PRESETS
 from .stores import complete_run, conventions_of, opened_store, store_option
 
@@ -77,4 +78,4 @@ def command(
             )
         said = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_of(record)}"
         write_out(rendered(results, form, said), output)
-        click.echo(f"stored with {record.run_id}", err=True)
+        say(f"stored with {record.run_id}")

@@ -104,7 +104,7 @@ def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown
     else:
         parts.append("no results yet: the run did not come to scoring; `auepora run PLAN --resume` goes on with it")
     if record.plan.get("conventions"):
-        parts.append(f"conventions: {conventions_of(record)}")
+        parts.append(f"conventions of its plan: {conventions_of(record)}")
     return "\n\n".join(parts)
 
 

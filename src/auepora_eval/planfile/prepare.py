@@ -58,21 +58,24 @@ class Prepared:
         return 0 if self.plan.system is None else len(self.samples) * self.plan.repeats
 
 
-def prepare(plan: Plan, *, need_system: bool = True) -> Prepared:
+def prepare(plan: Plan, *, need_system: bool = True, limit: int | None = None) -> Prepared:
     """Read what the plan names and check that it fits together; the first problem is raised.
 
-    With ``need_system`` the system is imported or built too, and checked that it can be called; it is not called.
+    With a ``limit`` only the first samples are taken, and checked. With ``need_system`` the system is imported or built
+    too, and checked that it can be called; it is not called.
     """
     findings = Findings(plan.source)
-    made = prepare_gathering(plan, findings, need_system=need_system)
+    made = prepare_gathering(plan, findings, need_system=need_system, limit=limit)
     findings.raise_first()
     assert made is not None
     return made
 
 
-def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = True) -> Prepared | None:
+def prepare_gathering(
+    plan: Plan, findings: Findings, *, need_system: bool = True, limit: int | None = None
+) -> Prepared | None:
     """The same, with everything that is wrong taken down; ``None`` where it keeps the plan from running."""
-    samples: list[EvaluationSample] = _samples(plan, findings) or []
+    samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
     chosen = _found(findings, "dataset", lambda: chosen_format(plan.dataset.path, "samples", plan.dataset.format))
     format_name = "" if chosen is None else chosen.name
     rules = plan.rules(judged_pool=format_name in JUDGED_POOLS)

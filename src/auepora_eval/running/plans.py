@@ -73,14 +73,14 @@ def run_plan(
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
         raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
-    prepared = prepare(plan)
+    prepared = prepare(plan, limit=limit)
     with closed_after(prepared.system):
         for remark in prepared.remarks:
             _warn(remark)
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
             baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run
-            request = _request(prepared, limit, tags)
+            request = _request(prepared, tags)
             if resume:
                 record = _to_resume(opened, request, run, retry_failed=retry_failed)
                 outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
@@ -111,8 +111,9 @@ def run_system(
 ) -> RunOutcome:
     """Run a live system over a dataset, store what it answers, score it: ``auepora run`` without a plan file.
 
-    Without ``metrics``, everything the data supports is computed. ``config`` says what the system is made of, beside
-    what its own ``config`` says.
+    One call at a time, waiting as long as it takes, unless told otherwise: a plan's defaults are for systems that are
+    served. Without ``metrics``, everything the data supports is computed. ``config`` says what the system is made of,
+    beside what its own ``config`` says.
     """
     samples = list(dataset)
     check_samples(samples)
@@ -161,13 +162,13 @@ def run_system(
         return replace(start_run(request, opened, stop=stop, watcher=watcher), store=where)
 
 
-def _request(prepared: Prepared, limit: int | None, tags: Sequence[str]) -> RunRequest:
+def _request(prepared: Prepared, tags: Sequence[str]) -> RunRequest:
     plan = prepared.plan
     scoring = plan.scoring
     return RunRequest(
         name=plan.name,
         dataset_name=bare_name(plan.dataset.path),
-        samples=prepared.samples[:limit],
+        samples=prepared.samples,
         metrics=prepared.metrics,
         conventions=prepared.rules,
         system=prepared.system,

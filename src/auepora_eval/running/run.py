@@ -11,7 +11,7 @@ from ..calling.ask import Asked, ask
 from ..calling.policy import Answer, CallPolicy, Task
 from ..calling.stop import Stop
 from ..core.conventions import Conventions
-from ..core.errors import BadValueError
+from ..core.errors import BadValueError, StoreError
 from ..core.metrics_base import Metric
 from ..core.results import Results
 from ..core.slices import SliceSpec
@@ -132,8 +132,9 @@ def _carried_out(
     stop: Stop | None,
     watcher: Watcher,
 ) -> RunOutcome:
+    kept = _Kept(watcher)
     try:
-        asked = _answered(request, store, record, done, stop, watcher)
+        asked = _answered(request, store, record, done, stop, kept)
         if asked.ended != "done":
             return _ended_early(store, record, asked)
         advance = watcher.scoring(len(request.samples) * request.repeats)
@@ -149,18 +150,34 @@ def _carried_out(
         )
         store.finish(record.run_id)
     except KeyboardInterrupt:
-        store.finish(record.run_id, RunStatus.STOPPED, message="interrupted")
+        _mark(store, record, RunStatus.STOPPED, "interrupted")
         raise
+    except StoreError as error:
+        # What was acknowledged is kept; when the store is well again the run can go on.
+        _mark(store, record, RunStatus.FAILED, str(error))
+        return RunOutcome(record, "failed", None, kept.stored, kept.failed, str(error))
     except Exception as error:
-        _mark_failed(store, record, error)
+        _mark(store, record, RunStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
     return RunOutcome(store.find(record.run_id), "finished", results, asked.delivered, asked.failed)
 
 
-def _mark_failed(store: RunStore, record: RunRecord, error: Exception) -> None:
-    """Note why the run ended, if the store still takes notes; the error itself is what the user must see."""
+class _Kept:
+    """Counts what is stored, and passes it on to whoever watches."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher, self.stored, self.failed = watcher, 0, 0
+
+    def answered(self, answers: Sequence[Answer]) -> None:
+        self.stored += len(answers)
+        self.failed += sum(answer.output.error is not None for answer in answers)
+        self.watcher.answered(answers)
+
+
+def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -> None:
+    """Note why the run ended, if the store still takes notes; the reason itself is what the user must see."""
     with suppress(Exception):  # most likely it would be the same trouble again
-        store.finish(record.run_id, RunStatus.FAILED, message=f"{type(error).__name__}: {error}")
+        store.finish(record.run_id, status, message=message)
 
 
 def _ended_early(store: RunStore, record: RunRecord, asked: Asked) -> RunOutcome:
@@ -183,17 +200,17 @@ def _answered(
     record: RunRecord,
     done: set[tuple[int, int]],
     stop: Stop | None,
-    watcher: Watcher,
+    kept: _Kept,
 ) -> Asked:
     """All that was to be asked is asked and stored, unless it ends early."""
     if request.outputs is not None:
-        return _copied(request.outputs, request.samples, store, record, watcher)
+        return _copied(request.outputs, request.samples, store, record, kept)
     to_do = len(request.samples) * request.repeats - len(done)
-    watcher.started(record, to_do)
+    kept.watcher.started(record, to_do)
 
     def deliver(answers: list[Answer]) -> None:
         _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
-        watcher.answered(answers)
+        kept.answered(answers)
 
     assert request.system is not None
     return ask(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
@@ -211,7 +228,7 @@ def _copied(
     samples: Sequence[EvaluationSample],
     store: RunStore,
     record: RunRecord,
-    watcher: Watcher,
+    kept: _Kept,
 ) -> Asked:
     """Saved outputs, stored as if the system had just given them."""
     rows = [
@@ -219,13 +236,12 @@ def _copied(
         for position, sample in enumerate(samples)
         if sample.sample_id in outputs
     ]
-    watcher.started(record, len(rows))
+    kept.watcher.started(record, len(rows))
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK]
         _append(store, record.run_id, part)
-        watcher.answered([Answer(Task(row.position, samples[row.position]), row.output) for row in part])
-    failed = sum(row.output.error is not None for row in rows)
-    return Asked(len(rows), failed, "done", "")
+        kept.answered([Answer(Task(row.position, samples[row.position]), row.output) for row in part])
+    return Asked(kept.stored, kept.failed, "done")
 
 
 def _row(task: Task, output: SystemOutputs) -> StoredOutput:

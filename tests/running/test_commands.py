@@ -28,10 +28,9 @@ def environment() -> dict[str, str]:
 
 class TestSignals:
     def test_where_nothing_is_asked_the_first_one_interrupts(self) -> None:
-        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
-            with stopping_on_signals(Stop()):
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(5)  # the signal comes first
+        with pytest.raises(KeyboardInterrupt), stopping_on_signals(Stop()):  # noqa: PT012
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)  # the signal comes first
 
     def test_while_asking_the_first_finishes_and_the_second_leaves(self, capfd: pytest.CaptureFixture[str]) -> None:
         stop = Stop()

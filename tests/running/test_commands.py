@@ -203,3 +203,92 @@ class TestDemoInitCompare:
         assert code == 0, err
         assert "A>C" in out
         assert "B>C" in out
+
+
+class TestCare:
+    @pytest.mark.parametrize("target", ["plan.yaml", "data.jsonl", "runs.sqlite"])
+    def test_results_do_not_overwrite_what_is_read_or_kept(self, project: Projects, auepora: Run, target: str) -> None:
+        mine = project(3)
+        before = (mine.folder / target).read_bytes() if target != "runs.sqlite" else b""
+        code, _, err = auepora("run", "plan.yaml", "-o", target)
+        assert code == 2
+        assert "write to another file" in err
+        assert mine.calls() == []
+        if before:
+            assert (mine.folder / target).read_bytes() == before
+        auepora("run", "plan.yaml")
+        code, _, _ = auepora("show", "-o", "runs.sqlite")
+        assert code == 2
+        assert auepora("show")[0] == 0
+
+    def test_a_system_that_changes_its_sample_does_not_change_the_gold(self, project: Projects, auepora: Run) -> None:
+        mine = project(6)
+        source = (mine.folder / "my_rag.py").read_text()
+        (mine.folder / "mad_rag.py").write_text(source.replace("n = int(", "sample.relevant_docs = []; n = int("))
+        plan = mine.folder / "plan.yaml"
+        plan.write_text(plan.read_text().replace("my_rag:Rag", "mad_rag:Rag"))
+        _, out, _ = auepora("run", "plan.yaml", "-m", "recall@5", "--json")
+        assert json.loads(out)["results"][0]["details"]["num_samples"] == 6
+
+    def test_a_system_that_cannot_be_closed_costs_no_result(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        source = (mine.folder / "my_rag.py").read_text()
+        (mine.folder / "stuck_rag.py").write_text(f"{source}\n    def close(self):\n        raise OSError('stuck')\n")
+        plan = mine.folder / "plan.yaml"
+        plan.write_text(plan.read_text().replace("my_rag:Rag", "stuck_rag:Rag"))
+        code, out, err = auepora("run", "plan.yaml", "--json")
+        assert code == 0
+        json.loads(out)
+        assert "raised OSError when it was closed: stuck" in err
+
+    def test_a_plan_that_would_score_nothing_is_refused_before_anything_is_asked(
+        self, project: Projects, auepora: Run
+    ) -> None:
+        mine = project(3)
+        code, _, err = auepora("run", "plan.yaml", "-m", "label_accuracy", "-m", "negative_rejection_rate")
+        assert code == 2
+        assert "every sample would be skipped" in err
+        code, _, err = auepora("run", "plan.yaml", "-m", "label_accuracy", "-m", "recall@5")
+        assert code == 0
+        assert "no sample has what label_accuracy look at" in err
+        assert len(mine.calls()) == 3
+
+    def test_a_dataset_without_questions_cannot_be_asked(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        (mine.folder / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n")
+        plan = mine.folder / "plan.yaml"
+        text = (
+            plan.read_text()
+            .replace("{jsonl: data.jsonl}", "{trec: qrels.txt}")
+            .replace("slices: [labels.parity]\n", "")
+        )
+        plan.write_text(text.replace("metrics: [recall@5, mrr, token_f1, bleu, ", "metrics: [recall@5, mrr, "))
+        code, _, err = auepora("run", "plan.yaml")
+        assert code == 2
+        assert "no query" in err
+
+    def test_what_changed_in_the_dataset_is_named(self, project: Projects, auepora: Run) -> None:
+        mine = project(4)
+        auepora("run", "plan.yaml")
+        data = mine.folder / "data.jsonl"
+        data.write_text(data.read_text().replace("what is 2?", "what was 2?"))
+        _, _, err = auepora("run", "plan.yaml", "--resume", "--retry-failed")
+        assert "sample '2' is not as it was" in err
+
+    def test_reserved_names_and_stores_that_cannot_be(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        assert auepora("run", "plan.yaml", "--name", "latest~1")[0] == 2
+        for store in ("nowhere/runs.sqlite", "mysql://host/runs"):
+            plan = mine.folder / "plan.yaml"
+            plan.write_text(plan.read_text().replace("store: runs.sqlite", f"store: {store}"))
+            code, out, _ = auepora("validate", "plan.yaml")
+            assert code == 2
+            assert "store: " in out
+            plan.write_text(plan.read_text().replace(f"store: {store}", "store: runs.sqlite"))
+
+    def test_scores_are_exported_by_sample(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        auepora("run", "plan.yaml", "-m", "recall@5", "-m", "mrr")
+        auepora("export", "latest", "out")
+        rows = (mine.folder / "out" / "scores.csv").read_text().splitlines()
+        assert rows == ["sample_id,recall@5,mrr", "0,1.0,1.0", "1,0.0,0.0", "2,0.0,0.0"]

@@ -106,7 +106,7 @@ def command(
         "other_dataset": other_dataset,
         "seed": seed,
     }
-    with opened_store(store) as found:
+    with opened_store(store, output=output) as found:
         records = [found.find(one) for one in runs]
         if len(records) > 2:
             from ..compare.league import league

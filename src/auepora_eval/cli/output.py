@@ -25,11 +25,15 @@ def output_format(output: str | None) -> Literal["csv", "json", "markdown", "tab
 
 
 def refuse_input_as_output(output: str | None, inputs: Sequence[str]) -> None:
-    """Raise where writing would destroy what is read, under whatever name."""
+    """Raise where writing would destroy what is read, under whatever name; or what is about to be made: a store."""
     for path in inputs:
+        if output is None or "://" in path:
+            continue
         try:
-            same = output is not None and os.path.samefile(output, path)
+            same = os.path.samefile(output, path)
         except OSError:  # one of them is not there: reading or writing will say so
+            if os.path.abspath(output) == os.path.abspath(path):
+                raise click.UsageError(f"-o {output} is where {path} will be; write to another file") from None
             continue
         # Reading from and writing to the same terminal or device destroys nothing.
         if same and os.path.isfile(path):

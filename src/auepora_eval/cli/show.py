@@ -59,7 +59,7 @@ def command(
     form = "json" if as_json else output_format(output)
     if per_query and form != "json":
         raise click.UsageError("--per-query goes with --json")
-    with opened_store(store) as found:
+    with opened_store(store, output=output) as found:
         record = found.find(run)
         if sample_id is not None:
             told = _sample(found, record, sample_id)

@@ -18,6 +18,7 @@ from ..core.slices import Slice, require_members, slices_of
 from ..core.types import EvaluationSample
 from ..gates.names import with_known_names
 from ..io.align import require_common_id, stray_remarks
+from ..io.checking.support import EVERYTHING
 from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
 from .findings import Findings
@@ -93,6 +94,9 @@ def prepare_gathering(
                     f"'{blind.name}' reads the field 'retrieved', which no output has; write what was returned "
                     "([] where nothing was), or leave the metric out",
                 )
+    _find_idle(plan, findings, metrics, samples)
+    if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
+        findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
@@ -104,6 +108,27 @@ def prepare_gathering(
         return None
     remarks = _remarks(plan, samples, metrics, rules, outputs)
     return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
+
+
+def _find_idle(
+    plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]
+) -> None:
+    """A plan none of whose metrics finds anything to look at would ask everything for nothing."""
+    idle = _idle(metrics, samples)
+    if metrics and len(idle) == len(metrics):
+        findings.add("metrics", f"no sample has what {', '.join(idle)} look at: every sample would be skipped")
+
+
+def _idle(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
+    """The metrics that would skip every sample, whatever a system returns."""
+    return [
+        one.name
+        for one in metrics or ()
+        if isinstance(one, BatchMetric)
+        and type(one).has_work is not BatchMetric.has_work
+        and samples
+        and not any(one.has_work(sample, EVERYTHING) for sample in samples)
+    ]
 
 
 def build_system(plan: Plan) -> Any:
@@ -188,6 +213,11 @@ def _remarks(
     outputs: OutputsFile | None,
 ) -> list[str]:
     found: list[str] = []
+    if idle := _idle(metrics, samples):
+        found.append(f"no sample has what {', '.join(idle)} look at: every sample will be skipped")
+    silent = sum(not sample.query.strip() for sample in samples)
+    if silent and plan.system is not None:
+        found.append(f"{silent} of {len(samples)} samples have no query to ask")
     if outputs is not None:
         ids = [one.sample_id for one in samples]
         known = set(ids)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,14 @@ DEFAULT_STORE = "runs.sqlite"
 
 
 def default_store(given: str | Path | None = None, planned: str | None = None) -> str:
-    """Which store is meant: the one given, else the plan's, else ``$AUEPORA_STORE``, else ``runs.sqlite`` here."""
-    return str(given or planned or os.environ.get("AUEPORA_STORE") or DEFAULT_STORE)
+    """Which store is meant: the one given, else the plan's, else ``$AUEPORA_STORE``, else ``runs.sqlite`` here.
+
+    In an address that is given or set, ``${NAME}`` stands for a variable, as it does in plans.
+    """
+    if given is None and planned is not None:
+        return planned
+    chosen = str(given or os.environ.get("AUEPORA_STORE") or DEFAULT_STORE)
+    return os.path.expandvars(chosen) if "://" in chosen else chosen
 
 
 def run_plan(
@@ -116,6 +122,8 @@ def run_system(
     beside what its own ``config`` says.
     """
     samples = list(dataset)
+    if not samples:
+        raise BadValueError("there are no samples to ask the system for")
     check_samples(samples)
     require_distinct_ids(samples)
     rules = Conventions.of(conventions)
@@ -215,10 +223,21 @@ def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_f
         )
     if dataset_fingerprint(request.samples) != record.fingerprint:
         raise BadValueError(
-            f"cannot resume {record.run_id}: the dataset has changed since (it had {record.num_samples} samples, "
-            f"now {len(request.samples)}); begin a new run without --resume, or bring the old samples back"
+            f"cannot resume {record.run_id}: the dataset has changed since ({_first_change(store, record, request)}); "
+            "begin a new run without --resume, or bring the old samples back"
         )
     return record
+
+
+def _first_change(store: RunStore, record: RunRecord, request: RunRequest) -> str:
+    """What is different first, in words."""
+    before = store.samples(record.run_id)
+    if len(before) != len(request.samples):
+        return f"it had {len(before)} samples, now {len(request.samples)}"
+    for old, new in zip(before, request.samples, strict=True):
+        if dataset_fingerprint([old]) != dataset_fingerprint([new]):
+            return f"sample '{new.sample_id}' is not as it was"
+    return "some sample is not as it was"
 
 
 def _named(rules: Conventions) -> dict[str, Any]:
@@ -241,9 +260,18 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
     return {str(key): "***" if is_secret_name(str(key)) else plain_value(value) for key, value in merged.items()}
 
 
-def closed_after(system: object) -> Any:
-    """A context that closes the system when it is left, where there is anything to close."""
-    return closing(system) if callable(getattr(system, "close", None)) else nullcontext()
+@contextmanager
+def closed_after(system: object) -> Iterator[None]:
+    """Close the system afterwards, where there is anything to close. One that cannot be closed costs no result."""
+    try:
+        yield
+    finally:
+        close = getattr(system, "close", None)
+        if callable(close):
+            try:
+                close()
+            except Exception as error:
+                _warn(f"the system raised {type(error).__name__} when it was closed: {error}")
 
 
 def _warn(remark: str) -> None:

@@ -92,6 +92,8 @@ def start_run(
     watcher: Watcher = Watcher(),  # noqa: B008
 ) -> RunOutcome:
     """Ask, store, score: a new run."""
+    if request.name.partition("~")[0] == "latest":
+        raise BadValueError(f"a run cannot be called '{request.name}': that names whichever is the latest")
     record = store.create_run(
         request.name,
         request.samples,
@@ -136,7 +138,7 @@ def _carried_out(
     try:
         asked = _answered(request, store, record, done, stop, kept)
         if asked.ended != "done":
-            return _ended_early(store, record, asked)
+            return _ended_early(store, record, asked, kept)
         advance = watcher.scoring(len(request.samples) * request.repeats)
         results = score_run(
             store,
@@ -145,7 +147,6 @@ def _carried_out(
             conventions=request.conventions,
             slices=request.slices,
             options=request.options,
-            samples=request.samples,
             progress=advance,
         )
         store.finish(record.run_id)
@@ -159,7 +160,7 @@ def _carried_out(
     except Exception as error:
         _mark(store, record, RunStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
-    return RunOutcome(store.find(record.run_id), "finished", results, asked.delivered, asked.failed)
+    return RunOutcome(store.find(record.run_id), "finished", results, kept.stored, kept.failed)
 
 
 class _Kept:
@@ -168,10 +169,11 @@ class _Kept:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher, self.stored, self.failed = watcher, 0, 0
 
-    def answered(self, answers: Sequence[Answer]) -> None:
-        self.stored += len(answers)
-        self.failed += sum(answer.output.error is not None for answer in answers)
-        self.watcher.answered(answers)
+    def rows(self, rows: Sequence[StoredOutput], answers: Sequence[Answer]) -> None:
+        """These rows were stored for these answers; an answer that could not be written down has become a failure."""
+        self.stored += len(rows)
+        self.failed += sum(row.output.error is not None for row in rows)
+        self.watcher.answered([Answer(one.task, row.output) for one, row in zip(answers, rows, strict=True)])
 
 
 def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -> None:
@@ -180,7 +182,7 @@ def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -
         store.finish(record.run_id, status, message=message)
 
 
-def _ended_early(store: RunStore, record: RunRecord, asked: Asked) -> RunOutcome:
+def _ended_early(store: RunStore, record: RunRecord, asked: Asked, kept: _Kept) -> RunOutcome:
     stopped = asked.ended == "stopped"
     status = RunStatus.STOPPED if stopped else RunStatus.FAILED
     store.finish(record.run_id, status, message=asked.message or asked.ended)
@@ -188,8 +190,8 @@ def _ended_early(store: RunStore, record: RunRecord, asked: Asked) -> RunOutcome
         store.find(record.run_id),
         "stopped" if stopped else "failed",
         None,
-        asked.delivered,
-        asked.failed,
+        kept.stored,
+        kept.failed,
         asked.message,
     )
 
@@ -209,8 +211,8 @@ def _answered(
     kept.watcher.started(record, to_do)
 
     def deliver(answers: list[Answer]) -> None:
-        _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
-        kept.answered(answers)
+        rows = _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
+        kept.rows(rows, answers)
 
     assert request.system is not None
     return ask(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
@@ -239,8 +241,8 @@ def _copied(
     kept.watcher.started(record, len(rows))
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK]
-        _append(store, record.run_id, part)
-        kept.answered([Answer(Task(row.position, samples[row.position]), row.output) for row in part])
+        answers = [Answer(Task(row.position, samples[row.position]), row.output) for row in part]
+        kept.rows(_append(store, record.run_id, part), answers)
     return Asked(kept.stored, kept.failed, "done")
 
 
@@ -248,16 +250,16 @@ def _row(task: Task, output: SystemOutputs) -> StoredOutput:
     return StoredOutput(task.position, task.repeat, task.sample.sample_id, output)
 
 
-def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> None:
+def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[StoredOutput]:
     """Store the rows; one that cannot be written down is a failure of its own and costs the others nothing."""
     try:
         store.append(run_id, rows, replace=True)
     except LineError as error:
-        if len(rows) == 1:
-            store.append(run_id, [_unwritable(rows[0], error)], replace=True)
-            return
-        for row in rows:
-            _append(store, run_id, [row])
+        if len(rows) > 1:
+            return [one for row in rows for one in _append(store, run_id, [row])]
+        rows = [_unwritable(rows[0], error)]
+        store.append(run_id, rows, replace=True)
+    return rows
 
 
 def _unwritable(row: StoredOutput, error: LineError) -> StoredOutput:

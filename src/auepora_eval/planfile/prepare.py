@@ -14,6 +14,7 @@ from ..core.errors import AueporaError, DataFileError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.runner import require_distinct_ids
+from ..core.secrets import Secrets
 from ..core.slices import Slice, require_members, slices_of
 from ..core.types import EvaluationSample
 from ..gates.names import with_known_names
@@ -22,7 +23,6 @@ from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
 from .findings import Findings
 from .plan import DataSource, Plan
-from .secrets import masked
 
 __all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
 
@@ -96,7 +96,7 @@ def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = Tru
         try:
             system = build_system(plan)
         except AueporaError as error:  # it may tell what it was given
-            findings.add(f"system.{plan.system.kind}", masked(str(error), plan.secrets), error)
+            findings.add(f"system.{plan.system.kind}", Secrets(plan.secrets).text(str(error)), error)
     if findings.errors:
         return None
     remarks = _remarks(plan, samples, metrics, rules, outputs)

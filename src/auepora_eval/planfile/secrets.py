@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from ..core.secrets import SHORTEST, is_secret_name, name_words
 from .findings import Findings, joined
 
-__all__ = ["Environment", "find_literal_secrets", "is_secret_name", "masked"]
-
-SHORTEST = 4
-"""What is shorter is not taken for a secret: masking every ``1`` would hide more than it protects."""
+__all__ = ["Environment", "find_literal_secrets"]
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^{}]*)(?P<end>\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _URL_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@?#]*:(?P<password>[^/\s@]+)@")
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SECRET_WORDS = {
-    "apikey", "authorization", "cookie", "credential", "credentials", "passphrase", "passwd", "password", "secret",
-    "token",
-}  # fmt: skip
-_SECRET_KEYS = {"access", "api", "auth", "private", "secret", "signing", "subscription"}
-"""``key`` alone may be anything; after one of these it is a secret."""
-_TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "mask", "pad", "sep", "special", "start", "stop", "unk"}
-"""Before ``token`` these mean a piece of text that a model knows, and no secret."""
 _STAND_INS = {"", "dummy", "empty", "none", "unused"}
 """What people write where a key is asked for and none is needed."""
 
@@ -77,13 +66,6 @@ class Environment:
         return value
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """The text with ``***`` in the place of every secret."""
-    for secret in sorted(secrets, key=len, reverse=True):  # one may be part of another
-        text = text.replace(secret, "***")
-    return text
-
-
 def _doubled(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
@@ -116,17 +98,6 @@ def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, A
             yield from _scalars(item, f"{key}[{place}]", name)
     else:
         yield key, name, value
-
-
-def is_secret_name(name: str) -> bool:
-    """Whether what goes by this name is likely a secret: ``api_key``, ``Authorization``, ``db-password``."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if not words:
-        return False
-    before = words[-2] if len(words) > 1 else ""
-    if words[-1] == "key":
-        return before in _SECRET_KEYS
-    return words[-1] in _SECRET_WORDS and before not in _TOKENS_OF_TEXT
 
 
 def _is_literal(value: Any) -> bool:
@@ -173,4 +144,4 @@ def _find_in_command(findings: Findings) -> None:
 
 
 def _variable(name: str) -> str:
-    return "_".join(word.upper() for word in _WORDS.findall(name)) or "NAME"
+    return "_".join(name_words(name)).upper() or "NAME"

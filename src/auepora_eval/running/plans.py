@@ -22,6 +22,7 @@ from ..core.plan import EvaluationPlan
 from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
+from ..core.secrets import is_secret_name
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.types import EvaluationSample
 from ..gates.baseline import check_run, named_baseline
@@ -32,7 +33,6 @@ from ..planfile.changes import plan_changes
 from ..planfile.plan import Plan
 from ..planfile.prepare import Prepared, prepare
 from ..planfile.read import read_plan
-from ..planfile.secrets import is_secret_name
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 from .provenance import commit_of

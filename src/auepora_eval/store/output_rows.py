@@ -7,13 +7,13 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select, tuple_
 
+from ..core.secrets import Secrets
 from ..core.types import SystemOutputs
 from ..io.codec import decode_output, encode_output
 from .connect import Database
 from .packing import pack_output, read_packed, unpack_output
-from .records import StoredOutput
+from .records import StoredOutput, column_text
 from .schema import query_results as table
-from .scrub import Scrubber, column_text
 from .texts import TextKeys, TextReader
 
 __all__ = ["count_outputs", "output_chunks", "output_rows", "places", "read_outputs", "write_outputs"]
@@ -32,15 +32,15 @@ Row = tuple[str, int, int, str, str | None, bytes]
 Place = tuple[int, int]
 
 
-def output_rows(run_id: str, outputs: Iterable[StoredOutput], scrubber: Scrubber, keys: TextKeys) -> list[Row]:
+def output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, keys: TextKeys) -> list[Row]:
     """Rows ready to be written."""
     rows: list[Row] = []
     for stored in outputs:
-        sample_id, output = scrubber.text(stored.sample_id), stored.output
+        sample_id, output = secrets.text(stored.sample_id), stored.output
         data = pack_output(sample_id, output, keys)
         error = output.error
-        if scrubber.in_bytes(data):
-            output = _scrubbed(output, scrubber)
+        if secrets.in_bytes(data):
+            output = _scrubbed(output, secrets)
             data, error = pack_output(sample_id, output, keys), output.error
         if error is not None:
             error = column_text(error[:_LONGEST_ERROR])
@@ -48,9 +48,9 @@ def output_rows(run_id: str, outputs: Iterable[StoredOutput], scrubber: Scrubber
     return rows
 
 
-def _scrubbed(output: SystemOutputs, scrubber: Scrubber) -> SystemOutputs:
+def _scrubbed(output: SystemOutputs, secrets: Secrets) -> SystemOutputs:
     plain = decode_output(encode_output("1", output))[1]  # made of our own types alone, which can be copied
-    return scrubber.value(plain)
+    return secrets.value(plain)
 
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:

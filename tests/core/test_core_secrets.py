@@ -1,0 +1,55 @@
+"""Secrets are taken out of texts, values and errors, however they are written there."""
+
+import json
+from typing import Any
+
+import pytest
+
+from auepora_eval.core.secrets import Secrets, is_secret_name
+
+ROWS: list[tuple[list[str], Any, Any, str]] = [  # secrets, value, want, why
+    (["abc"], "xabcx", "x***x", "within a text"),
+    (["abc", "abcdef"], "abcdef", "***", "the longer one first"),
+    (["abc"], {"abc": ["abc", 1, None, ("abc",)]}, {"***": ["***", 1, None, ("***",)]}, "keys, lists and tuples"),
+    ([""], "abc", "abc", "an empty secret is none"),
+    (["*"], "a*b", "a*b", "nor is what is hidden"),
+    (['a"b'], json.dumps(json.dumps('a"b')), '"\\"***\\""', "JSON within JSON"),
+    (["a/b c"], "https://x/?key=a%2Fb%20c", "https://x/?key=***", "as a URL writes it"),
+    (["a\udc80bc"], "xa\udc80bcx", "x***x", "no UTF-8"),
+    (["abcdefgh"], "the key abcdef…", "the key ***…", "the beginning of one, where a text was cut short"),
+    (["abcdefgh"], "abc… abcdef", "abc… abcdef", "a beginning that is short, or not at a cut"),
+    (['a"bcdefg'], '{"key": "a\\"bcd…', '{"key": "***…', "the beginning of one within JSON"),
+]
+
+
+@pytest.mark.parametrize(("secrets", "value", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
+def test_values(secrets: list[str], value: Any, want: Any, why: str) -> None:
+    assert Secrets(secrets).value(value) == want, why
+
+
+@pytest.mark.parametrize(("secrets", "value", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
+def test_what_would_be_changed_is_found_in_json(secrets: list[str], value: Any, want: Any, why: str) -> None:
+    data = json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+    assert Secrets(secrets).in_bytes(data) or value == want, why
+
+
+def test_nothing_is_found_where_there_are_no_secrets() -> None:
+    assert not Secrets().in_bytes("anything…".encode())
+    held = {"a": ["b"]}
+    assert Secrets().value(held) is held
+
+
+NAMES = [  # name, whether it is one, why
+    ("api_key", True, "a key of an interface"),
+    ("Authorization", True, "a header"),
+    ("dbPassword", True, "camel case"),
+    ("key", False, "a key may be anything"),
+    ("max_tokens", False, "tokens of text"),
+    ("eos_token", False, "a token of a model"),
+    ("", False, "no name"),
+]
+
+
+@pytest.mark.parametrize(("name", "want", "why"), NAMES, ids=[row[-1] for row in NAMES])
+def test_names(name: str, want: bool, why: str) -> None:
+    assert is_secret_name(name) is want, why

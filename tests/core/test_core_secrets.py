@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.core.secrets import Secrets, is_secret_name
+from auepora_eval.core.secrets import Secrets, is_secret_name, may_name_secret
+from auepora_eval.core.types import Document, Response
 
 ROWS: list[tuple[list[str], Any, Any, str]] = [  # secrets, value, want, why
     (["abc"], "xabcx", "x***x", "within a text"),
@@ -16,9 +17,6 @@ ROWS: list[tuple[list[str], Any, Any, str]] = [  # secrets, value, want, why
     (['a"b'], json.dumps(json.dumps('a"b')), '"\\"***\\""', "JSON within JSON"),
     (["a/b c"], "https://x/?key=a%2Fb%20c", "https://x/?key=***", "as a URL writes it"),
     (["a\udc80bc"], "xa\udc80bcx", "x***x", "no UTF-8"),
-    (["abcdefgh"], "the key abcdef…", "the key ***…", "the beginning of one, where a text was cut short"),
-    (["abcdefgh"], "abc… abcdef", "abc… abcdef", "a beginning that is short, or not at a cut"),
-    (['a"bcdefg'], '{"key": "a\\"bcd…', '{"key": "***…', "the beginning of one within JSON"),
 ]
 
 
@@ -31,6 +29,31 @@ def test_values(secrets: list[str], value: Any, want: Any, why: str) -> None:
 def test_what_would_be_changed_is_found_in_json(secrets: list[str], value: Any, want: Any, why: str) -> None:
     data = json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
     assert Secrets(secrets).in_bytes(data) or value == want, why
+
+
+CUTS = [  # secret, message, want, why
+    ("abcdefgh", "the key abcdef…", "the key ***…", "the beginning of one, where a text was cut short"),
+    ("abcdefgh", "abc… abcdef", "abc… abcdef", "a beginning that is short, or not at a cut"),
+    ('a"bcdefg', '{"key": "a\\"bcd…', '{"key": "***…', "the beginning of one within JSON"),
+]
+
+
+@pytest.mark.parametrize(("secret", "message", "want", "why"), CUTS, ids=[row[-1] for row in CUTS])
+def test_messages(secret: str, message: str, want: str, why: str) -> None:
+    assert Secrets([secret]).message(message) == want, why
+    assert Secrets([secret]).text(message) == message, "data is not taken for a message"
+
+
+@pytest.mark.parametrize(("secrets", "value", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
+def test_what_would_be_changed_is_found(secrets: list[str], value: Any, want: Any, why: str) -> None:
+    assert Secrets(secrets).holds(value) is (value != want), why
+    assert Secrets(secrets).holds(Response("a", metadata={"b": value})) is (value != want), why
+
+
+def test_what_stands_under_some_names_is_left() -> None:
+    held = [Document("abc", "abc", {"citations": ["abc"], "other": "abc"})]
+    want = [Document("abc", "***", {"citations": ["abc"], "other": "***"})]
+    assert Secrets(["abc"]).value(held, but=("doc_id", "citations")) == want
 
 
 def test_nothing_is_found_where_there_are_no_secrets() -> None:
@@ -48,6 +71,22 @@ NAMES = [  # name, whether it is one, why
     ("eos_token", False, "a token of a model"),
     ("", False, "no name"),
 ]
+
+
+KEPT = [  # the name of a variable or of what is read from one, whether it is likely a secret, why
+    *(row for row in NAMES if row[0] != "key"),
+    ("MY_KEY", True, "any key"),
+    ("PGPASSWORD", True, "written as one word"),
+    ("DB_PASS", True, "shortened"),
+    ("INDEX", False, "an index"),
+    ("MONKEY", False, "what only ends like a key"),
+    ("API_KEY_FILE", False, "where to find one"),
+]
+
+
+@pytest.mark.parametrize(("name", "want", "why"), KEPT, ids=[row[-1] for row in KEPT])
+def test_names_of_what_is_kept_in_variables(name: str, want: bool, why: str) -> None:
+    assert may_name_secret(name) is want, why
 
 
 @pytest.mark.parametrize(("name", "want", "why"), NAMES, ids=[row[-1] for row in NAMES])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from auepora_eval.core.errors import PlanError
 from auepora_eval.running.plans import run_plan
 from auepora_eval.store.runs import RunStore
 from user_project import Project
@@ -18,7 +19,7 @@ def with_system(mine: Project, source: str, args: str, *, run: str = "{}") -> No
     """Let the plan ask a class ``Rag`` of this source."""
     (mine.folder / "own_rag.py").write_text(source)
     plan = Path(mine.plan(args=args, run=run)).read_text().replace("my_rag:Rag", "own_rag:Rag")
-    (mine.folder / "plan.yaml").write_text(plan)
+    (mine.folder / "plan.yaml").write_text(plan.replace("slices: [labels.parity]\n", ""))
 
 
 CUT_SHORT = """
@@ -42,3 +43,78 @@ def test_no_part_of_a_secret_is_stored_where_a_message_was_cut(
         (row,) = store.outputs(outcome.record.run_id)
     assert row.output.error is not None
     assert row.output.error[-10:] == "xxxxxx***…"
+
+
+INDEXED = """
+from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
+
+class Rag:
+    def __init__(self, index="", api_key=""):
+        self.index, self.key = index, api_key
+        self.config = {"index": index}
+
+    def run(self, sample, *, top_k=5):
+        name = f"{self.index}{self.key}/{sample.sample_id}"
+        found = [RetrievedDocument(Document(name, f"of {self.index}", {}, f"{name}/whole"), 1.0, 1)]
+        answer = Response(f"of {self.index} {self.key}", sentences=[{"text": "a", "citations": [name]}])
+        return SystemOutputs(found, answer, citations=[name])
+"""
+
+
+def rows(mine: Project, samples: str) -> None:
+    (mine.folder / "data.jsonl").write_text(samples)
+
+
+def test_a_variable_that_is_no_secret_changes_nothing(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("INDEX", "wiki")
+    mine = project(1)
+    rows(mine, '{"sample_id": "d1", "query": "?", "relevant_docs": ["wiki/d1"], "reference_answer": "of wiki"}\n')
+    with_system(mine, INDEXED, "{index: '${INDEX}'}")
+    outcome = run_plan("plan.yaml")
+    assert outcome.results is not None
+    assert outcome.results.by_name["recall@5"].value == 1.0
+    assert outcome.results.by_name["token_f1"].value == 1.0
+    assert outcome.record.config == {"index": "wiki"}
+    assert outcome.record.plan["system"]["args"] == {"index": "${INDEX}"}
+
+
+def test_ids_are_kept_as_they_are(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", KEY)
+    mine = project(1)
+    with_system(mine, INDEXED, "{api_key: '${KEY}'}")
+    outcome = run_plan("plan.yaml")
+    with RunStore.open("runs.sqlite") as store:
+        (row,) = store.outputs(outcome.record.run_id)
+    (hit,) = row.output.retrieved
+    name = f"{KEY}/0"
+    assert (hit.doc.doc_id, hit.doc.parent_id, row.output.citations) == (name, f"{name}/whole", [name])
+    assert row.output.response is not None
+    assert row.output.response.text == "of  ***"
+    assert row.output.response.sentences == [{"text": "a", "citations": [name]}]
+
+
+HELD = [  # a sample, why
+    ('{"sample_id": "1", "query": "what is %s?"}', "the question"),
+    ('{"sample_id": "%s", "query": "?"}', "the id"),
+    ('{"sample_id": "1", "query": "?", "relevant_docs": ["a/%s"]}', "a document"),
+    ('{"sample_id": "1", "query": "?", "reference_answer": "%s"}', "the answer"),
+]
+
+
+@pytest.mark.parametrize(("sample", "why"), HELD, ids=[row[1] for row in HELD])
+def test_a_dataset_that_holds_a_secret_is_refused(
+    sample: str, why: str, project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", KEY)
+    mine = project(1)
+    rows(mine, '{"sample_id": "0", "query": "?", "relevant_docs": ["a"]}\n' + sample % KEY + "\n")
+    with_system(mine, INDEXED, "{api_key: '${KEY}'}")
+    for command in (("run", "plan.yaml"), ("validate", "plan.yaml")):
+        code, out, err = auepora(*command)
+        assert code != 0
+        assert "sample 2 of the dataset holds a secret of the plan" in out + err
+        assert KEY not in out + err
+    assert not (mine.folder / "runs.sqlite").exists()
+    with pytest.raises(PlanError) as raised:
+        run_plan("plan.yaml")
+    assert raised.value.key == "dataset"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.types import (
     Document,
     EvaluationSample,
@@ -33,16 +34,16 @@ def fill(store: RunStore, secret: str) -> str:
     """A run that has the secret everywhere."""
     said = f"before {secret} after"
     body = json.dumps({"key": secret})
-    sample = EvaluationSample("q1", said, [Document("d", said, {said: [said]})], None, Response(said), {"l": said})
+    sample = EvaluationSample("q1", "?")
     hits = [RetrievedDocument(Document("d", said, {"m": said}), 0.5, 1)]
     output = SystemOutputs(
         hits, Response(said, {"s": [said]}), {"end_to_end": 0.5}, {"body": body, "twice": json.dumps(body)}, f"http_500: {said} {body}",
-        None, [said], [{"query": said}], {said: 1},
+        None, ["d"], [{"query": said}], {said: 1},
     )  # fmt: skip
     run_id = store.create_run(
         said, [sample], dataset_name=said, plan={"headers": {"Authorization": said}}, config={"a": [said]}, tags=[said]
     ).run_id
-    store.append(run_id, [StoredOutput(0, 0, "q1", output), StoredOutput(1, 0, said, SystemOutputs(hits))])
+    store.append(run_id, [StoredOutput(0, 0, "q1", output), StoredOutput(1, 0, "q2", SystemOutputs(hits))])
     store.put_result(run_id, MetricResult(said, TargetCategory.LATENCY, 1.0, {said: said}, signature=f"m|{said}"))
     store.set_aggregate(run_id, {said: said})
     store.tag(run_id, f"tag {said}")
@@ -65,10 +66,33 @@ def test_no_secret_is_written(url: str, secret: str) -> None:
         assert secret not in str(first).replace("***", "") or secret in ("0123", "true")
         assert first.output.retrieved[0].doc == Document("d", "before *** after", {"m": "before *** after"})
         assert json.loads(first.output.extra["body"]) == {"key": "***"}
-        assert second.sample_id == "before *** after"
-        assert store.samples(run_id)[0].query == "before *** after"
+        assert second.sample_id == "q2"
         assert store.get(run_id).plan == {"headers": {"Authorization": "before *** after"}}
         assert store.results(run_id)[0].name == "before *** after"
+
+
+def test_ids_are_left_as_they_are(url: str) -> None:
+    name = "wiki/d1"
+    hits = [RetrievedDocument(Document(name, name, {"m": name}, name), 0.5, 1)]
+    cited = Response(name, sentences=[{"text": name, "citations": [name]}])
+    with RunStore.open(url, secrets=["wiki"]) as store:
+        run_id = store.create_run("one", [EvaluationSample("q1", "?")], dataset_name="d", plan={}).run_id
+        store.append(run_id, [StoredOutput(0, 0, name, SystemOutputs(hits, cited, citations=[name]))])
+        (row,) = store.outputs(run_id)
+    hidden = "***/d1"
+    assert row.sample_id == name
+    assert row.output.retrieved[0].doc == Document(name, hidden, {"m": hidden}, name)
+    assert row.output.response == Response(hidden, sentences=[{"text": hidden, "citations": [name]}])
+    assert row.output.citations == [name]
+
+
+def test_a_sample_that_holds_a_secret_is_refused(url: str) -> None:
+    samples = [EvaluationSample("q1", "?"), EvaluationSample("q2", "?", [Document("wiki/d1")])]
+    with RunStore.open(url, secrets=["wiki"]) as store:
+        with pytest.raises(BadValueError, match="sample 2 of the dataset holds a secret") as raised:
+            store.create_run("one", samples, dataset_name="d", plan={})
+        assert "wiki" not in str(raised.value)
+        assert store.runs() == []
 
 
 def test_without_secrets_nothing_is_changed(url: str) -> None:

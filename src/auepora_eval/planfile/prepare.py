@@ -14,7 +14,7 @@ from ..core.errors import AueporaError, DataFileError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.runner import require_distinct_ids
-from ..core.secrets import Secrets
+from ..core.secrets import Secrets, refuse_secrets_in
 from ..core.slices import Slice, require_members, slices_of
 from ..core.types import EvaluationSample
 from ..gates.names import with_known_names
@@ -144,6 +144,7 @@ def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:
         samples = list(load_dataset(source.path, source.format, corpus=source.corpus))
         check_samples(samples)
         require_distinct_ids(samples)
+        refuse_secrets_in(samples, Secrets(plan.secrets))
         return samples
 
     return _found(findings, "dataset", read)

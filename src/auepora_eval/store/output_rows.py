@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, func, select, tuple_
@@ -20,6 +21,8 @@ __all__ = ["count_outputs", "output_chunks", "output_rows", "places", "read_outp
 
 _CHUNK = 1000
 _LONGEST_ERROR = 500
+_IDS = ("sample_id", "doc_id", "parent_id", "citations")
+"""What is held against the ids of samples: with one of them changed, so would the numbers be."""
 _INSERT = (
     'INSERT INTO eval_query_results (run_id, "position", repeat, sample_id, error, outputs) VALUES (?, ?, ?, ?, ?, ?)'
 )
@@ -36,21 +39,20 @@ def output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, 
     """Rows ready to be written."""
     rows: list[Row] = []
     for stored in outputs:
-        sample_id, output = secrets.text(stored.sample_id), stored.output
+        sample_id, output = stored.sample_id, stored.output
+        if output.error is not None and (told := secrets.message(output.error)) != output.error:
+            output = replace(output, error=told)
         data = pack_output(sample_id, output, keys)
-        error = output.error
         if secrets.in_bytes(data):
-            output = _scrubbed(output, secrets)
-            data, error = pack_output(sample_id, output, keys), output.error
-        if error is not None:
-            error = column_text(error[:_LONGEST_ERROR])
+            data = pack_output(sample_id, _without(secrets, output), keys)
+        error = None if output.error is None else column_text(output.error[:_LONGEST_ERROR])
         rows.append((run_id, stored.position, stored.repeat, column_text(sample_id), error, data))
     return rows
 
 
-def _scrubbed(output: SystemOutputs, secrets: Secrets) -> SystemOutputs:
+def _without(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
     plain = decode_output(encode_output("1", output))[1]  # made of our own types alone, which can be copied
-    return secrets.value(plain)
+    return secrets.value(plain, but=_IDS)
 
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:

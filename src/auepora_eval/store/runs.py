@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from .._version import __version__
 from ..core.errors import BadValueError
 from ..core.results import Results
-from ..core.secrets import Secrets
+from ..core.secrets import Secrets, refuse_secrets_in
 from ..core.types import EvaluationSample, MetricResult
 from .connect import Database, connect
 from .deletion import delete_runs
@@ -56,8 +56,9 @@ class RunStore:
     ) -> Self:
         """The store at a path or a ``postgresql://`` URL, brought up to date.
 
-        ``secrets`` are texts that must never be written: ``***`` stands in their place. Without ``create`` a store that
-        is not there is an error. ``timeout`` is how many seconds to wait for another process that writes.
+        ``secrets`` are texts that must not be written: ``***`` stands in their place, except in the ids of documents,
+        citations and samples, which the numbers depend on. Without ``create`` a store that is not there is an error.
+        ``timeout`` is how many seconds to wait for another process that writes.
         """
         database = connect(target, create=create, timeout=timeout)
         try:
@@ -104,14 +105,16 @@ class RunStore:
     ) -> RunRecord:
         """A new run, with its samples; those of a dataset the store knows are not stored again.
 
-        ``LineError`` says which sample holds something that JSON cannot carry.
+        ``LineError`` says which sample holds something that JSON cannot carry, ``BadValueError`` which holds a secret.
         """
         if not name:
             raise BadValueError("a run needs a name")
         run_id = new_run_id() if run_id is None else run_id
+        samples = list(samples)
+        refuse_secrets_in(samples, self._secrets)
         with self._lock:
             self._keys.clear()
-            packed = packed_samples(samples, self._secrets, self._keys)
+            packed = packed_samples(samples, self._keys)
             with self._writing_texts() as connection:
                 write_samples(self._database, connection, packed)
                 if connection.execute(runs.select().where(runs.c.run_id == run_id)).first() is not None:
@@ -312,7 +315,7 @@ class RunStore:
             change_run(connection, run_id, tags_json=self._json(_distinct(change(held))))
 
     def _text(self, text: str) -> str:
-        return column_text(self._record_secrets.text(text))
+        return column_text(self._record_secrets.message(text))
 
     def _json(self, value: Any) -> str:
         return to_json(self._record_secrets.value(value))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from ..core.errors import BadTypeError, BadValueError
-from ..core.secrets import SHORTEST, Secrets
+from ..core.secrets import PUBLIC_HEADERS, SHORTEST, Secrets
 
 __all__ = ["Address", "checked_headers", "parse_address", "without_userinfo"]
 
@@ -18,7 +18,6 @@ _SAFE = "%/:=&?~+!$,;'@()*[]"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _USERINFO = re.compile(r"(//)[^/?#\s@]*@")
 _OURS = frozenset({"content-length", "transfer-encoding", "connection", "host"})
-_PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent", "cache-control"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def checked_headers(headers: Mapping[str, str], address: Address) -> tuple[dict[
     if not isinstance(headers, Mapping):
         raise BadTypeError(f"headers must map names to texts, not be a {type(headers).__name__}")
     checked = {_name(name): _header(name, value) for name, value in headers.items()}
-    secrets = [value for name, value in checked.items() if name.lower() not in _PUBLIC]
+    secrets = [value for name, value in checked.items() if name.lower() not in PUBLIC_HEADERS]
     secrets += [value.partition(" ")[2].strip() for value in secrets]  # the token after its scheme
     if address.user is not None:
         if any(name.lower() == "authorization" for name in checked):

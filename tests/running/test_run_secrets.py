@@ -1,12 +1,15 @@
 """What a plan keeps secret is neither stored nor shown; what is no secret changes no number."""
 
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from auepora_eval import EvaluationSample
 from auepora_eval.core.errors import PlanError
-from auepora_eval.running.plans import run_plan
+from auepora_eval.running.plans import run_plan, run_system
 from auepora_eval.store.runs import RunStore
 from user_project import Project
 
@@ -118,3 +121,46 @@ def test_a_dataset_that_holds_a_secret_is_refused(
     with pytest.raises(PlanError) as raised:
         run_plan("plan.yaml")
     assert raised.value.key == "dataset"
+
+
+@dataclass
+class Part:
+    """A part of a system."""
+
+    model: str
+    api_key: str
+
+
+class Configured:
+    """A system whose config has secrets deep within."""
+
+    config = {  # noqa: RUF012
+        "llm": {"model": "m", "api_key": KEY, "max_tokens": 5},
+        "stores": [{"kind": "a", "password": KEY}, ("b", {"Authorization": f"Bearer {KEY}"})],
+        "credentials": [KEY],
+        "token": None,
+        "reranker": Part("r", KEY),
+        "embedding": f"hf_{KEY}-and-more",
+    }
+
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> list[str]:
+        return ["a"]
+
+
+def test_secrets_deep_within_a_config_are_hidden(project: Projects, auepora: Run) -> None:
+    project(1)
+    samples = [EvaluationSample("1", "?")]
+    outcome = run_system(Configured(), samples, store="runs.sqlite", config={"mine": {"client_secret": KEY}})
+    assert outcome.record.config == {
+        "llm": {"model": "m", "api_key": "***", "max_tokens": 5},
+        "stores": [{"kind": "a", "password": "***"}, ["b", {"Authorization": "***"}]],
+        "credentials": "***",
+        "token": None,
+        "reranker": {"model": "r", "api_key": "***"},
+        "embedding": "***",
+        "mine": {"client_secret": "***"},
+    }
+    code, out, err = auepora("show", "latest", "--json")
+    assert code == 0
+    assert json.loads(out)["run"]["config"]["llm"]["model"] == "m"
+    assert KEY not in out + err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -19,6 +19,7 @@ __all__ = [
     "URL_PASSWORD",
     "Secrets",
     "address_secrets",
+    "hidden_by_name",
     "is_secret_name",
     "looks_like_secret",
     "may_name_secret",
@@ -98,6 +99,21 @@ def address_secrets(text: str) -> set[str]:
     found = {one["password"] for one in URL_PASSWORD.finditer(text)}
     found |= {one["value"] for one in _URL_PARAMETER.finditer(text) if may_name_secret(one["name"])}
     return found | {unquote(one) for one in found}
+
+
+def hidden_by_name(value: Any, name: str = "") -> Any:
+    """A copy of a value with what goes by the name of a secret hidden, however deep it is nested."""
+    if is_secret_name(name) and value is not None:
+        return HIDDEN
+    if isinstance(value, str):
+        return HIDDEN if looks_like_secret(value) else value
+    if isinstance(value, Mapping):
+        return {key: hidden_by_name(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [hidden_by_name(inner) for inner in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: hidden_by_name(getattr(value, one.name), one.name) for one in dataclasses.fields(value)}
+    return value
 
 
 class Secrets:

@@ -22,7 +22,7 @@ from ..core.plan import EvaluationPlan
 from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
-from ..core.secrets import is_secret_name
+from ..core.secrets import hidden_by_name
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.types import EvaluationSample
 from ..gates.baseline import check_run, named_baseline
@@ -237,7 +237,8 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
     own = getattr(system, "config", None)
     own = own() if callable(own) else own
     merged = {**(own if isinstance(own, Mapping) else {}), **planned, **given}
-    return {str(key): "***" if is_secret_name(str(key)) else plain_value(value) for key, value in merged.items()}
+    config: dict[str, Any] = plain_value(hidden_by_name(merged))
+    return config
 
 
 def closed_after(system: object) -> Any:

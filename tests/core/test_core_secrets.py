@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from auepora_eval.core.errors import PlanError
 from auepora_eval.core.secrets import Secrets, is_secret_name, may_name_secret
 from auepora_eval.core.types import Document, Response
 
@@ -60,6 +61,19 @@ def test_nothing_is_found_where_there_are_no_secrets() -> None:
     assert not Secrets().in_bytes("anything…".encode())
     held = {"a": ["b"]}
     assert Secrets().value(held) is held
+
+
+def test_errors() -> None:
+    behind = KeyError("the abc")
+    error = PlanError("plan.yaml", 1, "system", "the abc is refused")
+    error.__cause__, behind.__context__ = behind, error  # in a circle, too
+    error.add_note("seen: abc")
+    with pytest.raises(PlanError) as raised, Secrets(["abc"]).kept_from_errors():
+        raise error
+    assert str(raised.value) == "plan.yaml:1: system: the *** is refused"
+    assert raised.value.problem == "system: the *** is refused"
+    assert raised.value.__notes__ == ["seen: ***"]
+    assert str(behind) == "'the ***'"
 
 
 NAMES = [  # name, whether it is one, why

@@ -1,6 +1,7 @@
 """What a plan keeps secret is neither stored nor shown; what is no secret changes no number."""
 
 import json
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,3 +165,76 @@ def test_secrets_deep_within_a_config_are_hidden(project: Projects, auepora: Run
     assert code == 0
     assert json.loads(out)["run"]["config"]["llm"]["model"] == "m"
     assert KEY not in out + err
+
+
+TALKATIVE = """
+from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.core.errors import BadValueError
+
+class Retriever:
+    def retrieve(self, query, *, top_k=5):
+        return [RetrievedDocument(Document("d0", "t"), 1.0, 1)]
+
+class Rag:
+    def __init__(self, api_key, trouble="answer"):
+        self.key, self.trouble, self.retriever = api_key, trouble, Retriever()
+
+    def _in(self, where):
+        if where == self.trouble:
+            raise BadValueError(f"{where}: the key {self.key} is refused")
+        if where + "!" == self.trouble:
+            try:
+                raise KeyError(self.key)
+            except KeyError as error:
+                raise RuntimeError(f"{where}: the key {self.key} is refused") from error
+
+    def config(self):
+        self._in("config")
+        return {}
+
+    def run(self, sample, *, top_k=5):
+        self._in("answer")
+        return SystemOutputs(self.retriever.retrieve(sample.query, top_k=top_k), Response("it is"))
+
+    def close(self):
+        self._in("close")
+"""
+
+
+@pytest.mark.parametrize("trouble", ["answer", "config", "close"])
+def test_what_is_shown_of_a_run_tells_no_secret(
+    trouble: str, project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", KEY)
+    args = f"{{api_key: '${{KEY}}', trouble: {trouble}}}"
+    with_system(project(40), TALKATIVE, args, run="{max_failures: 1, concurrency: 1}")
+    code, out, err = auepora("run", "plan.yaml")
+    assert code != 0
+    assert f"{trouble}: the key *** is refused" in err
+    assert KEY not in out + err
+
+
+def test_what_is_shown_of_a_replay_tells_no_secret(
+    project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KEY", KEY)
+    mine = project(40)
+    with_system(mine, TALKATIVE, "{api_key: '${KEY}', trouble: none}")
+    assert auepora("run", "plan.yaml")[0] == 0
+    for trouble in ("answer", "close"):
+        with_system(mine, TALKATIVE, f"{{api_key: '${{KEY}}', trouble: {trouble}}}", run="{max_failures: 1}")
+        code, out, err = auepora("replay", "latest", "latest", "plan.yaml", "-m", "token_f1", "--fresh")
+        assert code != 0
+        assert f"{trouble}: the key *** is refused" in err
+        assert KEY not in out + err
+
+
+def test_no_error_behind_an_error_tells_a_secret(project: Projects, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEY", KEY)
+    with_system(project(1), TALKATIVE, "{api_key: '${KEY}', trouble: config!}")
+    with pytest.raises(RuntimeError) as raised:
+        run_plan("plan.yaml")
+    told = "".join(traceback.format_exception(raised.value))
+    assert "config: the key *** is refused" in told
+    assert "KeyError: '***'" in told
+    assert KEY not in told

@@ -1,11 +1,12 @@
-"""Secrets: what is likely one, and texts and values without them."""
+"""Secrets: what is likely one, and texts, values and errors without them."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -170,6 +171,31 @@ class Secrets:
         What stands under the names in ``but``, as keys or fields, is left as it is.
         """
         return self._value(value, but) if self._forms or self._hide_passwords else value
+
+    def hide_in(self, error: BaseException) -> None:
+        """Take secrets out of what an error says and knows, and out of the errors behind it."""
+        waiting: list[BaseException | None] = [error]
+        seen: set[int] = set()
+        while waiting:
+            one = waiting.pop()
+            if one is None or id(one) in seen:
+                continue
+            seen.add(id(one))
+            waiting += [one.__cause__, one.__context__]
+            one.args = tuple(self.message(held) if isinstance(held, str) else self.value(held) for held in one.args)
+            for name, held in vars(one).items():
+                if isinstance(held, (str, list)):  # what is built from the message, and notes
+                    vars(one)[name] = self.message(held) if isinstance(held, str) else self.value(held)
+
+    @contextmanager
+    def kept_from_errors(self) -> Iterator[None]:
+        """Whatever error leaves the block tells no secret."""
+        try:
+            yield
+        except Exception as error:
+            if self:
+                self.hide_in(error)
+            raise
 
     def _value(self, value: Any, but: Collection[str]) -> Any:
         if isinstance(value, str):

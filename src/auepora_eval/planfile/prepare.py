@@ -95,8 +95,10 @@ def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = Tru
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
         try:
             system = build_system(plan)
-        except AueporaError as error:  # it may tell what it was given
-            findings.add(f"system.{plan.system.kind}", Secrets(plan.secrets).text(str(error)), error)
+        except AueporaError as error:
+            findings.add_error(f"system.{plan.system.kind}", error)
+    for found in findings.errors:  # a system that cannot be built may tell what it was given
+        Secrets(plan.secrets).hide_in(found)
     if findings.errors:
         return None
     remarks = _remarks(plan, samples, metrics, rules, outputs)

@@ -22,7 +22,7 @@ from ..core.plan import EvaluationPlan
 from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
-from ..core.secrets import hidden_by_name
+from ..core.secrets import Secrets, hidden_by_name
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.types import EvaluationSample
 from ..gates.baseline import check_run, named_baseline
@@ -74,9 +74,10 @@ def run_plan(
     if against is not None and not any(map(needs_baseline, plan.gates)):
         raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
     prepared = prepare(plan)
-    with closed_after(prepared.system):
+    secrets = Secrets(plan.secrets)
+    with secrets.kept_from_errors(), closed_after(prepared.system):
         for remark in prepared.remarks:
-            _warn(remark)
+            _warn(secrets.message(remark))
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
             baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run

@@ -167,14 +167,10 @@ def _ended_early(store: RunStore, record: RunRecord, asked: Asked) -> RunOutcome
     stopped = asked.ended == "stopped"
     status = RunStatus.STOPPED if stopped else RunStatus.FAILED
     store.finish(record.run_id, status, message=asked.message or asked.ended)
-    return RunOutcome(
-        store.find(record.run_id),
-        "stopped" if stopped else "failed",
-        None,
-        asked.delivered,
-        asked.failed,
-        asked.message,
-    )
+    record = store.find(record.run_id)
+    # The message as it is stored: without secrets that the system told.
+    message = record.message or ""
+    return RunOutcome(record, "stopped" if stopped else "failed", None, asked.delivered, asked.failed, message)
 
 
 def _answered(

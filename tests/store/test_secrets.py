@@ -1,10 +1,13 @@
 """Secrets are never written, wherever they turn up and however they are escaped."""
 
 import json
+import sys
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from auepora_eval.cli.main import main
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.types import (
     Document,
@@ -16,6 +19,8 @@ from auepora_eval.core.types import (
     TargetCategory,
 )
 from auepora_eval.store import RunStore, StoredOutput
+from postgres_server import PASSWORD
+from user_project import Project
 
 SECRET = 'k"1\\é/☃&x'
 
@@ -131,3 +136,39 @@ def test_a_password_is_never_shown(tmp_path: Path) -> None:
             assert "hunter2" not in str(error)
             assert "hunter2" not in repr(error)
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+@pytest.mark.parametrize("place", ["before the host", "a parameter"])
+@pytest.mark.parametrize("ending", ["finished", "ended early"])
+def test_the_hint_to_resume_tells_no_password(
+    place: str,
+    ending: str,
+    postgres_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])  # plans put their folder there
+    monkeypatch.delitem(sys.modules, "my_rag", raising=False)
+    plan = Project(tmp_path, 10).plan(
+        args="{broken: ['1', '2', '3']}",
+        run="{concurrency: 1, max_failures: 1}" if ending == "ended early" else "{concurrency: 1}",
+    )
+    password = quote(PASSWORD, safe="")
+    assert password in postgres_url
+    url = postgres_url
+    if place == "a parameter":
+        url = f"{postgres_url.replace(f':{password}@', '@')}?password={password}"
+    with pytest.raises(SystemExit):
+        main(["run", plan, "--store", url])
+    said = capsys.readouterr()
+    assert "with the same --store, auepora run" in said.err
+    for form in (PASSWORD, password):
+        assert form not in said.out + said.err
+    with RunStore.open(url) as store:
+        (record,) = store.runs()
+    assert f"--resume --run {record.run_id}" in said.err
+    with pytest.raises(SystemExit):
+        main(["run", plan, "--store", "runs of mine.sqlite"])
+    assert "--store 'runs of mine.sqlite'" in capsys.readouterr().err

@@ -182,10 +182,13 @@ def _require_gates(plan: str, changes: dict[str, Any]) -> None:
 
 
 def _resume_command(plan: str, store: str | None, limit: int | None, outcome: RunOutcome) -> str:
+    from ..core.secrets import address_secrets
+
     parts = ["auepora", "run", plan, "--resume", "--run", outcome.record.run_id]
-    parts += ["--store", store] if store is not None else []
+    hidden = store is not None and address_secrets(store)  # a password is not printed, and without it it is no address
+    parts += ["--store", store] if store is not None and not hidden else []
     parts += ["--limit", str(limit)] if limit is not None else []
-    return shlex.join(parts)
+    return f"{'with the same --store, ' if hidden else ''}{shlex.join(parts)}"
 
 
 def _close(outcome: RunOutcome, resume: str, *, quiet: bool) -> None:

@@ -53,6 +53,7 @@ def command(
     """
     from ..calling.stop import Stop
     from ..core.errors import BadValueError
+    from ..core.secrets import Secrets
     from ..planfile.prepare import prepare
     from ..planfile.read import read_plan
     from ..running.plans import closed_after, default_store
@@ -70,6 +71,7 @@ def command(
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
         system = prepare(read).system
         with (
+            Secrets(read.secrets).kept_from_errors(),
             closed_after(system),
             RunStore.open(default_store(store, read.store), secrets=read.secrets, create=False) as found,
         ):

@@ -205,13 +205,26 @@ def _files_of(path: str, changes: dict[str, Any], store: str | None) -> list[str
 
 def _resume_command(run_id: str) -> str:
     """The command line that was given, made into one that goes on with this run."""
+    from ..core.secrets import address_secrets
+
     context = click.get_current_context()
     parts = ["auepora", "run", str(context.params["plan"]), "--resume", "--run", run_id]
+    # A password is not printed, and without it it is no address.
+    hidden = bool(address_secrets(context.params["store"] or ""))
     for option, name in _CARRIED.items():
-        value = context.params[name]
+        value = None if hidden and name == "store" else context.params[name]
         for one in value if isinstance(value, tuple) else () if value is None else (value,):
             parts += [option, str(one)]
-    return shlex.join(parts)
+    return f"{'with the same --store, ' if hidden else ''}{shlex.join(parts)}"
+
+
+def _elsewhere(store: object) -> str:
+    """The option that names the store, where it is not the usual one and holds no password."""
+    from ..core.secrets import address_secrets
+
+    if store in (None, DEFAULT_STORE) or address_secrets(str(store)):
+        return ""
+    return f" --store {shlex.quote(str(store))}"
 
 
 _CARRIED = {
@@ -233,7 +246,7 @@ def _close(outcome: RunOutcome, *, quiet: bool) -> None:
             if outcome.failed:
                 again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
                 say(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
-            elsewhere = "" if outcome.store in (None, DEFAULT_STORE) else f" --store {shlex.quote(str(outcome.store))}"
+            elsewhere = _elsewhere(outcome.store)
             say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if outcome.results is not None and not any(one.defined for one in outcome.results):
             say("Error: nothing could be scored")

@@ -14,6 +14,7 @@ from ..core.errors import AueporaError, DataFileError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.runner import require_distinct_ids
+from ..core.secrets import Secrets, refuse_secrets_in
 from ..core.slices import Slice, require_members, slices_of
 from ..core.types import EvaluationSample
 from ..gates.names import with_known_names
@@ -23,7 +24,6 @@ from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
 from .findings import Findings
 from .plan import DataSource, Plan
-from .secrets import masked
 
 __all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
 
@@ -102,8 +102,10 @@ def prepare_gathering(
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
         try:
             system = build_system(plan)
-        except AueporaError as error:  # it may tell what it was given
-            findings.add(f"system.{plan.system.kind}", masked(str(error), plan.secrets), error)
+        except AueporaError as error:
+            findings.add_error(f"system.{plan.system.kind}", error)
+    for found in findings.errors:  # a system that cannot be built may tell what it was given
+        Secrets(plan.secrets).hide_in(found)
     if findings.errors:
         return None
     remarks = _remarks(plan, samples, metrics, rules, outputs)
@@ -172,6 +174,7 @@ def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:
         samples = list(load_dataset(source.path, source.format, corpus=source.corpus))
         check_samples(samples)
         require_distinct_ids(samples)
+        refuse_secrets_in(samples, Secrets(plan.secrets))
         return samples
 
     return _found(findings, "dataset", read)

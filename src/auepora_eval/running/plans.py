@@ -22,6 +22,7 @@ from ..core.plan import EvaluationPlan
 from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
+from ..core.secrets import Secrets, hidden_by_name
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.types import EvaluationSample
 from ..gates.baseline import check_run, named_baseline
@@ -32,7 +33,6 @@ from ..planfile.changes import plan_changes
 from ..planfile.plan import Plan
 from ..planfile.prepare import Prepared, prepare
 from ..planfile.read import read_plan
-from ..planfile.secrets import is_secret_name
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 from .provenance import commit_of
@@ -80,9 +80,10 @@ def run_plan(
     if against is not None and not any(map(needs_baseline, plan.gates)):
         raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
     prepared = prepare(plan, limit=limit)
-    with closed_after(prepared.system):
+    secrets = Secrets(plan.secrets)
+    with secrets.kept_from_errors(), closed_after(prepared.system):
         for remark in prepared.remarks:
-            _warn(remark)
+            _warn(secrets.message(remark))
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
             baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run
@@ -257,7 +258,8 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
     own = getattr(system, "config", None)
     own = own() if callable(own) else own
     merged = {**(own if isinstance(own, Mapping) else {}), **planned, **given}
-    return {str(key): "***" if is_secret_name(str(key)) else plain_value(value) for key, value in merged.items()}
+    config: dict[str, Any] = plain_value(hidden_by_name(merged))
+    return config
 
 
 @contextmanager

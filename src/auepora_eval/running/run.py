@@ -186,14 +186,10 @@ def _ended_early(store: RunStore, record: RunRecord, asked: Asked, kept: _Kept) 
     stopped = asked.ended == "stopped"
     status = RunStatus.STOPPED if stopped else RunStatus.FAILED
     store.finish(record.run_id, status, message=asked.message or asked.ended)
-    return RunOutcome(
-        store.find(record.run_id),
-        "stopped" if stopped else "failed",
-        None,
-        kept.stored,
-        kept.failed,
-        asked.message,
-    )
+    record = store.find(record.run_id)
+    # The message as it is stored: without secrets that the system told.
+    message = record.message or ""
+    return RunOutcome(record, "stopped" if stopped else "failed", None, kept.stored, kept.failed, message)
 
 
 def _answered(

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection, select
 
 from ..core.errors import StoreError
+from ..core.secrets import Secrets
 from .connect import Database
 from .schema import documents
-from .scrub import Scrubber
 
 __all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text_key"]
 
@@ -38,8 +38,8 @@ def text_key(data: bytes) -> str:
 class TextKeys:
     """Gives texts their keys, and gathers those that are to be written. The empty text needs no key."""
 
-    def __init__(self, scrubber: Scrubber) -> None:
-        self._scrubber = scrubber
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
         self._keys: dict[str, str] = {}
         self.texts: dict[str, str] = {}
         """The texts met since ``clear``, by key."""
@@ -50,12 +50,12 @@ class TextKeys:
             return ""
         key = self._keys.get(text)
         if key is None:
-            key = text_key(self._scrubber.text(text).encode())
+            key = text_key(self._secrets.text(text).encode())
             if len(self._keys) >= _MOST_KEYS:
                 self._keys.clear()
             self._keys[text] = key
         if key not in self.texts:
-            self.texts[key] = self._scrubber.text(text)
+            self.texts[key] = self._secrets.text(text)
         return key
 
     def clear(self) -> None:

@@ -247,7 +247,8 @@ NOBODY: Any = Table({})
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_systems_in_two_parts(run: Run, store: RunStore, system: object, concurrency: int) -> None:
     contexts = [UP, DOWN] * 5
-    first, second = run("a", contexts, Quoting(FIRST)), run("b", [DOWN] * 10, Quoting(LAST))
+    generator = getattr(system, "generator", Quoting(LAST))
+    first, second = run("a", contexts, Quoting(FIRST)), run("b", [DOWN] * 10, generator)
     report = swap_replay(system, store, first, second, policy=CallPolicy(concurrency=concurrency))
     record = report.outcome.record
     assert (record.name, record.status, record.tags) == ("a|b-generator", RunStatus.FINISHED, (REPLAY_TAG,))
@@ -311,7 +312,9 @@ class TestTheReplayAsARun:
         second = run("b", [UP], Quoting(), config={"chunker_version": "2", "model": "new"})
         record = swap_replay(Quoting(), store, first, second).outcome.record
         assert record.config == {"chunker_version": "1", "embedding": "small", "model": "new"}
-        assert record.plan["system"] == {"replay": {"contexts": first.run_id, "generator": second.run_id}}
+        made_by = {"object": f"{Quoting.__module__}.Quoting"}
+        replayed = {"contexts": first.run_id, "generator": second.run_id, "system": made_by}
+        assert record.plan["system"] == {"replay": replayed}
         assert record.fingerprint == first.fingerprint
 
     def test_one_that_stopped_goes_on_and_a_finished_one_is_not_asked_again(self, run: Run, store: RunStore) -> None:
@@ -446,6 +449,56 @@ class TestMetrics:
             swap_replay(Quoting(), store, first, second, ["mean_latency[end_to_end]"])
 
 
+@dataclass
+class Configured(Quoting):
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+class TestTheSystemMustBeRunBs:
+    @pytest.mark.parametrize(
+        ("system", "words"),
+        [
+            pytest.param(AsyncQuoting(), r"system\.object: .*Configured -> .*AsyncQuoting", id="another class"),
+            pytest.param((NOBODY, AsyncQuoting()), r"-> .*AsyncQuoting", id="another class in a pair"),
+            pytest.param(Configured(config={"model": "new"}), r"system\.config\.model: old -> new", id="another model"),
+        ],
+    )
+    def test_another_live_system_is_refused(self, run: Run, store: RunStore, system: object, words: str) -> None:
+        made_by = Configured(config={"model": "old"})
+        first, second = run("a", [UP], Quoting()), run("b", [UP], made_by)
+        with pytest.raises(BadValueError, match=words):
+            swap_replay(system, store, first, second)
+        assert len(store.runs()) == 2
+        assert not swap_replay(Configured(config={"model": "old"}), store, first, second).notes
+
+    def test_what_cannot_be_told_is_a_note(self, run: Run, store: RunStore) -> None:
+        first = run("a", [UP], Quoting())
+        whole = Whole(table([UP]), Quoting())  # type: ignore[arg-type]
+        second = run_system(whole, questions(1), METRICS, store=store, name="b").record
+        assert not swap_replay(whole, store, first, second).notes
+        (note,) = swap_replay(Quoting(), store, first, second).notes
+        assert "cannot be told" in note
+
+    def test_another_plan_is_refused(self, run: Run, store: RunStore) -> None:
+        first, made = run("a", [UP], Quoting()), run("b", [UP], Quoting())
+        plan = {"python": "my:build", "args": {"model": "old"}, "config": {}}
+        second = replace(made, plan={**made.plan, "system": plan})
+        other = {**plan, "args": {"model": "new"}}
+        with pytest.raises(BadValueError, match=r"not the system of .* \(b\).*system\.args\.model: old -> new"):
+            swap_replay(Quoting(), store, first, second, planned=other)
+        assert not swap_replay(Quoting(), store, first, second, planned=plan).notes
+
+    def test_answers_of_another_system_are_not_taken_for_its_own(self, run: Run, store: RunStore) -> None:
+        """The same two runs, and a replay of them that is stored: by a system that the plan says is another."""
+        first, made = run("a", [UP], Quoting()), run("b", [UP], Quoting())
+        generator = Quoting()
+        for model in ("old", "new", "new"):
+            plan = {"python": "my:build", "args": {"model": model}, "config": {}}
+            second = replace(made, plan={**made.plan, "system": plan})
+            swap_replay(generator, store, first, second, planned=plan)
+        assert len(generator.asked) == 2
+
+
 def test_only_samples_that_both_have(run: Run, store: RunStore) -> None:
     first = run("a", [UP, DOWN, UP], Quoting())
     second = run("b", [UP, UP], Quoting(), samples=questions(3)[:2])
@@ -468,8 +521,9 @@ class Deaf(SimpleRAGSystem):
 
 
 def test_a_retriever_that_is_not_asked(run: Run, store: RunStore) -> None:
-    first, second = run("a", [UP] * 3, Quoting()), run("b", [UP] * 3, Quoting())
-    system = Deaf(NOBODY, Quoting())  # type: ignore[arg-type]
+    system = Deaf(table([UP] * 3), Quoting())  # type: ignore[arg-type]
+    first = run("a", [UP] * 3, Quoting())
+    second = run_system(system, questions(3), METRICS, store=store, name="b").record
     assert swap_replay(system, store, first, second).notes == ["1 of 3 answers were given without asking for documents"]
     system.always = True
     with pytest.raises(BadValueError, match="without asking its 'retriever'"):

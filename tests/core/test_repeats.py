@@ -17,6 +17,8 @@ from auepora_eval import (
 )
 from auepora_eval.core.errors import AlignmentError, BadValueError
 from auepora_eval.core.repeats import evaluate_repeats
+from auepora_eval.core.results import coverage
+from auepora_eval.gates.coverage import coverage_share
 
 
 def sample(name: str, gold: str, **labels: str) -> EvaluationSample:
@@ -43,13 +45,7 @@ def test_one_repeat_is_the_same_as_none() -> None:
         assert result["details"].pop("repeats")["count"] == 1
         for group in result["slices"]["labels.lang"].values():
             del group["details"]["repeats"]
-    for result, other in zip(once["results"], plain["results"], strict=True):
-        if result["details"].get("interval", {}).get("method") == "bootstrap":
-            del result["interval"], other["interval"]  # drawn by sample rather than by row: other draws
-    assert {**once, "results": [r["value"] for r in once["results"]]} == {
-        **plain,
-        "results": [r["value"] for r in plain["results"]],
-    }
+    assert once == plain
 
 
 def test_scores_are_means_per_sample_and_the_spread_is_told() -> None:
@@ -86,11 +82,125 @@ def test_a_failed_repeat_counts_at_the_worst_and_is_counted() -> None:
     assert list(wholly.outcomes or ()) == ["system_failed:timeout"]
 
 
-def test_what_is_no_mean_is_computed_over_all_outputs() -> None:
-    results = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: SECOND], ["bleu", "quantile_latency[end_to_end,0.5]"])
-    pooled = evaluate([*SAMPLES, *SAMPLES], [*FIRST, *SECOND], ["bleu", "quantile_latency[end_to_end,0.5]"])
-    assert [one.value for one in results] == [one.value for one in pooled]
-    assert len(results[0].scores or ()) == len(SAMPLES)
+NO_MEANS = [
+    "bleu",
+    "chrf",
+    "distinct_n",
+    "response_diversity",
+    "throughput",
+    "quantile_latency[end_to_end,0.5]",
+    "quantile_latency[end_to_end,0.7]",
+]
+SPOKEN = [
+    output("a", "yes it is indeed so", seconds=1.0),
+    output("ax", "it is what it is", seconds=2.0),
+    output("x", "no it was never so", seconds=5.0),
+]
+SPOKEN_AGAIN = [
+    output("a", "yes it is", seconds=3.0),
+    output("b", "perhaps it is not what it was", seconds=4.0),
+    output("x", "yes it is so", seconds=0.5),
+]
+
+
+@pytest.mark.parametrize("name", [*NO_MEANS, "recall@2", "token_f1", "mean_latency[end_to_end]"])
+def test_saying_the_same_again_changes_nothing(name: str) -> None:
+    (once,) = evaluate(SAMPLES, SPOKEN, [name], slices="labels.lang")
+    (thrice,) = evaluate_repeats(SAMPLES, [lambda: SPOKEN] * 3, [name], slices="labels.lang")
+    assert thrice.value == pytest.approx(once.value, rel=1e-15)
+    assert thrice.defined
+    assert (thrice.interval is None) == (once.interval is None)
+    told = thrice.details.pop("repeats")
+    assert told["values"] == [once.value] * 3
+    held = once.details.pop("interval", None), thrice.details.pop("interval", None)
+    assert (held[0] is None) == (held[1] is None)
+    assert thrice.details == pytest.approx(once.details)
+    for group, part in thrice.slices["labels.lang"].items():
+        assert part.value == pytest.approx(once.slices["labels.lang"][group].value, rel=1e-15)
+
+
+@pytest.mark.parametrize("name", NO_MEANS)
+def test_what_is_no_mean_is_the_mean_of_the_repeats(name: str) -> None:
+    (both,) = evaluate_repeats(SAMPLES, [lambda: SPOKEN, lambda: SPOKEN_AGAIN], [name])
+    each = [evaluate(SAMPLES, outputs, [name])[0] for outputs in (SPOKEN, SPOKEN_AGAIN)]
+    there = [one.value for one in each if one.defined]
+    assert both.value == pytest.approx(math.fsum(there) / len(there), rel=1e-15)
+    assert len(both.scores or ()) == both.details["num_samples"] + both.details["num_skipped"] == len(SAMPLES)
+
+
+def test_the_interval_of_what_is_no_mean_draws_samples_with_all_their_repeats() -> None:
+    many = [sample(str(n), "a") for n in range(40)]
+    words = ["yes", "it", "is", "so", "indeed", "and", "it", "was", "what", "it", "seemed", "to", "be"]
+    first, second = (
+        [output("a", " ".join(words[n % k :] + words[: n % k]), seconds=1.0 + (n * k) % 7) for n in range(40)]
+        for k in (5, 7)
+    )
+    for name in ("bleu", "quantile_latency[end_to_end,0.5]"):
+        (once,) = evaluate(many, first, [name])
+        (twice,) = evaluate_repeats(many, [lambda: first, lambda: second], [name])
+        assert twice.interval is not None
+        assert twice.interval[0] <= twice.value <= twice.interval[1]
+        assert twice.details["interval"]["method"] == "bootstrap"
+        assert twice.details["interval"]["units"] == 40  # samples, not calls
+        (copied,) = evaluate_repeats(many, [lambda: first] * 2, [name])
+        if name == "bleu":
+            assert copied.interval == pytest.approx(once.interval)
+    (none,) = evaluate_repeats(many, [lambda: first, lambda: second], ["distinct_n"])
+    assert none.interval is None
+
+
+def test_details_that_differ_between_repeats_are_means_or_left_out() -> None:
+    pair = [sample("base", "a"), sample("noisy", "a", variant_of="base", scenario="typo")]
+    repeats = [[output("a"), output("x")], [output("a"), output("a")]]
+    spec = {"noise_robustness": {"base": "recall@1"}}
+    (result,) = evaluate_repeats(pair, [lambda: repeats[0], lambda: repeats[1]], [spec])
+    assert (result.details["base_score"], result.details["noisy_score"]) == (1.0, 0.5)
+    assert result.details["scenarios"]["typo"]["value"] == 0.5
+
+
+def test_shares_of_repeats_that_differ_are_no_shares() -> None:
+    """A sample right in one of two repeats is 1/2: the interval of zeros and ones does not apply."""
+    (mixed,) = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: SECOND], ["hit_rate@1"])
+    assert list(mixed.scores or ()) == [1 / 2, 1, 0]
+    assert mixed.details["interval"]["method"] == "t"
+    (agreed,) = evaluate_repeats(SAMPLES, [lambda: FIRST] * 2, ["hit_rate@1"])
+    assert agreed.details["interval"]["method"] == "wilson"
+
+
+class TestFailedCalls:
+    FAILING = [output("", error="timeout: 5 s"), SECOND[1], output("", error="raised: X")]  # noqa: RUF012
+
+    def test_tables_tell_them(self) -> None:
+        results = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: self.FAILING], ["recall@2", "mean_latency"])
+        assert results[0].details["num_system_failed"] == 0  # every sample was answered at least once
+        assert coverage(results[0]) == "6 calls, 2 failed, counted worst (raised 1, timeout 1)"
+        assert coverage(results[1]) == "6 calls, 2 failed, left out (raised 1, timeout 1)"
+        assert "6 calls, 2 failed" in results.to_markdown()
+
+    def test_beside_samples_that_failed_wholly(self) -> None:
+        (result,) = evaluate_repeats(SAMPLES[:1], [lambda: self.FAILING[:1]] * 2, ["recall@2"])
+        assert coverage(result) == (
+            "1 of 1; 1 failed, counted worst (timeout); 2 calls, 2 failed, counted worst (timeout)"
+        )
+
+    def test_none_is_not_told(self) -> None:
+        assert coverage(evaluate_repeats(SAMPLES, [lambda: FIRST] * 2, ["recall@2"])[0]) == ""
+
+    def test_a_gate_on_coverage_counts_calls(self) -> None:
+        (result,) = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: self.FAILING], ["recall@2"])
+        assert coverage_share(result) == 4 / 6
+
+
+def test_failed_measurements_of_one_repeat_have_bounds() -> None:
+    vectors = [
+        [Document(str(n), metadata={"embedding": vector}) for n, vector in enumerate(both)]
+        for both in ([[1, 0], [0, 1]], [[1, 0], [0, 0]])
+    ]
+    right, wrong = (SystemOutputs([RetrievedDocument(doc, None, 1) for doc in docs]) for docs in vectors)
+    plain = [EvaluationSample("1", "q"), EvaluationSample("2", "q")]
+    (result,) = evaluate_repeats(plain, [lambda: [right, right], lambda: [right, wrong]], ["intra_list_diversity@5"])
+    assert result.value == 1.0
+    assert result.details["bounds"] == [(1 + (1 + 0) / 2) / 2, (1 + (1 + 2) / 2) / 2]
 
 
 def test_variants_are_paired_within_a_repeat() -> None:

@@ -41,6 +41,7 @@ LAYERS = {
     "metrics.retrieval_eval": 6,  # functions over the engine, for those who come with rows
     "core.plan": 5,
     "core.engine": 5,
+    "core.repeat_folds": 3,
     "core.repeats": 5,
     "core.runner": 5,
     "calling": 5,  # asks a system: threads, coroutines, timeouts, retries

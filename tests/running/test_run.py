@@ -193,11 +193,35 @@ class TestResume:
     def test_a_run_that_is_still_being_made_is_left_alone(self, project: Projects) -> None:
         project(4)
         outcome = run_plan("plan.yaml")
-        parent = f"{outcome.record.process.rpartition(':')[0]}:1"  # a process that is there and not this one
+        first = f"{outcome.record.process.partition(':')[0]}:1"  # a process that is there and not this one
         with sqlite3.connect("runs.sqlite") as raw:
-            raw.execute("UPDATE eval_runs SET status = 'running', process = ?", (parent,))
+            raw.execute("UPDATE eval_runs SET status = 'running', process = ?", (first,))
         with pytest.raises(BadValueError, match="still being made"):
             run_plan("plan.yaml", resume=True)
+
+    @pytest.mark.skipif(not Path("/proc/1/stat").exists(), reason="nobody tells when a process began")
+    def test_another_process_with_its_number_does_not_lock_it(self, project: Projects, auepora: Run) -> None:
+        project(4)
+        outcome = run_plan("plan.yaml")
+        reused = f"{outcome.record.process.partition(':')[0]}:1:123456789"  # number 1 is there, and began earlier
+        with sqlite3.connect("runs.sqlite") as raw:
+            raw.execute("UPDATE eval_runs SET status = 'running', process = ?", (reused,))
+        assert run_plan("plan.yaml", resume=True).record.status is RunStatus.FINISHED
+        with sqlite3.connect("runs.sqlite") as raw:
+            raw.execute("UPDATE eval_runs SET status = 'running', process = ?", (reused,))
+        assert auepora("runs", "delete", "nightly", "--yes")[0] == 0
+
+    def test_of_two_who_take_up_a_run_one_is_refused(self, project: Projects) -> None:
+        project(4)
+        record = run_plan("plan.yaml").record
+        with RunStore.open("runs.sqlite") as store:
+            with sqlite3.connect("runs.sqlite") as raw:
+                raw.execute("UPDATE eval_runs SET status = 'running', process = 'elsewhere:7:9'")
+            store.reopen(record.run_id, expected_process="elsewhere:7:9")
+            with pytest.raises(BadValueError, match=r"has been taken up by process .* meanwhile"):
+                store.reopen(record.run_id, expected_process="elsewhere:7:9")
+            with pytest.raises(UnknownRunError):
+                store.reopen("run_none", expected_process="elsewhere:7:9")
 
 
 class TestRescore:

@@ -1,6 +1,7 @@
 """Samples, outputs and outcomes as bytes and back: equal to the last digit, or refused in words."""
 
 import random
+import tracemalloc
 from enum import Enum
 from typing import Any
 
@@ -13,12 +14,12 @@ from auepora_eval import evaluate
 from auepora_eval.core.family import FamilyKey
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.secrets import Secrets
-from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 from auepora_eval.io.codec import LineError, decode_output, decode_sample, encode_output, encode_sample
 from auepora_eval.io.fingerprint import canonical_line, dataset_fingerprint
 from auepora_eval.store.columns import columns_of, scores_of
+from auepora_eval.store.output_rows import output_rows
 from auepora_eval.store.packing import (
-    output_problem,
     pack_output,
     pack_sample,
     packed_sample_id,
@@ -27,6 +28,7 @@ from auepora_eval.store.packing import (
     unpack_output,
     unpack_sample,
 )
+from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.texts import TextKeys
 
 
@@ -173,12 +175,45 @@ REFUSED: list[tuple[SystemOutputs, str]] = [  # output, problem
 def test_what_is_refused(output: SystemOutputs, problem: str) -> None:
     if not problem:  # what a file may leave out may be left out here too
         assert output_and_back(output)[0] == SystemOutputs([RetrievedDocument(Document("a"), None, 1)])
-        assert output_problem(output) is None
         return
     with pytest.raises(LineError) as caught:
         output_and_back(output)
     assert str(caught.value).startswith(f"the output of sample '1': {problem}")
-    assert str(output_problem(output)).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        SystemOutputs(Unsaid(), Response("a")),
+        SystemOutputs(Unsaid(), Response("a", sentences=[{"text": "a"}])),
+    ],
+    ids=["plain", "by the careful way"],
+)
+def test_a_ranking_of_which_nothing_is_known_is_not_an_empty_one(output: SystemOutputs) -> None:
+    back, data = output_and_back(output)
+    assert isinstance(back.retrieved, Unsaid)
+    assert b"retrieved" not in encode_output("1", back)
+    assert not isinstance(output_and_back(SystemOutputs([], Response("a")))[0].retrieved, Unsaid)
+    (row,) = output_rows("r", [StoredOutput(0, 0, "1", output)], Secrets(["a"]), TextKeys(Secrets()))
+    assert isinstance(unpack_output(read_packed(row[-1]), None).retrieved, Unsaid)
+    assert row[-1] != data  # a secret was taken out
+
+
+def test_remembering_keys_does_not_mean_keeping_all_texts() -> None:
+    keys = TextKeys(Secrets())
+    size, number = 200_000, 200
+    tracemalloc.start()
+    try:
+        made = []
+        for n in range(number):
+            made.append(keys(f"{n:>{size}}"))
+            keys.clear()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < size * number / 2  # all of them would be 40 MB
+    assert len(set(made)) == number
+    assert [keys(f"{n:>{size}}") for n in (0, number - 1)] == [made[0], made[-1]]
 
 
 def test_texts_are_apart_and_once() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.systems.python import load_python
 from builders import sample
@@ -19,7 +20,8 @@ Write = Callable[[str], str]
 NUMBERS = count()
 SYSTEMS = """
     import functools
-    from auepora_eval import Response, SystemOutputs
+    from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
+    from auepora_eval.core.rag_interface import SimpleRAGSystem
 
     def made(text):
         return SystemOutputs(retrieved=[], response=Response(text))
@@ -90,6 +92,30 @@ SYSTEMS = """
         def __init__(self):
             raise SystemExit(3)
 
+    class Finder:
+        def retrieve(self, query, *, top_k=5):
+            return [RetrievedDocument(Document(str(n)), None, n) for n in range(1, top_k + 1)]
+
+    class Sayer:
+        def __init__(self, word="said"):
+            self.word = word
+
+        def generate(self, query, documents):
+            return Response(f"{self.word} {len(documents)}")
+
+    class Both(Finder, Sayer):
+        def __call__(self):
+            raise AssertionError("it is not a factory")
+
+    both = Both("parts")
+    pair = Finder(), Sayer()
+
+    def factory_of_a_pair(word):
+        return Finder(), Sayer(word)
+
+    def simple():
+        return SimpleRAGSystem(Finder(), Sayer("simple"))
+
     instance = System("instance")
     callable_instance = Callable()
     partial = functools.partial(System, "partial")
@@ -118,9 +144,12 @@ def write(tmp_path: Path) -> Iterator[Write]:
         sys.modules.pop(name, None)
 
 
-def ask(system: Any) -> str:
-    output = asyncio.run(system.arun(sample(), top_k=2)) if hasattr(system, "arun") else system.run(sample(), top_k=2)
-    return str(output.response.text)
+def ask(system: object) -> str:
+    asked = as_system(system)
+    output = asked.call(sample(), 2)
+    if asked.is_async:
+        output = asyncio.run(output)
+    return str(output.response.text if output.response else "nothing said")
 
 
 LOADED: list[tuple[str, str, dict[str, Any], str]] = [
@@ -141,6 +170,12 @@ LOADED: list[tuple[str, str, dict[str, Any], str]] = [
     ("an async function that answers", "aanswer", {}, "async function 2"),
     ("an object", "instance", {}, "instance 2"),
     ("an object that is called", "callable_instance", {}, "called 2"),
+    ("retrieve and generate in a class", "Both", {"word": "both"}, "both 2"),
+    ("... in an object that can also be called", "both", {}, "parts 2"),
+    ("a retriever alone", "Finder", {}, "nothing said"),
+    ("a pair", "pair", {}, "said 2"),
+    ("a factory of a pair", "factory_of_a_pair", {"word": "mine"}, "mine 2"),
+    ("a simple system", "simple", {}, "simple 2"),
 ]
 
 
@@ -151,7 +186,7 @@ def test_what_a_system_may_be(write: Write, tmp_path: Path, attribute: str, args
 
 REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("a misspelt name", "Sytem", {}, "'M' has no 'Sytem'; did you mean 'System'?"),
-    ("a name like no other", "qqq", {}, "'M' has no 'qqq'; it has: Async, Breaks, Callable"),
+    ("a name like no other", "qqq", {}, "'M' has no 'qqq'; it has: Async, Both, Breaks, Callable"),
     ("a misspelt argument", "System", {"lout": 1}, "M:System takes no argument 'lout'; did you mean 'loud'?"),
     ("an argument of nobody", "Slots", {"zzz": 1}, "M:Slots takes no argument 'zzz'; it takes none"),
     ("missing arguments", "needs", {"path": "p"}, "the args do not fit M:needs: missing a required argument: 'size'; it takes: path, size"),
@@ -160,10 +195,11 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
     ("args for an object", "instance", {"x": 1}, "M:instance is neither a class nor a function but an object: it takes no args"),
     ("a constructor that raises", "Breaks", {}, "M:Breaks raised KeyError: 'x' (M.py, line LINE: return {}[key]"),
     ("a constructor that exits", "Leaves", {}, "M:Leaves raised SystemExit: 3"),
-    ("a factory that gives nothing", "makes_nothing", {}, "M:makes_nothing gave None, which has neither 'run' nor 'arun'"),
-    ("a class that cannot answer", "Silent", {}, "M:Silent gave an object of type Silent, which has neither 'run' nor 'arun'"),
+    ("a factory that gives nothing", "makes_nothing", {}, "M:makes_nothing gave None: a system is an object with a method run(sample, *, top_k)"),
+    ("a class that cannot answer", "Silent", {}, "M:Silent gave an object of type Silent: a system is an object with a method run(sample, *, top_k), or arun"),
+    ("a generator alone", "Sayer", {}, "M:Sayer gave an object of type Sayer: a system is an object with a method run(sample, *, top_k); Sayer has generate() and no retrieve(): give a pair"),
     ("an async factory", "amake", {}, "M:amake is an async function that makes a system"),
-    ("a number", "number", {}, "M:number is an object of type int, which has neither"),
+    ("a number", "number", {}, "M:number is an object of type int: a system is"),
 ]  # fmt: skip
 
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadValueError, SystemCallError
-from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from auepora_eval.io.codec import Unsaid
+from auepora_eval.core.types import EvaluationSample, SystemOutputs, Unsaid
 from auepora_eval.systems.paths import AbsentError, parse_path
 from auepora_eval.systems.replies import ReplyPaths, excerpt, own_reply
 from builders import sample

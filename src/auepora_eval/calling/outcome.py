@@ -10,7 +10,7 @@ from typing import Any
 from ..core.batch import output_problem
 from ..core.errors import SystemCallError
 from ..core.secrets import CUT
-from ..core.types import STARTED, SystemOutputs
+from ..core.types import STARTED, SystemOutputs, Unsaid
 from ..features.rankings import retrieved_problem
 from .attempt import Attempt
 from .split import PartWayError
@@ -33,7 +33,8 @@ def outcome(attempt: Attempt, called: str) -> SystemOutputs:
     if attempt.number > 1:
         extra["attempts"] = attempt.number
     # A system may hand out the same object twice, or go on changing the one it gave.
-    return replace(output, retrieved=list(output.retrieved), timings=timings, extra=extra, repeat=attempt.task.repeat)
+    retrieved = Unsaid() if isinstance(output.retrieved, Unsaid) else list(output.retrieved)
+    return replace(output, retrieved=retrieved, timings=timings, extra=extra, repeat=attempt.task.repeat)
 
 
 def _checked(attempt: Attempt, called: str) -> SystemOutputs:

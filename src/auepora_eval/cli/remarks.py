@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..core.conventions import Conventions
     from ..core.metrics_base import Metric
 
-__all__ = ["readers_of_retrieved", "require_retrieved", "warn_of_strays"]
+__all__ = ["require_retrieved", "warn_of_strays"]
 
 
 def warn_of_strays(missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions) -> None:
@@ -23,15 +23,10 @@ def warn_of_strays(missing: Sequence[str], unknown: Sequence[str], *, total: int
         say(f"Warning: {remark}")
 
 
-def readers_of_retrieved(metrics: Sequence[Metric]) -> list[str]:
-    """The names of the metrics that can say nothing about an output without ``retrieved``."""
-    from ..core.metrics_base import BatchMetric
-
-    return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.reads]
-
-
 def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
     """Refuse metrics that read ``retrieved``, for an outputs file in which no line has that field."""
+    from ..core.suggest import readers_of_retrieved
+
     asked = readers_of_retrieved(metrics)
     if asked:
         raise BadValueError(

@@ -81,6 +81,7 @@ def command(
                 found.find(run_a),
                 found.find(run_b),
                 parse_specs(metrics),
+                planned=read.resolved["system"],
                 policy=read.policy,
                 fresh=fresh,
                 retry_failed=retry_failed,

@@ -125,7 +125,7 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
     auepora runs delete latest~3
     auepora runs delete run_01HX run_01HY --yes
     """
-    from ..running.provenance import is_alive
+    from ..store.processes import is_alive
     from ..store.records import RunStatus
 
     with opened_store(store or context.obj) as found:

@@ -104,7 +104,8 @@ def _scored(
     suggest: bool,
 ) -> Results:
     from ..core.engine import resolve_metrics
-    from .remarks import readers_of_retrieved, require_retrieved, warn_of_strays
+    from ..core.suggest import readers_of_retrieved
+    from .remarks import require_retrieved, warn_of_strays
 
     if pairs.answers_only:
         require_retrieved(chosen, str(pairs.outputs_path))

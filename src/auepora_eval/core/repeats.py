@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from .batch import Batch, check_samples
 from .conventions import Conventions
@@ -18,10 +14,10 @@ from .errors import AlignmentError, BadValueError
 from .executors import Executor, ExecutorName, chosen_executor
 from .metrics_base import BatchMetric, Metric, RunFacts
 from .plan import EvaluationPlan
-from .reduce import Clusters, Mean, mean
+from .reduce import Clusters
+from .repeat_folds import merged_details, result_over_repeats, spread_of
 from .results import Results
-from .scores import Scores, Status
-from .scoring import make_result
+from .scores import Scores
 from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
 from .tally import KeptScores
 from .types import EvaluationSample, MetricResult, SystemOutputs
@@ -47,9 +43,10 @@ def evaluate_repeats(
     """Score outputs that a system gave to the same samples several times.
 
     ``repeats`` are functions that give one output per sample, in order, anew each time they are called. A sample's
-    score is the mean over its repeats, so that the interval speaks of samples and not of calls; what is no mean
-    (BLEU, quantiles) is computed over all outputs, drawn by sample. ``details["repeats"]`` has the value of each
-    repeat and how far the repeats of one sample lie apart.
+    score is the mean over its repeats, so that the interval speaks of samples and not of calls. The value of what is no
+    mean (BLEU, quantiles) is the mean of the repeats' values, and its interval draws samples with all their repeats.
+    ``details["repeats"]`` has the value of each repeat, how far the repeats of one sample lie apart, and how many of
+    all calls failed: a sample is failed only where all its repeats are.
     """
     chosen = resolve_metrics(metrics, conventions)
     check_samples(samples)
@@ -121,7 +118,7 @@ def _computed(
 def _mean_of(each: Sequence[MetricResult]) -> MetricResult:
     first, values = each[0], [one.value if one.defined else math.nan for one in each]
     there = [value for value in values if not math.isnan(value)]
-    first.details["repeats"] = _spread(values)
+    first.details = {**merged_details([one.details for one in each]), "repeats": spread_of(values)}
     first.value, first.defined = (math.fsum(there) / len(there), True) if there else (0.0, False)
     first.scores = first.outcomes = first.interval = None
     return first
@@ -163,99 +160,6 @@ class RepeatedScores(KeptScores):
     def _over_repeats(
         self, parts: Sequence[Scores], clusters: Clusters | None, *, keep_scores: bool = False
     ) -> MetricResult:
-        values = [self.metric.reducer.value(part) for part in parts]
-        means = per_sample_means(parts)
-        if isinstance(self.metric.reducer, Mean) and not self.metric.needs_all:
-            result = self._result_of(means, clusters, keep_scores=keep_scores)
-            self._settle_completed(result, parts)
-        else:
-            # All outputs together; those of one sample stay together when samples are drawn anew.
-            units = np.arange(len(means), dtype=np.intp) if clusters is None else clusters
-            pooled = Scores.concat(parts)
-            result = make_result(
-                self.metric,
-                pooled,
-                signature=self.signature,
-                keep_scores=False,
-                clusters=np.tile(units, len(parts)),
-            )
-            if keep_scores:
-                result.scores, result.outcomes = means, means.outcomes
-        result.details["repeats"] = _spread(values, parts)
-        return result
-
-    def _settle_completed(self, result: MetricResult, parts: Sequence[Scores]) -> None:
-        """``value_completed`` over what was answered, where some of a sample's repeats failed and others did not."""
-        if not any((part.status == Status.SYSTEM_FAILED).any() for part in parts):
-            return
-        answered = [
-            part.replaced(part.status == Status.SYSTEM_FAILED, Status.SKIPPED, "failed", math.nan) for part in parts
-        ]
-        completed = self.metric.reducer.value(per_sample_means(answered))
-        result.details["value_completed"] = None if math.isnan(completed) else completed
-
-
-def per_sample_means(parts: Sequence[Scores]) -> Scores:
-    """Per sample the mean over its repeats that count, and the best of their outcomes.
-
-    A sample that was scored once is scored; its mean holds the failed repeats at what they count.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    values = np.stack([part.values for part in parts])
-    counts = (~np.isnan(values)).sum(axis=0)
-    totals = np.array([math.fsum(column[~np.isnan(column)]) for column in values.T])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = np.where(counts > 0, totals / counts, np.nan)
-    status = np.stack([part.status for part in parts])
-    chosen = _first_by_rank(status)
-    columns = np.arange(status.shape[1])
-    names: dict[str, int] = {"": 0}
-    codes = np.stack(
-        [
-            np.array([names.setdefault(name, len(names)) for name in part.reason_names], dtype=np.int16)[
-                part.reason_codes
-            ]
-            for part in parts
-        ]
-    )
-    stats = None
-    if all(part.stats is not None for part in parts):
-        wide = np.stack([part.stats for part in parts if part.stats is not None])
-        with np.errstate(invalid="ignore", divide="ignore"):
-            there = ~np.isnan(wide)
-            stats = np.where(there.any(axis=0), np.nansum(wide, axis=0) / there.sum(axis=0), np.nan)
-    return Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, parts[0].keys)
-
-
-_RANK = np.array([0, 3, 1, 2])
-"""How much an outcome says: scored, then a failure of the system, then one of the measurement, then a skip."""
-
-
-def _first_by_rank(status: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
-    """Per sample the repeat whose outcome stands for all of them."""
-    chosen: npt.NDArray[np.intp] = np.argmin(_RANK[status], axis=0)
-    return chosen
-
-
-def _spread(values: Sequence[float], parts: Sequence[Scores] = ()) -> dict[str, Any]:
-    """The value of each repeat, how far they lie apart, and how far the repeats of one sample do."""
-    there = [value for value in values if not math.isnan(value)]
-    spread: dict[str, Any] = {
-        "count": len(values),
-        "values": [None if math.isnan(value) else value for value in values],
-        "sd": statistics.stdev(there) if len(there) > 1 else None,
-    }
-    if parts:
-        spread["sd_within_samples"] = _within(np.stack([part.values for part in parts]))
-        spread["num_system_failed"] = sum(int((part.status == Status.SYSTEM_FAILED).sum()) for part in parts)
-        spread["num_measure_failed"] = sum(int((part.status == Status.MEASURE_FAILED).sum()) for part in parts)
-    return spread
-
-
-def _within(values: npt.NDArray[np.float64]) -> float | None:
-    """The root of the mean variance between the repeats of a sample; ``None`` where no sample has two of them."""
-    several = (~np.isnan(values)).sum(axis=0) > 1
-    if not several.any():
-        return None
-    return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1)))
+        return result_over_repeats(
+            self.metric, parts, signature=self.signature, clusters=clusters, keep_scores=keep_scores
+        )

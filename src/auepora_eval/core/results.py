@@ -161,9 +161,13 @@ def display_name(result: MetricResult) -> str:
 def coverage(result: MetricResult) -> str:
     """What the value is a mean of, where that is not simply all: ``9 of 10; 1 failed, counted worst (timeout)``.
 
-    Failures that count are told apart from samples that are left out.
+    Failures that count are told apart from samples that are left out. Where samples were asked several times, failed
+    calls are told as well: ``18 calls, 4 failed, counted worst (timeout)``.
     """
-    details = result.details
+    return "; ".join(filter(None, [_of_samples(result.details), _of_calls(result.details.get("repeats"))]))
+
+
+def _of_samples(details: Mapping[str, Any]) -> str:
     skipped = _reasons(details, "skipped_")
     failed = _reasons(details, "failed_")
     if (not skipped and not failed) or "num_scored" not in details:
@@ -177,6 +181,17 @@ def coverage(result: MetricResult) -> str:
     if skipped:
         parts.append(f"{details['num_skipped']} skipped ({', '.join(skipped)})")
     return "; ".join(parts)
+
+
+def _of_calls(repeats: Any) -> str:
+    """How many calls failed; a sample fails only where all its repeats do, so that samples do not tell it."""
+    if not isinstance(repeats, Mapping) or repeats.get("count", 1) < 2 or "num_calls" not in repeats:
+        return ""
+    calls, failed = repeats["num_calls"], repeats["num_system_failed"] + repeats["num_measure_failed"]
+    if not failed:
+        return ""
+    how = "counted worst" if repeats["num_counted"] > calls - failed else "left out"
+    return f"{calls} calls, {failed} failed, {how} ({', '.join(_reasons(repeats, 'failed_'))})"
 
 
 def _reasons(details: Mapping[str, Any], prefix: str) -> list[str]:

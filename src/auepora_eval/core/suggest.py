@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from .conventions import Conventions
 from .errors import BadValueError
-from .metrics_base import BatchMetric
+from .metrics_base import BatchMetric, Metric
 from .registry import MetricInfo, metric, metric_info, metric_infos
 from .types import STARTED, EvaluationSample, Response, SystemOutputs
 
-__all__ = ["DataSeen", "specs_for", "suggested_metrics"]
+__all__ = ["DataSeen", "readers_of_retrieved", "specs_for", "suggested_metrics"]
 
 USUAL_K = (1, 3, 5, 10)
 
@@ -26,6 +26,11 @@ def suggested_metrics(
     seen = DataSeen()
     seen.add(samples, outputs)
     return seen.specs(conventions)
+
+
+def readers_of_retrieved(metrics: Iterable[Metric]) -> list[str]:
+    """The names of the metrics that can say nothing about an output that does not say what was retrieved."""
+    return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.reads]
 
 
 class DataSeen:

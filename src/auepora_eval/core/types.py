@@ -16,6 +16,7 @@ __all__ = [
     "RetrievedDocument",
     "SystemOutputs",
     "TargetCategory",
+    "Unsaid",
 ]
 
 STARTED = "started"
@@ -61,6 +62,10 @@ class RetrievedDocument:
     doc: Document
     score: float | None
     rank: int
+
+
+class Unsaid(list[RetrievedDocument]):
+    """A ranking of which nothing is known, which is not an empty one: written as an output, it is left out."""
 
 
 @dataclass

@@ -20,10 +20,21 @@ LEAST = 0.95
 
 def coverage_share(result: MetricResult) -> float | None:
     """The share of answers that were scored, of those the metric applies to; ``None`` where that is not known."""
-    scored, failed = result.details.get("num_scored"), result.details.get("num_failed")
-    if not isinstance(scored, int) or not isinstance(failed, int) or scored + failed == 0:
+    scored, failed = _answers(result)
+    if scored is None or failed is None or scored + failed == 0:
         return None
     return scored / (scored + failed)
+
+
+def _answers(result: MetricResult) -> tuple[int | None, int | None]:
+    """How many answers were scored and how many failed; where samples were asked several times, of all calls."""
+    repeats = result.details.get("repeats")
+    if isinstance(repeats, Mapping) and "num_calls" in repeats:
+        failed = repeats["num_system_failed"] + repeats["num_measure_failed"]
+        return repeats["num_calls"] - failed, failed
+    counts = (result.details.get(key) for key in ("num_scored", "num_failed"))
+    scored, failed = (count if isinstance(count, int) else None for count in counts)
+    return scored, failed
 
 
 def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -> list[tuple[CoverageGate, bool]]:
@@ -55,7 +66,9 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
         return GateOutcome(
             gate.text, "inconclusive", f"nothing is known of how much of {name} was scored", name, implied=implied
         )
-    scored, failed = result.details["num_scored"], result.details["num_failed"]
+    scored, failed = _answers(result)
+    assert scored is not None
+    assert failed is not None
     status = decided(share, gate.operator, gate.threshold)
     lies = relation(share, gate.operator, gate.threshold).removeprefix(number(share, gate.threshold))
     reason = f"{scored} of {scored + failed} answers were scored by {name}, {number(share, gate.threshold)}{lies}"

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from ..core.errors import BadValueError
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 from .building import BadSpanError, build_output, build_sample
 from .hints import Shape
 from .problems import (
@@ -29,7 +29,6 @@ from .problems import (
 
 __all__ = [
     "LineError",
-    "Unsaid",
     "decode_output",
     "decode_output_line",
     "decode_sample",
@@ -48,10 +47,6 @@ class LineError(BadValueError):
         super().__init__(message)
         self.messages = (message, *others)
         """Everything that is wrong, as far as it was looked for."""
-
-
-class Unsaid(list[RetrievedDocument]):
-    """A ranking of which nothing is known, which is not an empty one: written as an output, it is left out."""
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.errors import AueporaError, BadValueError, DataFileError
-from ..core.types import EvaluationSample, SystemOutputs
-from .codec import Unsaid
+from ..core.types import EvaluationSample, SystemOutputs, Unsaid
 from .formats import Format, Head, Role, format_named, formats
 from .load import chosen_format
 from .reading import Problems, ReadOutput

@@ -16,6 +16,7 @@ from ..core.plan import EvaluationPlan
 from ..core.runner import require_distinct_ids
 from ..core.secrets import Secrets, refuse_secrets_in
 from ..core.slices import Slice, require_members, slices_of
+from ..core.suggest import readers_of_retrieved
 from ..core.types import EvaluationSample
 from ..gates.names import with_known_names
 from ..io.align import require_common_id, stray_remarks
@@ -23,7 +24,7 @@ from ..io.checking.support import EVERYTHING
 from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
 from .findings import Findings
-from .plan import DataSource, Plan
+from .plan import DataSource, Plan, SystemSource
 
 __all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
 
@@ -87,13 +88,9 @@ def prepare_gathering(
         _found(findings, key, partial(require_members, [one], samples))
     outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, samples)
     if outputs is not None and outputs.answers_only:
-        for place, blind in enumerate(metrics or ()):
-            if isinstance(blind, BatchMetric) and "retrieved" in blind.reads:
-                findings.add(
-                    f"metrics[{place}]",
-                    f"'{blind.name}' reads the field 'retrieved', which no output has; write what was returned "
-                    "([] where nothing was), or leave the metric out",
-                )
+        _refuse_blind(findings, metrics, "no output has; write what was returned ([] where nothing was)")
+    elif plan.system is not None and _answers_alone(plan.system):
+        _refuse_blind(findings, metrics, "system.http.response does not lead to; say where it is in the reply")
     _find_idle(plan, findings, metrics, samples)
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
         findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
@@ -131,6 +128,22 @@ def _idle(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample])
         and samples
         and not any(one.has_work(sample, EVERYTHING) for sample in samples)
     ]
+
+
+def _answers_alone(source: SystemSource) -> bool:
+    """Whether it is known beforehand that nothing will be said of what was retrieved."""
+    response = source.options.get("response") if source.kind == "http" else None
+    return response is not None and "retrieved" not in response
+
+
+def _refuse_blind(findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
+    """Take down every metric that reads what was retrieved."""
+    blind = readers_of_retrieved(metrics or ())
+    for place, one in enumerate(metrics or ()):
+        if one.name in blind:
+            findings.add(
+                f"metrics[{place}]", f"'{one.name}' reads the field 'retrieved', which {why}, or leave the metric out"
+            )
 
 
 def build_system(plan: Plan) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from ..calling.policy import CallPolicy
@@ -19,16 +20,18 @@ from ..core.engine import Metrics, resolve_metrics
 from ..core.errors import AueporaWarning, BadValueError, MetricDefinitionError, UnknownRunError
 from ..core.metrics_base import Metric
 from ..core.plan import EvaluationPlan
+from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
 from ..core.secrets import Secrets, hidden_by_name
 from ..core.slices import SliceSpec, require_members, slices_of
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, SystemOutputs, Unsaid
 from ..gates.baseline import check_run, named_baseline
 from ..gates.kinds import needs_baseline
 from ..io.files import bare_name
 from ..io.fingerprint import dataset_fingerprint
+from ..io.jsonl import OutputsFile
 from ..planfile.changes import plan_changes
 from ..planfile.plan import Plan
 from ..planfile.prepare import Prepared, prepare
@@ -39,7 +42,7 @@ from .provenance import commit_of
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 from .scoring import ScoringOptions
 
-__all__ = ["closed_after", "default_store", "run_plan", "run_system"]
+__all__ = ["closed_after", "default_store", "described", "run_plan", "run_system", "specs_of"]
 
 DEFAULT_STORE = "runs.sqlite"
 
@@ -138,14 +141,13 @@ def run_system(
     policy = CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures)
     called = name or type(system).__name__
     dataset_name = dataset.name if isinstance(dataset, EvaluationDataset) else "dataset"
-    kind = type(system)
     plan = {
         "version": 1,
         "name": called,
         "dataset": {"name": dataset_name},
-        "system": {"object": f"{kind.__module__}.{kind.__qualname__}"},
+        "system": described(system),
         "conventions": _named(rules),
-        "metrics": None if chosen is None else _specs(chosen),
+        "metrics": None if chosen is None else specs_of(chosen),
         "slices": [one.name for one in groups if one.name.startswith(("labels.", "metadata."))] or None,
         "run": {**asdict(policy), "repeats": repeats},
     }
@@ -181,7 +183,7 @@ def _request(prepared: Prepared, tags: Sequence[str]) -> RunRequest:
         metrics=prepared.metrics,
         conventions=prepared.rules,
         system=prepared.system,
-        outputs=None if prepared.outputs is None else prepared.outputs.outputs,
+        outputs=None if prepared.outputs is None else _as_said(prepared.outputs),
         policy=plan.policy,
         repeats=plan.repeats if prepared.outputs is None else 1,
         slices=prepared.slices,
@@ -192,6 +194,13 @@ def _request(prepared: Prepared, tags: Sequence[str]) -> RunRequest:
         commit=commit_of(plan.folder),
         tags=tags,
     )
+
+
+def _as_said(saved: OutputsFile) -> Mapping[str, SystemOutputs]:
+    """Saved outputs; where none of them says what was retrieved, that is kept apart from nothing."""
+    if not saved.answers_only:
+        return saved.outputs
+    return {name: replace(output, retrieved=Unsaid()) for name, output in saved.outputs.items()}
 
 
 def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:
@@ -245,12 +254,24 @@ def _named(rules: Conventions) -> dict[str, Any]:
     return {"name": rules.name, **plain_value(rules.changes())}
 
 
-def _specs(metrics: Sequence[Metric]) -> list[Spec] | None:
+def specs_of(metrics: Sequence[Metric]) -> list[Spec] | None:
     """Specs that build the metrics again; ``None`` where one is not registered and has none."""
     try:
         return [plain_value(spec_of(one)) for one in metrics]
     except MetricDefinitionError:
         return None
+
+
+def described(system: object) -> dict[str, Any]:
+    """A live system as a plan has it: what its class is called and what it says it is made of; of a pair, each part."""
+    if type(system) is SimpleRAGSystem:
+        system = (system.retriever, system.generator)
+    if isinstance(system, (tuple, list)) and len(system) == 2:
+        retriever, generator = system
+        return {"retriever": described(retriever), "generator": None if generator is None else described(generator)}
+    kind = system if isinstance(system, FunctionType) else type(system)
+    config = _config({}, system, {})
+    return {"object": f"{kind.__module__}.{kind.__qualname__}", **({"config": config} if config else {})}
 
 
 def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]) -> dict[str, Any]:

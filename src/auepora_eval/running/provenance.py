@@ -1,13 +1,12 @@
-"""Where a run comes from: the commit of the user's repository, and whether the process that made it still lives."""
+"""Where a run comes from: the commit of the user's repository."""
 
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
-__all__ = ["commit_of", "is_alive", "this_process"]
+__all__ = ["commit_of"]
 
 SECONDS = 5.0
 """A repository on a slow disk may take its time; nobody should wait longer for a note."""
@@ -34,22 +33,3 @@ def _git(folder: Path, *arguments: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
-
-
-def this_process() -> str:
-    """``host:pid`` of this process."""
-    return f"{socket.gethostname()}:{os.getpid()}"
-
-
-def is_alive(process: str | None) -> bool:
-    """Whether the process of that ``host:pid`` is another one that runs on this machine."""
-    host, _, pid = (process or "").rpartition(":")
-    if not pid.isdigit() or host != socket.gethostname() or int(pid) == os.getpid():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # it is there and somebody else's
-        return True
-    return True

@@ -12,11 +12,10 @@ from ..calling.stop import Stop
 from ..calling.systems import System
 from ..compare.split import MetricSplit, Part, split_difference
 from ..core.engine import Metrics, evaluate, resolve_metrics
-from ..core.errors import AueporaError, BadValueError, MetricDefinitionError
+from ..core.errors import AueporaError, BadValueError
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.registry import spec_of
 from ..core.repeats import evaluate_repeats
-from ..core.results import Results, plain_value
+from ..core.results import Results
 from ..core.scores import Scores
 from ..core.scoring import cluster_codes
 from ..core.signature import Signature
@@ -24,7 +23,9 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..store.planned import planned_conventions, run_facts
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
+from .plans import specs_of
 from .replay_contexts import stored_contexts
+from .replay_origin import system_of_run
 from .replay_system import NOT_ASKED, replaying
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 
@@ -88,6 +89,7 @@ def swap_replay(
     record_b: RunRecord,
     metrics: Metrics = (),
     *,
+    planned: Mapping[str, Any] | None = None,
     policy: CallPolicy = CallPolicy(),  # noqa: B008 -- frozen
     fresh: bool = False,
     retry_failed: bool = False,
@@ -97,9 +99,10 @@ def swap_replay(
     """Ask run B's generator to answer from run A's documents, and split the difference between the runs by it.
 
     ``system_b`` is the system of run B in two parts, or its generator (``replay_system.replaying`` says which shapes
-    do). The answers are a run of their own in the store, with the tag ``replay``: one that did not end goes on, and one
-    that did is not asked again unless ``fresh`` says so. ``metrics`` are those of run B unless given. Samples are those
-    that both runs have.
+    do). It must be the one that run B was made by: ``planned``, the ``system`` of the plan that built it, is held
+    against that of run B; of a live object its class and its ``config`` are. The answers are a run of their own in the
+    store, with the tag ``replay``: one of the same system that did not end goes on, and one that did is not asked again
+    unless ``fresh`` says so. ``metrics`` are those of run B unless given. Samples are those that both runs have.
 
     Where run A failed before it had any documents, the replay fails too: what that cost counts as retrieval.
     """
@@ -110,7 +113,10 @@ def swap_replay(
     chosen = _chosen(metrics, store, record_b, refused)
     samples = _common(store, record_a, record_b)
     contexts, notes = stored_contexts(store, record_a, samples)
-    request = _request(replaying(system_b, contexts), record_a, record_b, samples, chosen, policy)
+    system = replaying(system_b, contexts)
+    origin, doubts = system_of_run(system_b, planned, store, record_b)
+    notes += doubts
+    request = _request(system, origin, record_a, record_b, samples, chosen, policy)
     earlier = None if fresh else _earlier(store, request)
     if earlier is None:
         outcome = start_run(request, store, stop=stop, watcher=watcher)
@@ -158,6 +164,7 @@ def _common(store: RunStore, record_a: RunRecord, record_b: RunRecord) -> list[E
 
 def _request(
     system: System,
+    origin: Mapping[str, Any],
     record_a: RunRecord,
     record_b: RunRecord,
     samples: Sequence[EvaluationSample],
@@ -181,9 +188,9 @@ def _request(
             "version": 1,
             "name": name,
             "dataset": {"name": record_b.dataset_name},
-            "system": {"replay": {"contexts": record_a.run_id, "generator": record_b.run_id}},
+            "system": {"replay": {"contexts": record_a.run_id, "generator": record_b.run_id, "system": origin}},
             "conventions": record_b.plan.get("conventions"),
-            "metrics": _specs(metrics),
+            "metrics": specs_of(metrics),
             "run": {**asdict(policy), "top_k": depth, "repeats": record_b.repeats},
         },
         config=config,
@@ -192,17 +199,11 @@ def _request(
     )
 
 
-def _specs(metrics: Sequence[Metric]) -> list[Any] | None:
-    try:
-        return [plain_value(spec_of(one)) for one in metrics]
-    except MetricDefinitionError:  # one that is not registered has no spec
-        return None
-
-
 def _earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
-    """The latest replay of the same two runs."""
+    """The latest replay of the same two runs by the same system."""
+    wanted = store.as_stored(request.plan["system"])
     for record in store.runs(name=request.name, tag=REPLAY_TAG):
-        if record.plan.get("system") == request.plan["system"]:
+        if record.plan.get("system") == wanted:
             return record
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..core.errors import BadValueError
-from ..core.types import EvaluationSample, RetrievedDocument
+from ..core.types import EvaluationSample, RetrievedDocument, Unsaid
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .replay_system import Context
@@ -24,6 +24,11 @@ def stored_contexts(
         held = found.get(row.sample_id)
         if held is None:
             continue
+        if isinstance(row.output.retrieved, Unsaid) and row.output.error is None:
+            raise BadValueError(
+                f"{record.run_id} ({record.name}) does not say what was retrieved for sample '{row.sample_id}', so "
+                "nobody can answer from it; let its system return its documents, and run it again"
+            )
         if held.missing is not None:
             failed = row.output.error is not None and not row.output.retrieved
             why = f"{record.run_id} failed before it had documents: {row.output.error}" if failed else None

@@ -18,9 +18,9 @@ from ..core.slices import SliceSpec
 from ..core.types import EvaluationSample, SystemOutputs
 from ..gates.report import GateReport
 from ..io.codec import LineError
+from ..store.processes import is_alive
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore
-from .provenance import is_alive
 from .scoring import ScoringOptions, score_run
 
 __all__ = ["RunOutcome", "RunRequest", "Watcher", "resume_run", "start_run"]
@@ -119,10 +119,10 @@ def resume_run(
     """Go on with a run where it ended: what is missing is asked and, if wanted, what failed is asked again."""
     if is_alive(record.process) and record.status is RunStatus.RUNNING:
         raise BadValueError(f"{record.run_id} is still being made by process {record.process}; wait for it, or stop it")
+    store.reopen(record.run_id, expected_process=record.process)
     done = store.done(record.run_id)
     if retry_failed:
         done -= store.failed(record.run_id)
-    store.reopen(record.run_id)
     return _carried_out(request, store, store.find(record.run_id), done, stop, watcher)
 
 

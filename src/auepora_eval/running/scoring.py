@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.conventions import Conventions
 from ..core.engine import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
-from ..core.errors import BadValueError
+from ..core.errors import AueporaWarning, BadValueError
 from ..core.executors import ExecutorName
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
@@ -17,8 +18,8 @@ from ..core.registry import Spec
 from ..core.repeats import evaluate_repeats
 from ..core.results import Results
 from ..core.slices import SliceSpec, require_members, slices_of
-from ..core.suggest import DataSeen
-from ..core.types import EvaluationSample, SystemOutputs
+from ..core.suggest import DataSeen, readers_of_retrieved
+from ..core.types import EvaluationSample, SystemOutputs, Unsaid
 from ..store.planned import planned_conventions, run_facts
 
 if TYPE_CHECKING:
@@ -55,8 +56,14 @@ def score_run(
     Where ``metrics`` is None, by all that the data supports.
     """
     rows = store.samples(record.run_id) if samples is None else samples
-    each = [_reader(store, record, rows, repeat) for repeat in range(record.repeats)]
-    chosen = resolve_metrics(_supported(rows, each, conventions), conventions) if metrics is None else list(metrics)
+    said = _Said()
+    each = [_reader(store, record, rows, repeat, said) for repeat in range(record.repeats)]
+    if metrics is None:
+        chosen = resolve_metrics(_supported(rows, each, conventions), conventions)
+        blind = readers_of_retrieved(chosen) if said.nothing else ()
+        chosen = [one for one in chosen if one.name not in blind]
+    else:
+        chosen = list(metrics)
     groups = slices_of(slices)
     EvaluationPlan(chosen).validate_dataset(rows)
     require_members(groups, rows)
@@ -74,6 +81,7 @@ def score_run(
         results = evaluate_stream(zip(rows, each[0](), strict=True), chosen, **common)
     else:  # a metric that only computes needs all of them at once
         results = evaluate(rows, list(each[0]()), chosen, **common)
+    said.check(chosen, record)
     results.run_id = record.run_id
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
     _note_directions(results, chosen)
@@ -141,9 +149,56 @@ def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) ->
 
 
 def _reader(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int, said: _Said
 ) -> Callable[[], Iterator[SystemOutputs | None]]:
-    return lambda: stored_outputs(store, record.run_id, len(samples), repeat)
+    return lambda: said.watching(repeat, stored_outputs(store, record.run_id, len(samples), repeat))
+
+
+class _Said:
+    """Takes down, as outputs pass, how many of the answers say what was retrieved."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, tuple[int, int]] = {}
+
+    def watching(self, repeat: int, outputs: Iterator[SystemOutputs | None]) -> Iterator[SystemOutputs | None]:
+        """The same outputs; a repeat that is read again is counted anew."""
+        answered = unsaid = 0
+        for output in outputs:
+            if output is not None and output.error is None:
+                answered += 1
+                unsaid += isinstance(output.retrieved, Unsaid)
+            yield output
+        self._counts[repeat] = answered, unsaid
+
+    @property
+    def _totals(self) -> tuple[int, int]:
+        answered, unsaid = (sum(counts) for counts in zip(*self._counts.values(), strict=True))
+        return answered, unsaid
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there are answers, and none of them says it."""
+        answered, unsaid = self._totals
+        return 0 < unsaid == answered
+
+    def check(self, metrics: Sequence[Metric], record: RunRecord) -> None:
+        """Raise where metrics read what no answer says; warn where some answers do not say it."""
+        blind = readers_of_retrieved(metrics)
+        answered, unsaid = self._totals
+        if not unsaid or not blind:
+            return
+        if self.nothing:
+            raise BadValueError(
+                f"'{blind[0]}' reads the field 'retrieved', which no output of {record.run_id} has; let the system say "
+                "what it returned ([] where that is nothing), or leave the metric out: what it answered is stored, and "
+                "`auepora rescore` takes other metrics"
+            )
+        warnings.warn(
+            f"{unsaid} of {answered} answers do not say what was retrieved; to metrics of retrieval that is nothing "
+            "found",
+            AueporaWarning,
+            stacklevel=3,
+        )
 
 
 def _supported(

@@ -14,7 +14,7 @@ packing     samples and outputs as bytes
 deletion    deleting runs and what only they refer to
 schema      the tables; ``migrations``: how they came about
 connect     SQLite and PostgreSQL; ``faults``: what went wrong, in words
-ids         ids of runs, times in UTC
+ids         ids of runs, times in UTC; ``processes``: who makes a run, and whether it still lives
 =========== ==========================================================================================
 """
 

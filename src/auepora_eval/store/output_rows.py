@@ -9,10 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, func, select, tuple_
 
 from ..core.secrets import Secrets
-from ..core.types import SystemOutputs
-from ..io.codec import decode_output, encode_output
+from ..core.types import SystemOutputs, Unsaid
 from .connect import Database
-from .packing import pack_output, read_packed, unpack_output
+from .packing import pack_output, plain_output, read_packed, unpack_output
 from .records import StoredOutput, column_text
 from .schema import query_results as table
 from .texts import TextKeys, TextReader
@@ -51,8 +50,10 @@ def output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, 
 
 
 def _without(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
-    plain = decode_output(encode_output("1", output))[1]  # made of our own types alone, which can be copied
-    return secrets.value(plain, but=_IDS)
+    without = secrets.value(plain_output(output), but=_IDS)
+    if isinstance(output.retrieved, Unsaid):
+        without.retrieved = Unsaid()
+    return without
 
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..core.errors import BadValueError
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 from ..io.codec import (
     DocumentRow,
     Id,
@@ -29,10 +28,10 @@ from ..io.codec import (
 
 __all__ = [
     "PackedOutput",
-    "output_problem",
     "pack_output",
     "pack_sample",
     "packed_sample_id",
+    "plain_output",
     "read_packed",
     "sample_text_keys",
     "unpack_output",
@@ -67,6 +66,8 @@ class PackedOutput(msgspec.Struct, omit_defaults=True, gc=False):
     repeat: int = msgspec.field(name="n", default=0)
     sample_id: str | None = msgspec.field(name="id", default=None)
     """Only where a column of text cannot hold it."""
+    unsaid: bool = msgspec.field(name="o", default=False)
+    """Whether nothing is known of what was retrieved, which is not the same as nothing."""
 
     def hits(self, texts: Mapping[str, str] | None) -> Iterator[RetrievedDocument]:
         """The ranking, with the texts of its documents where they are given."""
@@ -112,19 +113,18 @@ def pack_output(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> bytes:
     except Exception:  # noqa: S110 - whatever the values did, the careful way says it in words
         pass
     try:
-        plain = decode_output(encode_output(sample_id, output))[1]
+        plain = plain_output(output, sample_id)
     except LineError as error:
         raise LineError(f"the output of sample {sample_id!r:.80}: {error}") from error
     return _ENCODER.encode(_columns(sample_id, plain, key_of))
 
 
-def output_problem(output: SystemOutputs) -> str | None:
-    """Why an output cannot be stored; ``None`` where it can."""
-    try:
-        encode_output("1", output)
-    except BadValueError as error:
-        return str(error)
-    return None
+def plain_output(output: SystemOutputs, sample_id: str = "1") -> SystemOutputs:
+    """A copy made of our own types alone, as a file would give it back; ``LineError`` says what JSON cannot carry."""
+    plain = decode_output(encode_output(sample_id, output))[1]
+    if isinstance(output.retrieved, Unsaid):
+        plain.retrieved = Unsaid()
+    return plain
 
 
 def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutput:
@@ -170,6 +170,7 @@ def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutp
         output.usage,
         output.repeat,
         sample_id if "\x00" in sample_id else None,
+        isinstance(output.retrieved, Unsaid),
     )
 
 
@@ -190,7 +191,7 @@ def unpack_output(row: PackedOutput, texts: Mapping[str, str] | None) -> SystemO
     if row.answer is not None:
         response = Response(row.answer, row.structured, row.answer_metadata, row.sentences)
     return SystemOutputs(
-        list(row.hits(texts)),
+        Unsaid() if row.unsaid else list(row.hits(texts)),
         response,
         row.timings,
         row.extra,

@@ -47,7 +47,7 @@ class RunRecord:
     version: str
     """The version of this library that made it."""
     process: str
-    """``host:pid`` of who made it, or resumed it last."""
+    """``host:pid:start`` of who made it, or resumed it last."""
     aggregate: dict[str, Any] | None = None
     message: str | None = None
 

@@ -12,7 +12,7 @@ from .ids import RUN_PREFIX
 from .records import RunRecord, RunStatus, record_of
 from .schema import runs
 
-__all__ = ["change_run", "find_run", "get_run", "list_runs", "require_run", "unknown_run"]
+__all__ = ["change_run", "find_run", "get_run", "list_runs", "require_run", "take_up", "unknown_run"]
 
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _LISTED_AT_MOST = 8
@@ -69,6 +69,12 @@ def change_run(connection: Connection, run_id: str, **values: Any) -> None:
     """Change columns of a run."""
     if connection.execute(update(runs).where(runs.c.run_id == run_id).values(**values)).rowcount == 0:
         raise unknown_run(run_id)
+
+
+def take_up(connection: Connection, run_id: str, owner: str, **values: Any) -> bool:
+    """Change columns of a run that belongs to a process; whether it still did."""
+    query = update(runs).where(runs.c.run_id == run_id, runs.c.process == owner).values(**values)
+    return connection.execute(query).rowcount > 0
 
 
 def unknown_run(text: str, hint: str = "; `auepora runs` lists them all") -> UnknownRunError:

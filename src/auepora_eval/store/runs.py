@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,9 +21,10 @@ from .deletion import delete_runs
 from .ids import new_run_id, to_iso, utc_now
 from .migrations import bring_up_to_date
 from .output_rows import count_outputs, output_rows, places, read_outputs, write_outputs
+from .processes import this_process
 from .records import RunRecord, RunStatus, StoredOutput, column_text, from_json, to_json
 from .results import read_result, read_results, write_results
-from .run_rows import change_run, find_run, get_run, list_runs, require_run, unknown_run
+from .run_rows import change_run, find_run, get_run, list_runs, require_run, take_up, unknown_run
 from .sample_rows import packed_samples, read_sample_ids, read_samples, write_samples
 from .schema import runs
 from .texts import TextKeys, WrittenTexts, keep_deletions_out
@@ -134,7 +133,7 @@ class RunStore:
                         commit_hash=None if commit is None else self._text(commit),
                         tags_json=self._json(_distinct(tags)),
                         version=__version__,
-                        process=_this_process(),
+                        process=this_process(),
                     )
                 )
                 return get_run(connection, run_id)
@@ -167,10 +166,18 @@ class RunStore:
         told = None if message is None else self._text(message)
         self._change(run_id, status=RunStatus(status).value, finished_at=to_iso(utc_now()), message=told)
 
-    def reopen(self, run_id: str) -> None:
-        """Note that a run goes on, by this process."""
-        running = RunStatus.RUNNING.value
-        self._change(run_id, status=running, finished_at=None, message=None, process=_this_process())
+    def reopen(self, run_id: str, *, expected_process: str | None = None) -> None:
+        """Note that a run goes on, by this process.
+
+        With ``expected_process`` only where the run is still that one's: of two who take it up at once, one is refused.
+        """
+        values = {"status": RunStatus.RUNNING.value, "finished_at": None, "message": None, "process": this_process()}
+        with self._writing() as connection:
+            if expected_process is None:
+                change_run(connection, run_id, **values)
+            elif not take_up(connection, run_id, expected_process, **values):
+                other = get_run(connection, run_id).process
+                raise BadValueError(f"{run_id} has been taken up by process {other} meanwhile; wait for it, or stop it")
 
     def set_aggregate(self, run_id: str, aggregate: Mapping[str, Any] | None) -> None:
         """Store a run's summary."""
@@ -210,7 +217,7 @@ class RunStore:
         """Store outputs, with the texts of their documents; committed when it returns.
 
         One that is there already is kept, or replaced. ``LineError`` says which output holds something that JSON cannot
-        carry (``packing.output_problem`` says so of a single one); then none of these is stored.
+        carry; then none of these is stored.
         """
         with self._lock:
             self._keys.clear()
@@ -323,7 +330,3 @@ class RunStore:
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:
     return [texts] if isinstance(texts, str) else list(dict.fromkeys(texts))
-
-
-def _this_process() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"

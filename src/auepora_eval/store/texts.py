@@ -17,6 +17,7 @@ __all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text
 
 _DIGEST_BYTES = 16
 _MOST_KEYS = 50_000
+_MOST_KEYED_CHARACTERS = 8_000_000
 _MOST_WRITTEN = 1_000_000
 _MOST_CHARACTERS = 64_000_000
 _AT_ONCE = 500  # SQLite takes up to 999 values in a statement where it is old
@@ -36,11 +37,15 @@ def text_key(data: bytes) -> str:
 
 
 class TextKeys:
-    """Gives texts their keys, and gathers those that are to be written. The empty text needs no key."""
+    """Gives texts their keys, and gathers those that are to be written. The empty text needs no key.
+
+    Keys are remembered, since the same documents come again and again; so are their texts, and so not endlessly many.
+    """
 
     def __init__(self, secrets: Secrets) -> None:
         self._secrets = secrets
         self._keys: dict[str, str] = {}
+        self._characters = 0
         self.texts: dict[str, str] = {}
         """The texts met since ``clear``, by key."""
 
@@ -51,9 +56,11 @@ class TextKeys:
         key = self._keys.get(text)
         if key is None:
             key = text_key(self._secrets.text(text).encode())
-            if len(self._keys) >= _MOST_KEYS:
+            if len(self._keys) >= _MOST_KEYS or self._characters + len(text) > _MOST_KEYED_CHARACTERS:
                 self._keys.clear()
+                self._characters = 0
             self._keys[text] = key
+            self._characters += len(text)
         if key not in self.texts:
             self.texts[key] = self._secrets.text(text)
         return key

@@ -11,42 +11,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..core.errors import BadValueError, did_you_mean
-from ..core.types import EvaluationSample, SystemOutputs
+from ..calling.systems import as_system
+from ..core.errors import BadTypeError, BadValueError, did_you_mean
 
-__all__ = ["AsyncFunctionSystem", "FunctionSystem", "load_python"]
-
-
-class FunctionSystem:
-    """A function ``(sample, *, top_k)`` as a system."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """What the function returns."""
-        outputs: SystemOutputs = self._function(sample, top_k=top_k)  # whoever calls a system checks what it returned
-        return outputs
-
-
-class AsyncFunctionSystem:
-    """An ``async`` function ``(sample, *, top_k)`` as a system."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
-        """What the function returns."""
-        outputs: SystemOutputs = await self._function(sample, top_k=top_k)
-        return outputs
+__all__ = ["load_python"]
 
 
 def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Path) -> object:
     """The system at ``path`` (``package.module:name``), imported with ``folder`` first on ``sys.path``.
 
     A class is called with ``args``, and so is a function, as a factory; a function ``(sample, *, top_k)`` without
-    ``args`` is the system itself; any other object is taken as it is. ``folder`` stays on ``sys.path``, so that the
-    system may import more of its own later.
+    ``args`` is the system itself; any other object is taken as it is. Whatever comes of it must be one of the shapes
+    that ``calling.systems.as_system`` takes. ``folder`` stays on ``sys.path``, so that the system may import more of
+    its own later.
     """
     module_name, attribute = _parts(path)
     folder = Path(folder).resolve()
@@ -54,14 +31,14 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
     found = _attribute(module, attribute, module_name)
     given = dict(args or {})
     if inspect.isclass(found):
-        return _as_system(_called(found, given, path, folder), path, made_by=True)
-    if _is_plain_callable(found):
+        return _checked(_called(found, given, path, folder), path, made_by=True)
+    if callable(found) and not _has_method(found):
         if not given and _answers(found):
-            return _as_system(found, path)
-        return _as_system(_called(found, given, path, folder), path, made_by=True)
+            return _checked(found, path)
+        return _checked(_called(found, given, path, folder), path, made_by=True)
     if given:
         raise BadValueError(f"{path} is neither a class nor a function but an object: it takes no args")
-    return _as_system(found, path)
+    return _checked(found, path)
 
 
 def _parts(path: object) -> tuple[str, str]:
@@ -128,13 +105,9 @@ def _attribute(module: ModuleType, attribute: str, module_name: str) -> Any:
     return found
 
 
-def _is_plain_callable(found: object) -> bool:
-    """Whether this is a function, rather than a system that happens to be callable."""
-    return callable(found) and not _is_system(found)
-
-
-def _is_system(found: object) -> bool:
-    return any(callable(getattr(found, name, None)) for name in ("run", "arun"))
+def _has_method(found: object) -> bool:
+    """Whether this is a system, or a part of one, rather than a function that answers or makes one."""
+    return any(callable(getattr(found, name, None)) for name in ("run", "arun", "retrieve", "generate"))
 
 
 def _answers(function: Callable[..., Any]) -> bool:
@@ -179,20 +152,18 @@ def _check_args(maker: Callable[..., Any], args: dict[str, Any], path: str) -> N
         raise BadValueError(f"the args do not fit {path}: {error}{listing}") from None
 
 
-def _as_system(found: Any, path: str, *, made_by: bool = False) -> object:
-    if _is_system(found) and not inspect.isclass(found):
-        return found
-    if callable(found) and not inspect.isclass(found) and _answers(found):
-        is_async = inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(getattr(found, "__call__", None))  # noqa: B004
-        return AsyncFunctionSystem(found) if is_async else FunctionSystem(found)
+def _checked(found: object, path: str, *, made_by: bool = False) -> object:
+    """What was found or made, if it can be asked."""
     if inspect.iscoroutine(found):
         found.close()
         raise BadValueError(f"{path} is an async function that makes a system; make it in a plain function")
-    verb = "gave" if made_by else "is"
-    what = "None" if found is None else f"an object of type {type(found).__name__}"
-    raise BadValueError(
-        f"{path} {verb} {what}, which has neither 'run' nor 'arun': a system answers run(sample, *, top_k)"
-    )
+    try:
+        as_system(found)
+    except BadTypeError as error:
+        verb = "gave" if made_by else "is"
+        what = "None" if found is None else f"an object of type {type(found).__name__}"
+        raise BadValueError(f"{path} {verb} {what}: {error}") from None
+    return found
 
 
 def _said(error: BaseException) -> str:

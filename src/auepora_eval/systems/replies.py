@@ -7,8 +7,8 @@ from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, SystemCallError, did_you_mean
 from ..core.secrets import CUT
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from ..io.codec import LineError, Unsaid, decode_output_line
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
+from ..io.codec import LineError, decode_output_line
 from ..io.json_values import json_value
 from .paths import AbsentError, JsonPath, kind_of, parse_path
 from .templates import json_text

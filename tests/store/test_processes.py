@@ -1,0 +1,55 @@
+"""Who makes a run: known by host, number and beginning, and by number alone where that is all there is."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from auepora_eval.store.processes import is_alive, this_process
+
+HOST = socket.gethostname()
+tells = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nobody tells when a process began")
+
+
+def of_child(code: str = "import sys; sys.stdin.read()") -> subprocess.Popen[bytes]:
+    told = "from auepora_eval.store.processes import this_process; print(this_process(), flush=True);"
+    return subprocess.Popen([sys.executable, "-c", told + code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def test_another_process_lives_until_it_ends() -> None:
+    with of_child() as child:
+        assert child.stdout is not None
+        assert child.stdin is not None
+        name = child.stdout.readline().decode().strip()
+        assert is_alive(name)
+        assert is_alive(f"{HOST}:{child.pid}")  # as earlier versions wrote it
+        assert not is_alive(f"elsewhere:{child.pid}")
+        if Path("/proc/self/stat").exists():
+            assert name.startswith(f"{HOST}:{child.pid}:")
+            assert not is_alive(f"{HOST}:{child.pid}:1")  # it had this number before
+        child.stdin.close()
+        child.wait()
+        assert not is_alive(name)
+
+
+@tells
+def test_one_that_has_ended_and_was_not_asked_how_is_gone() -> None:
+    with of_child("import os; os._exit(0)") as child:
+        assert child.stdout is not None
+        name = child.stdout.readline().decode().strip()
+        child.stdout.read()  # its end of the pipe is closed as it ends; it is not waited for
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_alive(name)
+
+
+def test_this_process_is_not_another() -> None:
+    assert not is_alive(this_process())
+    assert not is_alive(f"{HOST}:{os.getpid()}")
+
+
+@pytest.mark.parametrize("odd", [None, "", "nobody", "a:b", f"{HOST}:", f"{HOST}:{'9' * 40}"])
+def test_what_names_no_process(odd: str | None) -> None:
+    assert not is_alive(odd)

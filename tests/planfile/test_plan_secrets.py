@@ -31,7 +31,7 @@ def test_variables_are_filled_in_and_never_stored(tmp_path: Path) -> None:
     assert plan.system.options["url"] == "http://inner:80/ask"
     assert plan.system.options["headers"] == {"Authorization": "Bearer sk-12345", "X-Literal": "${KEY}"}
     assert plan.store == "postgresql://me:hunter22@host/runs"
-    assert plan.secrets == {"sk-12345", "http://inner:80", "hunter22"}
+    assert plan.secrets == {"sk-12345", "hunter22"}
     for shown in (json.dumps(plan.resolved), repr(plan), repr(plan.system)):
         assert not [secret for secret in plan.secrets if secret in shown]
     assert plan.resolved["system"]["http"]["headers"]["Authorization"] == "Bearer ${KEY}"
@@ -48,6 +48,48 @@ def test_variables_in_arguments_and_surroundings(tmp_path: Path) -> None:
     made = read(tmp_path, "dataset: d\nsystem: {command: {run: x, env: {API_KEY: '${KEY}'}}}")
     assert made.system is not None
     assert made.system.options["env"] == {"API_KEY": "sk-12345"}
+
+
+HTTP = "system: {http: {url: 'http://x', headers: {%s}}}"
+ARGS = "system: {python: 'a:b', args: {%s}}"
+VALUE = "wiki-2024"
+WHERE = [  # what stands in a plan, the variable's value, what is secret, why
+    (ARGS % "index: '${INDEX}'", VALUE, set(), "an argument by a harmless name"),
+    (ARGS % "index: '${X}', depth: '${X}'", VALUE, set(), "twice"),
+    (ARGS % "api_key: '${X}'", VALUE, {VALUE}, "an argument by the name of a secret"),
+    (ARGS % "llm: {tokens: ['a'], key: ['${X}']}", VALUE, {VALUE}, "a key, in a list"),
+    (ARGS % "credentials: {name: '${X}'}", VALUE, {VALUE}, "within what is secret"),
+    (ARGS % "eos_token: '${X}'", VALUE, set(), "a token of a model"),
+    (ARGS % "llm: '${MY_KEY}'", VALUE, {VALUE}, "a variable by the name of a key"),
+    (ARGS % "llm: '${PGPASSWORD}'", VALUE, {VALUE}, "a variable whose name ends like a secret's"),
+    (ARGS % "llm: '${EOS_TOKEN}'", VALUE, set(), "a variable that is a token of a model"),
+    (ARGS % "index: '${X}', api_key: '${X}'", VALUE, {VALUE}, "secret in one of two places"),
+    (ARGS % "dsn: 'host=h password=${X} dbname=d'", VALUE, {VALUE}, "after its name within a text"),
+    (ARGS % "llm: '${X}'", "sk-live-0123456789abcdef", {"sk-live-0123456789abcdef"}, "a value of a known kind"),
+    (ARGS % "model: '${X}'", "sentence-transformers/all-MiniLM-L6-v2", set(), "a long name"),
+    (HTTP % "X-Tenant: '${X}'", VALUE, {VALUE}, "a header"),
+    (HTTP % "Accept-Language: '${X}'", "de-CH, de", set(), "a header that is no secret"),
+    (ARGS % "headers: {X-Tenant: '${X}'}", VALUE, {VALUE}, "a header among the arguments"),
+    ("system: {http: 'http://${X}/ask'}", "inner:8080", set(), "a host"),
+    ("system: {http: 'http://me:${X}@h/ask'}", "p@ss/w?rd", {"p@ss/w?rd"}, "a password in an address"),
+    ("system: {http: 'http://h/ask?index=i&api_key=${X}'}", VALUE, {VALUE}, "a parameter by the name of a secret"),
+    ("system: {http: 'http://h/ask?index=${X}'}", VALUE, set(), "another parameter"),
+    ("system: {http: '${X}'}", "http://me:hunter2%21@h/a?token=abcd&n=5", {"hunter2%21", "hunter2!", "abcd"}, "an address that holds them"),
+    ("system: {http: {url: 'http://h', request: {q: '{query}', auth: {token: '${X}'}}}}", "a{b}c", {"a{b}c"}, "what is sent"),
+    ("system: {command: {run: x, env: {INDEX: '${X}'}}}", VALUE, set(), "the surroundings"),
+    ("system: {command: {run: x, env: {API_KEY: '${X}'}}}", VALUE, {VALUE}, "a key in the surroundings"),
+    ("outputs: o\nstore: '${X}'", "postgresql://me:hunter2@host/runs", {"hunter2"}, "a store whose address holds one"),
+    ("outputs: o\nstore: '${X}/runs.sqlite'", "/srv/data", set(), "a store that is a file"),
+    (ARGS % "api_key: '${X}'", "abc", set(), "too short to be looked for"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "value", "secret", "why"), WHERE, ids=[row[-1] for row in WHERE])
+def test_what_counts_as_secret(text: str, value: str, secret: set[str], why: str, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(f"dataset: d\n{text}\n")
+    names = ("X", "INDEX", "MY_KEY", "PGPASSWORD", "EOS_TOKEN")
+    plan = read_plan(tmp_path / "plan.yaml", environment=dict.fromkeys(names, value))
+    assert plan.secrets == secret, why
 
 
 def test_variables_in_what_is_sent_are_no_placeholders(tmp_path: Path) -> None:
@@ -93,8 +135,6 @@ def test_references_that_cannot_be_followed(text: str, said: str, why: str, tmp_
     assert said in raised.value.problem
 
 
-HTTP = "system: {http: {url: 'http://x', headers: {%s}}}"
-ARGS = "system: {python: 'a:b', args: {%s}}"
 WRITTEN_OUT = [  # what stands in a plan, key, why
     (HTTP % "Authorization: 'Bearer geheim'", "system.http.headers.Authorization", "a header"),
     (HTTP % "X-Api-Key: geheim", "system.http.headers.X-Api-Key", "a key of an interface"),

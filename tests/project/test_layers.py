@@ -13,6 +13,7 @@ LAYERS = {
     "text": 0,
     "core.types": 0,
     "core.errors": 0,
+    "core.secrets": 0,
     "core.targets": 0,
     "core.exact": 0,
     "core.collector": 0,

@@ -183,9 +183,10 @@ def test_a_full_disk_ends_the_run_clearly_and_it_can_be_resumed(project: Project
         timeout=120,
         check=False,
     )
-    assert full.returncode in (2, 3)
+    assert full.returncode == 3
     assert b"Traceback" not in full.stderr
     assert b"runs.sqlite" in full.stderr
+    assert b"To go on: auepora run plan.yaml --resume" in full.stderr
     before = len(mine.calls())
     assert 0 < before < 2000
     code, out, err = auepora("run", "plan.yaml", "--resume", "--json")

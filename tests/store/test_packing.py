@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from auepora_eval import evaluate
 from auepora_eval.core.family import FamilyKey
 from auepora_eval.core.scores import Score, Scores
+from auepora_eval.core.secrets import Secrets
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 from auepora_eval.io.codec import LineError, decode_output, decode_sample, encode_output, encode_sample
 from auepora_eval.io.fingerprint import canonical_line, dataset_fingerprint
@@ -28,18 +29,17 @@ from auepora_eval.store.packing import (
     unpack_sample,
 )
 from auepora_eval.store.records import StoredOutput
-from auepora_eval.store.scrub import Scrubber
 from auepora_eval.store.texts import TextKeys
 
 
 def output_and_back(output: SystemOutputs, sample_id: str = "1") -> tuple[SystemOutputs, bytes]:
-    keys = TextKeys(Scrubber())
+    keys = TextKeys(Secrets())
     data = pack_output(sample_id, output, keys)
     return unpack_output(read_packed(data), {"": "", **keys.texts}), data
 
 
 def sample_and_back(sample: EvaluationSample) -> EvaluationSample:
-    keys = TextKeys(Scrubber())
+    keys = TextKeys(Secrets())
     line, row = canonical_line(sample)
     data = pack_sample(row, line, keys)
     assert packed_sample_id(data) == sample.sample_id
@@ -194,13 +194,13 @@ def test_a_ranking_of_which_nothing_is_known_is_not_an_empty_one(output: SystemO
     assert isinstance(back.retrieved, Unsaid)
     assert b"retrieved" not in encode_output("1", back)
     assert not isinstance(output_and_back(SystemOutputs([], Response("a")))[0].retrieved, Unsaid)
-    (row,) = output_rows("r", [StoredOutput(0, 0, "1", output)], Scrubber(["a"]), TextKeys(Scrubber()))
+    (row,) = output_rows("r", [StoredOutput(0, 0, "1", output)], Secrets(["a"]), TextKeys(Secrets()))
     assert isinstance(unpack_output(read_packed(row[-1]), None).retrieved, Unsaid)
     assert row[-1] != data  # a secret was taken out
 
 
 def test_remembering_keys_does_not_mean_keeping_all_texts() -> None:
-    keys = TextKeys(Scrubber())
+    keys = TextKeys(Secrets())
     size, number = 200_000, 200
     tracemalloc.start()
     try:
@@ -217,7 +217,7 @@ def test_remembering_keys_does_not_mean_keeping_all_texts() -> None:
 
 
 def test_texts_are_apart_and_once() -> None:
-    keys = TextKeys(Scrubber())
+    keys = TextKeys(Secrets())
     hits = [RetrievedDocument(Document(name, "the same text"), None, rank) for rank, name in enumerate("ab", 1)]
     data = pack_output("1", SystemOutputs(hits), keys)
     assert b"the same text" not in data
@@ -227,7 +227,7 @@ def test_texts_are_apart_and_once() -> None:
 
 def test_ten_hits_take_little_room() -> None:
     hits = [RetrievedDocument(Document(f"doc{rank:05}"), rank / 16, rank) for rank in range(1, 11)]
-    data = pack_output("1", SystemOutputs(hits, Response("yes"), {"end_to_end": 0.5}), TextKeys(Scrubber()))
+    data = pack_output("1", SystemOutputs(hits, Response("yes"), {"end_to_end": 0.5}), TextKeys(Secrets()))
     assert len(data) < 260
 
 

@@ -1,11 +1,14 @@
 """Secrets are never written, wherever they turn up and however they are escaped."""
 
 import json
+import sys
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 import pytest
 
+from auepora_eval.cli.main import main
+from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.types import (
     Document,
     EvaluationSample,
@@ -16,7 +19,8 @@ from auepora_eval.core.types import (
     TargetCategory,
 )
 from auepora_eval.store import RunStore, StoredOutput
-from auepora_eval.store.scrub import Scrubber
+from postgres_server import PASSWORD
+from user_project import Project
 
 SECRET = 'k"1\\é/☃&x'
 
@@ -35,16 +39,16 @@ def fill(store: RunStore, secret: str) -> str:
     """A run that has the secret everywhere."""
     said = f"before {secret} after"
     body = json.dumps({"key": secret})
-    sample = EvaluationSample("q1", said, [Document("d", said, {said: [said]})], None, Response(said), {"l": said})
+    sample = EvaluationSample("q1", "?")
     hits = [RetrievedDocument(Document("d", said, {"m": said}), 0.5, 1)]
     output = SystemOutputs(
         hits, Response(said, {"s": [said]}), {"end_to_end": 0.5}, {"body": body, "twice": json.dumps(body)}, f"http_500: {said} {body}",
-        None, [said], [{"query": said}], {said: 1},
+        None, ["d"], [{"query": said}], {said: 1},
     )  # fmt: skip
     run_id = store.create_run(
         said, [sample], dataset_name=said, plan={"headers": {"Authorization": said}}, config={"a": [said]}, tags=[said]
     ).run_id
-    store.append(run_id, [StoredOutput(0, 0, "q1", output), StoredOutput(1, 0, said, SystemOutputs(hits))])
+    store.append(run_id, [StoredOutput(0, 0, "q1", output), StoredOutput(1, 0, "q2", SystemOutputs(hits))])
     store.put_result(run_id, MetricResult(said, TargetCategory.LATENCY, 1.0, {said: said}, signature=f"m|{said}"))
     store.set_aggregate(run_id, {said: said})
     store.tag(run_id, f"tag {said}")
@@ -67,32 +71,39 @@ def test_no_secret_is_written(url: str, secret: str) -> None:
         assert secret not in str(first).replace("***", "") or secret in ("0123", "true")
         assert first.output.retrieved[0].doc == Document("d", "before *** after", {"m": "before *** after"})
         assert json.loads(first.output.extra["body"]) == {"key": "***"}
-        assert second.sample_id == "before *** after"
-        assert store.samples(run_id)[0].query == "before *** after"
+        assert second.sample_id == "q2"
         assert store.get(run_id).plan == {"headers": {"Authorization": "before *** after"}}
         assert store.results(run_id)[0].name == "before *** after"
+
+
+def test_ids_are_left_as_they_are(url: str) -> None:
+    name = "wiki/d1"
+    hits = [RetrievedDocument(Document(name, name, {"m": name}, name), 0.5, 1)]
+    cited = Response(name, sentences=[{"text": name, "citations": [name]}])
+    with RunStore.open(url, secrets=["wiki"]) as store:
+        run_id = store.create_run("one", [EvaluationSample("q1", "?")], dataset_name="d", plan={}).run_id
+        store.append(run_id, [StoredOutput(0, 0, name, SystemOutputs(hits, cited, citations=[name]))])
+        (row,) = store.outputs(run_id)
+    hidden = "***/d1"
+    assert row.sample_id == name
+    assert row.output.retrieved[0].doc == Document(name, hidden, {"m": hidden}, name)
+    assert row.output.response == Response(hidden, sentences=[{"text": hidden, "citations": [name]}])
+    assert row.output.citations == [name]
+
+
+def test_a_sample_that_holds_a_secret_is_refused(url: str) -> None:
+    samples = [EvaluationSample("q1", "?"), EvaluationSample("q2", "?", [Document("wiki/d1")])]
+    with RunStore.open(url, secrets=["wiki"]) as store:
+        with pytest.raises(BadValueError, match="sample 2 of the dataset holds a secret") as raised:
+            store.create_run("one", samples, dataset_name="d", plan={})
+        assert "wiki" not in str(raised.value)
+        assert store.runs() == []
 
 
 def test_without_secrets_nothing_is_changed(url: str) -> None:
     with RunStore.open(url) as store:
         fill(store, SECRET)
         assert SECRET.encode() in everything(store)
-
-
-ROWS: list[tuple[list[str], Any, Any, str]] = [  # secrets, value, want, why
-    (["abc"], "xabcx", "x***x", "within a text"),
-    (["abc", "abcdef"], "abcdef", "***", "the longer one first"),
-    (["abc"], {"abc": ["abc", 1, None, ("abc",)]}, {"***": ["***", 1, None, ("***",)]}, "keys, lists and tuples"),
-    ([""], "abc", "abc", "an empty secret is none"),
-    (["*"], "a*b", "a*b", "nor is what is hidden"),
-    (['a"b'], json.dumps(json.dumps('a"b')), '"\\"***\\""', "JSON within JSON"),
-    (["a/b c"], "https://x/?key=a%2Fb%20c", "https://x/?key=***", "as a URL writes it"),
-]
-
-
-@pytest.mark.parametrize(("secrets", "value", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
-def test_values(secrets: list[str], value: Any, want: Any, why: str) -> None:
-    assert Scrubber(secrets).value(value) == want, why
 
 
 def test_passwords_in_urls_of_a_plan_are_hidden(url: str) -> None:
@@ -125,3 +136,39 @@ def test_a_password_is_never_shown(tmp_path: Path) -> None:
             assert "hunter2" not in str(error)
             assert "hunter2" not in repr(error)
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+@pytest.mark.parametrize("place", ["before the host", "a parameter"])
+@pytest.mark.parametrize("ending", ["finished", "ended early"])
+def test_the_hint_to_resume_tells_no_password(
+    place: str,
+    ending: str,
+    postgres_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", sys.path[:])  # plans put their folder there
+    monkeypatch.delitem(sys.modules, "my_rag", raising=False)
+    plan = Project(tmp_path, 10).plan(
+        args="{broken: ['1', '2', '3']}",
+        run="{concurrency: 1, max_failures: 1}" if ending == "ended early" else "{concurrency: 1}",
+    )
+    password = quote(PASSWORD, safe="")
+    assert password in postgres_url
+    url = postgres_url
+    if place == "a parameter":
+        url = f"{postgres_url.replace(f':{password}@', '@')}?password={password}"
+    with pytest.raises(SystemExit):
+        main(["run", plan, "--store", url])
+    said = capsys.readouterr()
+    assert "with the same --store, auepora run" in said.err
+    for form in (PASSWORD, password):
+        assert form not in said.out + said.err
+    with RunStore.open(url) as store:
+        (record,) = store.runs()
+    assert f"--resume --run {record.run_id}" in said.err
+    with pytest.raises(SystemExit):
+        main(["run", plan, "--store", "runs of mine.sqlite"])
+    assert "--store 'runs of mine.sqlite'" in capsys.readouterr().err

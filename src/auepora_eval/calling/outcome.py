@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.batch import output_problem
 from ..core.errors import SystemCallError
+from ..core.secrets import CUT
 from ..core.types import STARTED, SystemOutputs, Unsaid
 from ..features.rankings import retrieved_problem
 from .attempt import Attempt
@@ -84,5 +85,5 @@ def _message(error: BaseException) -> str:
 def _plain(text: str) -> str:
     """A text that every store can hold, and not endlessly long."""
     if len(text) > _LONGEST_MESSAGE:
-        text = f"{text[:_LONGEST_MESSAGE]}…"
+        text = text[:_LONGEST_MESSAGE] + CUT
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")

@@ -17,7 +17,7 @@ from .split import PartWayError
 
 __all__ = ["LONGEST_WAIT", "Waits", "may_pass", "parse_retry_after", "retry_after"]
 
-LONGEST_WAIT = 300.0
+LONGEST_WAIT = 120.0
 """Seconds: the longest wait that a system may ask for; it is asked again then, whatever it said."""
 _LONGEST_BACKOFF = 60.0
 _PASSING_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})

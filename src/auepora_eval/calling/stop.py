@@ -30,6 +30,11 @@ class Stop:
         return self._finishing
 
     @property
+    def listening(self) -> bool:
+        """Whether anything is being asked just now that could be stopped."""
+        return bool(self._inboxes) or self._inline_in is not None
+
+    @property
     def leaving(self) -> bool:
         """Whether calls in flight are not waited for either."""
         return self._leaving

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ..core.errors import BadValueError
+from .saying import say
 from .stores import complete_run, opened_store, store_option
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def command(
         "other_dataset": other_dataset,
         "seed": seed,
     }
-    with opened_store(store) as found:
+    with opened_store(store, output=output) as found:
         records = [found.find(one) for one in runs]
         if len(records) > 2:
             from ..compare.league import league
@@ -146,7 +147,7 @@ def _write(
     from .output import write_out
 
     if runs_dir is not None:
-        click.echo(f"wrote {write_report(report, runs_dir)}", err=True)
+        say(f"wrote {write_report(report, runs_dir)}")
     if form == "json":
         document = {**report.to_dict(), **({} if changes is None else {"judged_by": judged_by, "changes": changes})}
         write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)

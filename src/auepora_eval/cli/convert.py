@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from .saying import say
+
 if TYPE_CHECKING:
     from ..io.convert import Conversion
 
@@ -64,7 +66,7 @@ def command(
         click.echo(json.dumps(_document(done), indent=2, ensure_ascii=False))
         return
     for remark in _remarks(done):
-        click.echo(remark, err=True)
+        say(remark)
 
 
 def _remarks(done: Conversion) -> list[str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .saying import say
+
 if TYPE_CHECKING:
     from ..crosscheck.report import Check
 
@@ -34,7 +36,7 @@ def command(cases: int, seed: int, peers: bool, as_json: bool) -> None:
     from ..crosscheck.report import TOLERANCE, merged
     from ..crosscheck.roc import roc_checks
 
-    click.echo("checking against the plain definitions", err=True)
+    say("checking against the plain definitions")
     checks = [*plain_checks(cases, seed=seed), *roc_checks(cases, seed=seed)]
     absent = []
     for name, peer in PEERS.items() if peers else ():
@@ -42,7 +44,7 @@ def command(cases: int, seed: int, peers: bool, as_json: bool) -> None:
             absent.append(name)
             continue
         remark = " (it compiles for about a minute)" if name == "ranx" else ""
-        click.echo(f"checking against {name}{remark}", err=True)
+        say(f"checking against {name}{remark}")
         checks += peer_checks(name, cases, seed=seed)
     checks = merged(checks)
     wrong = [check for check in checks if not check.agrees]

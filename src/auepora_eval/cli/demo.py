@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from .saying import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +39,7 @@ def command(folder: str, as_json: bool, quiet: bool) -> None:
     """
     from ..reporting.tables import side_by_side
     from ..running.plans import run_plan
-    from .run import Teller
+    from .run import STOPPED_EARLY, Teller
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -56,7 +59,9 @@ def command(folder: str, as_json: bool, quiet: bool) -> None:
         click.echo(side_by_side(results))
         click.echo(f"\nDid it get better?\n\n{_compared(store, outcomes)}")
     if not quiet:
-        click.echo(_next_steps(target, store), err=True)
+        say(_next_steps(target, store))
+    if any(outcome.ended != "finished" for outcome in outcomes.values()):
+        sys.exit(STOPPED_EARLY)
 
 
 def _compared(store: str, outcomes: Mapping[str, RunOutcome]) -> str:

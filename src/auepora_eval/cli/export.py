@@ -27,7 +27,8 @@ def command(run: str, folder: str | None, force: bool, store: str | None, as_jso
     """Write the stored RUN into FOLDER (by default one named after it) as files that other tools read.
 
     dataset.jsonl and outputs.jsonl can be scored again with `auepora score`; results.json has every number and every
-    score, results.csv one row per sample, run.json what is known of the run. Of repeats, each has a file of its own.
+    score, results.csv one row per metric and group, scores.csv one row per sample, run.json what is known of the run.
+    Of repeats, each has a file of its own.
 
     \b
     auepora export latest
@@ -36,7 +37,7 @@ def command(run: str, folder: str | None, force: bool, store: str | None, as_jso
     with opened_store(store) as found:
         record = found.find(run)
         target = Path(folder or record.run_id)
-        names = ["dataset.jsonl", *_output_names(record), "results.json", "results.csv", "run.json"]
+        names = ["dataset.jsonl", *_output_names(record), "results.json", "results.csv", "scores.csv", "run.json"]
         there = [name for name in names if (target / name).exists()]
         if there and not force:
             raise click.UsageError(f"{target / there[0]} is already there; --force overwrites it")
@@ -57,7 +58,7 @@ def _write(store: RunStore, record: RunRecord, target: Path) -> None:
     from ..io.files import write_lines
     from ..io.jsonl import save_jsonl_dataset, save_jsonl_outputs
     from ..reporting.progress import progress
-    from ..reporting.results_csv import results_csv
+    from ..reporting.results_csv import results_csv, scores_csv
 
     with progress(f"writing {target}"):
         save_jsonl_dataset(store.samples(record.run_id), target / "dataset.jsonl")
@@ -68,6 +69,7 @@ def _write(store: RunStore, record: RunRecord, target: Path) -> None:
         texts = {
             "results.json": results.to_json(per_query=True),
             "results.csv": results_csv(results),
+            "scores.csv": scores_csv(results),
             "run.json": json.dumps(run_of(record, store), indent=2, ensure_ascii=False),
         }
         for name, text in texts.items():

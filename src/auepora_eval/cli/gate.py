@@ -62,7 +62,7 @@ def command(
     if form == "csv":
         raise click.UsageError("gates are written as .json, .md or as a table")
     given = _given(texts, plan)
-    with opened_store(store) as found:
+    with opened_store(store, output=output) as found:
         record = found.find(run)
         report = _checked(found, record, given, against, other_dataset=other_dataset)
     write_out(_rendered(report, form), output)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .saying import say
+
 if TYPE_CHECKING:
     from ..gates.report import GateReport
     from ..store.records import RunRecord
@@ -24,15 +26,15 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None, quiet: 
     from ..gates.tell import append_step_summary
 
     for warning in report.warnings:
-        click.echo(f"Warning: {warning}", err=True)
+        say(f"Warning: {warning}")
     if junit is not None:
         from ..gates.junit import junit_xml
         from ..io.files import write_lines
 
         write_lines(Path(junit), [junit_xml(report, name=f"auepora: {record.name}").encode()])
         if not quiet:
-            click.echo(f"wrote {junit}", err=True)
+            say(f"wrote {junit}")
     try:
         append_step_summary(report, heading=f"Gates of {record.name} ({record.run_id})")
     except AueporaError as error:  # a page nobody could write must not change what the gates say
-        click.echo(f"Warning: {error}", err=True)
+        say(f"Warning: {error}")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from .saying import say
+
 __all__ = ["command"]
 
 
@@ -51,4 +53,4 @@ def command(dataset: str, outputs: str | None, system: str | None, output: str, 
         click.echo(text, nl=False)
         return
     write_lines(target, [text.rstrip("\n").encode()])
-    click.echo(f"wrote {output}; edit it, then: auepora validate {output} && auepora run {output}", err=True)
+    say(f"wrote {output}; edit it, then: auepora validate {output} && auepora run {output}")

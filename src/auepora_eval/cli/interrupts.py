@@ -7,11 +7,9 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any
-
-import click
 
 if TYPE_CHECKING:
     from ..calling.stop import Stop
@@ -21,23 +19,24 @@ __all__ = ["stdout_to_stderr", "stopping_on_signals"]
 
 @contextmanager
 def stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) lets calls in flight finish, the second one leaves at once."""
+    """The first Ctrl-C (or SIGTERM) lets calls in flight finish, the second one leaves at once.
+
+    Where nothing is being asked, while a plan is read or outputs are scored, the first one ends it as it would anyway.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # signals go elsewhere
         return
-    seen = 0
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal seen
-        seen += 1
-        from ..reporting.progress import wipe
-
-        wipe()
-        if seen == 1:
-            click.echo("Finishing the calls in flight; Ctrl-C again stops at once.", err=True)
-            stop.finish()
-        else:
+        if not stop.listening:
+            raise KeyboardInterrupt
+        if stop.finishing:
             stop.now()
+            return
+        # A handler may have interrupted whoever holds the lock of a stream: it writes past them.
+        with suppress(OSError):
+            os.write(2, b"\nFinishing the calls in flight; Ctrl-C again stops at once.\n")
+        stop.finish()
 
     before: dict[int, Any] = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM)}
     try:

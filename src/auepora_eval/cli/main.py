@@ -128,24 +128,25 @@ def _run(arguments: list[str] | None) -> int:
             error.show()
         return BAD_INPUT
     except AueporaError as error:
-        _say(f"Error: {error}")
+        _tell(f"Error: {error}")
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
-        _say("Interrupted.")
+        _tell("Interrupted.")
         return INTERRUPTED
     except _OutputError as failure:
         _silence_stdout()
         cause = failure.__cause__
         assert isinstance(cause, OSError)
         if not isinstance(cause, BrokenPipeError):  # that one only means that the reader (head, less) has seen enough
-            _say(f"Error: the output cannot be written: {cause.strerror or cause}")
+            _tell(f"Error: the output cannot be written: {cause.strerror or cause}")
             return BAD_INPUT
     return 0
 
 
-def _say(message: str) -> None:
-    with suppress(OSError):  # where stderr fails as well there is nobody left to tell
-        click.echo(message, err=True)
+def _tell(message: str) -> None:
+    from .saying import say  # most calls have nothing to say
+
+    say(message)
 
 
 def _silence_stdout() -> None:
@@ -167,7 +168,6 @@ def _show_warnings_plainly() -> None:
     import warnings
 
     from ..core.errors import AueporaWarning
-    from ..reporting.progress import wipe
 
     usual = warnings.showwarning
 
@@ -180,8 +180,7 @@ def _show_warnings_plainly() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, AueporaWarning):
-            wipe()
-            click.echo(f"Warning: {message}", err=True)
+            _tell(f"Warning: {message}")
         else:
             usual(message, category, filename, lineno, file, line)
 

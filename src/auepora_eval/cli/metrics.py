@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .saying import say
+
 if TYPE_CHECKING:
     from ..core.registry import MetricInfo
     from ..reporting.metric_cards import MetricCard
@@ -45,7 +47,7 @@ def command(name: str | None, as_json: bool) -> None:
     click.echo(_listing(cards))
     if any(card.higher_is_better is False for card in cards):
         click.echo(f"\n{LOWER} lower is better")
-    click.echo("\n`auepora metrics NAME` explains one.", err=True)
+    say("\n`auepora metrics NAME` explains one.")
 
 
 LOWER = "↓"

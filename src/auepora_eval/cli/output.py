@@ -9,6 +9,8 @@ from typing import Literal
 
 import click
 
+from .saying import say
+
 __all__ = ["output_format", "refuse_input_as_output", "write_out"]
 
 
@@ -23,11 +25,15 @@ def output_format(output: str | None) -> Literal["csv", "json", "markdown", "tab
 
 
 def refuse_input_as_output(output: str | None, inputs: Sequence[str]) -> None:
-    """Raise where writing would destroy what is read, under whatever name."""
+    """Raise where writing would destroy what is read, under whatever name; or what is about to be made: a store."""
     for path in inputs:
+        if output is None or "://" in path:
+            continue
         try:
-            same = output is not None and os.path.samefile(output, path)
+            same = os.path.samefile(output, path)
         except OSError:  # one of them is not there: reading or writing will say so
+            if os.path.abspath(output) == os.path.abspath(path):
+                raise click.UsageError(f"-o {output} is where {path} will be; write to another file") from None
             continue
         # Reading from and writing to the same terminal or device destroys nothing.
         if same and os.path.isfile(path):
@@ -37,10 +43,12 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str]) -> None:
 def write_out(text: str, output: str | None) -> None:
     """Print, or write to a file (whole or not at all)."""
     if output in (None, "-", "/dev/stdout"):  # stdout by any name: what is there already must not be truncated
-        click.echo(text)
+        from ..reporting.printable import printable
+
+        click.echo(printable(text))
         return
     from ..io.files import write_lines
 
     assert output is not None
     write_lines(Path(output), [text.encode()])
-    click.echo(f"wrote {output}", err=True)
+    say(f"wrote {output}")

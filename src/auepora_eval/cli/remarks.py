@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from ..core.errors import BadValueError
+from .saying import say
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -21,7 +20,7 @@ def warn_of_strays(missing: Sequence[str], unknown: Sequence[str], *, total: int
     from ..io.align import stray_remarks
 
     for remark in stray_remarks(missing, unknown, total=total, conventions=conventions):
-        click.echo(f"Warning: {remark}", err=True)
+        say(f"Warning: {remark}")
 
 
 def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .run import INTERRUPTED, STOPPED_EARLY, Teller
+from .saying import say
 from .stores import complete_run, store_option
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def command(
     """
     from ..calling.stop import Stop
     from ..core.errors import BadValueError
+    from ..core.secrets import Secrets
     from ..planfile.prepare import prepare
     from ..planfile.read import read_plan
     from ..running.plans import closed_after, default_store
@@ -69,6 +71,7 @@ def command(
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
         system = prepare(read).system
         with (
+            Secrets(read.secrets).kept_from_errors(),
             closed_after(system),
             RunStore.open(default_store(store, read.store), secrets=read.secrets, create=False) as found,
         ):
@@ -86,7 +89,7 @@ def command(
                 watcher=teller.watcher(),
             )
     if report.outcome.ended != "finished":
-        click.echo(f"Stopped: {report.outcome.message}; the same command goes on with it", err=True)
+        say(f"Stopped: {report.outcome.message}; the same command goes on with it")
         sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Literal
 
 import click
 
+from .saying import say
 from .score import PRESETS
 from .stores import complete_run, conventions_of, opened_store, store_option
 
@@ -55,13 +57,13 @@ def command(
     from ..reporting.progress import progress
     from ..running.scoring import ScoringOptions, rescore
     from .output import output_format, write_out
-    from .run import rendered
+    from .run import STOPPED_EARLY, rendered
     from .specs import parse_specs
 
     if workers is not None and executor != "processes":
         raise click.UsageError("--workers goes with --executor processes")
     form = "json" if as_json else output_format(output)
-    with opened_store(store) as found:
+    with opened_store(store, output=output) as found:
         record = found.find(run)
         total = record.num_samples * record.repeats
         with progress("scoring", total) as advance:
@@ -77,4 +79,7 @@ def command(
             )
         said = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_of(record)}"
         write_out(rendered(results, form, said), output)
-        click.echo(f"stored with {record.run_id}", err=True)
+        say(f"stored with {record.run_id}")
+    if not any(one.defined for one in results):
+        say("Error: nothing could be scored")
+        sys.exit(STOPPED_EARLY)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..core.errors import AueporaWarning
 from .gating import junit_option, publish
+from .saying import say
 from .score import PRESETS
 from .stores import conventions_of, store_option
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Teller", "command", "rendered"]
 
 STOPPED_EARLY, INTERRUPTED = 3, 130
+DEFAULT_STORE = "runs.sqlite"
 
 
 @click.command(name="run")
@@ -89,7 +93,7 @@ def command(
     from ..calling.stop import Stop
     from ..running.plans import run_plan
     from .interrupts import stdout_to_stderr, stopping_on_signals
-    from .output import output_format, write_out
+    from .output import output_format, refuse_input_as_output, write_out
     from .specs import parse_specs
 
     if (retry_failed or run_name is not None) and not resume:
@@ -112,21 +116,28 @@ def command(
     )
     if junit is not None:
         _require_gates(plan, changes)
+    if output is not None:
+        refuse_input_as_output(output, _files_of(plan, changes, store))
     stop, teller = Stop(), Teller(quiet=quiet)
-    with teller, stdout_to_stderr(), stopping_on_signals(stop):
-        outcome = run_plan(
-            plan,
-            store=store,
-            changes=changes,
-            limit=limit,
-            tags=tags,
-            resume=resume,
-            run=run_name,
-            retry_failed=retry_failed,
-            against=against,
-            stop=stop,
-            watcher=teller.watcher(),
-        )
+    try:
+        with teller, stdout_to_stderr(), stopping_on_signals(stop):
+            outcome = run_plan(
+                plan,
+                store=store,
+                changes=changes,
+                limit=limit,
+                tags=tags,
+                resume=resume,
+                run=run_name,
+                retry_failed=retry_failed,
+                against=against,
+                stop=stop,
+                watcher=teller.watcher(),
+            )
+    except KeyboardInterrupt:
+        if teller.run_id is not None:
+            say(f"To go on: {_resume_command(teller.run_id)}")
+        raise
     if outcome.results is not None:
         said = f"conventions: {conventions_of(outcome.record)}"
         write_out(_document(outcome, form, said, per_query=per_query), output)
@@ -134,7 +145,7 @@ def command(
         if form == "csv" or (form == "json" and not quiet):
             _tell_gates(outcome.gates)
         publish(outcome.gates, outcome.record, junit=junit, quiet=quiet)
-    _close(outcome, _resume_command(plan, store, limit, outcome), quiet=quiet)
+    _close(outcome, quiet=quiet)
 
 
 def rendered(results: Results, form: str, said: str, *, per_query: bool = False) -> str:
@@ -170,7 +181,7 @@ def _document(outcome: RunOutcome, form: str, said: str, *, per_query: bool) -> 
 def _tell_gates(report: GateReport) -> None:
     from ..gates.tell import gates_table
 
-    click.echo(gates_table(report), err=True)
+    say(gates_table(report))
 
 
 def _require_gates(plan: str, changes: dict[str, Any]) -> None:
@@ -181,30 +192,70 @@ def _require_gates(plan: str, changes: dict[str, Any]) -> None:
         raise click.UsageError(f"--junit writes how gates went, and {plan} has none; write them under 'gates:'")
 
 
-def _resume_command(plan: str, store: str | None, limit: int | None, outcome: RunOutcome) -> str:
-    parts = ["auepora", "run", plan, "--resume", "--run", outcome.record.run_id]
-    parts += ["--store", store] if store is not None else []
-    parts += ["--limit", str(limit)] if limit is not None else []
-    return shlex.join(parts)
+def _files_of(path: str, changes: dict[str, Any], store: str | None) -> list[str]:
+    """Every file that a plan reads or writes, and itself."""
+    from ..planfile.read import read_plan
+    from ..running.plans import default_store
+
+    plan = read_plan(path, changes=changes)
+    sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
+    read = [str(file) for one in sources for file in (one.path, one.corpus) if file is not None]
+    return [path, *read, default_store(store, plan.store)]
 
 
-def _close(outcome: RunOutcome, resume: str, *, quiet: bool) -> None:
+def _resume_command(run_id: str) -> str:
+    """The command line that was given, made into one that goes on with this run."""
+    from ..core.secrets import address_secrets
+
+    context = click.get_current_context()
+    parts = ["auepora", "run", str(context.params["plan"]), "--resume", "--run", run_id]
+    # A password is not printed, and without it it is no address.
+    hidden = bool(address_secrets(context.params["store"] or ""))
+    for option, name in _CARRIED.items():
+        value = None if hidden and name == "store" else context.params[name]
+        for one in value if isinstance(value, tuple) else () if value is None else (value,):
+            parts += [option, str(one)]
+    return f"{'with the same --store, ' if hidden else ''}{shlex.join(parts)}"
+
+
+def _elsewhere(store: object) -> str:
+    """The option that names the store, where it is not the usual one and holds no password."""
+    from ..core.secrets import address_secrets
+
+    if store in (None, DEFAULT_STORE) or address_secrets(str(store)):
+        return ""
+    return f" --store {shlex.quote(str(store))}"
+
+
+_CARRIED = {
+    "--store": "store",
+    "--limit": "limit",
+    "--name": "name",
+    "-m": "metrics",
+    "--conventions": "conventions",
+    "--concurrency": "concurrency",
+}
+"""Options without which the run would be another one."""
+
+
+def _close(outcome: RunOutcome, *, quiet: bool) -> None:
     """Say what is worth knowing at the end, and exit with what the outcome means."""
-    record = outcome.record
+    record, resume = outcome.record, _resume_command(outcome.record.run_id)
     if outcome.ended == "finished":
         if not quiet:
             if outcome.failed:
                 again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
-                click.echo(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}", err=True)
-            click.echo(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}", err=True)
+                say(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
+            elsewhere = _elsewhere(outcome.store)
+            say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if outcome.results is not None and not any(one.defined for one in outcome.results):
-            click.echo("Error: nothing could be scored", err=True)
+            say("Error: nothing could be scored")
             sys.exit(STOPPED_EARLY)
         if outcome.gates is not None and outcome.gates.exit_code:
             sys.exit(outcome.gates.exit_code)
         return
-    click.echo(f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", err=True)
-    click.echo(f"{outcome.asked} answers are stored. To go on: {resume}", err=True)
+    say(f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}")
+    say(f"{outcome.asked} answers are stored. To go on: {resume}")
     sys.exit(INTERRUPTED if outcome.ended == "stopped" else STOPPED_EARLY)
 
 
@@ -213,30 +264,38 @@ class Teller:
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
-        self._stack = ExitStack()
+        self._stack, self._line = ExitStack(), ExitStack()
         self._advance: Any = None
         self._failed = 0
+        self.run_id: str | None = None
+        """Which run it is, as soon as there is one."""
 
     def __enter__(self) -> Teller:
+        if self._quiet:
+            self._stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", AueporaWarning)
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._line.close()
         self._stack.close()
 
     def watcher(self) -> Watcher:
         """What ``run_plan`` is to tell how it goes."""
         from ..running.run import Watcher
 
-        return Watcher() if self._quiet else Watcher(self._started, self._answered, self._scoring)
+        return Watcher(self._began) if self._quiet else Watcher(self._started, self._answered, self._scoring)
+
+    def _began(self, record: RunRecord, to_do: int) -> None:
+        self.run_id = record.run_id
 
     def _started(self, record: RunRecord, to_do: int) -> None:
         from ..reporting.progress import progress
 
-        click.echo(
-            f"{record.run_id} ({record.name}): {to_do} to ask of {record.num_samples * record.repeats}", err=True
-        )
+        self._began(record, to_do)
+        say(f"{record.run_id} ({record.name}): {to_do} to ask of {record.num_samples * record.repeats}")
         line = progress("asking", to_do, rate=True, remark=lambda: f"{self._failed} failed" if self._failed else "")
-        self._advance = self._stack.enter_context(line)
+        self._advance = self._line.enter_context(line)
 
     def _answered(self, answers: Sequence[Answer]) -> None:
         self._failed += sum(answer.output.error is not None for answer in answers)
@@ -245,5 +304,5 @@ class Teller:
     def _scoring(self, total: int) -> Any:
         from ..reporting.progress import progress
 
-        self._stack.close()
-        return self._stack.enter_context(progress("scoring", total))
+        self._line.close()
+        return self._line.enter_context(progress("scoring", total))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .output import write_out
+from .saying import say
 from .stores import complete_run, opened_store, run_of, store_option, when
 
 if TYPE_CHECKING:
@@ -55,11 +57,11 @@ def command(
     with opened_store(store) as found:
         records = found.runs(name=name, tag=tag, status=status, dataset=dataset, limit=limit)
         if as_json:
-            click.echo(json.dumps([run_of(one, found) for one in records], indent=2, ensure_ascii=False))
+            write_out(json.dumps([run_of(one, found) for one in records], indent=2, ensure_ascii=False), None)
         elif records:
-            click.echo(_listed(records, found))
+            write_out(_listed(records, found), None)
         else:
-            click.echo("no such run" if name or tag or status or dataset else "no runs yet", err=True)
+            say("no such run" if name or tag or status or dataset else "no runs yet")
 
 
 def _listed(records: Sequence[RunRecord], store: RunStore) -> str:
@@ -108,7 +110,7 @@ def tag_command(context: click.Context, run: str, tags: tuple[str, ...], remove:
         record = found.find(run)
         (found.untag if remove else found.tag)(record.run_id, *tags)
         record = found.find(record.run_id)
-        click.echo(f"{record.run_id}: {', '.join(record.tags) or 'no tags'}")
+        write_out(f"{record.run_id}: {', '.join(record.tags) or 'no tags'}", None)
 
 
 @command.command(name="delete")
@@ -131,8 +133,8 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
         for record in records.values():
             if record.status is RunStatus.RUNNING and is_alive(record.process):
                 raise click.UsageError(f"{record.run_id} is still being made by process {record.process}")
-            click.echo(f"{record.run_id}  {record.name}  {when(record.created_at)}", err=True)
+            say(f"{record.run_id}  {record.name}  {when(record.created_at)}")
         if not yes:
             click.confirm(f"delete {len(records)} run{'s' if len(records) != 1 else ''}?", abort=True, err=True)
         found.delete(list(records))
-        click.echo(f"deleted {len(records)}", err=True)
+        say(f"deleted {len(records)}")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from .saying import say
+
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
     from ..core.registry import Spec
@@ -136,7 +138,7 @@ def command(
     refuse_input_as_output(output, [path for path in (dataset, outputs, corpus, qrels, run_file) if path is not None])
     specs = parse_specs(metrics)
     for remark in filter(None, map(translation, specs)):
-        click.echo(remark, err=True)
+        say(remark)
     if qrels is not None and run_file is not None:
         rules, said = _rules(conventions, trec, min_relevance, complete, depth)
         results = _score_trec(qrels, run_file, specs, rules)

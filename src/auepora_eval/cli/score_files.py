@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .saying import say
+
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
     from ..core.executors import Executor
@@ -55,7 +57,7 @@ def data_files(
     of_outputs = chosen_format(outputs_path, "outputs", outputs_format)
     for path, named, found in ((dataset, sample_format, of_samples), (outputs, outputs_format, of_outputs)):
         if named is None and found.name != "jsonl":
-            click.echo(f"reading {path} as {found.name} ({found.title})", err=True)
+            say(f"reading {path} as {found.name} ({found.title})")
     return DataFiles((samples_path, of_samples), (outputs_path, of_outputs))
 
 

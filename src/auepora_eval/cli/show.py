@@ -59,7 +59,7 @@ def command(
     form = "json" if as_json else output_format(output)
     if per_query and form != "json":
         raise click.UsageError("--per-query goes with --json")
-    with opened_store(store) as found:
+    with opened_store(store, output=output) as found:
         record = found.find(run)
         if sample_id is not None:
             told = _sample(found, record, sample_id)
@@ -104,7 +104,7 @@ def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown
     else:
         parts.append("no results yet: the run did not come to scoring; `auepora run PLAN --resume` goes on with it")
     if record.plan.get("conventions"):
-        parts.append(f"conventions: {conventions_of(record)}")
+        parts.append(f"conventions of its plan: {conventions_of(record)}")
     return "\n\n".join(parts)
 
 

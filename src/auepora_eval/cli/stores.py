@@ -29,12 +29,15 @@ def store_option(function: FunctionT) -> FunctionT:
 
 
 @contextmanager
-def opened_store(store: str | None) -> Iterator[RunStore]:
-    """The store that is meant, which must be there."""
+def opened_store(store: str | None, *, output: str | None = None) -> Iterator[RunStore]:
+    """The store that is meant, which must be there and is not where ``output`` goes."""
     from ..running.plans import default_store
     from ..store.runs import RunStore
+    from .output import refuse_input_as_output
 
-    with RunStore.open(default_store(store), create=False) as found:
+    where = default_store(store)
+    refuse_input_as_output(output, [where])
+    with RunStore.open(where, create=False) as found:
         yield found
 
 

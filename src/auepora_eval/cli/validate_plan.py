@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import click
-
 __all__ = ["validate_plan"]
 
 
@@ -14,16 +12,14 @@ def validate_plan(path: str, *, as_json: bool) -> bool:
     from ..planfile.check import check_plan
     from ..reporting.progress import progress
     from .interrupts import stdout_to_stderr
+    from .output import write_out
 
     with progress(f"checking {path}"), stdout_to_stderr():
         checked = check_plan(path)
     if as_json:
-        click.echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
+        write_out(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False), None)
         return checked.fine
-    for problem in checked.problems:
-        click.echo(str(problem))
-    for remark in checked.remarks:
-        click.echo(remark)
     count = len(checked.problems)
-    click.echo(f"\n{count or 'no'} problem{'s' if count != 1 else ''}")
+    verdict = f"\n{count or 'no'} problem{'s' if count != 1 else ''}"
+    write_out("\n".join([*map(str, checked.problems), *checked.remarks, verdict]), None)
     return checked.fine

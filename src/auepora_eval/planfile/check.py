@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.errors import AueporaError, AueporaWarning, DataFileError, PlanError
 from ..io.validate import validate_files
+from .findings import Findings
 from .plan import Plan
 from .prepare import Prepared, prepare_gathering
 from .read import plan_findings
@@ -68,6 +69,7 @@ def check_plan(
         return PlanCheck(findings.errors)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AueporaWarning)
+        _find_missing_folder(plan, findings)  # a run would say so too, unless another store is named
         made = prepare_gathering(plan, findings, need_system=need_system)
     told = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
     if made is None:
@@ -76,6 +78,11 @@ def check_plan(
     if callable(close):
         close()
     return PlanCheck([], [*told, *made.remarks, *_outlook(made)], plan)
+
+
+def _find_missing_folder(plan: Plan, findings: Findings) -> None:
+    if plan.store is not None and "://" not in plan.store and not Path(plan.store).parent.is_dir():
+        findings.add("store", f"the folder {Path(plan.store).parent} does not exist; create it first")
 
 
 def _with_all_of_the_data(plan: Plan, errors: list[AueporaError]) -> list[AueporaError]:

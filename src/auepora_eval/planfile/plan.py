@@ -83,7 +83,7 @@ class Plan:
     """The plan as it is stored: itself a plan, with every default written out, paths as written, and references to
     variables in place of their values. Plans that mean the same have the same."""
     secrets: frozenset[str] = field(repr=False, compare=False)
-    """What variables held: not to be shown or stored."""
+    """What variables held and counts as secret: not to be shown or stored."""
     source: PlanSource = field(repr=False, compare=False)
 
     def rules(self, *, judged_pool: bool) -> Conventions:

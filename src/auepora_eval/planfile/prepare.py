@@ -11,19 +11,20 @@ from ..core.batch import check_samples
 from ..core.conventions import Conventions
 from ..core.engine import resolve_metrics
 from ..core.errors import AueporaError, DataFileError
-from ..core.metrics_base import Metric
+from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.runner import require_distinct_ids
+from ..core.secrets import Secrets, refuse_secrets_in
 from ..core.slices import Slice, require_members, slices_of
 from ..core.suggest import readers_of_retrieved
 from ..core.types import EvaluationSample
 from ..gates.names import with_known_names
 from ..io.align import require_common_id, stray_remarks
+from ..io.checking.support import EVERYTHING
 from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
 from .findings import Findings
 from .plan import DataSource, Plan, SystemSource
-from .secrets import masked
 
 __all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
 
@@ -59,21 +60,24 @@ class Prepared:
         return 0 if self.plan.system is None else len(self.samples) * self.plan.repeats
 
 
-def prepare(plan: Plan, *, need_system: bool = True) -> Prepared:
+def prepare(plan: Plan, *, need_system: bool = True, limit: int | None = None) -> Prepared:
     """Read what the plan names and check that it fits together; the first problem is raised.
 
-    With ``need_system`` the system is imported or built too, and checked that it can be called; it is not called.
+    With a ``limit`` only the first samples are taken, and checked. With ``need_system`` the system is imported or built
+    too, and checked that it can be called; it is not called.
     """
     findings = Findings(plan.source)
-    made = prepare_gathering(plan, findings, need_system=need_system)
+    made = prepare_gathering(plan, findings, need_system=need_system, limit=limit)
     findings.raise_first()
     assert made is not None
     return made
 
 
-def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = True) -> Prepared | None:
+def prepare_gathering(
+    plan: Plan, findings: Findings, *, need_system: bool = True, limit: int | None = None
+) -> Prepared | None:
     """The same, with everything that is wrong taken down; ``None`` where it keeps the plan from running."""
-    samples: list[EvaluationSample] = _samples(plan, findings) or []
+    samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
     chosen = _found(findings, "dataset", lambda: chosen_format(plan.dataset.path, "samples", plan.dataset.format))
     format_name = "" if chosen is None else chosen.name
     rules = plan.rules(judged_pool=format_name in JUDGED_POOLS)
@@ -87,17 +91,43 @@ def prepare_gathering(plan: Plan, findings: Findings, *, need_system: bool = Tru
         _refuse_blind(findings, metrics, "no output has; write what was returned ([] where nothing was)")
     elif plan.system is not None and _answers_alone(plan.system):
         _refuse_blind(findings, metrics, "system.http.response does not lead to; say where it is in the reply")
+    _find_idle(plan, findings, metrics, samples)
+    if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
+        findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
         try:
             system = build_system(plan)
-        except AueporaError as error:  # it may tell what it was given
-            findings.add(f"system.{plan.system.kind}", masked(str(error), plan.secrets), error)
+        except AueporaError as error:
+            findings.add_error(f"system.{plan.system.kind}", error)
+    for found in findings.errors:  # a system that cannot be built may tell what it was given
+        Secrets(plan.secrets).hide_in(found)
     if findings.errors:
         return None
     remarks = _remarks(plan, samples, metrics, rules, outputs)
     return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
+
+
+def _find_idle(
+    plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]
+) -> None:
+    """A plan none of whose metrics finds anything to look at would ask everything for nothing."""
+    idle = _idle(metrics, samples)
+    if metrics and len(idle) == len(metrics):
+        findings.add("metrics", f"no sample has what {', '.join(idle)} look at: every sample would be skipped")
+
+
+def _idle(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
+    """The metrics that would skip every sample, whatever a system returns."""
+    return [
+        one.name
+        for one in metrics or ()
+        if isinstance(one, BatchMetric)
+        and type(one).has_work is not BatchMetric.has_work
+        and samples
+        and not any(one.has_work(sample, EVERYTHING) for sample in samples)
+    ]
 
 
 def _answers_alone(source: SystemSource) -> bool:
@@ -157,6 +187,7 @@ def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:
         samples = list(load_dataset(source.path, source.format, corpus=source.corpus))
         check_samples(samples)
         require_distinct_ids(samples)
+        refuse_secrets_in(samples, Secrets(plan.secrets))
         return samples
 
     return _found(findings, "dataset", read)
@@ -198,6 +229,11 @@ def _remarks(
     outputs: OutputsFile | None,
 ) -> list[str]:
     found: list[str] = []
+    if idle := _idle(metrics, samples):
+        found.append(f"no sample has what {', '.join(idle)} look at: every sample will be skipped")
+    silent = sum(not sample.query.strip() for sample in samples)
+    if silent and plan.system is not None:
+        found.append(f"{silent} of {len(samples)} samples have no query to ask")
     if outputs is not None:
         ids = [one.sample_id for one in samples]
         known = set(ids)

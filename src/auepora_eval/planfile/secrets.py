@@ -4,60 +4,79 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from ..core.secrets import (
+    PUBLIC_HEADERS,
+    SHORTEST,
+    URL_PASSWORD,
+    address_secrets,
+    is_secret_name,
+    looks_like_secret,
+    may_name_secret,
+    name_words,
+)
 from .findings import Findings, joined
 
-__all__ = ["Environment", "find_literal_secrets", "is_secret_name", "masked"]
-
-SHORTEST = 4
-"""What is shorter is not taken for a secret: masking every ``1`` would hide more than it protects."""
+__all__ = ["Environment", "find_literal_secrets"]
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^{}]*)(?P<end>\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_URL_PASSWORD = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@?#]*:(?P<password>[^/\s@]+)@")
+_NAMED = re.compile(r"(?P<name>[\w-]+)\s*[=:]\s*[\"']?(?:(?i:basic|bearer)\s+)?\Z")
+"""What stands before a value that is named within a text: ``password=``, ``"Authorization: Bearer "``."""
 
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_SECRET_WORDS = {
-    "apikey", "authorization", "cookie", "credential", "credentials", "passphrase", "passwd", "password", "secret",
-    "token",
-}  # fmt: skip
-_SECRET_KEYS = {"access", "api", "auth", "private", "secret", "signing", "subscription"}
-"""``key`` alone may be anything; after one of these it is a secret."""
-_TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "mask", "pad", "sep", "special", "start", "stop", "unk"}
-"""Before ``token`` these mean a piece of text that a model knows, and no secret."""
 _STAND_INS = {"", "dummy", "empty", "none", "unused"}
 """What people write where a key is asked for and none is needed."""
 
 
 class Environment:
-    """Puts variables in the place of references, and remembers what it put in."""
+    """Puts variables in the place of references, and remembers which of what it put in is secret."""
 
     def __init__(self, findings: Findings, variables: Mapping[str, str] | None = None) -> None:
         self._findings = findings
         self._variables = os.environ if variables is None else variables
-        self._values: set[str] = set()
+        self._secrets: set[str] = set()
 
     @property
     def secrets(self) -> frozenset[str]:
-        """Every value that was put in and is long enough to be looked for."""
-        return frozenset(value for value in self._values if len(value) >= SHORTEST)
+        """What was put in, counts as secret and is long enough to be looked for.
+
+        That is what goes by the name of a secret (its variable, or a key around it), what stands in a header of HTTP,
+        the password of an address, and a key of a kind that is widely known. Anything else a variable holds, such as
+        the name of an index, is data like what is written out.
+        """
+        return frozenset(one for one in self._secrets if len(one) >= SHORTEST)
 
     def filled(self, key: str, value: Any, *, in_template: bool = False) -> Any:
         """The value with every reference in its texts replaced; a mapping and a list throughout.
 
         Within a template braces mean something else, and are doubled in what is put in.
         """
+        return self._filled(key, value, (key.rpartition(".")[2],), _doubled if in_template else str)
+
+    def _filled(self, key: str, value: Any, around: tuple[str, ...], put: Callable[[str], str]) -> Any:
+        """``around`` are the keys around the value, the nearest last."""
         if isinstance(value, str):
-            put = _doubled if in_template else str
-            return _REFERENCE.sub(lambda found: put(self._value(key, found)), value)
+            return self._text(key, value, around, put)
         if isinstance(value, Mapping):
-            return {name: self.filled(joined(key, name), item, in_template=in_template) for name, item in value.items()}
+            return {name: self._filled(joined(key, name), item, (*around, name), put) for name, item in value.items()}
         if isinstance(value, list):
-            return [self.filled(f"{key}[{place}]", item, in_template=in_template) for place, item in enumerate(value)]
+            return [self._filled(f"{key}[{place}]", item, around, put) for place, item in enumerate(value)]
         return value
+
+    def _text(self, key: str, text: str, around: tuple[str, ...], put: Callable[[str], str]) -> str:
+        def one(found: re.Match[str]) -> str:
+            value = self._value(key, found)
+            if found["name"] is not None and (_is_secret_place(around, text, found) or looks_like_secret(value)):
+                self._secrets.add(value)
+            return put(value)
+
+        filled = _REFERENCE.sub(one, text)
+        if filled != text:
+            self._secrets |= address_secrets(filled)
+        return filled
 
     def _value(self, key: str, found: re.Match[str]) -> str:
         name = found["name"]
@@ -73,15 +92,18 @@ class Environment:
             what = "is not set" if value is None else "is empty"
             self._findings.add(key, f"the environment variable {name} {what}; set it before you start")
             return ""
-        self._values.add(value)
         return value
 
 
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """The text with ``***`` in the place of every secret."""
-    for secret in sorted(secrets, key=len, reverse=True):  # one may be part of another
-        text = text.replace(secret, "***")
-    return text
+def _is_secret_place(around: tuple[str, ...], text: str, found: re.Match[str]) -> bool:
+    """Whether a reference stands where secrets do: by a name, in a header, or as the password of an address."""
+    *outer, nearest = around
+    return (
+        any(map(may_name_secret, (*around, found["name"])))
+        or ("headers" in outer and nearest.lower() not in PUBLIC_HEADERS)
+        or ((named := _NAMED.search(text, 0, found.start())) is not None and may_name_secret(named["name"]))
+        or any(one.start("password") <= found.start() < one.end("password") for one in URL_PASSWORD.finditer(text))
+    )
 
 
 def _doubled(text: str) -> str:
@@ -118,17 +140,6 @@ def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, A
         yield key, name, value
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether what goes by this name is likely a secret: ``api_key``, ``Authorization``, ``db-password``."""
-    words = [word.lower() for word in _WORDS.findall(name)]
-    if not words:
-        return False
-    before = words[-2] if len(words) > 1 else ""
-    if words[-1] == "key":
-        return before in _SECRET_KEYS
-    return words[-1] in _SECRET_WORDS and before not in _TOKENS_OF_TEXT
-
-
 def _is_literal(value: Any) -> bool:
     if isinstance(value, str):
         return "${" not in value and value.strip().lower() not in _STAND_INS
@@ -136,7 +147,7 @@ def _is_literal(value: Any) -> bool:
 
 
 def _has_password(text: str) -> bool:
-    return any("${" not in found["password"] for found in _URL_PASSWORD.finditer(text))
+    return any("${" not in found["password"] for found in URL_PASSWORD.finditer(text))
 
 
 def _secret_parameter(text: str) -> str | None:
@@ -173,4 +184,4 @@ def _find_in_command(findings: Findings) -> None:
 
 
 def _variable(name: str) -> str:
-    return "_".join(word.upper() for word in _WORDS.findall(name)) or "NAME"
+    return "_".join(name_words(name)).upper() or "NAME"

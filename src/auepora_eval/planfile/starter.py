@@ -62,6 +62,10 @@ def starter_plan(
         outputs = dataset  # what came back stands beside the questions
     place = Path(os.getcwd() if folder is None else folder)
     if outputs is None:
+        if not any(sample.query.strip() for sample in samples):
+            raise BadValueError(
+                f"{dataset} has no query, so there is nothing to ask a system; name its questions, or saved outputs"
+            )
         subject = _system(system or "python")
         targets = supported_targets(samples, None)
     else:

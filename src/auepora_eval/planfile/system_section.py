@@ -23,6 +23,7 @@ METHODS = ("POST", "GET", "PUT", "PATCH")
 _IMPORT_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _REFERENCE = re.compile(r"[^\s${}]*\$\{\w+\}\S*")  # one word; with blanks in it, it may be a script for a shell
 _SQLITE = re.compile(r"sqlite(\+\w+)?:///")
+_SERVERS = ("postgresql", "postgres", "postgresql+psycopg")
 _MEMORY = (":memory:", "sqlite://", "sqlite:///", "sqlite:///:memory:")
 
 Stored = dict[str, Any]
@@ -213,5 +214,9 @@ def store_section(findings: Findings, folder: Path, environment: Environment) ->
     if address := _SQLITE.match(store):
         store = store[address.end() :]
     elif "://" in store:
+        scheme = store.partition("://")[0]
+        if scheme not in _SERVERS:
+            findings.add("store", f"cannot keep runs in {shown(scheme)}; name a file, or a postgresql:// address")
+            return None, written
         return store, written
     return os.path.abspath(folder / os.path.expanduser(store)), written

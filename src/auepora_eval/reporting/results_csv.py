@@ -1,4 +1,4 @@
-"""Results as CSV, for spreadsheets: a row per metric, then a row per metric and group of each slice."""
+"""Results as CSV, for spreadsheets: a row per metric and group of each slice; and every score, a row per sample."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import csv
 import io
 from collections.abc import Iterable
 
+from ..core.results import Results
 from ..core.types import MetricResult
 
-__all__ = ["COLUMNS", "results_csv"]
+__all__ = ["COLUMNS", "results_csv", "scores_csv"]
 
 COLUMNS = (
     "metric",
@@ -34,6 +35,17 @@ def results_csv(results: Iterable[MetricResult]) -> str:
         writer.writerow(_row(result, result))
         for name, groups in result.slices.items():
             writer.writerows(_row(result, part, name, group) for group, part in groups.items())
+    return text.getvalue().rstrip("\n")
+
+
+def scores_csv(results: Results) -> str:
+    """Every score of every sample, a column per metric; one that was skipped, or left out of the mean, is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    scored = [(result.name, list(result.scores)) for result in results if result.scores is not None]
+    writer.writerow(["sample_id", *(name for name, _ in scored)])
+    for row, sample_id in enumerate(results.sample_ids):
+        writer.writerow([sample_id, *(column[row] for _, column in scored)])
     return text.getvalue().rstrip("\n")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import FunctionType
@@ -24,6 +24,7 @@ from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
 from ..core.runner import require_distinct_ids
+from ..core.secrets import Secrets, hidden_by_name
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.types import EvaluationSample, SystemOutputs, Unsaid
 from ..gates.baseline import check_run, named_baseline
@@ -35,7 +36,6 @@ from ..planfile.changes import plan_changes
 from ..planfile.plan import Plan
 from ..planfile.prepare import Prepared, prepare
 from ..planfile.read import read_plan
-from ..planfile.secrets import is_secret_name
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 from .provenance import commit_of
@@ -48,8 +48,14 @@ DEFAULT_STORE = "runs.sqlite"
 
 
 def default_store(given: str | Path | None = None, planned: str | None = None) -> str:
-    """Which store is meant: the one given, else the plan's, else ``$AUEPORA_STORE``, else ``runs.sqlite`` here."""
-    return str(given or planned or os.environ.get("AUEPORA_STORE") or DEFAULT_STORE)
+    """Which store is meant: the one given, else the plan's, else ``$AUEPORA_STORE``, else ``runs.sqlite`` here.
+
+    In an address that is given or set, ``${NAME}`` stands for a variable, as it does in plans.
+    """
+    if given is None and planned is not None:
+        return planned
+    chosen = str(given or os.environ.get("AUEPORA_STORE") or DEFAULT_STORE)
+    return os.path.expandvars(chosen) if "://" in chosen else chosen
 
 
 def run_plan(
@@ -76,14 +82,15 @@ def run_plan(
     plan = read_plan(path, changes=changes)
     if against is not None and not any(map(needs_baseline, plan.gates)):
         raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
-    prepared = prepare(plan)
-    with closed_after(prepared.system):
+    prepared = prepare(plan, limit=limit)
+    secrets = Secrets(plan.secrets)
+    with secrets.kept_from_errors(), closed_after(prepared.system):
         for remark in prepared.remarks:
-            _warn(remark)
+            _warn(secrets.message(remark))
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
             baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run
-            request = _request(prepared, limit, tags)
+            request = _request(prepared, tags)
             if resume:
                 record = _to_resume(opened, request, run, retry_failed=retry_failed)
                 outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
@@ -114,10 +121,13 @@ def run_system(
 ) -> RunOutcome:
     """Run a live system over a dataset, store what it answers, score it: ``auepora run`` without a plan file.
 
-    Without ``metrics``, everything the data supports is computed. ``config`` says what the system is made of, beside
-    what its own ``config`` says.
+    One call at a time, waiting as long as it takes, unless told otherwise: a plan's defaults are for systems that are
+    served. Without ``metrics``, everything the data supports is computed. ``config`` says what the system is made of,
+    beside what its own ``config`` says.
     """
     samples = list(dataset)
+    if not samples:
+        raise BadValueError("there are no samples to ask the system for")
     check_samples(samples)
     require_distinct_ids(samples)
     rules = Conventions.of(conventions)
@@ -163,13 +173,13 @@ def run_system(
         return replace(start_run(request, opened, stop=stop, watcher=watcher), store=where)
 
 
-def _request(prepared: Prepared, limit: int | None, tags: Sequence[str]) -> RunRequest:
+def _request(prepared: Prepared, tags: Sequence[str]) -> RunRequest:
     plan = prepared.plan
     scoring = plan.scoring
     return RunRequest(
         name=plan.name,
         dataset_name=bare_name(plan.dataset.path),
-        samples=prepared.samples[:limit],
+        samples=prepared.samples,
         metrics=prepared.metrics,
         conventions=prepared.rules,
         system=prepared.system,
@@ -223,10 +233,21 @@ def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_f
         )
     if dataset_fingerprint(request.samples) != record.fingerprint:
         raise BadValueError(
-            f"cannot resume {record.run_id}: the dataset has changed since (it had {record.num_samples} samples, "
-            f"now {len(request.samples)}); begin a new run without --resume, or bring the old samples back"
+            f"cannot resume {record.run_id}: the dataset has changed since ({_first_change(store, record, request)}); "
+            "begin a new run without --resume, or bring the old samples back"
         )
     return record
+
+
+def _first_change(store: RunStore, record: RunRecord, request: RunRequest) -> str:
+    """What is different first, in words."""
+    before = store.samples(record.run_id)
+    if len(before) != len(request.samples):
+        return f"it had {len(before)} samples, now {len(request.samples)}"
+    for old, new in zip(before, request.samples, strict=True):
+        if dataset_fingerprint([old]) != dataset_fingerprint([new]):
+            return f"sample '{new.sample_id}' is not as it was"
+    return "some sample is not as it was"
 
 
 def _named(rules: Conventions) -> dict[str, Any]:
@@ -258,12 +279,22 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
     own = getattr(system, "config", None)
     own = own() if callable(own) else own
     merged = {**(own if isinstance(own, Mapping) else {}), **planned, **given}
-    return {str(key): "***" if is_secret_name(str(key)) else plain_value(value) for key, value in merged.items()}
+    config: dict[str, Any] = plain_value(hidden_by_name(merged))
+    return config
 
 
-def closed_after(system: object) -> Any:
-    """A context that closes the system when it is left, where there is anything to close."""
-    return closing(system) if callable(getattr(system, "close", None)) else nullcontext()
+@contextmanager
+def closed_after(system: object) -> Iterator[None]:
+    """Close the system afterwards, where there is anything to close. One that cannot be closed costs no result."""
+    try:
+        yield
+    finally:
+        close = getattr(system, "close", None)
+        if callable(close):
+            try:
+                close()
+            except Exception as error:
+                _warn(f"the system raised {type(error).__name__} when it was closed: {error}")
 
 
 def _warn(remark: str) -> None:

@@ -11,7 +11,7 @@ from ..calling.ask import Asked, ask
 from ..calling.policy import Answer, CallPolicy, Task
 from ..calling.stop import Stop
 from ..core.conventions import Conventions
-from ..core.errors import BadValueError
+from ..core.errors import BadValueError, StoreError
 from ..core.metrics_base import Metric
 from ..core.results import Results
 from ..core.slices import SliceSpec
@@ -92,6 +92,8 @@ def start_run(
     watcher: Watcher = Watcher(),  # noqa: B008
 ) -> RunOutcome:
     """Ask, store, score: a new run."""
+    if request.name.partition("~")[0] == "latest":
+        raise BadValueError(f"a run cannot be called '{request.name}': that names whichever is the latest")
     record = store.create_run(
         request.name,
         request.samples,
@@ -132,10 +134,11 @@ def _carried_out(
     stop: Stop | None,
     watcher: Watcher,
 ) -> RunOutcome:
+    kept = _Kept(watcher)
     try:
-        asked = _answered(request, store, record, done, stop, watcher)
+        asked = _answered(request, store, record, done, stop, kept)
         if asked.ended != "done":
-            return _ended_early(store, record, asked)
+            return _ended_early(store, record, asked, kept)
         advance = watcher.scoring(len(request.samples) * request.repeats)
         results = score_run(
             store,
@@ -144,37 +147,49 @@ def _carried_out(
             conventions=request.conventions,
             slices=request.slices,
             options=request.options,
-            samples=request.samples,
             progress=advance,
         )
         store.finish(record.run_id)
     except KeyboardInterrupt:
-        store.finish(record.run_id, RunStatus.STOPPED, message="interrupted")
+        _mark(store, record, RunStatus.STOPPED, "interrupted")
         raise
+    except StoreError as error:
+        # What was acknowledged is kept; when the store is well again the run can go on.
+        _mark(store, record, RunStatus.FAILED, str(error))
+        return RunOutcome(record, "failed", None, kept.stored, kept.failed, str(error))
     except Exception as error:
-        _mark_failed(store, record, error)
+        _mark(store, record, RunStatus.FAILED, f"{type(error).__name__}: {error}")
         raise
-    return RunOutcome(store.find(record.run_id), "finished", results, asked.delivered, asked.failed)
+    return RunOutcome(store.find(record.run_id), "finished", results, kept.stored, kept.failed)
 
 
-def _mark_failed(store: RunStore, record: RunRecord, error: Exception) -> None:
-    """Note why the run ended, if the store still takes notes; the error itself is what the user must see."""
+class _Kept:
+    """Counts what is stored, and passes it on to whoever watches."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher, self.stored, self.failed = watcher, 0, 0
+
+    def rows(self, rows: Sequence[StoredOutput], answers: Sequence[Answer]) -> None:
+        """These rows were stored for these answers; an answer that could not be written down has become a failure."""
+        self.stored += len(rows)
+        self.failed += sum(row.output.error is not None for row in rows)
+        self.watcher.answered([Answer(one.task, row.output) for one, row in zip(answers, rows, strict=True)])
+
+
+def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -> None:
+    """Note why the run ended, if the store still takes notes; the reason itself is what the user must see."""
     with suppress(Exception):  # most likely it would be the same trouble again
-        store.finish(record.run_id, RunStatus.FAILED, message=f"{type(error).__name__}: {error}")
+        store.finish(record.run_id, status, message=message)
 
 
-def _ended_early(store: RunStore, record: RunRecord, asked: Asked) -> RunOutcome:
+def _ended_early(store: RunStore, record: RunRecord, asked: Asked, kept: _Kept) -> RunOutcome:
     stopped = asked.ended == "stopped"
     status = RunStatus.STOPPED if stopped else RunStatus.FAILED
     store.finish(record.run_id, status, message=asked.message or asked.ended)
-    return RunOutcome(
-        store.find(record.run_id),
-        "stopped" if stopped else "failed",
-        None,
-        asked.delivered,
-        asked.failed,
-        asked.message,
-    )
+    record = store.find(record.run_id)
+    # The message as it is stored: without secrets that the system told.
+    message = record.message or ""
+    return RunOutcome(record, "stopped" if stopped else "failed", None, kept.stored, kept.failed, message)
 
 
 def _answered(
@@ -183,17 +198,17 @@ def _answered(
     record: RunRecord,
     done: set[tuple[int, int]],
     stop: Stop | None,
-    watcher: Watcher,
+    kept: _Kept,
 ) -> Asked:
     """All that was to be asked is asked and stored, unless it ends early."""
     if request.outputs is not None:
-        return _copied(request.outputs, request.samples, store, record, watcher)
+        return _copied(request.outputs, request.samples, store, record, kept)
     to_do = len(request.samples) * request.repeats - len(done)
-    watcher.started(record, to_do)
+    kept.watcher.started(record, to_do)
 
     def deliver(answers: list[Answer]) -> None:
-        _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
-        watcher.answered(answers)
+        rows = _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
+        kept.rows(rows, answers)
 
     assert request.system is not None
     return ask(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
@@ -211,7 +226,7 @@ def _copied(
     samples: Sequence[EvaluationSample],
     store: RunStore,
     record: RunRecord,
-    watcher: Watcher,
+    kept: _Kept,
 ) -> Asked:
     """Saved outputs, stored as if the system had just given them."""
     rows = [
@@ -219,29 +234,28 @@ def _copied(
         for position, sample in enumerate(samples)
         if sample.sample_id in outputs
     ]
-    watcher.started(record, len(rows))
+    kept.watcher.started(record, len(rows))
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK]
-        _append(store, record.run_id, part)
-        watcher.answered([Answer(Task(row.position, samples[row.position]), row.output) for row in part])
-    failed = sum(row.output.error is not None for row in rows)
-    return Asked(len(rows), failed, "done", "")
+        answers = [Answer(Task(row.position, samples[row.position]), row.output) for row in part]
+        kept.rows(_append(store, record.run_id, part), answers)
+    return Asked(kept.stored, kept.failed, "done")
 
 
 def _row(task: Task, output: SystemOutputs) -> StoredOutput:
     return StoredOutput(task.position, task.repeat, task.sample.sample_id, output)
 
 
-def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> None:
+def _append(store: RunStore, run_id: str, rows: list[StoredOutput]) -> list[StoredOutput]:
     """Store the rows; one that cannot be written down is a failure of its own and costs the others nothing."""
     try:
         store.append(run_id, rows, replace=True)
     except LineError as error:
-        if len(rows) == 1:
-            store.append(run_id, [_unwritable(rows[0], error)], replace=True)
-            return
-        for row in rows:
-            _append(store, run_id, [row])
+        if len(rows) > 1:
+            return [one for row in rows for one in _append(store, run_id, [row])]
+        rows = [_unwritable(rows[0], error)]
+        store.append(run_id, rows, replace=True)
+    return rows
 
 
 def _unwritable(row: StoredOutput, error: LineError) -> StoredOutput:

@@ -12,7 +12,6 @@ results     results of metrics, by name and signature; ``columns``: their outcom
 texts       texts of documents, once each, by hash
 packing     samples and outputs as bytes
 deletion    deleting runs and what only they refer to
-scrub       secrets that must not be written
 schema      the tables; ``migrations``: how they came about
 connect     SQLite and PostgreSQL; ``faults``: what went wrong, in words
 ids         ids of runs, times in UTC; ``processes``: who makes a run, and whether it still lives

@@ -17,6 +17,7 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from ..core.errors import AueporaError, MissingDependencyError, StoreError
+from ..core.secrets import Secrets
 from ..io.codec import LineError
 from .faults import problem_of
 
@@ -28,7 +29,7 @@ _BEGIN = "auepora_begin"
 class Database:
     """An open database: transactions for reading and for writing, with errors that name the store."""
 
-    def __init__(self, engine: Engine, label: str, *, timeout: float, secrets: Sequence[str], read_only: bool) -> None:
+    def __init__(self, engine: Engine, label: str, *, timeout: float, secrets: Secrets, read_only: bool) -> None:
         self.engine, self.label, self.read_only = engine, label, read_only
         self._timeout, self._secrets = timeout, secrets
         self._writing = threading.RLock()
@@ -149,7 +150,7 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
         # The driver begins nothing of its own accord (isolation_level=None): what begins, and how, is said here.
         connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
-    return Database(engine, label, timeout=timeout, secrets=(), read_only=read_only)
+    return Database(engine, label, timeout=timeout, secrets=Secrets(), read_only=read_only)
 
 
 def _opened(address: str, timeout: float, prepare: Callable[[sqlite3.Connection, float], None]) -> sqlite3.Connection:
@@ -218,10 +219,9 @@ def _postgresql(text: str, *, timeout: float) -> Database:
     return Database(engine, label, timeout=timeout, secrets=secrets, read_only=False)
 
 
-def _shown(url: URL) -> tuple[str, tuple[str, ...]]:
+def _shown(url: URL) -> tuple[str, Secrets]:
     """The URL without its password and options, and what of it must not be shown."""
     passwords = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
     hidden = {str(one) for one in passwords if one}
-    hidden |= {quote(one, safe="") for one in hidden} | {unquote(one) for one in hidden}
     shown = url.set(drivername="postgresql", query={}).render_as_string(hide_password=True)
-    return shown, tuple(sorted(hidden, key=len, reverse=True))
+    return shown, Secrets(hidden | {unquote(one) for one in hidden})

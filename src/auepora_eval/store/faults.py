@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+
+from ..core.secrets import Secrets
 
 __all__ = ["problem_of"]
 
@@ -20,11 +21,9 @@ _UNREACHABLE = ("OperationalError", "InterfaceError")
 """What a driver raises that has not heard from the server; another error without a code is about what it was given."""
 
 
-def problem_of(error: BaseException, *, timeout: float, secrets: Sequence[str] = ()) -> str:
+def problem_of(error: BaseException, *, timeout: float, secrets: Secrets) -> str:
     """The problem as one clause, without the secrets that a driver may have put into it."""
-    message = " ".join(str(error).split())
-    for secret in secrets:
-        message = message.replace(secret, "***")
+    message = secrets.text(" ".join(str(error).split()))
     if isinstance(error, sqlite3.Error):
         return _of_sqlite(message, timeout)
     return _of_postgresql(error, message, timeout)

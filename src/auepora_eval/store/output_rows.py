@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Connection, func, select, tuple_
 
+from ..core.secrets import Secrets
 from ..core.types import SystemOutputs, Unsaid
 from .connect import Database
 from .packing import pack_output, plain_output, read_packed, unpack_output
-from .records import StoredOutput
+from .records import StoredOutput, column_text
 from .schema import query_results as table
-from .scrub import Scrubber, column_text
 from .texts import TextKeys, TextReader
 
 __all__ = ["count_outputs", "output_chunks", "output_rows", "places", "read_outputs", "write_outputs"]
 
 _CHUNK = 1000
 _LONGEST_ERROR = 500
+_IDS = ("sample_id", "doc_id", "parent_id", "citations")
+"""What is held against the ids of samples: with one of them changed, so would the numbers be."""
 _INSERT = (
     'INSERT INTO eval_query_results (run_id, "position", repeat, sample_id, error, outputs) VALUES (?, ?, ?, ?, ?, ?)'
 )
@@ -31,27 +34,26 @@ Row = tuple[str, int, int, str, str | None, bytes]
 Place = tuple[int, int]
 
 
-def output_rows(run_id: str, outputs: Iterable[StoredOutput], scrubber: Scrubber, keys: TextKeys) -> list[Row]:
+def output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, keys: TextKeys) -> list[Row]:
     """Rows ready to be written."""
     rows: list[Row] = []
     for stored in outputs:
-        sample_id, output = scrubber.text(stored.sample_id), stored.output
+        sample_id, output = stored.sample_id, stored.output
+        if output.error is not None and (told := secrets.message(output.error)) != output.error:
+            output = replace(output, error=told)
         data = pack_output(sample_id, output, keys)
-        error = output.error
-        if scrubber.in_bytes(data):
-            output = _scrubbed(output, scrubber)
-            data, error = pack_output(sample_id, output, keys), output.error
-        if error is not None:
-            error = column_text(error[:_LONGEST_ERROR])
+        if secrets.in_bytes(data):
+            data = pack_output(sample_id, _without(secrets, output), keys)
+        error = None if output.error is None else column_text(output.error[:_LONGEST_ERROR])
         rows.append((run_id, stored.position, stored.repeat, column_text(sample_id), error, data))
     return rows
 
 
-def _scrubbed(output: SystemOutputs, scrubber: Scrubber) -> SystemOutputs:
-    scrubbed = scrubber.value(plain_output(output))
+def _without(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
+    without = secrets.value(plain_output(output), but=_IDS)
     if isinstance(output.retrieved, Unsaid):
-        scrubbed.retrieved = Unsaid()
-    return scrubbed
+        without.retrieved = Unsaid()
+    return without
 
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import RowMapping
 from ..core.types import SystemOutputs
 from .ids import from_iso
 
-__all__ = ["RunRecord", "RunStatus", "StoredOutput", "from_json", "record_of", "to_json"]
+__all__ = ["RunRecord", "RunStatus", "StoredOutput", "column_text", "from_json", "record_of", "to_json"]
 
 
 class RunStatus(StrEnum):
@@ -97,3 +97,10 @@ def _as_text(value: object) -> object:
 def from_json(text: str) -> Any:
     """The value again."""
     return msgspec.json.decode(text)
+
+
+def column_text(text: str) -> str:
+    """A text as every database can hold it in a column: no NUL, no half of a surrogate pair."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()

@@ -12,13 +12,13 @@ from sqlalchemy import Connection, RowMapping, func, select
 from ..core.errors import UnknownMetricError
 from ..core.results import Results
 from ..core.scores import Outcomes, Scores
+from ..core.secrets import Secrets
 from ..core.types import MetricResult, TargetCategory
 from .columns import ScoreColumns, columns_of, scores_of, scores_of_list
 from .connect import Database
 from .ids import from_iso, score_key, to_iso, utc_now
-from .records import from_json, to_json
+from .records import column_text, from_json, to_json
 from .schema import scores as table
-from .scrub import Scrubber, column_text
 
 __all__ = ["read_result", "read_results", "write_results"]
 
@@ -43,7 +43,7 @@ def write_results(
     run_id: str,
     results: Sequence[MetricResult],
     *,
-    scrubber: Scrubber,
+    secrets: Secrets,
     reducers: Mapping[str, str],
     position: int | None = None,
 ) -> None:
@@ -62,7 +62,7 @@ def write_results(
         if place is None:
             place = places.setdefault(result.name, max(places.values(), default=-1) + 1)
         reducer = reducers.get(result.name, "")
-        rows.append(_row(run_id, result, place, to_iso(computed), scrubber, reducer))
+        rows.append(_row(run_id, result, place, to_iso(computed), secrets, reducer))
         computed += timedelta(microseconds=1)
     database.rows(connection, _UPSERT, rows)
 
@@ -106,16 +106,16 @@ def _one(connection: Connection, run_id: str, name: str, signature: str) -> Metr
 
 
 def _row(
-    run_id: str, result: MetricResult, position: int, computed_at: str, scrubber: Scrubber, reducer: str
+    run_id: str, result: MetricResult, position: int, computed_at: str, secrets: Secrets, reducer: str
 ) -> tuple[Any, ...]:
-    document = scrubber.value(_document(result))
+    document = secrets.value(_document(result))
     columns = None
     if result.scores is not None:
         scores = result.scores if isinstance(result.scores, Scores) else scores_of_list(result.scores)
         columns = columns_of(scores)
         if not _are_outcomes_of(result.outcomes, scores):
-            document["outcomes"] = None if result.outcomes is None else scrubber.value(list(result.outcomes))
-    name, signature = (column_text(scrubber.text(one)) for one in (result.name, result.signature or ""))
+            document["outcomes"] = None if result.outcomes is None else secrets.value(list(result.outcomes))
+    name, signature = (column_text(secrets.text(one)) for one in (result.name, result.signature or ""))
     made = {
         "run_id": run_id,
         "score_key": score_key(name, signature),
@@ -130,8 +130,8 @@ def _row(
     }
     if columns is not None:
         made.update((name, getattr(columns, name)) for name in ScoreColumns.__slots__)
-        if columns.keys_json is not None and scrubber.in_bytes(columns.keys_json.encode()):
-            made["keys_json"] = to_json(scrubber.value(from_json(columns.keys_json)))
+        if columns.keys_json is not None and secrets.in_bytes(columns.keys_json.encode()):
+            made["keys_json"] = to_json(secrets.value(from_json(columns.keys_json)))
     return tuple(made.get(name) for name in _COLUMNS)
 
 

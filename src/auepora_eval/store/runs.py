@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from .._version import __version__
 from ..core.errors import BadValueError
 from ..core.results import Results
+from ..core.secrets import Secrets, refuse_secrets_in
 from ..core.types import EvaluationSample, MetricResult
 from .connect import Database, connect
 from .deletion import delete_runs
@@ -21,12 +22,11 @@ from .ids import new_run_id, to_iso, utc_now
 from .migrations import bring_up_to_date
 from .output_rows import count_outputs, output_rows, places, read_outputs, write_outputs
 from .processes import this_process
-from .records import RunRecord, RunStatus, StoredOutput, from_json, to_json
+from .records import RunRecord, RunStatus, StoredOutput, column_text, from_json, to_json
 from .results import read_result, read_results, write_results
 from .run_rows import change_run, find_run, get_run, list_runs, require_run, take_up, unknown_run
 from .sample_rows import packed_samples, read_sample_ids, read_samples, write_samples
 from .schema import runs
-from .scrub import Scrubber, column_text
 from .texts import TextKeys, WrittenTexts, keep_deletions_out
 
 __all__ = ["RunStore"]
@@ -43,9 +43,9 @@ class RunStore:
         """``open`` is the way to get one."""
         self._database = database
         secrets = list(secrets)
-        self._scrubber = Scrubber(secrets)
-        self._record_scrubber = Scrubber(secrets, hide_passwords=True)
-        self._keys = TextKeys(self._scrubber)
+        self._secrets = Secrets(secrets)
+        self._record_secrets = Secrets(secrets, hide_passwords=True)
+        self._keys = TextKeys(self._secrets)
         self._written = WrittenTexts()
         self._lock = threading.RLock()
 
@@ -55,8 +55,9 @@ class RunStore:
     ) -> Self:
         """The store at a path or a ``postgresql://`` URL, brought up to date.
 
-        ``secrets`` are texts that must never be written: ``***`` stands in their place. Without ``create`` a store that
-        is not there is an error. ``timeout`` is how many seconds to wait for another process that writes.
+        ``secrets`` are texts that must not be written: ``***`` stands in their place, except in the ids of documents,
+        citations and samples, which the numbers depend on. Without ``create`` a store that is not there is an error.
+        ``timeout`` is how many seconds to wait for another process that writes.
         """
         database = connect(target, create=create, timeout=timeout)
         try:
@@ -103,16 +104,18 @@ class RunStore:
     ) -> RunRecord:
         """A new run, with its samples; those of a dataset the store knows are not stored again.
 
-        ``LineError`` says which sample holds something that JSON cannot carry.
+        ``LineError`` says which sample holds something that JSON cannot carry, ``BadValueError`` which holds a secret.
         """
         if not name:
             raise BadValueError("a run needs a name")
         run_id = new_run_id() if run_id is None else run_id
         if column_text(run_id) != run_id:
             raise BadValueError(f"{run_id!r} cannot be the id of a run: it holds a character that a store cannot")
+        samples = list(samples)
+        refuse_secrets_in(samples, self._secrets)
         with self._lock:
             self._keys.clear()
-            packed = packed_samples(samples, self._scrubber, self._keys)
+            packed = packed_samples(samples, self._keys)
             with self._writing_texts() as connection:
                 write_samples(self._database, connection, packed)
                 if connection.execute(runs.select().where(runs.c.run_id == run_id)).first() is not None:
@@ -220,13 +223,11 @@ class RunStore:
         """
         with self._lock:
             self._keys.clear()
-            rows = output_rows(run_id, outputs, self._scrubber, self._keys)
+            rows = output_rows(run_id, outputs, self._secrets, self._keys)
             with self._writing_texts() as connection:
                 # Through the driver, since outputs may come one by one.
-                if (
-                    self._database.first(connection, "SELECT 1 FROM eval_runs WHERE run_id = ?", column_text(run_id))
-                    is None
-                ):
+                known = "SELECT 1 FROM eval_runs WHERE run_id = ?"
+                if self._database.first(connection, known, column_text(run_id)) is None:
                     raise unknown_run(run_id)
                 write_outputs(self._database, connection, rows, replace=replace)
 
@@ -272,7 +273,7 @@ class RunStore:
                 connection,
                 run_id,
                 [result],
-                scrubber=self._scrubber,
+                secrets=self._secrets,
                 reducers=reducers,
                 position=position,
             )
@@ -283,7 +284,7 @@ class RunStore:
         """Store several results; ``reducers`` says by the name of a metric how its statistics are folded."""
         with self._writing() as connection:
             require_run(connection, run_id)
-            write_results(self._database, connection, run_id, results, scrubber=self._scrubber, reducers=reducers or {})
+            write_results(self._database, connection, run_id, results, secrets=self._secrets, reducers=reducers or {})
 
     def result(self, run_id: str, name: str) -> MetricResult:
         """The result of that name (the latest, where its rules have changed) or of that very signature."""
@@ -324,10 +325,10 @@ class RunStore:
             change_run(connection, run_id, tags_json=self._json(_distinct(change(held))))
 
     def _text(self, text: str) -> str:
-        return column_text(self._record_scrubber.text(text))
+        return column_text(self._record_secrets.message(text))
 
     def _json(self, value: Any) -> str:
-        return to_json(self._record_scrubber.value(value))
+        return to_json(self._record_secrets.value(value))
 
 
 def _distinct(texts: str | Iterable[str]) -> list[str]:

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, select
 
 from ..core.types import EvaluationSample
-from ..io.codec import decode_sample
 from ..io.fingerprint import canonical_line
 from .connect import Database
 from .packing import pack_sample, packed_sample_id, sample_text_keys, unpack_sample
 from .schema import samples as table
-from .scrub import Scrubber
 from .texts import TextKeys, TextReader
 
 __all__ = ["PackedSamples", "packed_samples", "read_sample_ids", "read_samples", "sample_chunks", "write_samples"]
@@ -31,15 +29,13 @@ class PackedSamples:
     rows: list[bytes]
 
 
-def packed_samples(samples: Iterable[EvaluationSample], scrubber: Scrubber, keys: TextKeys) -> PackedSamples:
-    """Samples ready to be written. The fingerprint is that of the samples as they came, secrets and all."""
+def packed_samples(samples: Iterable[EvaluationSample], keys: TextKeys) -> PackedSamples:
+    """Samples ready to be written."""
     digest, rows = hashlib.sha256(), []
     for sample in samples:
         line, row = canonical_line(sample)
         digest.update(line)
         digest.update(b"\n")
-        if scrubber.in_bytes(line):
-            line, row = canonical_line(scrubber.value(decode_sample(line)))
         rows.append(pack_sample(row, line, keys))
     return PackedSamples(digest.hexdigest(), rows)
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from sqlalchemy import Connection, select
 
 from ..core.errors import StoreError
+from ..core.secrets import Secrets
 from .connect import Database
 from .schema import documents
-from .scrub import Scrubber
 
 __all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text_key"]
 
@@ -42,8 +42,8 @@ class TextKeys:
     Keys are remembered, since the same documents come again and again; so are their texts, and so not endlessly many.
     """
 
-    def __init__(self, scrubber: Scrubber) -> None:
-        self._scrubber = scrubber
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
         self._keys: dict[str, str] = {}
         self._characters = 0
         self.texts: dict[str, str] = {}
@@ -55,14 +55,14 @@ class TextKeys:
             return ""
         key = self._keys.get(text)
         if key is None:
-            key = text_key(self._scrubber.text(text).encode())
+            key = text_key(self._secrets.text(text).encode())
             if len(self._keys) >= _MOST_KEYS or self._characters + len(text) > _MOST_KEYED_CHARACTERS:
                 self._keys.clear()
                 self._characters = 0
             self._keys[text] = key
             self._characters += len(text)
         if key not in self.texts:
-            self.texts[key] = self._scrubber.text(text)
+            self.texts[key] = self._secrets.text(text)
         return key
 
     def clear(self) -> None:

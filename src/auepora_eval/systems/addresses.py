@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from ..core.errors import BadTypeError, BadValueError
-from .replies import CUT
+from ..core.secrets import PUBLIC_HEADERS, SHORTEST, Secrets
 
-__all__ = ["Address", "Secrets", "checked_headers", "parse_address"]
+__all__ = ["Address", "checked_headers", "parse_address", "without_userinfo"]
 
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "%/:=&?~+!$,;'@()*[]"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _USERINFO = re.compile(r"(//)[^/?#\s@]*@")
 _OURS = frozenset({"content-length", "transfer-encoding", "connection", "host"})
-_PUBLIC = frozenset({"accept", "accept-language", "content-type", "user-agent", "cache-control"})
-_STARS = "***"
-_SHORTEST_SECRET = 4
-"""What is shorter is no secret worth the name, and masking it would make messages unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +36,16 @@ class Address:
     query: str = ""
 
 
-class Secrets:
-    """Texts that no message may show."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        long = sorted({text for text in texts if len(text) >= _SHORTEST_SECRET}, key=len, reverse=True)
-        self._texts = [form for text in long for form in (text, json.dumps(text)[1:-1], quote(text, safe=""))]
-
-    def masked(self, text: str) -> str:
-        """``text`` with stars for every secret, and for the beginning of one where the text was cut short."""
-        for secret in self._texts:
-            text = text.replace(secret, _STARS)
-            if CUT in text:
-                for length in range(len(secret) - 1, _SHORTEST_SECRET - 1, -1):
-                    text = text.replace(secret[:length] + CUT, _STARS + CUT)
-        return text
-
-    def without_userinfo(self, url: str) -> str:
-        """A URL that may be shown: no user, no password, no query."""
-        return self.masked(_USERINFO.sub(r"\1", url).partition("?")[0])
+def without_userinfo(url: str) -> str:
+    """A URL that may be shown: no user, no password, no query."""
+    return _USERINFO.sub(r"\1", url).partition("?")[0]
 
 
 def parse_address(url: object) -> Address:
     """The address a URL gives; ``BadValueError`` says what cannot be meant, without showing its user and password."""
     if not isinstance(url, str):
         raise BadTypeError(f"url must be a text such as 'http://localhost:8000/ask', not {url!r:.80}")
-    shown = _USERINFO.sub(r"\1", url).partition("?")[0]
+    shown = without_userinfo(url)
     if "{" in url or "}" in url:
         raise BadValueError(
             f"url: {shown} holds a brace; an address has no placeholders. With method GET the request fills in "
@@ -109,7 +88,7 @@ def checked_headers(headers: Mapping[str, str], address: Address) -> tuple[dict[
     if not isinstance(headers, Mapping):
         raise BadTypeError(f"headers must map names to texts, not be a {type(headers).__name__}")
     checked = {_name(name): _header(name, value) for name, value in headers.items()}
-    secrets = [value for name, value in checked.items() if name.lower() not in _PUBLIC]
+    secrets = [value for name, value in checked.items() if name.lower() not in PUBLIC_HEADERS]
     secrets += [value.partition(" ")[2].strip() for value in secrets]  # the token after its scheme
     if address.user is not None:
         if any(name.lower() == "authorization" for name in checked):
@@ -118,7 +97,7 @@ def checked_headers(headers: Mapping[str, str], address: Address) -> tuple[dict[
         checked["Authorization"] = f"Basic {token}"
         secrets += [token, address.password, f"{address.user}:{address.password}"]
     secrets += [part.partition("=")[2] for part in address.query.split("&")]
-    return checked, Secrets(secrets)
+    return checked, Secrets(one for one in secrets if len(one) >= SHORTEST)
 
 
 def _name(name: object) -> str:

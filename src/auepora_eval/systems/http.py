@@ -13,8 +13,9 @@ from .._version import __version__
 from ..calling.policy import is_positive
 from ..calling.retry import parse_retry_after
 from ..core.errors import BadTypeError, BadValueError, SystemCallError
+from ..core.secrets import Secrets
 from ..core.types import EvaluationSample, SystemOutputs
-from .addresses import Address, Secrets, checked_headers, parse_address
+from .addresses import Address, checked_headers, parse_address, without_userinfo
 from .connections import Connection, ConnectionPool
 from .deadlines import Deadline
 from .paths import kind_of
@@ -75,7 +76,7 @@ class HttpSystem:
         try:
             return self._ask(sample, top_k)
         except SystemCallError as error:
-            message = self._secrets.masked(error.message)
+            message = self._secrets.message(error.message)
             # The error as it was may quote what was sent, so that it is not kept as a cause.
             raise SystemCallError(error.reason, message, retry=error.retry, retry_after=error.retry_after) from None
 
@@ -87,7 +88,7 @@ class HttpSystem:
         target, body = self._question(sample, top_k)
         status, headers, reply = self._exchange(target, body)
         if not 200 <= status < 300:
-            raise _status_error(status, headers, self._secrets.masked(reply.decode(errors="replace")), self._secrets)
+            raise _status_error(status, headers, self._secrets.message(reply.decode(errors="replace")), self._secrets)
         if not reply.strip():
             raise SystemCallError("empty_reply", f"{_status_text(status)} with nothing in it", retry=True)
         encoding = headers.get("Content-Encoding", "identity").strip().lower()
@@ -95,7 +96,7 @@ class HttpSystem:
             raise SystemCallError("bad_output", f"the reply is compressed ({encoding}), which was not asked for")
         output = own_reply(reply, sample) if self._response is None else self._response.outputs(reply, sample)
         if output.error is not None:
-            output.error = self._secrets.masked(output.error)
+            output.error = self._secrets.message(output.error)
         return output
 
     def _question(self, sample: EvaluationSample, top_k: int) -> tuple[str, bytes | None]:
@@ -184,7 +185,7 @@ def _status_error(status: int, headers: http.client.HTTPMessage, body: str, secr
     if status >= 500:
         return SystemCallError("server_error", message, retry=True, retry_after=wait)
     if 300 <= status < 400 and (location := headers.get("Location")):
-        place = secrets.without_userinfo(location)
+        place = secrets.message(without_userinfo(location))
         return SystemCallError(
             "http_error", f"{_status_text(status)}: it leads to {excerpt(place)}; redirects are not followed, ask there"
         )

@@ -6,16 +6,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, SystemCallError, did_you_mean
+from ..core.secrets import CUT
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 from ..io.codec import LineError, decode_output_line
 from ..io.json_values import json_value
 from .paths import AbsentError, JsonPath, kind_of, parse_path
 from .templates import json_text
 
-__all__ = ["CUT", "ReplyPaths", "bad_output", "excerpt", "own_reply"]
+__all__ = ["ReplyPaths", "bad_output", "excerpt", "own_reply"]
 
-CUT = "…"
-"""The end of a text that was cut short."""
 _EXCERPT = 300
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ITEM_DEFAULTS = {

@@ -11,7 +11,7 @@ from ...core.suggest import specs_for, suggested_metrics
 from ...core.targets import TARGETS
 from ...core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, TargetCategory
 
-__all__ = ["TargetSupport", "no_support", "supported_targets"]
+__all__ = ["EVERYTHING", "TargetSupport", "no_support", "supported_targets"]
 
 _DOCUMENT = Document("?", "?", {"embedding": [1.0]})
 EVERYTHING = SystemOutputs(

@@ -1,0 +1,238 @@
+"""Secrets: what is likely one, and texts, values and errors without them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote
+
+from .errors import BadValueError
+
+__all__ = [
+    "CUT",
+    "HIDDEN",
+    "PUBLIC_HEADERS",
+    "SHORTEST",
+    "URL_PASSWORD",
+    "Secrets",
+    "address_secrets",
+    "hidden_by_name",
+    "is_secret_name",
+    "looks_like_secret",
+    "may_name_secret",
+    "name_words",
+    "refuse_secrets_in",
+]
+
+HIDDEN = "***"
+"""What stands in place of a secret."""
+CUT = "…"
+"""The end of a text that was cut short."""
+SHORTEST = 4
+"""What is shorter is not taken for a secret unless somebody says so: hiding every ``1`` hides more than it protects."""
+
+PUBLIC_HEADERS = frozenset({"accept", "accept-language", "cache-control", "content-type", "user-agent"})
+"""Headers of HTTP that hold no secret; any other may."""
+
+T = TypeVar("T")
+URL_PASSWORD = re.compile(r"(?P<before>\w://[^\s/?#@:]*:)(?P<password>[^\s/]+)@")
+_URL_PARAMETER = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
+_HALVES = "surrogatepass"  # a variable that is no UTF-8 has halves of characters in it
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET_WORDS = {
+    "apikey", "authorization", "cookie", "credential", "credentials", "passphrase", "passwd", "password", "secret",
+    "token",
+}  # fmt: skip
+_SECRET_KEYS = {"access", "api", "auth", "private", "secret", "signing", "subscription"}
+"""``key`` alone may be anything; after one of these it is a secret."""
+_TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "mask", "pad", "sep", "special", "start", "stop", "unk"}
+"""Before ``token`` these mean a piece of text that a model knows, and no secret."""
+_NAMES_OF_VARIABLES = {"auth", "key", "pass", "pat", "pwd"}
+"""Last words of names by which secrets go that are kept in variables."""
+_KNOWN_KINDS = re.compile(
+    r"(sk|rk)[-_]\S{16,}|gh[opsru]_\S{16,}|github_pat_\S{16,}|glpat-\S{16,}|hf_\S{16,}|xox[a-z]-\S{10,}"
+    r"|A[KS]IA[0-9A-Z]{16}|AIza\S{20,}|eyJ\S{20,}"
+)
+"""How the keys of widely used services begin."""
+
+
+def name_words(name: str) -> list[str]:
+    """The words a name is made of, in lower case: ``apiKey`` and ``API-KEY`` are ``api`` and ``key``."""
+    return [word.lower() for word in _WORDS.findall(name)]
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what goes by this name is likely a secret: ``api_key``, ``Authorization``, ``db-password``."""
+    words = name_words(name)
+    if not words:
+        return False
+    before = words[-2] if len(words) > 1 else ""
+    if words[-1] == "key":
+        return before in _SECRET_KEYS
+    return words[-1] in _SECRET_WORDS and before not in _TOKENS_OF_TEXT
+
+
+def may_name_secret(name: str) -> bool:
+    """Whether a value that somebody keeps in a variable is likely a secret by this name: ``MY_KEY``, ``PGPASSWORD``.
+
+    More names than ``is_secret_name`` knows: nothing is refused for it.
+    """
+    *before, last = name_words(name) or [""]
+    if last in _NAMES_OF_VARIABLES:
+        return True
+    return last.endswith(tuple(_SECRET_WORDS)) and not _TOKENS_OF_TEXT.intersection(before[-1:])
+
+
+def looks_like_secret(text: str) -> bool:
+    """Whether a text is a key of a kind that is widely known."""
+    return _KNOWN_KINDS.fullmatch(text) is not None
+
+
+def address_secrets(text: str) -> set[str]:
+    """The passwords of the addresses in a text and their parameters by the name of a secret, as written and meant."""
+    if "://" not in text:
+        return set()
+    found = {one["password"] for one in URL_PASSWORD.finditer(text)}
+    found |= {one["value"] for one in _URL_PARAMETER.finditer(text) if may_name_secret(one["name"])}
+    return found | {unquote(one) for one in found}
+
+
+def hidden_by_name(value: Any, name: str = "") -> Any:
+    """A copy of a value with what goes by the name of a secret hidden, however deep it is nested."""
+    if is_secret_name(name) and value is not None:
+        return HIDDEN
+    if isinstance(value, str):
+        return HIDDEN if looks_like_secret(value) else value
+    if isinstance(value, Mapping):
+        return {key: hidden_by_name(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [hidden_by_name(inner) for inner in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: hidden_by_name(getattr(value, one.name), one.name) for one in dataclasses.fields(value)}
+    return value
+
+
+class Secrets:
+    """Texts that are neither shown nor stored, whether they stand as they are or as JSON or a URL writes them."""
+
+    def __init__(self, texts: Iterable[str] = (), *, hide_passwords: bool = False) -> None:
+        """``hide_passwords`` hides what stands for a password in any URL, secret or not."""
+        self._hide_passwords = hide_passwords
+        # What is part of the stand-in itself, such as an empty text, cannot be hidden behind it.
+        forms = {form for text in texts if text not in HIDDEN for form in _forms(text)}
+        # The longest first: one secret may be part of another.
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._encoded = sorted({_encoded(form) for form in self._forms})
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._forms)
+
+    def in_bytes(self, data: bytes) -> bool:
+        """Whether JSON in UTF-8 may hold a secret."""
+        return any(form in data for form in self._encoded)
+
+    def holds(self, value: Any) -> bool:
+        """Whether there is a secret in a value, whatever it is nested in."""
+        if isinstance(value, str):
+            return any(form in value for form in self._forms)
+        if isinstance(value, dict):
+            return any(self.holds(key) or self.holds(inner) for key, inner in value.items())
+        if isinstance(value, (list, tuple)):
+            return any(map(self.holds, value))
+        if dataclasses.is_dataclass(value):
+            return any(self.holds(getattr(value, one.name)) for one in dataclasses.fields(value))
+        return False
+
+    def text(self, text: str) -> str:
+        """A text without secrets."""
+        for form in self._forms:
+            if form in text:
+                text = text.replace(form, HIDDEN)
+        return URL_PASSWORD.sub(rf"\g<before>{HIDDEN}@", text) if self._hide_passwords else text
+
+    def message(self, text: str) -> str:
+        """A message without secrets, and without the beginning of one where it was cut short."""
+        text = self.text(text)
+        for form in self._forms if CUT in text else ():
+            if form[:SHORTEST] in text:
+                for length in range(len(form) - 1, SHORTEST - 1, -1):
+                    text = text.replace(form[:length] + CUT, HIDDEN + CUT)
+        return text
+
+    def value(self, value: T, *, but: Collection[str] = ()) -> T:
+        """A copy of a value without secrets, whatever is nested in it; the value itself where there are none.
+
+        What stands under the names in ``but``, as keys or fields, is left as it is.
+        """
+        return self._value(value, but) if self._forms or self._hide_passwords else value
+
+    def hide_in(self, error: BaseException) -> None:
+        """Take secrets out of what an error says and knows, and out of the errors behind it."""
+        waiting: list[BaseException | None] = [error]
+        seen: set[int] = set()
+        while waiting:
+            one = waiting.pop()
+            if one is None or id(one) in seen:
+                continue
+            seen.add(id(one))
+            waiting += [one.__cause__, one.__context__]
+            one.args = tuple(self.message(held) if isinstance(held, str) else self.value(held) for held in one.args)
+            for name, held in vars(one).items():
+                if isinstance(held, (str, list)):  # what is built from the message, and notes
+                    vars(one)[name] = self.message(held) if isinstance(held, str) else self.value(held)
+
+    @contextmanager
+    def kept_from_errors(self) -> Iterator[None]:
+        """Whatever error leaves the block tells no secret."""
+        try:
+            yield
+        except Exception as error:
+            if self:
+                self.hide_in(error)
+            raise
+
+    def _value(self, value: Any, but: Collection[str]) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            return {
+                self._value(key, but): inner if key in but else self._value(inner, but) for key, inner in value.items()
+            }
+        if isinstance(value, (list, tuple)):
+            inner = [self._value(one, but) for one in value]
+            return inner if isinstance(value, list) else tuple(inner)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = [one.name for one in dataclasses.fields(value) if one.init and one.name not in but]
+            return dataclasses.replace(value, **{name: self._value(getattr(value, name), but) for name in fields})
+        return value
+
+
+def refuse_secrets_in(samples: Iterable[object], secrets: Secrets) -> None:
+    """Raise where a sample holds a secret: it could not be stored as it is, and hiding it would change the numbers."""
+    for position, sample in enumerate(samples if secrets else (), 1):
+        if secrets.holds(sample):
+            raise BadValueError(
+                f"sample {position} of the dataset holds a secret of the plan (the value of one of its variables), "
+                "which must not be stored; take it out of the data or change it; if it is no secret, write it out in "
+                "the plan"
+            )
+
+
+def _forms(secret: str) -> set[str]:
+    """The secret as it is, as JSON writes it, as JSON within JSON does, and as a URL does."""
+    once = {secret, _within_json(secret), json.dumps(secret)[1:-1]}
+    return once | {_within_json(form) for form in once} | {quote(secret, safe, errors=_HALVES) for safe in ("", "/")}
+
+
+def _encoded(text: str) -> bytes:
+    return _within_json(text).encode(errors=_HALVES)
+
+
+def _within_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]

@@ -1,0 +1,294 @@
+"""The commands around runs as a user meets them: signals, terminals, hints that work, the demo, comparisons."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+
+import pytest
+
+from auepora_eval.calling.stop import Stop
+from auepora_eval.cli.interrupts import stopping_on_signals
+from auepora_eval.store.runs import RunStore
+from user_project import Project
+
+Projects = Callable[[int], Project]
+Run = Callable[..., tuple[int, str, str]]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+class TestSignals:
+    def test_where_nothing_is_asked_the_first_one_interrupts(self) -> None:
+        with pytest.raises(KeyboardInterrupt), stopping_on_signals(Stop()):  # noqa: PT012
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)  # the signal comes first
+
+    def test_while_asking_the_first_finishes_and_the_second_leaves(self, capfd: pytest.CaptureFixture[str]) -> None:
+        stop = Stop()
+        with stopping_on_signals(stop), stop.waking(SimpleQueue()):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert (stop.finishing, stop.leaving) == (True, False)
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stop.leaving
+        assert "Ctrl-C again" in capfd.readouterr().err
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_a_constructor_that_takes_long_is_interrupted(self, project: Projects) -> None:
+        mine = project(3)
+        (mine.folder / "slow_rag.py").write_text(
+            "import time\nprint('loading', flush=True)\nclass Rag:\n"
+            "    def __init__(self):\n        time.sleep(60)\n    def run(self, sample, *, top_k): ...\n"
+        )
+        plan = mine.folder / "plan.yaml"
+        plan.write_text(plan.read_text().replace("my_rag:Rag", "slow_rag:Rag"))
+        with subprocess.Popen(
+            [sys.executable, "-m", "auepora_eval", "run", "plan.yaml"],
+            cwd=mine.folder,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stderr is not None
+            process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=30)
+        assert process.returncode == 130
+        assert not (mine.folder / "runs.sqlite").exists()
+
+
+class TestStreams:
+    def test_a_reader_of_stderr_that_left_does_not_end_the_run(self, project: Projects) -> None:
+        mine = project(20)
+        reading, writing = os.pipe()
+        os.close(reading)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "auepora_eval", "run", "plan.yaml", "--json"],
+                cwd=mine.folder,
+                env=environment(),
+                stdout=subprocess.PIPE,
+                stderr=writing,
+                check=False,
+            )
+        finally:
+            os.close(writing)
+        assert done.returncode == 0
+        assert json.loads(done.stdout)["results"][0]["details"]["num_samples"] == 20
+        with RunStore.open(mine.folder / "runs.sqlite") as store:
+            assert store.find("latest").status == "finished"
+
+    def test_what_a_model_wrote_does_not_command_the_terminal(self, project: Projects, auepora: Run) -> None:
+        mine = project(4)
+        source = (mine.folder / "my_rag.py").read_text()
+        evil = source.replace("the answer is {n}", "\\x1b]0;owned\\x07\\x1b[2J\\x9b31m\\u202eanswer {n}")
+        evil = evil.replace("cannot answer", "\\x1b[2Jcannot")
+        (mine.folder / "evil_rag.py").write_text(evil)
+        plan = Path(mine.plan(args="{broken: ['3']}")).read_text().replace("my_rag:Rag", "evil_rag:Rag")
+        (mine.folder / "plan.yaml").write_text(plan)
+        said = [auepora("run", "plan.yaml"), auepora("show", "--sample", "1"), auepora("show", "--failures")]
+        said += [auepora("show", "--sample", "1", "--json"), auepora("runs")]
+        for code, out, err in said:
+            assert code == 0
+            assert not set("\x1b\x07\x9b\u202e") & set(out + err)
+        assert "\\u001b]0;owned" in said[1][1]
+        answer = json.loads(said[3][1])["outputs"][0]["response"]
+        assert "\x9b31m" in (answer if isinstance(answer, str) else answer["text"])
+
+
+class TestHints:
+    def test_the_command_that_is_told_goes_on_with_the_run(self, project: Projects, auepora: Run) -> None:
+        mine = project(10)
+        mine.plan(args="{broken: ['0', '1', '2']}", run="{concurrency: 1, max_failures: 1}")
+        options = [
+            "--name",
+            "mine",
+            "-m",
+            "recall@5",
+            "--conventions",
+            "trec",
+            "--limit",
+            "8",
+            "--store",
+            "other.sqlite",
+        ]
+        code, _, err = auepora("run", "plan.yaml", *options)
+        assert code == 3
+        told = shlex.split(err.partition("To go on: ")[2])
+        (mine.folder / "mended").touch()
+        code, out, err = auepora(*told[1:], "--retry-failed", "--json")
+        assert code == 0, err
+        assert json.loads(out)["results"][0]["details"]["num_samples"] == 8
+        assert "auepora show run_" in err
+        assert "--store other.sqlite" in err
+
+    def test_a_limit_is_checked_before_anything_is_asked(self, project: Projects, auepora: Run) -> None:
+        mine = project(10)
+        data = mine.folder / "data.jsonl"
+        rows = [json.loads(line) for line in data.read_text().splitlines()]
+        for row in rows[:5]:
+            del row["reference_answer"]
+        data.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        code, _, err = auepora("run", "plan.yaml", "--limit", "5")
+        assert code == 2
+        assert "reference_answer" in err
+        assert mine.calls() == []
+
+    def test_quiet_means_quiet(self, project: Projects, auepora: Run) -> None:
+        mine = project(4)
+        mine.plan(run="{top_k: 2}")
+        assert auepora("run", "plan.yaml", "--quiet")[2] == ""
+
+
+class TestDemoInitCompare:
+    def test_the_demo_ends_with_its_comparison(self, project: Projects, auepora: Run) -> None:
+        mine = project(1)
+        code, out, err = auepora("demo")
+        assert code == 0, err
+        assert out.index("Retrieval relevance") < out.index("Did it get better?")
+        assert "+ better" in out
+        store = str(mine.folder / "auepora-demo" / "runs.sqlite")
+        code, out, _ = auepora("compare", "quickstart-baseline", "quickstart-bm25", "--why", "--store", store, "--json")
+        assert code == 0
+        document = json.loads(out)
+        assert document["deltas"]["metrics"]["recall@5"]["verdict"] == "better"
+        assert document["judged_by"] == "token_f1"
+        assert {one["cause"] for one in document["changes"]} <= {
+            "failed", "refused", "lost", "ranked_lower", "answer_changed", "ignored", "context_changed", "unexplained",
+        }  # fmt: skip
+        plan = str(mine.folder / "auepora-demo" / "plan-bm25.yaml")
+        code, out, err = auepora(
+            "replay", "quickstart-baseline", "quickstart-bm25", plan, "-m", "token_f1", "--store", store, "--json"
+        )
+        assert code == 0, err
+        split = json.loads(out)["metrics"]["token_f1"]
+        parts = split["retrieval"]["value"] + split["generation"]["value"]
+        assert parts == pytest.approx(split["delta"]["value"], abs=1e-12)
+
+    def test_what_init_writes_can_be_run(self, project: Projects, auepora: Run) -> None:
+        mine = project(6)
+        code, _, err = auepora("init", "data.jsonl", "--system", "my_rag:Rag", "-o", "first.yaml")
+        assert code == 0, err
+        assert auepora("validate", "first.yaml")[0] == 0
+        assert mine.calls() == []
+        assert auepora("run", "first.yaml")[0] == 0
+        assert auepora("init", "data.jsonl", "-o", "first.yaml")[0] == 2
+
+    def test_comparing_says_what_is_wrong(self, project: Projects, auepora: Run) -> None:
+        project(100)
+        auepora("run", "plan.yaml")
+        auepora("run", "plan.yaml")
+        assert auepora("compare", "latest")[0] == 2
+        assert auepora("compare", "latest", "nobody")[0] == 2
+        assert auepora("compare", "latest~1", "latest", "--delta", "much")[0] == 2
+        code, out, _ = auepora("compare", "latest~1", "latest", "-m", "recall@5", "--delta", "0.1")
+        assert code == 0
+        assert "= equal" in out
+
+    def test_three_runs_make_a_league(self, project: Projects, auepora: Run) -> None:
+        mine = project(40)
+        auepora("run", "plan.yaml", "--name", "one")
+        auepora("run", "plan.yaml", "--name", "two")
+        mine.plan(args="{broken: [" + ", ".join(f"'{n}'" for n in range(0, 40, 2)) + "]}")
+        auepora("run", "plan.yaml", "--name", "three")
+        code, out, err = auepora("compare", "one", "two", "three", "-m", "token_f1", "--adjust", "tukey")
+        assert code == 0, err
+        assert "A>C" in out
+        assert "B>C" in out
+
+
+class TestCare:
+    @pytest.mark.parametrize("target", ["plan.yaml", "data.jsonl", "runs.sqlite"])
+    def test_results_do_not_overwrite_what_is_read_or_kept(self, project: Projects, auepora: Run, target: str) -> None:
+        mine = project(3)
+        before = (mine.folder / target).read_bytes() if target != "runs.sqlite" else b""
+        code, _, err = auepora("run", "plan.yaml", "-o", target)
+        assert code == 2
+        assert "write to another file" in err
+        assert mine.calls() == []
+        if before:
+            assert (mine.folder / target).read_bytes() == before
+        auepora("run", "plan.yaml")
+        code, _, _ = auepora("show", "-o", "runs.sqlite")
+        assert code == 2
+        assert auepora("show")[0] == 0
+
+    def test_a_system_that_changes_its_sample_does_not_change_the_gold(self, project: Projects, auepora: Run) -> None:
+        mine = project(6)
+        source = (mine.folder / "my_rag.py").read_text()
+        (mine.folder / "mad_rag.py").write_text(source.replace("n = int(", "sample.relevant_docs = []; n = int("))
+        plan = mine.folder / "plan.yaml"
+        plan.write_text(plan.read_text().replace("my_rag:Rag", "mad_rag:Rag"))
+        _, out, _ = auepora("run", "plan.yaml", "-m", "recall@5", "--json")
+        assert json.loads(out)["results"][0]["details"]["num_samples"] == 6
+
+    def test_a_system_that_cannot_be_closed_costs_no_result(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        source = (mine.folder / "my_rag.py").read_text()
+        (mine.folder / "stuck_rag.py").write_text(f"{source}\n    def close(self):\n        raise OSError('stuck')\n")
+        plan = mine.folder / "plan.yaml"
+        plan.write_text(plan.read_text().replace("my_rag:Rag", "stuck_rag:Rag"))
+        code, out, err = auepora("run", "plan.yaml", "--json")
+        assert code == 0
+        json.loads(out)
+        assert "raised OSError when it was closed: stuck" in err
+
+    def test_a_plan_that_would_score_nothing_is_refused_before_anything_is_asked(
+        self, project: Projects, auepora: Run
+    ) -> None:
+        mine = project(3)
+        code, _, err = auepora("run", "plan.yaml", "-m", "label_accuracy", "-m", "negative_rejection_rate")
+        assert code == 2
+        assert "every sample would be skipped" in err
+        code, _, err = auepora("run", "plan.yaml", "-m", "label_accuracy", "-m", "recall@5")
+        assert code == 0
+        assert "no sample has what label_accuracy look at" in err
+        assert len(mine.calls()) == 3
+
+    def test_a_dataset_without_questions_cannot_be_asked(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        (mine.folder / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n")
+        plan = mine.folder / "plan.yaml"
+        text = (
+            plan.read_text()
+            .replace("{jsonl: data.jsonl}", "{trec: qrels.txt}")
+            .replace("slices: [labels.parity]\n", "")
+        )
+        plan.write_text(text.replace("metrics: [recall@5, mrr, token_f1, bleu, ", "metrics: [recall@5, mrr, "))
+        code, _, err = auepora("run", "plan.yaml")
+        assert code == 2
+        assert "no query" in err
+
+    def test_what_changed_in_the_dataset_is_named(self, project: Projects, auepora: Run) -> None:
+        mine = project(4)
+        auepora("run", "plan.yaml")
+        data = mine.folder / "data.jsonl"
+        data.write_text(data.read_text().replace("what is 2?", "what was 2?"))
+        _, _, err = auepora("run", "plan.yaml", "--resume", "--retry-failed")
+        assert "sample '2' is not as it was" in err
+
+    def test_reserved_names_and_stores_that_cannot_be(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        assert auepora("run", "plan.yaml", "--name", "latest~1")[0] == 2
+        for store in ("nowhere/runs.sqlite", "mysql://host/runs"):
+            plan = mine.folder / "plan.yaml"
+            plan.write_text(plan.read_text().replace("store: runs.sqlite", f"store: {store}"))
+            code, out, _ = auepora("validate", "plan.yaml")
+            assert code == 2
+            assert "store: " in out
+            plan.write_text(plan.read_text().replace(f"store: {store}", "store: runs.sqlite"))
+
+    def test_scores_are_exported_by_sample(self, project: Projects, auepora: Run) -> None:
+        mine = project(3)
+        auepora("run", "plan.yaml", "-m", "recall@5", "-m", "mrr")
+        auepora("export", "latest", "out")
+        rows = (mine.folder / "out" / "scores.csv").read_text().splitlines()
+        assert rows == ["sample_id,recall@5,mrr", "0,1.0,1.0", "1,0.0,0.0", "2,0.0,0.0"]

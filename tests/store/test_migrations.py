@@ -5,14 +5,16 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
-from sqlalchemy import Connection, inspect, update
+from sqlalchemy import Connection, inspect, text, update
 
 from auepora_eval.core.errors import StoreError
+from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.store import RunStore, migrations
 from auepora_eval.store.connect import connect
 from auepora_eval.store.migrations import MIGRATIONS, bring_up_to_date, schema_version
-from auepora_eval.store.schema import metadata, versions
+from auepora_eval.store.schema import metadata, runs, versions
 from forks import forked
 
 
@@ -62,13 +64,62 @@ def test_an_older_store_opens_as_any_other(url: str, monkeypatch: pytest.MonkeyP
     with RunStore.open(url) as store:
         assert store.get(run_id).name == "old"
         with store._database.read() as connection:
-            assert schema_version(connection) == 2
+            assert schema_version(connection) == len(MIGRATIONS) + 1
+
+
+def test_results_of_a_store_from_before_keys_were_hashes(url: str) -> None:
+    """Schema 1 knew results by name and signature; what it holds is there afterwards, and is replaced as before."""
+    database = connect(url, create=True, timeout=5)
+    bring_up_to_date(database, create=True, steps=MIGRATIONS[:1])
+    kept = [("recall@5", "recall@5|v1", 0.25), ("recall@5", "recall@5|empty:zero|v1", 0.5), ("mrr", "mrr|v1", 0.75)]
+    insert = text(
+        "INSERT INTO eval_scores (run_id, name, signature, target, reducer, position, computed_at, result_json, "
+        "rows, \"values\", status, reason_codes, reasons) VALUES (:run, :name, :signature, 'RETRIEVAL_RELEVANCE', "
+        "'mean', :position, :at, :result, 1, :values, :status, :codes, '[\"\"]')"
+    )
+    with database.write() as connection:
+        connection.execute(runs.insert().values(**OLD_RUN))
+        for position, (name, signature, value) in enumerate(kept):
+            values = {"run": "run_old", "name": name, "signature": signature, "position": position}
+            columns = {"values": np.array([value]).tobytes(), "status": b"\0", "codes": b"\0\0"}
+            result = f'{{"value": {value}, "defined": true}}'
+            at = f"2026-01-01T00:00:0{position}.000000+00:00"
+            connection.execute(insert, {**values, **columns, "result": result, "at": at})
+    database.close()
+    with RunStore.open(url) as store:
+        with store._database.read() as connection:
+            assert schema_version(connection) == len(MIGRATIONS)
+        every = store.results("run_old", every_signature=True)
+        assert sorted((one.name, one.signature, one.value) for one in every) == sorted(kept)
+        assert [list(one.scores or ()) for one in every] == [[one.value] for one in every]
+        assert [(one.name, one.value) for one in store.results("run_old")] == [("recall@5", 0.5), ("mrr", 0.75)]
+        again = MetricResult("mrr", TargetCategory.RETRIEVAL_ACCURACY, 1.0, signature="mrr|v1")
+        store.put_result("run_old", again)
+        assert store.result("run_old", "mrr").value == 1.0
+        assert len(store.results("run_old", every_signature=True)) == 3
+
+
+OLD_RUN = {
+    "run_id": "run_old",
+    "name": "old",
+    "status": "finished",
+    "created_at": "2026-01-01T00:00:00.000000+00:00",
+    "plan_json": "{}",
+    "config_json": "{}",
+    "dataset_name": "d",
+    "fingerprint": "f",
+    "num_samples": 0,
+    "repeats": 1,
+    "tags_json": "[]",
+    "version": "0",
+    "process": "elsewhere:1",
+}
 
 
 def test_a_newer_store_is_refused(url: str) -> None:
     with RunStore.open(url) as store, store._database.write() as connection:
         connection.execute(update(versions).values(version=7))
-    with pytest.raises(StoreError, match="has schema 7, this version knows up to 1: upgrade auepora_eval"):
+    with pytest.raises(StoreError, match="has schema 7, this version knows up to 2: upgrade auepora_eval"):
         RunStore.open(url)
 
 

@@ -199,6 +199,20 @@ def test_what_is_asked_of_a_run_that_is_not_there(store: RunStore) -> None:
 # --- samples and outputs ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("odd", ["a\0b", "\0", "half \ud800"], ids=["a null", "nothing else", "half a character"])
+def test_names_that_no_column_can_hold(store: RunStore, odd: str) -> None:
+    made = a_run(store, odd)
+    assert [one.run_id for one in store.runs(name=odd)] == [made.run_id]
+    assert store.runs(name=f"{odd}!") == store.runs(dataset=odd) == store.runs(tag=odd) == []
+    for asked in (store.get, store.samples, store.outputs, store.done, store.delete, store.reopen):
+        with pytest.raises(UnknownRunError):
+            asked(odd)
+    with pytest.raises(UnknownRunError):
+        store.append(odd, stored())
+    with pytest.raises(BadValueError, match="cannot be the id of a run"):
+        a_run(store, run_id=odd)
+
+
 def test_samples_come_back_and_are_stored_once(store: RunStore) -> None:
     first, second = a_run(store), a_run(store)
     assert store.samples(first.run_id) == store.samples(second.run_id) == SAMPLES
@@ -330,6 +344,20 @@ def test_a_result_by_name_and_by_signature(store: RunStore) -> None:
     store.put_results(run_id, usual)  # computed again: the latest now
     assert store.result(run_id, "map").signature == usual[0].signature
     assert count(store, scores) == 3
+
+
+def test_a_signature_of_any_length(store: RunStore) -> None:
+    """Of a text that repeats itself a server keeps a short form; of this one it cannot."""
+    run_id = a_run(store).run_id
+    long = "recall@5|" + "".join(f"{number * 7919 % 1_000_003:x}" for number in range(8000))
+    assert len(long) > 30_000
+    for value in (0.25, 0.5):
+        given = MetricResult("recall@5", TargetCategory.RETRIEVAL_RELEVANCE, value, signature=long)
+        store.put_result(run_id, given)
+    other = MetricResult("recall@5", TargetCategory.RETRIEVAL_RELEVANCE, 0.75, signature=f"{long}|v2")
+    store.put_result(run_id, other)
+    assert [one.value for one in store.results(run_id, every_signature=True)] == [0.5, 0.75]
+    assert store.result(run_id, long).value == 0.5
 
 
 def test_positions_of_results(store: RunStore) -> None:

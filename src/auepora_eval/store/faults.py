@@ -17,6 +17,9 @@ _SQLITE: tuple[tuple[str, str], ...] = (
     ("disk i/o error", "cannot be read or written: the disk reports an error; check its space and its health"),
 )
 
+_UNREACHABLE = ("OperationalError", "InterfaceError")
+"""What a driver raises that has not heard from the server; another error without a code is about what it was given."""
+
 
 def problem_of(error: BaseException, *, timeout: float, secrets: Secrets) -> str:
     """The problem as one clause, without the secrets that a driver may have put into it."""
@@ -53,6 +56,7 @@ def _of_postgresql(error: BaseException, message: str, timeout: float) -> str:
         return "is read-only: nothing can be written to it"
     if state == "42501":
         return f"does not let us do this: grant the user the right to create and write tables ({message})"
-    if not state or state.startswith(("08", "57P")):
+    lost = not state and any(kind.__name__ in _UNREACHABLE for kind in type(error).__mro__)
+    if lost or state.startswith(("08", "57P")):
         return f"cannot be reached: is the server running? What was stored before is safe ({message})"
     return f"cannot be used: {message}"

@@ -1,13 +1,14 @@
-"""Ids of runs, and the time in UTC."""
+"""Ids of runs and of their results, and the time in UTC."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import time
 from datetime import UTC, datetime
 
-__all__ = ["RUN_PREFIX", "from_iso", "new_run_id", "to_iso", "utc_now"]
+__all__ = ["RUN_PREFIX", "from_iso", "new_run_id", "score_key", "to_iso", "utc_now"]
 
 RUN_PREFIX = "run_"
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's: without I, L, O and U
@@ -38,6 +39,13 @@ def new_run_id() -> str:
     """A fresh id: ``run_`` and 26 letters and digits that sort by time, later ones of this process always after."""
     number = _ULIDS.next()
     return RUN_PREFIX + "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def score_key(name: str, signature: str) -> str:
+    """What a result is known by within its run, however long its signature is. Never changes: stores hold it."""
+    # A length before each, so that no two pairs read alike.
+    text = f"{len(name)}:{name}{len(signature)}:{signature}"
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 def utc_now() -> datetime:

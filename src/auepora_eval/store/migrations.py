@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, inspect, select, update
+from sqlalchemy import Connection, inspect, select, text, update
 
 from ..core.errors import StoreError
 from .connect import Database
+from .ids import score_key
 from .schema import versions
 
 __all__ = ["MIGRATIONS", "Migration", "bring_up_to_date", "schema_version"]
@@ -47,7 +48,40 @@ def _first_tables(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables,)
+def _scores_by_hash(connection: Connection) -> None:
+    """Results are known by a hash of name and signature: a server refuses long texts in a key."""
+    connection.exec_driver_sql("ALTER TABLE eval_scores ADD COLUMN score_key TEXT")
+    known = connection.exec_driver_sql("SELECT run_id, name, signature FROM eval_scores").all()
+    change = text(
+        "UPDATE eval_scores SET score_key = :score_key "
+        "WHERE run_id = :run_id AND name = :name AND signature = :signature"
+    )
+    for run_id, name, signature in known:
+        made = score_key(name, signature)
+        connection.execute(change, {"score_key": made, "run_id": run_id, "name": name, "signature": signature})
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("ALTER TABLE eval_scores DROP CONSTRAINT eval_scores_pkey")
+        connection.exec_driver_sql("ALTER TABLE eval_scores ADD PRIMARY KEY (run_id, score_key)")
+        return
+    # SQLite cannot change the key of a table: another one takes its place.
+    columns = (
+        'run_id, score_key, name, signature, target, reducer, "position", computed_at, result_json, "rows", "values", '
+        "status, reason_codes, reasons, statistics, width, keys_json"
+    )
+    for statement in (
+        """CREATE TABLE eval_scores_by_hash (
+            run_id TEXT NOT NULL, score_key TEXT NOT NULL, name TEXT NOT NULL, signature TEXT NOT NULL,
+            target TEXT NOT NULL, reducer TEXT NOT NULL, "position" INTEGER NOT NULL, computed_at TEXT NOT NULL,
+            result_json TEXT NOT NULL, "rows" INTEGER NOT NULL, "values" BLOB, status BLOB, reason_codes BLOB,
+            reasons TEXT, statistics BLOB, width INTEGER, keys_json TEXT, PRIMARY KEY (run_id, score_key))""",
+        f"INSERT INTO eval_scores_by_hash ({columns}) SELECT {columns} FROM eval_scores",  # noqa: S608 -- our own names
+        "DROP TABLE eval_scores",
+        "ALTER TABLE eval_scores_by_hash RENAME TO eval_scores",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _scores_by_hash)
 """Only ever added to: a store knows by number how many of them it has seen."""
 
 _LOCK = 0x61756570  # any number, the same for all: PostgreSQL's way of letting one at a time pass

@@ -16,14 +16,14 @@ from ..core.secrets import Secrets
 from ..core.types import MetricResult, TargetCategory
 from .columns import ScoreColumns, columns_of, scores_of, scores_of_list
 from .connect import Database
-from .ids import from_iso, to_iso, utc_now
+from .ids import from_iso, score_key, to_iso, utc_now
 from .records import column_text, from_json, to_json
 from .schema import scores as table
 
 __all__ = ["read_result", "read_results", "write_results"]
 
 _COLUMNS = tuple(column.name for column in table.columns)
-_KEY = ("run_id", "name", "signature")
+_KEY = ("run_id", "score_key")
 
 
 def _upsert() -> str:
@@ -98,7 +98,7 @@ def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
 
 
 def _one(connection: Connection, run_id: str, name: str, signature: str) -> MetricResult:
-    where = (table.c.run_id == run_id) & (table.c.name == name) & (table.c.signature == signature)
+    where = (table.c.run_id == run_id) & (table.c.score_key == score_key(name, signature))
     return _result_of(connection.execute(select(table).where(where)).mappings().one())
 
 
@@ -115,10 +115,12 @@ def _row(
         columns = columns_of(scores)
         if not _are_outcomes_of(result.outcomes, scores):
             document["outcomes"] = None if result.outcomes is None else secrets.value(list(result.outcomes))
+    name, signature = (column_text(secrets.text(one)) for one in (result.name, result.signature or ""))
     made = {
         "run_id": run_id,
-        "name": column_text(secrets.text(result.name)),
-        "signature": column_text(secrets.text(result.signature or "")),
+        "score_key": score_key(name, signature),
+        "name": name,
+        "signature": signature,
         "target": result.target.name,
         "reducer": reducer,
         "position": position,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import ColumnElement, Connection, select, update
 
 from ..core.errors import BadValueError, UnknownRunError, did_you_mean
 from .ids import RUN_PREFIX
 from .records import RunRecord, RunStatus, record_of
 from .schema import runs
+from .scrub import column_text
 
 __all__ = ["change_run", "find_run", "get_run", "list_runs", "require_run", "take_up", "unknown_run"]
 
@@ -30,11 +31,11 @@ def list_runs(
     """The runs that fit, newest first."""
     query = select(runs).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
     if name is not None:
-        query = query.where(runs.c.name == name)
+        query = query.where(runs.c.name == column_text(name))
     if status is not None:
         query = query.where(runs.c.status == _status(status))
     if dataset is not None:
-        query = query.where(runs.c.dataset_name == dataset)
+        query = query.where(runs.c.dataset_name == column_text(dataset))
     if limit is not None and tag is None:
         query = query.limit(limit)
     found = map(record_of, connection.execute(query).mappings())
@@ -50,9 +51,14 @@ def _status(status: RunStatus | str) -> str:
         raise BadValueError(f"unknown status {status!r}; choose one of: {known}") from None
 
 
+def _is(run_id: str) -> ColumnElement[bool]:
+    """The condition for a run of that id; whatever a column cannot hold is no id."""
+    return runs.c.run_id == column_text(run_id)
+
+
 def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> RunRecord:
     """The run of that very id; one that is about to be changed is kept from others until then."""
-    query = select(runs).where(runs.c.run_id == run_id)
+    query = select(runs).where(_is(run_id))
     row = connection.execute(query.with_for_update() if to_change else query).mappings().one_or_none()
     if row is None:
         raise unknown_run(run_id)
@@ -61,19 +67,19 @@ def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> 
 
 def require_run(connection: Connection, run_id: str) -> None:
     """Raise where there is no run of that id: somebody may have deleted it."""
-    if connection.execute(select(runs.c.run_id).where(runs.c.run_id == run_id)).first() is None:
+    if connection.execute(select(runs.c.run_id).where(_is(run_id))).first() is None:
         raise unknown_run(run_id)
 
 
 def change_run(connection: Connection, run_id: str, **values: Any) -> None:
     """Change columns of a run."""
-    if connection.execute(update(runs).where(runs.c.run_id == run_id).values(**values)).rowcount == 0:
+    if connection.execute(update(runs).where(_is(run_id)).values(**values)).rowcount == 0:
         raise unknown_run(run_id)
 
 
 def take_up(connection: Connection, run_id: str, owner: str, **values: Any) -> bool:
     """Change columns of a run that belongs to a process; whether it still did."""
-    query = update(runs).where(runs.c.run_id == run_id, runs.c.process == owner).values(**values)
+    query = update(runs).where(_is(run_id), runs.c.process == owner).values(**values)
     return connection.execute(query).rowcount > 0
 
 

@@ -69,6 +69,7 @@ scores = Table(
     "eval_scores",
     metadata,
     Column("run_id", Text, nullable=False),
+    Column("score_key", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("signature", Text, nullable=False),
     Column("target", Text, nullable=False),
@@ -84,5 +85,6 @@ scores = Table(
     Column("statistics", LargeBinary),
     Column("width", Integer),
     Column("keys_json", Text),
-    PrimaryKeyConstraint("run_id", "name", "signature"),
+    PrimaryKeyConstraint("run_id", "score_key"),
 )
+"""``score_key`` is a hash of name and signature, which may be too long for a key."""

@@ -168,6 +168,7 @@ def test_secrets_deep_within_a_config_are_hidden(project: Projects, auepora: Run
 
 
 TALKATIVE = """
+import os
 from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.core.errors import BadValueError
 
@@ -177,7 +178,8 @@ class Retriever:
 
 class Rag:
     def __init__(self, api_key, trouble="answer"):
-        self.key, self.trouble, self.retriever = api_key, trouble, Retriever()
+        self.key, self.retriever = api_key, Retriever()
+        self.trouble = os.environ.get("TROUBLE", trouble)
 
     def _in(self, where):
         if where == self.trouble:
@@ -209,7 +211,7 @@ def test_what_is_shown_of_a_run_tells_no_secret(
     args = f"{{api_key: '${{KEY}}', trouble: {trouble}}}"
     with_system(project(40), TALKATIVE, args, run="{max_failures: 1, concurrency: 1}")
     code, out, err = auepora("run", "plan.yaml")
-    assert code != 0
+    assert (code == 0) is (trouble == "close")  # the answers are there all the same
     assert f"{trouble}: the key *** is refused" in err
     assert KEY not in out + err
 
@@ -219,12 +221,12 @@ def test_what_is_shown_of_a_replay_tells_no_secret(
 ) -> None:
     monkeypatch.setenv("KEY", KEY)
     mine = project(40)
-    with_system(mine, TALKATIVE, "{api_key: '${KEY}', trouble: none}")
+    with_system(mine, TALKATIVE, "{api_key: '${KEY}', trouble: none}", run="{max_failures: 1, concurrency: 1}")
     assert auepora("run", "plan.yaml")[0] == 0
     for trouble in ("answer", "close"):
-        with_system(mine, TALKATIVE, f"{{api_key: '${{KEY}}', trouble: {trouble}}}", run="{max_failures: 1}")
-        code, out, err = auepora("replay", "latest", "latest", "plan.yaml", "-m", "token_f1", "--fresh")
-        assert code != 0
+        monkeypatch.setenv("TROUBLE", trouble)
+        code, out, err = auepora("replay", "nightly", "nightly", "plan.yaml", "-m", "token_f1", "--fresh")
+        assert (code == 0) is (trouble == "close")
         assert f"{trouble}: the key *** is refused" in err
         assert KEY not in out + err
 

@@ -60,20 +60,24 @@ def command(
     from ..running.replay import swap_replay
     from ..store.runs import RunStore
     from .interrupts import stdout_to_stderr, stopping_on_signals
-    from .output import output_format, write_out
+    from .output import output_format, refuse_input_as_output, write_out
     from .specs import parse_specs
 
     form = "json" if as_json else output_format(output)
+    refuse_input_as_output(output, [plan])
     stop = Stop()
     with Teller(quiet=quiet) as teller, stdout_to_stderr(), stopping_on_signals(stop):
         read = read_plan(plan)
         if read.system is None:
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
+        where = default_store(store, read.store)
+        refuse_input_as_output(output, [where])
         system = prepare(read).system
+        secrets = Secrets(read.secrets)
         with (
-            Secrets(read.secrets).kept_from_errors(),
-            closed_after(system),
-            RunStore.open(default_store(store, read.store), secrets=read.secrets, create=False) as found,
+            secrets.kept_from_errors(),
+            closed_after(system, secrets),
+            RunStore.open(where, secrets=read.secrets, create=False) as found,
         ):
             report = swap_replay(
                 system,

@@ -9,9 +9,19 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-__all__ = ["AggregateMetrics", "CompareReport", "ComparisonKind", "MetricComparison", "QueryComparison", "Verdict"]
+__all__ = [
+    "AggregateMetrics",
+    "CompareReport",
+    "ComparisonKind",
+    "Doubt",
+    "MetricComparison",
+    "QueryComparison",
+    "Verdict",
+]
 
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
+Doubt = Literal["measure_failures", "system_failures"]
+"""What could turn a verdict: measurements that failed; or it holds only because a system failed on some samples."""
 
 
 class ComparisonKind(StrEnum):
@@ -107,6 +117,9 @@ class MetricComparison:
     n_needed: int | None = None
     """How many samples the difference that matters would need, where the verdict is open."""
     flags: tuple[str, ...] = ()
+    doubt: Doubt | None = None
+    """Why a verdict that the numbers alone would give was taken back, if it was."""
+    higher_is_better: bool = True
     note: str | None = None
     own_spread: tuple[float | None, float | None] | None = None
     """How far each system's answers to one sample lie apart (a standard deviation), where samples were repeated."""

@@ -84,7 +84,7 @@ def run_plan(
         raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
     prepared = prepare(plan, limit=limit)
     secrets = Secrets(plan.secrets)
-    with secrets.kept_from_errors(), closed_after(prepared.system):
+    with secrets.kept_from_errors(), closed_after(prepared.system, secrets):
         for remark in prepared.remarks:
             _warn(secrets.message(remark))
         where = default_store(store, plan.store)
@@ -284,7 +284,7 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
 
 
 @contextmanager
-def closed_after(system: object) -> Iterator[None]:
+def closed_after(system: object, secrets: Secrets) -> Iterator[None]:
     """Close the system afterwards, where there is anything to close. One that cannot be closed costs no result."""
     try:
         yield
@@ -294,7 +294,7 @@ def closed_after(system: object) -> Iterator[None]:
             try:
                 close()
             except Exception as error:
-                _warn(f"the system raised {type(error).__name__} when it was closed: {error}")
+                _warn(secrets.message(f"the system raised {type(error).__name__} when it was closed: {error}"))
 
 
 def _warn(remark: str) -> None:

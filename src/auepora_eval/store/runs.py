@@ -109,10 +109,10 @@ class RunStore:
         if not name:
             raise BadValueError("a run needs a name")
         run_id = new_run_id() if run_id is None else run_id
-        if column_text(run_id) != run_id:
-            raise BadValueError(f"{run_id!r} cannot be the id of a run: it holds a character that a store cannot")
         samples = list(samples)
         refuse_secrets_in(samples, self._secrets)
+        if column_text(run_id) != run_id:
+            raise BadValueError(f"{run_id!r} cannot be the id of a run: it holds a character that a store cannot")
         with self._lock:
             self._keys.clear()
             packed = packed_samples(samples, self._keys)
@@ -226,8 +226,10 @@ class RunStore:
             rows = output_rows(run_id, outputs, self._secrets, self._keys)
             with self._writing_texts() as connection:
                 # Through the driver, since outputs may come one by one.
-                known = "SELECT 1 FROM eval_runs WHERE run_id = ?"
-                if self._database.first(connection, known, column_text(run_id)) is None:
+                if (
+                    self._database.first(connection, "SELECT 1 FROM eval_runs WHERE run_id = ?", column_text(run_id))
+                    is None
+                ):
                     raise unknown_run(run_id)
                 write_outputs(self._database, connection, rows, replace=replace)
 

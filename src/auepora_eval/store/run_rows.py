@@ -9,9 +9,8 @@ from sqlalchemy import ColumnElement, Connection, select, update
 
 from ..core.errors import BadValueError, UnknownRunError, did_you_mean
 from .ids import RUN_PREFIX
-from .records import RunRecord, RunStatus, record_of
+from .records import RunRecord, RunStatus, column_text, record_of
 from .schema import runs
-from .scrub import column_text
 
 __all__ = ["change_run", "find_run", "get_run", "list_runs", "require_run", "take_up", "unknown_run"]
 

@@ -1,0 +1,35 @@
+"""Where a run comes from: the commit of the user's repository."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from auepora_eval.running.provenance import commit_of
+from parts import missing
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=me", "-c", "user.email=me@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def test_the_commit_and_whether_files_differ_from_it(tmp_path: Path) -> None:
+    if shutil.which("git") is None:
+        missing("git")
+    assert commit_of(tmp_path) is None
+    git(tmp_path, "init", "--quiet")
+    assert commit_of(tmp_path) is None  # nothing was committed yet
+    (tmp_path / "rag.py").write_text("a = 1\n")
+    git(tmp_path, "add", "rag.py")
+    git(tmp_path, "commit", "--quiet", "-m", "first")
+    commit = git(tmp_path, "rev-parse", "HEAD")
+    assert commit_of(tmp_path) == commit
+    (tmp_path / "notes.txt").write_text("not tracked")
+    assert commit_of(tmp_path) == commit
+    (tmp_path / "rag.py").write_text("a = 2\n")
+    assert commit_of(tmp_path) == f"{commit}+changes"
+
+
+def test_a_folder_that_is_not_there_has_no_commit(tmp_path: Path) -> None:
+    assert commit_of(tmp_path / "nowhere") is None

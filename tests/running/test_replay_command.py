@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from auepora_eval.store.runs import RunStore
 from user_project import Project
 
 Projects = Callable[[int], Project]
@@ -18,11 +19,19 @@ from auepora_eval import Document, Response, RetrievedDocument
 HERE = Path(__file__).parent
 
 class Finder:
+    config = {"chunker_version": "c1"}
+
+    def close(self):
+        with (HERE / "closed.log").open("a") as log:
+            log.write("closed\\n")
+
     def retrieve(self, query, *, top_k=5):
         n = query.split()[-1].rstrip("?")
         return [RetrievedDocument(Document(f"d{n}", f"it is {n}"), 1.0, 1)]
 
 class Sayer:
+    config = {"model": "parrot"}
+
     def __init__(self, prefix):
         self.prefix = prefix
 
@@ -57,6 +66,12 @@ def mine(project: Projects, auepora: Run, monkeypatch: pytest.MonkeyPatch) -> Pr
 
 def said(mine: Project) -> int:
     return len((mine.folder / "said.log").read_text().splitlines())
+
+
+def test_a_pair_says_what_it_is_made_of_and_is_closed(mine: Project) -> None:
+    with RunStore.open("runs.sqlite") as store:
+        assert store.find("b").config == {"chunker_version": "c1", "model": "parrot"}
+    assert (mine.folder / "closed.log").read_text().splitlines() == ["closed"] * 2
 
 
 def test_the_difference_is_split(mine: Project, auepora: Run) -> None:

@@ -264,21 +264,30 @@ def specs_of(metrics: Sequence[Metric]) -> list[Spec] | None:
 
 def described(system: object) -> dict[str, Any]:
     """A live system as a plan has it: what its class is called and what it says it is made of; of a pair, each part."""
-    if type(system) is SimpleRAGSystem:
-        system = (system.retriever, system.generator)
-    if isinstance(system, (tuple, list)) and len(system) == 2:
-        retriever, generator = system
+    parts = _parts(system)
+    if len(parts) == 2:
+        retriever, generator = parts
         return {"retriever": described(retriever), "generator": None if generator is None else described(generator)}
     kind = system if isinstance(system, FunctionType) else type(system)
     config = _config({}, system, {})
     return {"object": f"{kind.__module__}.{kind.__qualname__}", **({"config": config} if config else {})}
 
 
+def _parts(system: object) -> Sequence[object]:
+    """A retriever and a generator where they are apart, else the system itself."""
+    if type(system) is SimpleRAGSystem:
+        return system.retriever, system.generator
+    return system if isinstance(system, (tuple, list)) and len(system) == 2 else (system,)
+
+
 def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]) -> dict[str, Any]:
     """What the system is made of, by the plan, by its own account and by the caller's; without secrets."""
-    own = getattr(system, "config", None)
-    own = own() if callable(own) else own
-    merged = {**(own if isinstance(own, Mapping) else {}), **planned, **given}
+    merged: dict[Any, Any] = {}
+    for part in _parts(system):
+        own = getattr(part, "config", None)
+        own = own() if callable(own) else own
+        merged |= own if isinstance(own, Mapping) else {}
+    merged |= {**planned, **given}
     config: dict[str, Any] = plain_value(hidden_by_name(merged))
     return config
 
@@ -289,8 +298,8 @@ def closed_after(system: object, secrets: Secrets) -> Iterator[None]:
     try:
         yield
     finally:
-        close = getattr(system, "close", None)
-        if callable(close):
+        closing = [getattr(part, "close", None) for part in _parts(system)]
+        for close in filter(callable, closing):
             try:
                 close()
             except Exception as error:

@@ -150,7 +150,8 @@ def test_the_hint_to_resume_tells_no_password(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", sys.path[:])  # plans put their folder there
-    monkeypatch.delitem(sys.modules, "my_rag", raising=False)
+    monkeypatch.setitem(sys.modules, "my_rag", sys)  # so that what is imported under this name is gone afterwards
+    del sys.modules["my_rag"]
     plan = Project(tmp_path, 10).plan(
         args="{broken: ['1', '2', '3']}",
         run="{concurrency: 1, max_failures: 1}" if ending == "ended early" else "{concurrency: 1}",

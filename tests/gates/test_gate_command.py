@@ -118,11 +118,37 @@ class TestRun:
         assert "recall@5 is worse: -0.3333" in out
         assert "none of the interval is above -0.2" in out
 
+    def test_a_run_that_failed_its_gates_is_nothing_to_compare_with(self, project: Project, auepora: Run) -> None:
+        gates = gated("not worse(recall@5)", "coverage >= 0")
+        project.plan(more=gates)
+        assert auepora("run", "plan.yaml")[0] == 3  # the first has nothing to compare with, and is let be compared with
+        project.plan(args=BROKEN, more=gates)
+        for _ in range(2):
+            code, out, _ = auepora("run", "plan.yaml")
+            assert code == 1, out
+            assert "recall@5 is worse: -0.3333" in out
+        with RunStore.open("runs.sqlite") as store:
+            assert [one.tags for one in store.runs()] == [("gates-failed",), ("gates-failed",), ("gates-open",)]
+            store.untag(store.find("latest").run_id, "gates-failed")  # whoever accepts it says so
+        code, out, _ = auepora("run", "plan.yaml")
+        assert code == 0, out
+        with RunStore.open("runs.sqlite") as store:
+            assert store.find("latest").tags == ("gates-passed",)
+
+    def test_where_all_runs_before_failed_it_cannot_be_told(self, project: Project, auepora: Run) -> None:
+        project.plan(more=gated("mrr >= 0.9"))
+        assert auepora("run", "plan.yaml")[0] == 1
+        project.plan(more=gated("not worse(recall@5)"))
+        code, out, _ = auepora("run", "plan.yaml")
+        assert code == 3
+        assert "the one earlier run called 'nightly' on the same samples failed its gates" in out
+
     def test_scripts_get_the_report_with_the_outcome(self, project: Project) -> None:
         outcome = run_plan(project.plan(more=gated("recall@5 >= 0.9")))
         assert outcome.gates is not None
         assert outcome.gates.exit_code == 1
         assert outcome.gates.run_id == outcome.record.run_id
+        assert outcome.record.tags == ("gates-failed",)
         assert outcome.store == str(project.folder / "runs.sqlite")
         assert outcome.store not in repr(outcome)
 
@@ -150,6 +176,27 @@ class TestGate:
         code, _, err = auepora("gate", "good")
         assert code == 2
         assert "there is no gate to check" in err
+
+    def test_a_check_by_the_gates_of_a_plan_is_noted(
+        self, runs: tuple[str, str], project: Project, auepora: Run
+    ) -> None:
+        def tags(run: str) -> list[str]:
+            with RunStore.open("runs.sqlite") as store:
+                return list(store.get(run).tags)
+
+        good, bad = runs
+        assert tags(bad) == ["gates-failed"]
+        assert auepora("gate", "bad", "-g", "mrr >= 0", "-g", "coverage >= 0")[0] == 0
+        assert tags(bad) == ["gates-failed"]  # its plan has other gates, and they decide
+        assert auepora("gate", "good", "-g", "recall@5 >= 0.9")[0] == 1
+        assert tags(good) == ["gates-failed"]  # its plan has none
+        assert auepora("gate", "good", "-g", "recall@5 >= 0.1")[0] == 0
+        assert tags(good) == ["gates-passed"]
+        project.plan("other.yaml", more=gated("recall@5 >= 0", "coverage >= 0"))
+        assert auepora("gate", "bad", "--plan", "other.yaml")[0] == 0
+        assert tags(bad) == ["gates-passed"]
+        assert auepora("gate", "bad")[0] == 1
+        assert tags(bad) == ["gates-failed"]
 
     def test_gates_of_a_plan(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
         project.plan("other.yaml", more=gated("recall@5 >= 0.3"))

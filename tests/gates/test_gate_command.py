@@ -30,7 +30,11 @@ MISTAKES = [  # arguments, part of the message, why
     (["-g", "recall@5 >="], "expected a number, found the end", "cannot be read"),
     (["-g", "better(mrr)", "--against", "nobody"], "nobody", "no such run"),
     (["-g", "better(mrr)", "--against", "good"], "cannot be compared with itself", "itself"),
-    (["-g", "mrr > 0", "--against", "bad"], "--against goes with gates that compare", "nothing to compare"),
+    (["-g", "mrr > 0", "--junit", "runs.sqlite"], "--junit runs.sqlite is the input", "the store as a report"),
+    (["--plan", "plan.yaml", "--junit", "./plan.yaml"], "--junit ./plan.yaml is the input plan.yaml", "the plan as a report"),
+    (["--plan", "plan.yaml", "--junit", "data.jsonl"], "--junit data.jsonl is the input", "the data as a report"),
+    (["--plan", "plan.yaml", "-o", "plan.yaml"], "-o plan.yaml is the input plan.yaml", "the plan as the output"),
+    (["-g", "mrr > 0", "--junit", "x.md", "-o", "./x.md"], "--junit x.md is where ./x.md will be", "two reports in one file"),
     (["-g", "mrr > 0", "-o", "x.csv"], ".json, .md or as a table", "a table of numbers"),
     (["--plan", "nowhere.yaml"], "nowhere.yaml", "no such plan"),
 ]  # fmt: skip
@@ -89,6 +93,16 @@ class TestRun:
         assert code == 2
         assert "has none; write them under 'gates:'" in err
         assert not Path("x.xml").exists()
+        assert project.calls() == []
+
+    @pytest.mark.parametrize("path", ["runs.sqlite", "plan.yaml", "data.jsonl"])
+    def test_junit_does_not_overwrite_what_is_read(self, project: Project, auepora: Run, path: str) -> None:
+        project.plan(more=gated("mrr > 0"))
+        before = Path(path).read_bytes() if Path(path).exists() else None
+        code, _, err = auepora("run", "plan.yaml", "--junit", path)
+        assert code == 2
+        assert f"--junit {path} is " in err
+        assert (Path(path).read_bytes() if Path(path).exists() else None) == before
         assert project.calls() == []
 
     def test_the_run_to_compare_with_is_looked_up_before_anything_is_asked(
@@ -246,6 +260,33 @@ class TestGate:
         code, out, err = auepora("gate", "good", *arguments)
         assert (code, out) == (2, "")
         assert said in err
+
+    def test_nothing_that_is_read_is_appended_to(
+        self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = {name: Path(name).read_bytes() for name in ("plan.yaml", "data.jsonl", "my_rag.py")}
+        for path, arguments in [
+            ("runs.sqlite", ("gate", "good", "-g", "mrr > 0")),
+            ("plan.yaml", ("gate", "good", "--plan", "plan.yaml")),
+            ("runs.sqlite", ("run", "plan.yaml")),
+            ("data.jsonl", ("run", "plan.yaml")),
+        ]:
+            monkeypatch.setenv("GITHUB_STEP_SUMMARY", path)
+            code, _, err = auepora(*arguments)
+            assert code == 2
+            assert f"$GITHUB_STEP_SUMMARY {path} is the input" in err
+        assert {name: Path(name).read_bytes() for name in before} == before
+        with RunStore.open("runs.sqlite") as store:
+            assert len(store.runs()) == 2
+
+    def test_a_run_to_compare_with_that_no_gate_asks_for_is_warned_of(
+        self, runs: tuple[str, str], auepora: Run
+    ) -> None:
+        code, out, err = auepora("gate", "good", "--against", "bad", "-g", "recall@5 >= 0.3")
+        assert code == 0
+        assert "1 gate: 1 passed" in out
+        assert "Warning: no gate compares runs, so --against bad changes nothing" in err
+        assert auepora("gate", "good", "--against", "bad", "-g", "recall@5 >= 0.9")[0] == 1
 
     def test_another_dataset_is_refused_unless_told(
         self, runs: tuple[str, str], project: Project, auepora: Run

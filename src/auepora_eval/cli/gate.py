@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .gating import junit_option, publish
+from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
 from .saying import say
 from .stores import complete_run, opened_store, store_option
 
@@ -59,13 +59,16 @@ def command(
     auepora gate nightly --against main -g 'delta(ndcg@10) > -0.01' -g 'not worse(token_f1, by=0.02)'
     auepora gate latest --plan plan.yaml --junit gates.xml
     """
+    from ..running.plans import default_store
     from .output import output_format, write_out
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("gates are written as .json, .md or as a table")
     given = _given(texts, plan)
-    with opened_store(store, output=output) as found:
+    read = [] if plan is None else files_of(plan, {}, store)
+    refuse_inputs_as_reports([*read, default_store(store)], junit=junit, output=output)
+    with opened_store(store) as found:
         record = found.find(run)
         report = _checked(found, record, given, against, other_dataset=other_dataset)
         if plan is not None or not (given and record.plan.get("gates")):
@@ -105,7 +108,8 @@ def _checked(
             "or a plan that has some with --plan"
         )
     if against is not None and not any(map(needs_baseline, gates)):
-        raise click.UsageError("--against goes with gates that compare: delta(...), better(...), not worse(...)")
+        say(f"Warning: no gate compares runs, so --against {against} changes nothing")
+        against = None
     results = _results(store, record)
     slices = list(dict.fromkeys(name for one in results for name in one.slices))
     rescore = f"; auepora rescore {record.run_id} -m computes further ones"

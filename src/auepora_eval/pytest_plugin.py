@@ -48,6 +48,8 @@ def assert_gates(
         raise AssertionError(f"the run did not come to scoring: {message or 'it ended early'}")
     report = outcome.gates if outcome is not None and not gates and against is None else None
     if report is None:
+        if not gates and outcome is not None:
+            gates = tuple(outcome.record.plan.get("gates") or ())
         if not gates:
             raise BadValueError("there is no gate to check; give one, such as 'recall@5 >= 0.80'")
         report = _report(results, outcome, gates, against, store)

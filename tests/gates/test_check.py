@@ -1,11 +1,12 @@
 """How gates are decided: by values, ends of intervals, differences, verdicts, and by how much was scored."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from auepora_eval.compare.types import MetricComparison, Verdict
+from auepora_eval.compare.types import Doubt, MetricComparison, Verdict
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.gates.check import check_gates
@@ -31,10 +32,11 @@ def compared(
     p: float | None = 0.5,
     mde: float | None = 0.03,
     note: str | None = None,
+    doubt: Doubt | None = None,
 ) -> MetricComparison:
     return MetricComparison(
         name, "RETRIEVAL_RELEVANCE", 0.8, None if delta is None else 0.8 + delta, delta, delta, bounds, interval, p, p, None, mde,
-        1, 2, 97, verdict, 100, 100, note=note,
+        1, 2, 97, verdict, 100, 100, note=note, doubt=doubt, higher_is_better="latency" not in name,
     )  # fmt: skip
 
 
@@ -81,6 +83,7 @@ def test_values(gate: str, status: GateStatus, said: str) -> None:
     assert said in one.reason
 
 
+MEASURES: Doubt = "measure_failures"
 DIFFERENCES: list[tuple[str, MetricComparison, GateStatus, str, str]] = [
     # gate, the comparison, status, part of the reason, why
     ("delta(mrr) > -0.01", compared("mrr", 0.01, (-0.005, 0.025)), "passed", "all of the interval is above -0.01", "lower end"),
@@ -117,7 +120,39 @@ DIFFERENCES: list[tuple[str, MetricComparison, GateStatus, str, str]] = [
     ("not worse(mrr)", compared("mrr", -0.01), "passed", "not found to be worse: -0.0100", "not found worse"),
     ("not worse(mrr)", compared("mrr", 0.0, verdict="equal"), "passed", "", "equal is not worse"),
     ("not worse(mrr)", compared("mrr", None), "inconclusive", "", "nothing to judge"),
-    ("not worse(mrr)", compared("mrr", -0.1, p=0.01), "inconclusive", "measurements that failed could turn it", "would be worse but for failures"),
+    ("not worse(mrr)", compared("mrr", 0.0, p=0.01), "passed", "not found to be worse", "a small p alone takes nothing back"),
+    # what failed measurements could turn
+    ("not worse(mrr)", compared("mrr", -0.1, p=0.01, bounds=(-0.2, 0.1), doubt=MEASURES), "inconclusive",
+     "measurements that failed could turn it", "would be worse but for failures"),
+    ("not worse(mrr)", compared("mrr", -0.01, bounds=(-0.2, 0.1), doubt=MEASURES), "inconclusive",
+     "measurements that failed could turn it", "open now, worse where all were bad"),
+    ("not worse(mrr)", compared("mrr", -0.01, bounds=(-0.2, 0.1)), "passed", "", "open whatever failed"),
+    ("not worse(mrr)", compared("mrr", 0.1, bounds=(0.01, 0.2), doubt=MEASURES), "passed", "not found to be worse", "better, or open"),
+    ("not worse(mean_latency[end_to_end])", compared("mean_latency[end_to_end]", 0.1, bounds=(0.01, 0.2), doubt=MEASURES),
+     "inconclusive", "could turn it", "slower, or open"),
+    ("not worse(mean_latency[end_to_end])", compared("mean_latency[end_to_end]", -0.1, bounds=(-0.2, 0.0), doubt=MEASURES),
+     "passed", "", "faster, or open"),
+    ("not worse(mrr)", compared("mrr", 0.1, doubt=MEASURES), "inconclusive", "could turn it", "nobody knows by how much"),
+    ("better(mrr)", compared("mrr", 0.1, p=0.01, bounds=(-0.1, 0.2), doubt=MEASURES), "inconclusive", "could turn it", "better but for failures"),
+    ("low(delta(mrr)) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive",
+     "measurements that failed could put it on either side of -0.01", "the end moves"),
+    ("low(delta(mrr)) > -0.01", compared("mrr", 0.01, (0.0, 0.02), bounds=(0.005, 0.03)), "passed", "", "the end moves a little"),
+    ("high(delta(mrr)) < 0.03", compared("mrr", 0.01, (0.0, 0.02), bounds=(0.0, 0.05)), "inconclusive", "either side of 0.03", "the other end"),
+    ("point(delta(mrr)) > 0", compared("mrr", 0.01, (0.0, 0.02), bounds=(-0.04, 0.03)), "inconclusive", "either side of 0", "the number moves"),
+    ("point(delta(mrr)) > 0", compared("mrr", -0.1, (-0.2, 0.02), bounds=(-0.14, 0.0)), "failed", "", "it moves too little"),
+    *(
+        (gate, compared("mrr", 0.1, (0.05, 0.15), doubt=MEASURES), "inconclusive", "how far is unknown", "no bounds")
+        for gate in ("delta(mrr) > 0", "low(delta(mrr)) > 0", "point(delta(mrr)) > 0", "better(mrr, by=0.01)")
+    ),
+    # what rests on a system's failures
+    *(
+        (gate, compared("bleu", 3.0, (2.0, 4.0), p=0.001, doubt="system_failures", note="failed answers change it"),
+         "inconclusive", "on 100 samples, but only because a system failed on some (failed answers change it)", "gain by failing")
+        for gate in (
+            "delta(bleu) > 0", "better(bleu, by=1)", "not worse(bleu, by=1)", "better(bleu)", "not worse(bleu)",
+            "low(delta(bleu)) > 0", "high(delta(bleu)) > 0", "point(delta(bleu)) > 0",
+        )
+    ),
 ]  # fmt: skip
 
 
@@ -153,13 +188,11 @@ def test_an_interval_that_may_claim_too_much_says_so() -> None:
     assert one.reason.endswith("at least 0.7; the interval may claim too much (few_samples)")
 
 
-def test_direction_is_that_of_the_metric_behind_an_alias() -> None:
-    slow = result("slow", 1.5, signature="mean_latency[end_to_end]|v1", target=LATENCY)
-    own = result("own_thing", 1.5, details={"lower_is_better": True})
-    for one in (slow, own):
-        faster = compared(one.name, -0.3, (-0.5, -0.2))
-        report = check_gates([f"better({one.name}, by=0.1)"], Results([one]), comparison={one.name: faster})
-        assert report.status == "passed"
+def test_direction_is_that_of_the_comparison() -> None:
+    """The comparison knows which way a metric is better, under whatever name a plan has it."""
+    less = compared("mrr", -0.3, (-0.5, -0.2))
+    for one, status in ((less, "failed"), (replace(less, higher_is_better=False), "passed")):
+        assert check_gates(["better(mrr, by=0.1)"], RESULTS, comparison={"mrr": one}).status == status
 
 
 class TestCoverage:

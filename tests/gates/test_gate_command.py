@@ -30,7 +30,11 @@ MISTAKES = [  # arguments, part of the message, why
     (["-g", "recall@5 >="], "expected a number, found the end", "cannot be read"),
     (["-g", "better(mrr)", "--against", "nobody"], "nobody", "no such run"),
     (["-g", "better(mrr)", "--against", "good"], "cannot be compared with itself", "itself"),
-    (["-g", "mrr > 0", "--against", "bad"], "--against goes with gates that compare", "nothing to compare"),
+    (["-g", "mrr > 0", "--junit", "runs.sqlite"], "--junit runs.sqlite is the input", "the store as a report"),
+    (["--plan", "plan.yaml", "--junit", "./plan.yaml"], "--junit ./plan.yaml is the input plan.yaml", "the plan as a report"),
+    (["--plan", "plan.yaml", "--junit", "data.jsonl"], "--junit data.jsonl is the input", "the data as a report"),
+    (["--plan", "plan.yaml", "-o", "plan.yaml"], "-o plan.yaml is the input plan.yaml", "the plan as the output"),
+    (["-g", "mrr > 0", "--junit", "x.md", "-o", "./x.md"], "--junit x.md is where ./x.md will be", "two reports in one file"),
     (["-g", "mrr > 0", "-o", "x.csv"], ".json, .md or as a table", "a table of numbers"),
     (["--plan", "nowhere.yaml"], "nowhere.yaml", "no such plan"),
 ]  # fmt: skip
@@ -91,6 +95,16 @@ class TestRun:
         assert not Path("x.xml").exists()
         assert project.calls() == []
 
+    @pytest.mark.parametrize("path", ["runs.sqlite", "plan.yaml", "data.jsonl"])
+    def test_junit_does_not_overwrite_what_is_read(self, project: Project, auepora: Run, path: str) -> None:
+        project.plan(more=gated("mrr > 0"))
+        before = Path(path).read_bytes() if Path(path).exists() else None
+        code, _, err = auepora("run", "plan.yaml", "--junit", path)
+        assert code == 2
+        assert f"--junit {path} is " in err
+        assert (Path(path).read_bytes() if Path(path).exists() else None) == before
+        assert project.calls() == []
+
     def test_the_run_to_compare_with_is_looked_up_before_anything_is_asked(
         self, project: Project, auepora: Run
     ) -> None:
@@ -118,11 +132,37 @@ class TestRun:
         assert "recall@5 is worse: -0.3333" in out
         assert "none of the interval is above -0.2" in out
 
+    def test_a_run_that_failed_its_gates_is_nothing_to_compare_with(self, project: Project, auepora: Run) -> None:
+        gates = gated("not worse(recall@5)", "coverage >= 0")
+        project.plan(more=gates)
+        assert auepora("run", "plan.yaml")[0] == 3  # the first has nothing to compare with, and is let be compared with
+        project.plan(args=BROKEN, more=gates)
+        for _ in range(2):
+            code, out, _ = auepora("run", "plan.yaml")
+            assert code == 1, out
+            assert "recall@5 is worse: -0.3333" in out
+        with RunStore.open("runs.sqlite") as store:
+            assert [one.tags for one in store.runs()] == [("gates-failed",), ("gates-failed",), ("gates-open",)]
+            store.untag(store.find("latest").run_id, "gates-failed")  # whoever accepts it says so
+        code, out, _ = auepora("run", "plan.yaml")
+        assert code == 0, out
+        with RunStore.open("runs.sqlite") as store:
+            assert store.find("latest").tags == ("gates-passed",)
+
+    def test_where_all_runs_before_failed_it_cannot_be_told(self, project: Project, auepora: Run) -> None:
+        project.plan(more=gated("mrr >= 0.9"))
+        assert auepora("run", "plan.yaml")[0] == 1
+        project.plan(more=gated("not worse(recall@5)"))
+        code, out, _ = auepora("run", "plan.yaml")
+        assert code == 3
+        assert "the one earlier run called 'nightly' on the same samples failed its gates" in out
+
     def test_scripts_get_the_report_with_the_outcome(self, project: Project) -> None:
         outcome = run_plan(project.plan(more=gated("recall@5 >= 0.9")))
         assert outcome.gates is not None
         assert outcome.gates.exit_code == 1
         assert outcome.gates.run_id == outcome.record.run_id
+        assert outcome.record.tags == ("gates-failed",)
         assert outcome.store == str(project.folder / "runs.sqlite")
         assert outcome.store not in repr(outcome)
 
@@ -150,6 +190,27 @@ class TestGate:
         code, _, err = auepora("gate", "good")
         assert code == 2
         assert "there is no gate to check" in err
+
+    def test_a_check_by_the_gates_of_a_plan_is_noted(
+        self, runs: tuple[str, str], project: Project, auepora: Run
+    ) -> None:
+        def tags(run: str) -> list[str]:
+            with RunStore.open("runs.sqlite") as store:
+                return list(store.get(run).tags)
+
+        good, bad = runs
+        assert tags(bad) == ["gates-failed"]
+        assert auepora("gate", "bad", "-g", "mrr >= 0", "-g", "coverage >= 0")[0] == 0
+        assert tags(bad) == ["gates-failed"]  # its plan has other gates, and they decide
+        assert auepora("gate", "good", "-g", "recall@5 >= 0.9")[0] == 1
+        assert tags(good) == ["gates-failed"]  # its plan has none
+        assert auepora("gate", "good", "-g", "recall@5 >= 0.1")[0] == 0
+        assert tags(good) == ["gates-passed"]
+        project.plan("other.yaml", more=gated("recall@5 >= 0", "coverage >= 0"))
+        assert auepora("gate", "bad", "--plan", "other.yaml")[0] == 0
+        assert tags(bad) == ["gates-passed"]
+        assert auepora("gate", "bad")[0] == 1
+        assert tags(bad) == ["gates-failed"]
 
     def test_gates_of_a_plan(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
         project.plan("other.yaml", more=gated("recall@5 >= 0.3"))
@@ -199,6 +260,33 @@ class TestGate:
         code, out, err = auepora("gate", "good", *arguments)
         assert (code, out) == (2, "")
         assert said in err
+
+    def test_nothing_that_is_read_is_appended_to(
+        self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = {name: Path(name).read_bytes() for name in ("plan.yaml", "data.jsonl", "my_rag.py")}
+        for path, arguments in [
+            ("runs.sqlite", ("gate", "good", "-g", "mrr > 0")),
+            ("plan.yaml", ("gate", "good", "--plan", "plan.yaml")),
+            ("runs.sqlite", ("run", "plan.yaml")),
+            ("data.jsonl", ("run", "plan.yaml")),
+        ]:
+            monkeypatch.setenv("GITHUB_STEP_SUMMARY", path)
+            code, _, err = auepora(*arguments)
+            assert code == 2
+            assert f"$GITHUB_STEP_SUMMARY {path} is the input" in err
+        assert {name: Path(name).read_bytes() for name in before} == before
+        with RunStore.open("runs.sqlite") as store:
+            assert len(store.runs()) == 2
+
+    def test_a_run_to_compare_with_that_no_gate_asks_for_is_warned_of(
+        self, runs: tuple[str, str], auepora: Run
+    ) -> None:
+        code, out, err = auepora("gate", "good", "--against", "bad", "-g", "recall@5 >= 0.3")
+        assert code == 0
+        assert "1 gate: 1 passed" in out
+        assert "Warning: no gate compares runs, so --against bad changes nothing" in err
+        assert auepora("gate", "good", "--against", "bad", "-g", "recall@5 >= 0.9")[0] == 1
 
     def test_another_dataset_is_refused_unless_told(
         self, runs: tuple[str, str], project: Project, auepora: Run

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 import warnings
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 
@@ -74,6 +75,15 @@ class TestAssertGates:
         with pytest.raises(AssertionError, match=r"recall@5 is worse: -0\.5000"):
             assert_gates(before, "not worse(recall@5)", against=after)
 
+    def test_without_gates_those_of_the_plan_count_against_another_run_too(self) -> None:
+        before, after = answering(40), answering(20)
+        planned = replace(after.record, plan={**after.record.plan, "gates": ["not worse(recall@5)", "mrr >= 0.4"]})
+        with pytest.raises(AssertionError, match=r"recall@5 is worse: -0\.5000") as caught:
+            assert_gates(replace(after, record=planned), against=before)
+        assert str(caught.value).startswith("2 gates: 1 passed, 1 failed")
+        with pytest.raises(BadValueError, match="there is no gate to check"):
+            assert_gates(after, against=before)
+
     def test_the_bare_difference_warns(self) -> None:
         before, after = answering(20), answering(40)
         with pytest.warns(AueporaWarning, match="the bare difference"):
@@ -102,6 +112,8 @@ def test_changed(auepora_run, tmp_path):
     first = auepora_run("plan.yaml", name="first", store=tmp_path / "mine.sqlite", **{"run.concurrency": 1})
     second = auepora_run("plan.yaml", name="second", store=tmp_path / "mine.sqlite", metrics=["recall@5"])
     assert first.record.plan["run"]["concurrency"] == 1
+    slow = auepora_run("plan.yaml", limit=2, **{"system.args.seconds": 0.001, "gates": None})
+    assert slow.record.plan["system"]["args"] == {"seconds": 0.001}
     assert [one.name for one in second.results] == ["recall@5"]
     assert_gates(second, "not worse(recall@5)", against=first)
 

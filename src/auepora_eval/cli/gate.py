@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .gating import junit_option, publish
+from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
+from .saying import say
 from .stores import complete_run, opened_store, store_option
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ __all__ = ["command"]
 @click.option(
     "--against",
     metavar="RUN",
-    help="The run to compare with; by default the latest finished one before it of the same name and samples.",
+    help="The run to compare with; by default the last one of its name and samples that did not fail its gates.",
     shell_complete=complete_run,
 )
 @click.option("--other-dataset", is_flag=True, help="Compare on common samples where the datasets differ.")
@@ -48,23 +49,30 @@ def command(
 ) -> None:
     """Hold the stored RUN against gates: those given, those of --plan, else those of the plan it was made by.
 
-    Nothing is asked and nothing computed but the comparison with an earlier run where a gate speaks of one. Exits with
-    0 when every gate passed, 1 when one failed, 3 when none failed but one cannot be told.
+    Nothing is asked and nothing computed but the comparison with an earlier run where a gate speaks of one. How the
+    gates of a plan went is noted with the run (its tag gates-passed, gates-failed or gates-open), as are those given
+    where its own plan has none. Exits with 0 when every gate passed, 1 when one failed, 3 when none failed but one
+    cannot be told.
 
     \b
     auepora gate latest -g 'recall@5 >= 0.80' -g 'mean_latency[end_to_end] < 2'
     auepora gate nightly --against main -g 'delta(ndcg@10) > -0.01' -g 'not worse(token_f1, by=0.02)'
     auepora gate latest --plan plan.yaml --junit gates.xml
     """
+    from ..running.plans import default_store
     from .output import output_format, write_out
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("gates are written as .json, .md or as a table")
     given = _given(texts, plan)
-    with opened_store(store, output=output) as found:
+    read = [] if plan is None else files_of(plan, {}, store)
+    refuse_inputs_as_reports([*read, default_store(store)], junit=junit, output=output)
+    with opened_store(store) as found:
         record = found.find(run)
         report = _checked(found, record, given, against, other_dataset=other_dataset)
+        if plan is not None or not (given and record.plan.get("gates")):
+            _note(found, record, report)
     write_out(_rendered(report, form), output)
     publish(report, record, junit=junit)
     if report.exit_code:
@@ -100,7 +108,8 @@ def _checked(
             "or a plan that has some with --plan"
         )
     if against is not None and not any(map(needs_baseline, gates)):
-        raise click.UsageError("--against goes with gates that compare: delta(...), better(...), not worse(...)")
+        say(f"Warning: no gate compares runs, so --against {against} changes nothing")
+        against = None
     results = _results(store, record)
     slices = list(dict.fromkeys(name for one in results for name in one.slices))
     rescore = f"; auepora rescore {record.run_id} -m computes further ones"
@@ -108,6 +117,17 @@ def _checked(
     baseline = None if against is None else named_baseline(store, against)
     strict = baseline is not None
     return check_run(store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset)
+
+
+def _note(store: RunStore, record: RunRecord, report: GateReport) -> None:
+    """Tag the run with how its gates went; a store that cannot be written to does not change what they say."""
+    from ..core.errors import StoreError
+    from ..gates.baseline import note_outcome
+
+    try:
+        note_outcome(store, record.run_id, report)
+    except StoreError as error:
+        say(f"Warning: how the gates went is not noted with {record.run_id}: {error}")
 
 
 def _results(store: RunStore, record: RunRecord) -> Results:

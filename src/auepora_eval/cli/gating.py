@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,11 +15,34 @@ if TYPE_CHECKING:
     from ..gates.report import GateReport
     from ..store.records import RunRecord
 
-__all__ = ["junit_option", "publish"]
+__all__ = ["files_of", "junit_option", "publish", "refuse_inputs_as_reports"]
 
 junit_option = click.option(
     "--junit", type=click.Path(), metavar="FILE", help="Write the gates to this file as JUnit XML, a test case each."
 )
+
+
+def files_of(path: str, changes: Mapping[str, Any], store: str | None) -> list[str]:
+    """Every file that a plan reads or writes, and itself."""
+    from ..planfile.read import read_plan
+    from ..running.plans import default_store
+
+    plan = read_plan(path, changes=changes)
+    sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
+    read = [str(file) for one in sources for file in (one.path, one.corpus) if file is not None]
+    return [path, *read, default_store(store, plan.store)]
+
+
+def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output: str | None) -> None:
+    """Raise where a report of gates would be written over what is read, or over another one."""
+    from ..gates.tell import SUMMARY_VARIABLE
+    from .output import refuse_input_as_output
+
+    refuse_input_as_output(output, inputs)
+    refuse_input_as_output(junit, inputs, option="--junit")
+    refuse_input_as_output(os.environ.get(SUMMARY_VARIABLE) or None, inputs, option=f"${SUMMARY_VARIABLE}")
+    if junit is not None and output is not None and os.path.realpath(junit) == os.path.realpath(output):
+        raise click.UsageError(f"--junit {junit} is where {output} will be; write to another file")
 
 
 def publish(report: GateReport, record: RunRecord, *, junit: str | None, quiet: bool = False) -> None:

@@ -24,8 +24,11 @@ def output_format(output: str | None) -> Literal["csv", "json", "markdown", "tab
     return "markdown" if name.endswith((".md", ".markdown")) else "table"
 
 
-def refuse_input_as_output(output: str | None, inputs: Sequence[str]) -> None:
-    """Raise where writing would destroy what is read, under whatever name; or what is about to be made: a store."""
+def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option: str = "-o") -> None:
+    """Raise where writing would destroy what is read, under whatever name; or what is about to be made: a store.
+
+    ``option`` is what names the output.
+    """
     for path in inputs:
         if output is None or "://" in path:
             continue
@@ -33,11 +36,11 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str]) -> None:
             same = os.path.samefile(output, path)
         except OSError:  # one of them is not there: reading or writing will say so
             if os.path.abspath(output) == os.path.abspath(path):
-                raise click.UsageError(f"-o {output} is where {path} will be; write to another file") from None
+                raise click.UsageError(f"{option} {output} is where {path} will be; write to another file") from None
             continue
         # Reading from and writing to the same terminal or device destroys nothing.
         if same and os.path.isfile(path):
-            raise click.UsageError(f"-o {output} is the input {path}; write to another file")
+            raise click.UsageError(f"{option} {output} is the input {path}; write to another file")
 
 
 def write_out(text: str, output: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..core.errors import AueporaWarning
-from .gating import junit_option, publish
+from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
 from .saying import say
 from .score import PRESETS
 from .stores import conventions_of, store_option
@@ -93,7 +93,7 @@ def command(
     from ..calling.stop import Stop
     from ..running.plans import run_plan
     from .interrupts import stdout_to_stderr, stopping_on_signals
-    from .output import output_format, refuse_input_as_output, write_out
+    from .output import output_format, write_out
     from .specs import parse_specs
 
     if (retry_failed or run_name is not None) and not resume:
@@ -116,8 +116,7 @@ def command(
     )
     if junit is not None:
         _require_gates(plan, changes)
-    if output is not None:
-        refuse_input_as_output(output, _files_of(plan, changes, store))
+    refuse_inputs_as_reports(files_of(plan, changes, store), junit=junit, output=output)
     stop, teller = Stop(), Teller(quiet=quiet)
     try:
         with teller, stdout_to_stderr(), stopping_on_signals(stop):
@@ -190,17 +189,6 @@ def _require_gates(plan: str, changes: dict[str, Any]) -> None:
 
     if not read_plan(plan, changes=changes).gates:
         raise click.UsageError(f"--junit writes how gates went, and {plan} has none; write them under 'gates:'")
-
-
-def _files_of(path: str, changes: dict[str, Any], store: str | None) -> list[str]:
-    """Every file that a plan reads or writes, and itself."""
-    from ..planfile.read import read_plan
-    from ..running.plans import default_store
-
-    plan = read_plan(path, changes=changes)
-    sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
-    read = [str(file) for one in sources for file in (one.path, one.corpus) if file is not None]
-    return [path, *read, default_store(store, plan.store)]
 
 
 def _resume_command(run_id: str) -> str:

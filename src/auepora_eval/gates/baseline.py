@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..core.errors import AueporaError, BadValueError
@@ -10,13 +10,28 @@ from ..core.results import Results
 from .check import check_gates
 from .kinds import Gate, VerdictGate, needs_baseline
 from .names import lenient_names
-from .report import GateReport
+from .report import GateReport, GateStatus
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["baseline_of", "check_run", "named_baseline"]
+__all__ = ["FAILED_TAG", "baseline_of", "check_run", "named_baseline", "note_outcome"]
+
+_TAGS: dict[GateStatus, str] = {"passed": "gates-passed", "failed": "gates-failed", "inconclusive": "gates-open"}
+FAILED_TAG = _TAGS["failed"]
+"""A run with this tag is compared with only where somebody names it."""
+
+
+def note_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
+    """Tag a run with how its gates went: ``gates-passed``, ``gates-failed`` or ``gates-open``; gives the run."""
+    tag, held = _TAGS[report.status], store.get(run_id).tags
+    others = [one for one in _TAGS.values() if one != tag and one in held]
+    if tag not in held:
+        store.tag(run_id, tag)
+    if others:
+        store.untag(run_id, *others)
+    return store.get(run_id)
 
 
 def named_baseline(store: RunStore, against: str) -> RunRecord:
@@ -32,13 +47,33 @@ def named_baseline(store: RunStore, against: str) -> RunRecord:
 def baseline_of(store: RunStore, record: RunRecord) -> RunRecord | None:
     """What a run is compared with where nobody names another: the latest finished one before it.
 
-    It has the same name and the same samples.
+    It has the same name and the same samples, and did not fail its gates: else whoever runs a failed plan again would
+    compare it with itself, and find nothing worse.
     """
+    return next((one for one in _earlier(store, record) if FAILED_TAG not in one.tags), None)
+
+
+def _earlier(store: RunStore, record: RunRecord) -> Iterator[RunRecord]:
+    """The finished runs before one, of its name and on its samples, newest first."""
     for one in store.runs(name=record.name, status="finished"):
         earlier = (one.created_at, one.run_id) < (record.created_at, record.run_id)
         if earlier and one.fingerprint == record.fingerprint:
-            return one
-    return None
+            yield one
+
+
+def _no_baseline(store: RunStore, record: RunRecord) -> str:
+    """Why there is nothing to compare a run with."""
+    failed = sum(1 for _ in _earlier(store, record))
+    if not failed:
+        return (
+            f"there is no earlier finished run called '{record.name}' on the same samples to compare with; "
+            "name one with --against"
+        )
+    which = "the one earlier run" if failed == 1 else f"each of the {failed} earlier runs"
+    return (
+        f"{which} called '{record.name}' on the same samples failed its gates, so there is none to compare with; "
+        f"name one with --against, or accept one: auepora tag RUN {FAILED_TAG} --remove"
+    )
 
 
 def check_run(
@@ -62,11 +97,7 @@ def check_run(
         return check_gates(gates, results)
     other = baseline_of(store, record) if baseline is None else baseline
     if other is None:
-        without = (
-            f"there is no earlier finished run called '{record.name}' on the same samples to compare with; "
-            "name one with --against"
-        )
-        return check_gates(gates, results, without=without)
+        return check_gates(gates, results, without=_no_baseline(store, record))
     if other.run_id == record.run_id:
         problem = f"{record.run_id} cannot be compared with itself; name another run with --against"
         if strict:

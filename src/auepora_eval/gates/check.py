@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..compare.types import MetricComparison
-from ..core.errors import AueporaError, did_you_mean
-from ..core.types import MetricResult, TargetCategory
+from ..core.errors import did_you_mean
+from ..core.types import MetricResult
 from .coverage import coverage_gates, coverage_outcome
 from .deciding import decided, interval_status, number, relation, span
 from .grammar import parse_gates
@@ -17,7 +17,6 @@ from .report import GateOutcome, GateReport, GateStatus
 __all__ = ["NO_BASELINE", "check_gates"]
 
 NO_BASELINE = "there is no run to compare with; name one with --against"
-SIGNIFICANT = 0.05
 
 
 def check_gates(
@@ -53,7 +52,7 @@ def check_gates(
         elif isinstance(gate, DeltaGate):
             outcomes.append(compared.delta(gate))
         else:
-            outcomes.append(compared.verdict(gate, found.get(gate.metric)))
+            outcomes.append(compared.verdict(gate))
     outcomes += [coverage_outcome(one, found.get(str(one.metric)), implied=True) for one, implied in covered if implied]
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
@@ -124,39 +123,20 @@ class _Compared:
             return _open(gate, one)
         if gate.part is None:
             return _by_interval(gate, one, gate.operator, gate.threshold)
-        if one.delta is None:
-            return _open(gate, _no_difference(one))
-        warning = None
-        value, what = one.delta, f"the difference in {gate.metric}"
-        if gate.part == "point":
-            warning = (
-                f"{gate.text!r} goes by the bare difference, which chance moves both ways; "
-                f"delta({gate.metric}) goes by its interval"
-            )
-        elif one.interval is None:
-            return _open(gate, _no_interval(one))
-        else:
-            value = one.interval[0 if gate.part == "low" else 1]
-            what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({number(one.delta)})"
-        status = decided(value, gate.operator, gate.threshold)
-        reason = f"{what} is {relation(value, gate.operator, gate.threshold)}"
-        return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
+        return _by_number(gate, one)
 
-    def verdict(self, gate: VerdictGate, result: MetricResult | None) -> GateOutcome:
+    def verdict(self, gate: VerdictGate) -> GateOutcome:
         """A gate on the verdict of the comparison, or on a margin that its interval must keep."""
         one = self._of(gate.metric)
         if isinstance(one, str):
             return _open(gate, one)
         if gate.by is not None:
             margin = gate.by if gate.wanted == "better" else 0.0 - gate.by  # never a minus zero
-            if _higher_is_better(gate.metric, result):
+            if one.higher_is_better:
                 return _by_interval(gate, one, ">", margin)
             return _by_interval(gate, one, "<", 0.0 - margin)
-        if one.delta is None:
-            return _open(gate, _no_difference(one))
         reason = f"{gate.metric} is {_verdict_words(one)}"
-        in_doubt = one.verdict == "inconclusive" and one.p_adjusted is not None and one.p_adjusted < SIGNIFICANT
-        if in_doubt:
+        if one.doubt == "measure_failures" and (gate.wanted == "better" or _may_be_worse(one)):
             return _open(gate, f"{reason}: measurements that failed could turn it", one.delta)
         if gate.wanted == "better":
             if one.verdict == "inconclusive":
@@ -171,32 +151,82 @@ class _Compared:
         return GateOutcome(gate.text, "passed", reason, gate.metric, one.delta)
 
     def _of(self, name: str) -> MetricComparison | str:
-        """The comparison of a metric, or why there is none."""
+        """The comparison of a metric; or why there is none, or none that a gate could go by."""
         if self._comparison is None:
             return self._without
-        if name in self._comparison:
-            return self._comparison[name]
-        return f"{name} cannot be compared: {self._refused.get(name, 'not both runs have it')}"
+        if name not in self._comparison:
+            return f"{name} cannot be compared: {self._refused.get(name, 'not both runs have it')}"
+        one = self._comparison[name]
+        if one.delta is None:
+            return f"{one.name} has no difference: {one.note or 'no sample was scored in both runs'}"
+        if one.doubt == "system_failures":
+            because = f" ({one.note})" if one.note else ""
+            return f"the difference in {name} is {_numbers(one)}, but only because a system failed on some{because}"
+        return one
+
+
+def _by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
+    """Decide by an end of the interval of a difference, or by the bare difference, wherever failures may put it."""
+    assert one.delta is not None
+    warning = None
+    value, what = one.delta, f"the difference in {gate.metric}"
+    if gate.part == "point":
+        warning = (
+            f"{gate.text!r} goes by the bare difference, which chance moves both ways; "
+            f"delta({gate.metric}) goes by its interval"
+        )
+    elif one.interval is None:
+        return _open(gate, _no_interval(one))
+    else:
+        value = one.interval[0 if gate.part == "low" else 1]
+        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({number(one.delta)})"
+    status = decided(value, gate.operator, gate.threshold)
+    reason = f"{what} is {relation(value, gate.operator, gate.threshold)}"
+    if unsure := _moved(
+        one, gate.threshold, {decided(value + by, gate.operator, gate.threshold) for by in _shifts(one)}
+    ):
+        status, reason = "inconclusive", f"{what} is {number(value, gate.threshold)}, but {unsure}"
+    return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
 
 
 def _by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshold: float) -> GateOutcome:
     """Decide by the whole interval of a difference, wherever failed measurements may put it."""
-    if one.delta is None:
-        return _open(gate, _no_difference(one))
+    assert one.delta is not None
     if one.interval is None:
         return _open(gate, _no_interval(one), one.delta)
-    shifts = (0.0,) if one.bounds is None else tuple(bound - one.delta for bound in one.bounds)
-    status = interval_status(one.interval, operator, threshold, shifts)
+    status = interval_status(one.interval, operator, threshold)
     words = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}[operator]
     reason = f"the difference in {one.name} is {_numbers(one)}: "
-    if status == "inconclusive" and interval_status(one.interval, operator, threshold) != status:
-        reason += f"measurements that failed could put it on either side of {threshold:g}"
+    moved = {interval_status(one.interval, operator, threshold, by) for by in _shifts(one)}
+    if status != "inconclusive" and (unsure := _moved(one, threshold, {status, *moved})):
+        status = "inconclusive"
+        reason += unsure
     elif status == "inconclusive":
         reason += f"it may lie on either side of {threshold:g}{_detects(one)}"
     else:
         reason += f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
     reason += _too_much(one.flags)
     return GateOutcome(gate.text, status, reason, one.name, one.delta)
+
+
+def _shifts(one: MetricComparison) -> tuple[float, ...]:
+    """By how much failed measurements may have moved a difference."""
+    assert one.delta is not None
+    return (0.0,) if one.bounds is None else (0.0, *(bound - one.delta for bound in one.bounds))
+
+
+def _moved(one: MetricComparison, threshold: float, found: set[GateStatus]) -> str | None:
+    """Why failed measurements leave a gate open that comes to these outcomes; ``None`` where they do not."""
+    if one.doubt == "measure_failures" and one.bounds is None:
+        return "measurements that failed could move it, and how far is unknown"
+    return f"measurements that failed could put it on either side of {threshold:g}" if len(found) > 1 else None
+
+
+def _may_be_worse(one: MetricComparison) -> bool:
+    """Whether failed measurements leave room for a difference to the bad side; unknown bounds do."""
+    if one.bounds is None:
+        return True
+    return one.bounds[0] < 0 if one.higher_is_better else one.bounds[1] > 0
 
 
 def _numbers(one: MetricComparison) -> str:
@@ -216,10 +246,6 @@ def _detects(one: MetricComparison) -> str:
     return "" if one.mde is None else f"; so many samples detect a difference of {number(one.mde)}"
 
 
-def _no_difference(one: MetricComparison) -> str:
-    return f"{one.name} has no difference: {one.note or 'no sample was scored in both runs'}"
-
-
 def _no_interval(one: MetricComparison) -> str:
     because = f" ({one.note})" if one.note else ""
     return f"the difference in {one.name} has no interval{because}; point(delta({one.name})) decides by the bare number"
@@ -227,18 +253,3 @@ def _no_interval(one: MetricComparison) -> str:
 
 def _open(gate: Gate, reason: str, value: float | None = None) -> GateOutcome:
     return GateOutcome(gate.text, "inconclusive", reason, gate.metric, value)
-
-
-def _higher_is_better(name: str, result: MetricResult | None) -> bool:
-    """Which way a metric is better, by the registry; its signature has its own name where a plan calls it otherwise."""
-    from ..core.registry import metric
-
-    own = (result.signature or "").partition("|")[0] if result is not None else ""
-    for spec in filter(None, (own, name)):
-        try:
-            return bool(getattr(metric(spec), "higher_is_better", True))
-        except AueporaError:  # not registered in this process
-            continue
-    if result is None:
-        return True
-    return not result.details.get("lower_is_better", result.target is TargetCategory.LATENCY)

@@ -28,17 +28,14 @@ def decided(value: float, operator: Operator, threshold: float) -> GateStatus:
 
 
 def interval_status(
-    interval: tuple[float, float], operator: Operator, threshold: float, shifts: tuple[float, ...] = (0.0,)
+    interval: tuple[float, float], operator: Operator, threshold: float, shift: float = 0.0
 ) -> GateStatus:
     """``passed`` where all of the interval holds, ``failed`` where none of it does, else ``inconclusive``.
 
-    ``shifts`` are by how much it may lie elsewhere: where they do not agree, that is inconclusive too.
+    ``shift`` is by how much it lies elsewhere.
     """
-    found: set[GateStatus] = set()
-    for shift in shifts:
-        ends = [holds(end + shift, operator, threshold) for end in interval]
-        found.add("passed" if all(ends) else "inconclusive" if any(ends) else "failed")
-    return found.pop() if len(found) == 1 else "inconclusive"
+    ends = [holds(end + shift, operator, threshold) for end in interval]
+    return "passed" if all(ends) else "inconclusive" if any(ends) else "failed"
 
 
 def relation(value: float, operator: Operator, threshold: float) -> str:

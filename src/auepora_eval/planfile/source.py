@@ -52,14 +52,18 @@ class PlanSource:
         return None
 
     def changed(self, changes: Mapping[str, Any]) -> PlanSource:
-        """The same with other values under some keys (``run.top_k``), which then stand on no line."""
+        """The same with other values under some keys (``run.top_k``, ``system.args.k``), which then have no line."""
         values = dict(self.values)
         for key, value in changes.items():
-            section, _, name = key.rpartition(".")
-            if not section:
-                values[name] = value
-            elif isinstance(values.get(section) or {}, dict):  # else the section itself is found to be wrong
-                values[section] = {**(values.get(section) or {}), name: value}
+            *sections, name = key.split(".")
+            held = values
+            for depth, section in enumerate(sections, start=1):
+                inner = held.get(section)
+                if inner is not None and not isinstance(inner, dict):
+                    around = ".".join(sections[:depth])
+                    raise self.error(around, f"has no keys here, so {key!r} cannot be set; set {around!r} as a whole")
+                held[section] = held = dict(inner or {})
+            held[name] = value
         kept = {key: line for key, line in self.lines.items() if key not in changes}
         return replace(self, values=values, lines=kept)
 

@@ -27,7 +27,7 @@ from ..core.runner import require_distinct_ids
 from ..core.secrets import Secrets, hidden_by_name
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.types import EvaluationSample, SystemOutputs, Unsaid
-from ..gates.baseline import check_run, named_baseline
+from ..gates.baseline import check_run, named_baseline, note_outcome
 from ..gates.kinds import needs_baseline
 from ..io.files import bare_name
 from ..io.fingerprint import dataset_fingerprint
@@ -204,10 +204,11 @@ def _as_said(saved: OutputsFile) -> Mapping[str, SystemOutputs]:
 
 
 def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:
-    """The outcome, with how the plan's gates went if it came to scoring."""
+    """The outcome, with how the plan's gates went if it came to scoring; the run is tagged with that."""
     if not plan.gates or outcome.results is None:
         return outcome
-    return replace(outcome, gates=check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline))
+    report = check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline)
+    return replace(outcome, gates=report, record=note_outcome(store, outcome.record.run_id, report))
 
 
 def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:

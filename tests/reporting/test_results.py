@@ -7,7 +7,7 @@ import pytest
 
 from auepora_eval import MetricResult, Results, TargetCategory, evaluate
 from auepora_eval.core.errors import MissingDependencyError, UnknownMetricError
-from auepora_eval.reporting.tables import results_to_dict, results_to_markdown
+from auepora_eval.reporting.tables import results_to_dict, results_to_markdown, table
 from builders import output, samples
 
 PLAIN = [
@@ -92,3 +92,10 @@ def test_a_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependencyError, match="pip install pandas"):
         evaluated().to_frame()
+
+
+def test_a_cell_cannot_break_its_row() -> None:
+    lines = table([["a\nb\tc", "x" * 100, "y" * 100]], headers=["one\r", "two", "three"]).splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("one\\r ")
+    assert lines[2] == f"a\\nb\\tc  {'x' * 79}…  {'y' * 100}"

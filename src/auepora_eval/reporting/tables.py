@@ -12,6 +12,7 @@ __all__ = [
     "coverage",
     "display_name",
     "figure",
+    "one_line",
     "results_table",
     "results_to_dict",
     "results_to_markdown",
@@ -24,8 +25,23 @@ _DOUBT = "?"
 """Marks an interval that may claim too much."""
 
 
+_LONGEST_CELL = 80
+_BREAKS = {ord(mark): repr(mark)[1:-1] for mark in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
+
+
+def one_line(text: str) -> str:
+    """The text with tabs and line ends written out, so that it cannot break a row."""
+    return text.translate(_BREAKS)
+
+
 def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Sequence[int] = ()) -> str:
-    """Columns as wide as their content; the columns numbered in ``right`` are aligned to the right."""
+    """Columns as wide as their content; the columns numbered in ``right`` are aligned to the right.
+
+    A cell is one line whatever it holds, and cut where it is very long, unless it is the last of its row.
+    """
+    headers, *rows = (
+        [_fitting(cell, last=i == len(headers) - 1) for i, cell in enumerate(row)] for row in [headers, *rows]
+    )
     widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
 
     def line(row: Sequence[str]) -> str:
@@ -35,6 +51,11 @@ def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Seque
         return "  ".join(cells).rstrip()
 
     return "\n".join([line(headers), "  ".join("-" * width for width in widths), *map(line, rows)])
+
+
+def _fitting(cell: str, *, last: bool) -> str:
+    line = one_line(cell)
+    return line if last or len(line) <= _LONGEST_CELL else f"{line[: _LONGEST_CELL - 1]}…"
 
 
 def results_table(results: Results) -> str:

@@ -243,6 +243,8 @@ def test_metrics_and_refusals_have_their_tables() -> None:
     ]  # fmt: skip
     assert metrics[3][3:7] == ["-0.1000", "n/a", "< 0.0001", "n/a"]
     assert metrics[3][8:] == ["10 in 5", "exploratory", "few units; 400 samples would be needed"]
+    assert "Exploratory metrics are not among the primary ones" in page
+    assert "Exploratory" not in render_report_md(report_of(metrics=[COMPARED]))
     assert refused[2] == ["map@5", "the convention 'ap' differs"]
 
 

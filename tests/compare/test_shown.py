@@ -155,3 +155,22 @@ def test_a_league_as_markdown(three: League) -> None:
     for block in page.split("\n\n"):
         if block.startswith("|"):
             assert len({line.replace("\\|", "").count("|") for line in block.splitlines()}) == 1, block
+
+
+def test_no_text_breaks_a_line_of_the_terminal(store: RunStore) -> None:
+    data = samples(4)
+    a = run(store, "a", data, lambda number: ["gold"], ["recall@1"])
+    b = run(store, "b", data, failing(4), ["recall@1"])  # type: ignore[arg-type]
+    report = compare_runs(a.run_id, b.run_id, store=store)
+    lines = comparison_text(report).count("\n")
+    nasty = replace(
+        report,
+        notes=[f"{note}\nx" for note in report.notes],
+        refused={name: f"{why}\n" for name, why in report.refused.items()},
+        metrics=[replace(one, name="a\tb\n") for one in report.metrics],
+        per_query=[replace(one, query_id="q\n1", note="why\nnot") for one in report.per_query],
+    )
+    text = comparison_text(nasty, names=("a\n", "b\r\n"))
+    assert text.count("\n") == lines
+    assert not {"\t", "\r"} & set(text)
+    assert "q\\n1" in text

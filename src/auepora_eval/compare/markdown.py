@@ -119,7 +119,10 @@ def _metrics(metrics: Sequence[MetricComparison]) -> list[str]:
     headers = ["metric", "A", "B", "B − A", "95 % interval", "p", "p adjusted", "better / worse / same", "n", "verdict"]
     shown = 11 if any(row[10] for row in rows) else 10
     table = markdown_table([*headers, "remark"][:shown], [row[:shown] for row in rows], right=(1, 2, 3, 5, 6))
-    return ["## Metrics", "Over the samples of both runs; failures of a system count at the worst value.", table]
+    told = "Over the samples of both runs; failures of a system count at the worst value."
+    if not all(one.primary for one in metrics):
+        told += " Exploratory metrics are not among the primary ones: no verdict is given, and no p-value adjusted."
+    return ["## Metrics", told, table]
 
 
 def _refused(refused: Mapping[str, str]) -> list[str]:

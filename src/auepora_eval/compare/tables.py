@@ -29,7 +29,7 @@ def comparison_text(report: CompareReport, *, names: tuple[str, str] | None = No
     if failed := failure_remarks(report):
         parts.append("\n".join(failed))
     if report.refused:
-        parts.append("\n".join(f"not compared: {name} ({reason})" for name, reason in report.refused.items()))
+        parts.append("\n".join(one_line(f"not compared: {name} ({why})") for name, why in report.refused.items()))
     queries = _queries(report)
     if queries:
         parts.append(queries)
@@ -46,7 +46,7 @@ def comparison_table(metrics: Sequence[MetricComparison]) -> str:
     headers = ["target", "metric", "A", "B", "B - A", "95 % interval", "p", "won/lost", "verdict"]
     text = table(rows, headers=headers, right=(2, 3, 4, 6))
     remarks = _remarks(metrics)
-    return "\n".join([text, *(["", *remarks] if remarks else [])])
+    return "\n".join([text, *(["", *map(one_line, remarks)] if remarks else [])])
 
 
 def _row(one: MetricComparison) -> list[str]:

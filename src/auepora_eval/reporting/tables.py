@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..core.results import Results, coverage, display_name, results_to_dict, results_to_markdown
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
+from .markdown import escaped, markdown_table
 
 __all__ = [
     "coverage",
@@ -142,8 +143,9 @@ def _slice_table(results: Results, name: str, *, markdown: bool) -> str:
     headers = ["metric", name, "value", "95 % interval", "mean of"]
     if not markdown:
         return _with_doubt(table(rows, headers=headers, right=(2,)), rows)
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [headers, *rows]]
-    return _with_doubt("\n".join([lines[0], "|---" * len(headers) + "|", *lines[1:]]), rows)
+    headers[1] = escaped(headers[1])
+    shown = [[escaped(title), escaped(group), *numbers] for title, group, *numbers in rows]
+    return _with_doubt(markdown_table(headers, shown), rows)
 
 
 def _counts(part: MetricResult) -> str:

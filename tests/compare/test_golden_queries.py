@@ -167,7 +167,19 @@ def test_causes_are_named_where_something_changed(store: RunStore) -> None:
     b = put_run(store, "b", queries, [found_at(2), found_at(2)], config=two)
     compared = compare_queries(store, a, b, strict_chunker_version=True)  # 3 and "3" are one version
     assert compared.chunker_version_match == "exact"
-    assert [one.note for one in compared.per_query] == ["embedding, prompt_version differ", None]
+    assert [one.note for one in compared.per_query] == ["embedding, host, prompt_version differ", None]
+
+
+def test_every_key_that_differs_is_a_cause_the_first_few_named(store: RunStore) -> None:
+    queries = [golden("q", "gold")]
+    keys = ["model", "retriever", "chunk_size", "prompt_version", "reranker", "alpha", "beta"]
+    a = put_run(store, "a", queries, [found_at(1)], config=dict.fromkeys(keys, 1))
+    b = put_run(store, "b", queries, [found_at(2)], config={"model": 2, "retriever": 2, **dict.fromkeys(keys[2:], 1)})
+    c = put_run(store, "c", queries, [found_at(2)], config=dict.fromkeys(keys, 2))
+    assert [one.note for one in compare_queries(store, a, b).per_query] == ["retriever, model differ"]
+    assert [one.note for one in compare_queries(store, a, c).per_query] == [
+        "retriever, reranker, alpha, beta, chunk_size, and 2 more differ"
+    ]
 
 
 def test_golden_queries_given_decide_for_both_runs(store: RunStore) -> None:

@@ -232,7 +232,7 @@ def test_the_page_of_the_fixed_pair(store: RunStore) -> None:
 
 def test_metrics_and_refusals_have_their_tables() -> None:
     other = replace(
-        COMPARED, name="bleu", p_adjusted=None, primary=False, verdict="inconclusive", delta=-0.1, interval=None,
+        COMPARED, name="bleu", p_adjusted=None, primary=False, verdict="inconclusive", delta=-0.1, delta_completed=-0.1, interval=None,
         n_needed=400, flags=("few units",), clusters=5,
     )  # fmt: skip
     page = render_report_md(report_of(metrics=[COMPARED, other], refused={"map@5": "the convention 'ap' differs"}))
@@ -241,8 +241,10 @@ def test_metrics_and_refusals_have_their_tables() -> None:
         "recall@5", "0.5000", "0.7500", "+0.2500", "+0.1000 to +0.4000", "< 0.0001", "0.0120", "3 / 1 / 6", "10",
         "**better**", "",
     ]  # fmt: skip
-    assert metrics[3][3:7] == ["-0.1000", "n/a", "< 0.0001", "exploratory"]
-    assert metrics[3][8:] == ["10 in 5", "**inconclusive**", "few units; 400 samples would be needed"]
+    assert metrics[3][3:7] == ["-0.1000", "n/a", "< 0.0001", "n/a"]
+    assert metrics[3][8:] == ["10 in 5", "exploratory", "few units; 400 samples would be needed"]
+    assert "Exploratory metrics are not among the primary ones" in page
+    assert "Exploratory" not in render_report_md(report_of(metrics=[COMPARED]))
     assert refused[2] == ["map@5", "the convention 'ap' differs"]
 
 

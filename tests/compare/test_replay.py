@@ -540,3 +540,24 @@ def test_written_down(run: Run, store: RunStore) -> None:
     assert line.startswith("| exact_match | 0.5000 | 1.0000 | +0.5000 [")
     assert line.endswith("| 2 |")
     assert np.isfinite(document["metrics"]["exact_match"]["delta"]["interval"]).all()
+
+
+def test_what_was_left_out_and_refused_is_told(run: Run, store: RunStore) -> None:
+    first, second = run("a", [UP, DOWN], Quoting()), run("b", [UP, UP], Quoting())
+    report = swap_replay(Quoting(), store, first, second)
+    assert "Left out" not in report.to_markdown()
+    partial = replace(report.splits[0], name="a|b", left_out=7)
+    told = replace(report, splits=[partial], refused={"x|y": "<why>"}, notes=["*note*"])
+    page = told.to_markdown()
+    assert page.splitlines()[2].startswith("| a\\|b | ")
+    assert page.splitlines()[2].endswith("| 2 | 7 |")
+    assert "\n- \\*note\\*\n- left out: samples without a score" in page
+    assert page.endswith("\n- not split: x\\|y (&lt;why&gt;)")
+
+
+def test_rounding_alone_is_no_difference() -> None:
+    built = metric("token_f1")
+    assert isinstance(built, BatchMetric)
+    before, after = Scores.of([0.3] * 8), Scores.of([0.1 + 0.2] * 8)
+    split = split_difference(built, [str(n) for n in range(8)], before, after, after)
+    assert split.delta.p_value == split.generation.p_value == split.retrieval.p_value == 1.0

@@ -71,7 +71,7 @@ class TestRun:
         assert "1 gate: 1 failed" in err
         assert "gate" not in Path("r.csv").read_text()
         auepora("run", "plan.yaml", "-o", "r.md")
-        assert "| recall@5 \\>= 0.9 | **failed** |" in Path("r.md").read_text()
+        assert "| recall@5 &gt;= 0.9 | **failed** |" in Path("r.md").read_text()
 
     def test_failures_of_the_system_fail_the_coverage_too(self, project: Project, auepora: Run) -> None:
         project.plan(args=BROKEN, more=gated("recall@5 >= 0"))
@@ -248,8 +248,8 @@ class TestGate:
         suite = ElementTree.parse("gates.xml").getroot().find("testsuite")
         assert suite is not None
         assert (suite.get("name"), suite.get("failures")) == ("auepora: good", "1")
-        assert "| recall@5 \\>= 0.4 | **failed** |" in Path("gates.md").read_text()
-        assert "### Gates of good (run\\_" in Path("summary.md").read_text()
+        assert "| recall@5 &gt;= 0.4 | **failed** |" in Path("gates.md").read_text()
+        assert "### Gates of good (run_" in Path("summary.md").read_text()
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", "no/such/folder.md")
         code, _, err = auepora("gate", "good", "-g", "recall@5 >= 0.3")
         assert code == 0  # what the gates say stands

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from auepora_eval.core.errors import DataFileError
 from auepora_eval.gates.junit import junit_xml
 from auepora_eval.gates.report import GateOutcome, GateReport
-from auepora_eval.gates.tell import append_step_summary, escaped, gates_markdown, gates_table
+from auepora_eval.gates.tell import append_step_summary, gates_markdown, gates_table
+from auepora_eval.reporting.markdown import escaped
 
 HOSTILE = "a | b\n# title <script>alert(1)</script> & `x` **y** [l](http://evil) $x$ ]]> \0\x1b[31m \ud800 www.evil.com"
 REPORT = GateReport(
@@ -53,13 +54,13 @@ def test_any_text_makes_well_formed_xml_and_one_row(text: str) -> None:
 
 def test_markdown_shows_text_as_text() -> None:
     shown = escaped(HOSTILE)
-    assert r"a \| b \# title \<script\>" in shown
+    assert r"a \| b \# title &lt;script&gt;" in shown
     assert r"\*\*y\*\* \[l\](http:\//evil) \$x\$" in shown
     assert r"www\.evil" in shown
     assert not set("\n\0\x1b") & set(shown)
     text = gates_markdown(REPORT, heading="a # b")
     assert text.startswith("### a \\# b\n\n| Gate | Outcome | Because |\n")
-    assert "| mrr \\>= 0.5 | passed | mrr is 0.6 |" in text
+    assert "| mrr &gt;= 0.5 | passed | mrr is 0.6 |" in text
     assert "coverage" not in text  # implied, and passed
     assert "3 gates: 1 passed, 1 failed, 1 inconclusive, compared with" in text
 

@@ -7,7 +7,7 @@ import pytest
 
 from auepora_eval import MetricResult, Results, TargetCategory, evaluate
 from auepora_eval.core.errors import MissingDependencyError, UnknownMetricError
-from auepora_eval.reporting.tables import results_to_dict, results_to_markdown
+from auepora_eval.reporting.tables import results_to_dict, results_to_markdown, slices_tables, table
 from builders import output, samples
 
 PLAIN = [
@@ -92,3 +92,20 @@ def test_a_frame_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(MissingDependencyError, match="pip install pandas"):
         evaluated().to_frame()
+
+
+def test_a_cell_cannot_break_its_row() -> None:
+    lines = table([["a\nb\tc", "x" * 100, "y" * 100]], headers=["one\r", "two", "three"]).splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("one\\r ")
+    assert lines[2] == f"a\\nb\\tc  {'x' * 79}…  {'y' * 100}"
+
+
+def test_a_slice_of_any_name_is_one_row() -> None:
+    part = MetricResult("m", TargetCategory.LATENCY, 0.5)
+    result = MetricResult("m|x", TargetCategory.LATENCY, 0.5)
+    result.slices["by\nkind"] = {"a|b\nc": part}
+    (plain,), (page,) = slices_tables(Results([result])), slices_tables(Results([result]), markdown=True)
+    assert [len(text.splitlines()) for text in (plain, page)] == [3, 3]
+    assert "a|b\\nc" in plain
+    assert page.splitlines()[2].startswith("| m\\|x | a\\|b c | 0.5000 | ")

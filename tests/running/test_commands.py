@@ -203,6 +203,26 @@ class TestDemoInitCompare:
         assert code == 0, err
         assert "A>C" in out
         assert "B>C" in out
+        assert auepora("compare", "one", "two", "three", "-m", "token_f1", "-o", "league.md")[0] == 0
+        page = (mine.folder / "league.md").read_text()
+        assert page.startswith("# 3 runs against each other")
+        assert "| token_f1 | C - A |" in page
+
+    def test_pages_say_why(self, project: Projects, auepora: Run) -> None:
+        mine = project(20)
+        auepora("run", "plan.yaml", "--name", "one")
+        mine.plan(args="{broken: ['0', '1']}")
+        auepora("run", "plan.yaml", "--name", "two")
+        code, _, err = auepora("compare", "one", "two", "--why", "-o", "page.md", "--report", "pages")
+        assert code == 0, err
+        page = (mine.folder / "page.md").read_text()
+        (report,) = (mine.folder / "pages").glob("*/report.md")
+        assert report.read_text() == page
+        assert page.startswith("# two (run_")
+        assert "## Why queries got worse" in page
+        assert "| failed |" in page
+        auepora("compare", "one", "two", "-o", "page.md")
+        assert "## Why" not in (mine.folder / "page.md").read_text()
 
 
 class TestCare:

@@ -1,5 +1,6 @@
 """Swaps are sign flips: for means the same numbers, for other statistics what counting every swap by hand gives."""
 
+import tracemalloc
 from itertools import product
 
 import numpy as np
@@ -104,3 +105,22 @@ def test_more_clusters_than_have_a_sign_of_their_own() -> None:
         (second - first)[:, None], sums=[as_sums(first, second)], folds=[as_fold(first, second)], draws=50, seed=1
     )
     assert both.p_values.tolist() == [plain.p_values[0]] * 3
+
+
+def test_what_differs_nowhere_takes_no_room() -> None:
+    rng = np.random.default_rng(4)
+    n, differing = 20_000, 12
+    first = rng.random(n)
+    second = first.copy()
+    second[rng.choice(n, differing, replace=False)] += 0.5
+    few = np.flatnonzero(first != second)
+    tracemalloc.start()
+    found = swap_flips((second - first)[:, None], sums=[as_sums(first, second)])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.exact
+    assert found.p_values.tolist() == [2 / 2**differing] * 2
+    assert found.flipped.shape == (2**differing, 2)
+    assert peak < 50_000_000  # every swap of every sample would be 655 MB
+    alone = swap_flips((second - first)[few][:, None], folds=[as_fold(first[few], second[few])])
+    assert alone.p_values.tolist() == found.p_values.tolist()

@@ -166,6 +166,24 @@ def test_a_run_by_any_name(store: RunStore) -> None:
             store.find(text)
 
 
+def test_a_replay_is_not_what_latest_means(store: RunStore) -> None:
+    first = a_run(store, "base", run_id="run_01").run_id
+    last = a_run(store, "tuned", run_id="run_02").run_id
+    for number, name in enumerate(("base|tuned-generator", "tuned"), 3):
+        store.tag(a_run(store, name, run_id=f"run_0{number}").run_id, "replay")
+    wanted = (
+        ("latest", last),
+        ("latest~1", first),
+        ("tuned", last),
+        ("base|tuned-generator", "run_03"),
+        ("04", "run_04"),
+    )
+    for text, want in wanted:
+        assert store.find(text).run_id == want, text
+    with pytest.raises(UnknownRunError, match="the store holds 4 runs, 2 of them replays, which do not count"):
+        store.find("latest~2")
+
+
 def test_nothing_to_find_in_an_empty_store(store: RunStore) -> None:
     with pytest.raises(UnknownRunError, match="no run is called 'latest': the store holds no runs yet"):
         store.find("latest")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -14,6 +15,7 @@ from .stores import complete_run, opened_store, store_option
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..compare.causes import QueryChange
     from ..compare.league import League
     from ..compare.types import CompareReport
     from ..store.records import RunRecord
@@ -112,8 +114,7 @@ def command(
             from ..compare.league import league
 
             made = league(found, records, adjust=adjust, **chosen)
-            text = json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-            write_out(text if form == "json" else _league_text(made), output)
+            write_out(_league(made, form), output)
             return
         from ..compare.runs import compare_runs
 
@@ -135,7 +136,7 @@ def command(
 def _write(
     report: CompareReport,
     records: Sequence[RunRecord],
-    changes: list[dict[str, Any]] | None,
+    changes: list[QueryChange] | None,
     judged_by: str,
     form: str,
     output: str | None,
@@ -146,17 +147,27 @@ def _write(
     from ..compare.tables import comparison_text
     from .output import write_out
 
+    first, second = (one.name for one in records)
     if runs_dir is not None:
-        say(f"wrote {write_report(report, runs_dir)}")
+        path = write_report(report, runs_dir, names=(first, second), changes=changes, judged_by=judged_by)
+        say(f"wrote {path}")
     if form == "json":
-        document = {**report.to_dict(), **({} if changes is None else {"judged_by": judged_by, "changes": changes})}
-        write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
+        why = {} if changes is None else {"judged_by": judged_by, "changes": [asdict(one) for one in changes]}
+        write_out(json.dumps({**report.to_dict(), **why}, indent=2, ensure_ascii=False, allow_nan=False), output)
     elif form == "markdown":
-        write_out(render_report_md(report).rstrip("\n"), output)
+        page = render_report_md(report, names=(first, second), changes=changes, judged_by=judged_by)
+        write_out(page.rstrip("\n"), output)
     else:
-        first, second = (f"{one.run_id}  {one.name}" for one in records)
-        text = comparison_text(report, names=(first, second))
+        text = comparison_text(report, names=(f"{report.run_a}  {first}", f"{report.run_b}  {second}"))
         write_out("\n\n".join([text, *([] if changes is None else [_changes_text(changes, judged_by)])]), output)
+
+
+def _league(made: League, form: str) -> str:
+    from ..compare.league_tables import league_markdown, league_text
+
+    if form == "json":
+        return json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    return league_markdown(made) if form == "markdown" else league_text(made)
 
 
 def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
@@ -175,12 +186,10 @@ def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
     return named.get("") or named
 
 
-def _changes(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> list[dict[str, Any]]:
-    from dataclasses import asdict
-
+def _changes(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> list[QueryChange]:
     from ..compare.causes import explain_changes
 
-    return [asdict(one) for one in explain_changes(store, records[0], records[1], metric=metric)]
+    return explain_changes(store, records[0], records[1], metric=metric)
 
 
 def _judged_by(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> str:
@@ -190,44 +199,20 @@ def _judged_by(store: RunStore, records: Sequence[RunRecord], metric: str | None
     return main_metric(first, store.results(first.run_id), second, store.results(second.run_id), metric).name
 
 
-def _changes_text(changes: list[dict[str, Any]], judged_by: str) -> str:
+def _changes_text(changes: list[QueryChange], judged_by: str) -> str:
+    from ..reporting.tables import one_line
+
     if not changes:
         return f"no query got worse by {judged_by}"
     counts: dict[str, int] = {}
     queries = "query" if len(changes) == 1 else "queries"
     for one in changes:
-        counts[str(one["cause"])] = counts.get(str(one["cause"]), 0) + 1
+        counts[str(one.cause)] = counts.get(str(one.cause), 0) + 1
     lines = [
         f"{len(changes)} {queries} got worse by {judged_by}: "
         + ", ".join(f"{cause} {n}" for cause, n in counts.items())
     ]
-    lines += [f"  {one['cause']:<16}  {one['sample_id']}  {one['detail']}" for one in changes[:SHOWN]]
+    lines += [f"  {one.cause:<16}  {one_line(one.sample_id)}  {one_line(one.detail)}" for one in changes[:SHOWN]]
     if len(changes) > SHOWN:
         lines.append(f"  ... and {len(changes) - SHOWN} more; --json has all")
     return "\n".join(lines)
-
-
-def _league_text(made: League) -> str:
-    from ..reporting.tables import figure, table
-
-    letters = [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(len(made.run_ids))]
-    lines = [f"{letter}  {run}  {name}" for letter, run, name in zip(letters, made.run_ids, made.names, strict=True)]
-    rows = []
-    for one in made.metrics:
-        unbeaten = set(one.unbeaten())
-        cells = [
-            "n/a" if value is None else figure(value) + ("*" if run in unbeaten else " ")
-            for run, value in enumerate(one.values)
-        ]
-        beats = [
-            f"{letters[pair.second]}>{letters[pair.first]}"
-            if pair.comparison.verdict == "better"
-            else f"{letters[pair.first]}>{letters[pair.second]}"
-            for pair in one.pairs
-            if pair.comparison.verdict in ("better", "worse")
-        ]
-        rows.append([one.name, *cells, " ".join(beats)])
-    text = table(rows, headers=["metric", *letters, "surely better"], right=range(1, len(letters) + 1))
-    notes = [f"over the {made.samples} samples that all runs have; * no other run is surely better"]
-    notes += [f"not compared: {name} ({reason})" for name, reason in made.refused.items()]
-    return "\n\n".join(["\n".join(lines), text, "\n".join(notes)])

@@ -102,7 +102,7 @@ def command(
 
 
 def _text(report: ReplayReport) -> str:
-    from ..reporting.tables import figure, table
+    from ..reporting.tables import figure, one_line, table
 
     def part(one: object) -> str:
         value, interval = getattr(one, "value", None), getattr(one, "interval", None)
@@ -120,11 +120,11 @@ def _text(report: ReplayReport) -> str:
             part(one.retrieval),
             part(one.generation),
             str(one.n),
+            str(one.left_out),
         ]
         for one in report.splits
     ]
-    headers = ["metric", "A", "B", "B - A", "from retrieval", "from generation", "samples"]
-    notes = [f"not split: {name} ({reason})" for name, reason in report.refused.items()]
-    return "\n\n".join(
-        filter(None, [table(rows, headers=headers, right=(1, 2, 6)), "\n".join([*report.notes, *notes])])
-    )
+    headers = ["metric", "A", "B", "B - A", "from retrieval", "from generation", "samples", "left out"]
+    shown = 8 if any(one.left_out for one in report.splits) else 7
+    text = table([row[:shown] for row in rows], headers=headers[:shown], right=(1, 2, 6, 7))
+    return "\n\n".join(filter(None, [text, "\n".join(map(one_line, report.remarks))]))

@@ -10,8 +10,8 @@ match     where an expected chunk stands: by its id, or by its place
 golden    golden queries, and those that a run knows
 versions  what else differs between two runs
 report    both together, and where its page is written; ``markdown``: the page
-paired    two runs on every metric: differences, tests, ``verdict``; ``league``: more than two
-runs      everything of two runs in one report; ``tables``: as a terminal shows it
+paired    two runs on every metric: differences, tests, ``verdict``; ``league``: more than two, and ``league_tables``
+runs      everything of two runs in one report; ``tables``: as a terminal shows it, with ``remarks``
 stores    which store is read, and a run's queries and answers
 ========= ============================================================================================
 """

@@ -49,6 +49,11 @@ class LeagueMetric:
     pairs: tuple[LeaguePair, ...]
 
     @property
+    def primary(self) -> bool:
+        """Whether there are verdicts on it; else it is there to be looked at."""
+        return all(pair.comparison.primary for pair in self.pairs)
+
+    @property
     def ranking(self) -> list[int]:
         """The runs' places, the best value first, those without one last; ties in the order given."""
         sign = -1.0 if self.higher_is_better else 1.0
@@ -86,6 +91,7 @@ class League:
             "metrics": {
                 one.name: {
                     "target": one.target,
+                    "primary": one.primary,
                     "values": list(one.values),
                     "ranking": [self.run_ids[run] for run in one.ranking],
                     "unbeaten": [self.run_ids[run] for run in one.unbeaten()],

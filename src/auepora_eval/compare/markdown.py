@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from ..reporting.markdown import escaped, markdown_table
 from ..reporting.tables import figure
+from .remarks import failure_remarks, other_readings
 from .types import CompareReport, ComparisonKind, MetricComparison
+
+if TYPE_CHECKING:
+    from .causes import QueryChange
 
 __all__ = ["render_report_md"]
 
@@ -36,28 +40,43 @@ _TITLES = {
     ComparisonKind.LOSS: "Losses: further down in B",
     ComparisonKind.WIN: "Wins: found in B only, or further up",
 }
-_MARKS = re.compile(r"[\\`*\[\]|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
-_BLOCK_START = re.compile(r"^(?:[#+\-=]|\d+(?=[.)]))")
 
 
-def render_report_md(report: CompareReport) -> str:
-    """The page: which runs, what differs, aggregates, metrics, and the queries that changed."""
+def render_report_md(
+    report: CompareReport,
+    *,
+    names: tuple[str, str] | None = None,
+    changes: Sequence[QueryChange] | None = None,
+    judged_by: str = "",
+) -> str:
+    """The page: which runs, what differs, aggregates, metrics, and the queries that changed.
+
+    ``names`` are those of the runs, which the report knows by their ids. ``changes`` are what ``explain_changes`` found
+    by the metric ``judged_by``.
+    """
+    a, b = _runs(report, names)
     parts = [
-        f"# {_text(report.run_b)} against {_text(report.run_a)}",
-        f"A is {_text(report.run_a)}, B is {_text(report.run_b)}; differences are B − A.",
+        f"# {b} against {a}",
+        f"A is {a}, B is {b}; differences are B − A.",
         *_notes(report.notes),
         *_aggregates(report),
         *_metrics(report.metrics),
         *_refused(report.refused),
         *_queries(report),
+        *([] if changes is None else _changes(changes, judged_by)),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _runs(report: CompareReport, names: tuple[str, str] | None) -> tuple[str, str]:
+    a, b = escaped(report.run_a), escaped(report.run_b)
+    return (a, b) if names is None else (f"{escaped(names[0])} ({a})", f"{escaped(names[1])} ({b})")
 
 
 def _notes(notes: Sequence[str]) -> list[str]:
     if not notes:
         return ["## What differs", "Nothing that the runs tell of."]
-    return ["## What differs", "\n".join(f"- {_text(note)}" for note in notes)]
+    return ["## What differs", "\n".join(f"- {escaped(note)}" for note in notes)]
 
 
 def _aggregates(report: CompareReport) -> list[str]:
@@ -73,7 +92,9 @@ def _aggregates(report: CompareReport) -> list[str]:
     lines.append(["queries", str(a.total_queries), str(b.total_queries), ""])
     lines.append(["failed queries", str(a.failed_queries), str(b.failed_queries), ""])
     matched = _MATCHED.get(str(report.deltas.get("chunker_version_match")), "")
-    return ["## Golden queries", *filter(None, [matched]), _table(["", "A", "B", "B − A"], lines, right=(1, 2, 3))]
+    failed = [f"- {line}" for line in failure_remarks(report)[1:]]
+    told = filter(None, [matched, "\n".join(failed)])
+    return ["## Golden queries", *told, markdown_table(["", "A", "B", "B − A"], lines, right=(1, 2, 3))]
 
 
 def _metrics(metrics: Sequence[MetricComparison]) -> list[str]:
@@ -81,31 +102,34 @@ def _metrics(metrics: Sequence[MetricComparison]) -> list[str]:
         return []
     rows = [
         [
-            _text(one.name),
+            escaped(one.name),
             _number(one.a),
             _number(one.b),
             _signed(one.delta),
             _interval(one),
             _probability(one.p_value),
-            _probability(one.p_adjusted) if one.primary else "exploratory",
+            _probability(one.p_adjusted),
             f"{one.wins} / {one.losses} / {one.draws}",
             str(one.n) if one.clusters in (0, one.n) else f"{one.n} in {one.clusters}",
-            f"**{one.verdict}**" + (" (negligible)" if one.negligible else ""),
-            _text("; ".join(filter(None, [*one.flags, one.note, _needed(one)]))),
+            _verdict(one),
+            escaped("; ".join(filter(None, [*one.flags, other_readings(one), one.note, _needed(one)]))),
         ]
         for one in metrics
     ]
     headers = ["metric", "A", "B", "B − A", "95 % interval", "p", "p adjusted", "better / worse / same", "n", "verdict"]
     shown = 11 if any(row[10] for row in rows) else 10
-    table = _table([*headers, "remark"][:shown], [row[:shown] for row in rows], right=(1, 2, 3, 5, 6))
-    return ["## Metrics", "Over the samples of both runs; failures of a system count at the worst value.", table]
+    table = markdown_table([*headers, "remark"][:shown], [row[:shown] for row in rows], right=(1, 2, 3, 5, 6))
+    told = "Over the samples of both runs; failures of a system count at the worst value."
+    if not all(one.primary for one in metrics):
+        told += " Exploratory metrics are not among the primary ones: no verdict is given, and no p-value adjusted."
+    return ["## Metrics", told, table]
 
 
 def _refused(refused: Mapping[str, str]) -> list[str]:
     if not refused:
         return []
-    rows = [[_text(name), _text(why)] for name, why in refused.items()]
-    return ["## Not compared", _table(["metric", "why"], rows)]
+    rows = [[escaped(name), escaped(why)] for name, why in refused.items()]
+    return ["## Not compared", markdown_table(["metric", "why"], rows)]
 
 
 def _queries(report: CompareReport) -> list[str]:
@@ -129,34 +153,32 @@ def _queries(report: CompareReport) -> list[str]:
         if not listed:
             continue
         rows = [
-            [_text(query.query_id), _rank(query.a_hit_rank), _rank(query.b_hit_rank), _text(query.note or "")]
+            [escaped(query.query_id), _rank(query.a_hit_rank), _rank(query.b_hit_rank), escaped(query.note or "")]
             for query in listed[:SHOWN]
         ]
-        parts += [f"### {_TITLES[kind]}", _table(["query", "rank in A", "rank in B", "note"], rows, right=(1, 2))]
+        parts += [
+            f"### {_TITLES[kind]}",
+            markdown_table(["query", "rank in A", "rank in B", "note"], rows, right=(1, 2)),
+        ]
         if len(listed) > SHOWN:
             parts.append(f"And {len(listed) - SHOWN} more.")
     return parts
 
 
+def _changes(changes: Sequence[QueryChange], judged_by: str) -> list[str]:
+    heading = "## Why queries got worse"
+    if not changes:
+        return [heading, f"No query got worse by {escaped(judged_by)}."]
+    counts = Counter(str(one.cause) for one in changes)
+    told = ", ".join(f"{escaped(cause)} {count}" for cause, count in counts.items())
+    queries = "query" if len(changes) == 1 else "queries"
+    rows = [[escaped(one.sample_id), escaped(one.cause), escaped(one.detail)] for one in changes[:SHOWN]]
+    parts = [heading, f"{len(changes)} {queries} got worse by {escaped(judged_by)}: {told}."]
+    parts.append(markdown_table(["query", "cause", "what was seen"], rows))
+    return parts if len(changes) <= SHOWN else [*parts, f"And {len(changes) - SHOWN} more."]
+
+
 # --- cells -----------------------------------------------------------------------------------------------------------
-
-
-def _table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    rule = ["---:" if column in right else "---" for column in range(len(headers))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [headers, rule, *rows])
-
-
-def _text(text: str) -> str:
-    """Any text as one line that Markdown and HTML show as it is."""
-    line = " ".join("".join(mark if mark.isprintable() else " " for mark in str(text)).split())
-    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    line = _MARKS.sub(lambda mark: f"\\{mark.group()}", line)
-    return _BLOCK_START.sub(lambda mark: _escaped_start(mark.group()), line)
-
-
-def _escaped_start(start: str) -> str:
-    """The beginning of a line that would make it a heading or an item of a list."""
-    return f"{start}\\" if start.isdigit() else f"\\{start}"
 
 
 def _number(value: float | None) -> str:
@@ -177,6 +199,11 @@ def _probability(value: float | None) -> str:
     if value is None:
         return "n/a"
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
+
+
+def _verdict(one: MetricComparison) -> str:
+    """The verdict; a metric that is not primary has none."""
+    return f"**{one.verdict}**" + (" (negligible)" if one.negligible else "") if one.primary else "exploratory"
 
 
 def _needed(one: MetricComparison) -> str | None:

@@ -33,6 +33,7 @@ __all__ = [
 
 ChunkerVersionMatch = Literal["exact", "fallback_doc_span"]
 _LONGEST_ERROR = 120
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +155,7 @@ def compare_answers(
     for name, answers in (("A", run_a), ("B", run_b)):
         if len(answers.outputs) > 1:
             notes.append(f"run {name} answered {len(answers.outputs)} times; queries are compared by its first answers")
-    different = causes(a, b)
-    because = f"{', '.join(different)} differ{'s' if len(different) == 1 else ''}" if different else ""
+    because = _because(causes(a, b))
     return QueryComparisons(
         per_query=[_comparison(query.sample_id, ranked_a, ranked_b, because) for query in compared],
         chunker_version_match=mode,
@@ -167,6 +167,16 @@ def compare_answers(
         samples=both,
         notes=notes,
     )
+
+
+def _because(different: Sequence[str]) -> str:
+    """What differs between the runs, by name; the first few of it."""
+    if not different:
+        return ""
+    shown = list(different[:_NAMED])
+    if len(different) > _NAMED:
+        shown.append(f"and {len(different) - _NAMED} more")
+    return f"{', '.join(shown)} differ{'s' if len(different) == 1 else ''}"
 
 
 RankOf = Callable[[str, SystemOutputs], Rank]

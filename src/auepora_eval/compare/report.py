@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..core.collector import collector_paused
@@ -10,6 +11,7 @@ from ..io.files import write_lines
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .aggregate import aggregate_deltas, aggregate_of
+from .causes import QueryChange
 from .golden import Golden, golden_queries
 from .markdown import render_report_md
 from .queries import compare_answers, require_same_chunks
@@ -52,8 +54,18 @@ def golden_report(
     )
 
 
-def write_report(report: CompareReport, runs_dir: str | Path) -> Path:
-    """Write the report's page to ``<runs_dir>/<run_id>/report.md``, under the id of run B; gives its path."""
+def write_report(
+    report: CompareReport,
+    runs_dir: str | Path,
+    *,
+    names: tuple[str, str] | None = None,
+    changes: Sequence[QueryChange] | None = None,
+    judged_by: str = "",
+) -> Path:
+    """Write the report's page to ``<runs_dir>/<run_id>/report.md``, under the id of run B; gives its path.
+
+    The other arguments are those of ``render_report_md``.
+    """
     run_id = report.run_b
     if run_id in ("", ".", "..") or any(mark in run_id for mark in "/\\\x00"):
         raise BadValueError(f"the run id {run_id!r} cannot be the name of a folder; write the page elsewhere")
@@ -62,5 +74,6 @@ def write_report(report: CompareReport, runs_dir: str | Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadValueError(f"cannot make the folder {path.parent}: {error.strerror or error}") from error
-    write_lines(path, [render_report_md(report).rstrip("\n").encode()])
+    page = render_report_md(report, names=names, changes=changes, judged_by=judged_by)
+    write_lines(path, [page.rstrip("\n").encode()])
     return path

@@ -21,7 +21,7 @@ from ..core.exact import exact_sum
 from ..core.metrics_base import BatchMetric
 from ..core.reduce import Clusters, Mean, OfSums
 from ..core.scores import Scores
-from ..stats.difference import paired_interval
+from ..stats.difference import paired_differences, paired_interval
 from ..stats.interval import Interval, numbered_clusters
 from ..stats.paired import sign_flips
 from ..stats.paired_bootstrap import paired_bootstrap, paired_bootstrap_of
@@ -120,7 +120,7 @@ def _of_means(
     pairs = ((a, b), (r, b), (a, r))
     if not len(a):
         return [Part(None) for _ in pairs]
-    flips = sign_flips(np.column_stack([after - before for before, after in pairs]), clusters)
+    flips = sign_flips(np.column_stack([paired_differences(before, after) for before, after in pairs]), clusters)
     low, high = metric.range
     return [
         _part(

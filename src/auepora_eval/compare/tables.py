@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
-from ..reporting.tables import figure, table
+from ..reporting.tables import figure, one_line, table
+from .remarks import failure_remarks, other_readings, signed
 from .types import CompareReport, ComparisonKind, MetricComparison
 
 __all__ = ["comparison_table", "comparison_text"]
@@ -20,13 +21,15 @@ _MARKS = {"better": "+", "worse": "-", "equal": "=", "inconclusive": ""}
 def comparison_text(report: CompareReport, *, names: tuple[str, str] | None = None) -> str:
     """The whole comparison: what differs, every metric with its verdict, the golden queries that changed."""
     a, b = names or (report.run_a, report.run_b)
-    parts = [f"A  {a}\nB  {b}"]
+    parts = [f"A  {one_line(a)}\nB  {one_line(b)}"]
     if report.notes:
-        parts.append("\n".join(f"{note}" for note in report.notes))
+        parts.append("\n".join(map(one_line, report.notes)))
     if report.metrics:
         parts.append(comparison_table(report.metrics))
+    if failed := failure_remarks(report):
+        parts.append("\n".join(failed))
     if report.refused:
-        parts.append("\n".join(f"not compared: {name} ({reason})" for name, reason in report.refused.items()))
+        parts.append("\n".join(one_line(f"not compared: {name} ({why})") for name, why in report.refused.items()))
     queries = _queries(report)
     if queries:
         parts.append(queries)
@@ -43,12 +46,12 @@ def comparison_table(metrics: Sequence[MetricComparison]) -> str:
     headers = ["target", "metric", "A", "B", "B - A", "95 % interval", "p", "won/lost", "verdict"]
     text = table(rows, headers=headers, right=(2, 3, 4, 6))
     remarks = _remarks(metrics)
-    return "\n".join([text, *(["", *remarks] if remarks else [])])
+    return "\n".join([text, *(["", *map(one_line, remarks)] if remarks else [])])
 
 
 def _row(one: MetricComparison) -> list[str]:
     doubt = " ?" if one.flags and one.interval is not None else ""
-    interval = "" if one.interval is None else f"{_signed(one.interval[0])} … {_signed(one.interval[1])}{doubt}"
+    interval = "" if one.interval is None else f"{signed(one.interval[0])} … {signed(one.interval[1])}{doubt}"
     p = one.p_adjusted if one.primary else one.p_value
     shown = "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001"
     verdict = f"{_MARKS[one.verdict]} {one.verdict}".strip() + (", negligible" if one.negligible else "")
@@ -56,16 +59,12 @@ def _row(one: MetricComparison) -> list[str]:
         one.name,
         "n/a" if one.a is None else figure(one.a),
         "n/a" if one.b is None else figure(one.b),
-        "n/a" if one.delta is None else _signed(one.delta),
+        "n/a" if one.delta is None else signed(one.delta),
         interval,
         shown,
         f"{one.wins}/{one.losses}",
         verdict if one.primary else "exploratory",
     ]
-
-
-def _signed(value: float) -> str:
-    return figure(value) if value < 0 else f"+{figure(value)}"
 
 
 def _remarks(metrics: Sequence[MetricComparison]) -> list[str]:
@@ -86,6 +85,8 @@ def _remarks(metrics: Sequence[MetricComparison]) -> list[str]:
     for one in metrics:
         if one.primary and one.verdict == "inconclusive" and one.n_needed is not None:
             lines.append(f"{one.name}: a difference that matters would need {one.n_needed} samples")
+        if other := other_readings(one):
+            lines.append(f"{one.name}: {other}")
         if one.note:
             lines.append(f"{one.name}: {one.note}")
     open_ones = [one for one in metrics if one.verdict == "inconclusive" and one.mde is not None and one.primary]
@@ -107,8 +108,8 @@ def _queries(report: CompareReport) -> str:
         ones = [one for one in report.per_query if one.kind is kind]
         for one in ones[:SHOWN]:
             ranks = f"{one.a_hit_rank or 'miss'} -> {one.b_hit_rank or 'miss'}"
-            note = f"  ({one.note})" if one.note else ""
-            lines.append(f"  {kind.value.lower():<10}  {one.query_id}  {ranks}{note}")
+            note = f"  ({one_line(one.note)})" if one.note else ""
+            lines.append(f"  {kind.value.lower():<10}  {one_line(one.query_id)}  {ranks}{note}")
         if len(ones) > SHOWN:
             lines.append(f"  ... and {len(ones) - SHOWN} more")
     return "\n".join(lines)

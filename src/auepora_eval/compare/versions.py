@@ -12,6 +12,8 @@ __all__ = ["CAUSES", "causes", "chunker_versions", "version_notes"]
 CAUSES = ("chunker_version", "embedding", "embedding_version", "model", "prompt_version")
 """The parts of a system, by their names in ``config``, that most often explain a difference."""
 
+_OF_RANKS = ("chunker_version", "embedding", "embedding_version", "retriever", "retriever_version", "reranker", "index")
+_OF_ANSWERS = ("model", "prompt_version")
 _SHOWN = 60
 _NOT_SAID = "not said"
 
@@ -37,8 +39,10 @@ def version_notes(record_a: RunRecord, record_b: RunRecord) -> list[str]:
 
 
 def causes(record_a: RunRecord, record_b: RunRecord) -> list[str]:
-    """The names of those among ``CAUSES`` that differ."""
-    return [key for key in CAUSES if _difference(key, record_a.config.get(key), record_b.config.get(key))]
+    """The names of all that differs in ``config``: first what can move a rank, last what can only change an answer."""
+    a, b = record_a.config, record_b.config
+    others = sorted((a.keys() | b.keys()) - {*_OF_RANKS, *_OF_ANSWERS})
+    return [key for key in (*_OF_RANKS, *others, *_OF_ANSWERS) if _difference(key, a.get(key), b.get(key))]
 
 
 def chunker_versions(record_a: RunRecord, record_b: RunRecord) -> tuple[str | None, str | None]:

@@ -6,13 +6,13 @@ import os
 import re
 
 from ..core.errors import DataFileError
+from ..reporting.markdown import escaped
 from ..reporting.tables import table
 from .report import GateReport
 
-__all__ = ["append_step_summary", "escaped", "gates_markdown", "gates_table"]
+__all__ = ["append_step_summary", "gates_markdown", "gates_table"]
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
-_SPECIAL = re.compile(r"([\\`*_\[\]<>&|#~!$])")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff]+")
 
 
@@ -47,12 +47,6 @@ def append_step_summary(report: GateReport, *, heading: str) -> str | None:
         problem = getattr(error, "strerror", None) or error
         raise DataFileError(path, None, f"the summary of {SUMMARY_VARIABLE} cannot be written: {problem}") from error
     return path
-
-
-def escaped(text: str) -> str:
-    """A text on one line that Markdown shows as it is, in a table too."""
-    one_line = _SPECIAL.sub(r"\\\1", _line(text))
-    return one_line.replace("://", ":\\//").replace("www.", "www\\.")  # neither becomes a link by itself
 
 
 def _line(text: str) -> str:

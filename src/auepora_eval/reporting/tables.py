@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from ..core.results import Results, coverage, display_name, results_to_dict, results_to_markdown
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
+from .markdown import escaped, markdown_table
 
 __all__ = [
     "coverage",
     "display_name",
     "figure",
+    "one_line",
     "results_table",
     "results_to_dict",
     "results_to_markdown",
@@ -24,8 +26,23 @@ _DOUBT = "?"
 """Marks an interval that may claim too much."""
 
 
+_LONGEST_CELL = 80
+_BREAKS = {ord(mark): repr(mark)[1:-1] for mark in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
+
+
+def one_line(text: str) -> str:
+    """The text with tabs and line ends written out, so that it cannot break a row."""
+    return text.translate(_BREAKS)
+
+
 def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Sequence[int] = ()) -> str:
-    """Columns as wide as their content; the columns numbered in ``right`` are aligned to the right."""
+    """Columns as wide as their content; the columns numbered in ``right`` are aligned to the right.
+
+    A cell is one line whatever it holds, and cut where it is very long, unless it is the last of its row.
+    """
+    headers, *rows = (
+        [_fitting(cell, last=i == len(headers) - 1) for i, cell in enumerate(row)] for row in [headers, *rows]
+    )
     widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
 
     def line(row: Sequence[str]) -> str:
@@ -35,6 +52,11 @@ def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Seque
         return "  ".join(cells).rstrip()
 
     return "\n".join([line(headers), "  ".join("-" * width for width in widths), *map(line, rows)])
+
+
+def _fitting(cell: str, *, last: bool) -> str:
+    line = one_line(cell)
+    return line if last or len(line) <= _LONGEST_CELL else f"{line[: _LONGEST_CELL - 1]}…"
 
 
 def results_table(results: Results) -> str:
@@ -121,8 +143,9 @@ def _slice_table(results: Results, name: str, *, markdown: bool) -> str:
     headers = ["metric", name, "value", "95 % interval", "mean of"]
     if not markdown:
         return _with_doubt(table(rows, headers=headers, right=(2,)), rows)
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in [headers, *rows]]
-    return _with_doubt("\n".join([lines[0], "|---" * len(headers) + "|", *lines[1:]]), rows)
+    headers[1] = escaped(headers[1])
+    shown = [[escaped(title), escaped(group), *numbers] for title, group, *numbers in rows]
+    return _with_doubt(markdown_table(headers, shown), rows)
 
 
 def _counts(part: MetricResult) -> str:

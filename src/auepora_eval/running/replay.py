@@ -20,8 +20,10 @@ from ..core.scores import Scores
 from ..core.scoring import cluster_codes
 from ..core.signature import Signature
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..reporting.markdown import escaped, markdown_table
 from ..store.planned import planned_conventions, run_facts
 from ..store.records import RunRecord, RunStatus
+from ..store.run_rows import REPLAY_TAG
 from ..store.runs import RunStore
 from .plans import specs_of
 from .replay_contexts import stored_contexts
@@ -29,10 +31,13 @@ from .replay_origin import system_of_run
 from .replay_system import NOT_ASKED, replaying
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 
-__all__ = ["REPLAY_TAG", "ReplayReport", "swap_replay"]
+__all__ = ["LEFT_OUT", "REPLAY_TAG", "ReplayReport", "swap_replay"]
 
-REPLAY_TAG = "replay"
-"""The tag of runs that replay another's documents."""
+LEFT_OUT = (
+    "left out: samples without a score in one of the three runs; where the answer decides whether a metric applies, "
+    "B - A over the others is not the difference of the two runs' own values"
+)
+"""What a reader should know where samples were left out."""
 
 _OF_RETRIEVAL = ("chunker_version", "embedding", "embedding_version")
 
@@ -70,16 +75,30 @@ class ReplayReport:
             "notes": list(self.notes),
         }
 
+    @property
+    def remarks(self) -> list[str]:
+        """The notes, what the samples left out mean where there are any, and what was not split."""
+        left_out = [LEFT_OUT] if any(one.left_out for one in self.splits) else []
+        return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
+
     def to_markdown(self) -> str:
-        """A table: each difference and its two parts, with their intervals."""
-        lines = [
-            "| Metric | A | B | B − A | from retrieval | from generation | Samples |",
-            "|--------|---|---|-------|----------------|-----------------|---------|",
+        """A table, each difference and its two parts with their intervals; then the remarks."""
+        rows = [
+            [
+                escaped(one.name),
+                _value(one.a),
+                _value(one.b),
+                *map(_shown, (one.delta, one.retrieval, one.generation)),
+                str(one.n),
+                str(one.left_out),
+            ]
+            for one in self.splits
         ]
-        for one in self.splits:
-            parts = " | ".join(map(_shown, (one.delta, one.retrieval, one.generation)))
-            lines.append(f"| {one.name} | {_value(one.a)} | {_value(one.b)} | {parts} | {one.n} |")
-        return "\n".join(lines)
+        headers = ["Metric", "A", "B", "B − A", "from retrieval", "from generation", "Samples", "Left out"]
+        shown = 8 if any(one.left_out for one in self.splits) else 7
+        table = markdown_table(headers[:shown], [row[:shown] for row in rows], right=(1, 2, 6, 7))
+        remarks = "\n".join(f"- {escaped(line)}" for line in self.remarks)
+        return "\n\n".join(filter(None, [table, remarks]))
 
 
 def swap_replay(

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..core.errors import BadValueError
 from .whole import all_ways, dealt, share_at_least, whole_sums
 
-__all__ = ["SignFlips", "sign_flips"]
+__all__ = ["SignFlips", "drawn_bits", "sign_flips"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -102,16 +102,26 @@ def _all_flips(sums: Floats) -> Iterator[Floats]:
 
 
 def _drawn_flips(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
-    """The signed sums under random flips, some at a time: a bit per cluster says whether its sum is added."""
-    words = -(-len(sums) // _WORD)
-    padded = np.zeros((words * _WORD, sums.shape[1]))
+    """The signed sums under random flips, some at a time."""
+    padded = np.zeros((-(-len(sums) // _WORD) * _WORD, sums.shape[1]))
     padded[: len(sums)] = sums
-    source = np.random.PCG64(seed)
-    at_once = max(1, min(draws, _MULTIPLIED // len(padded)))
+    at_once = max(1, min(draws, _MULTIPLIED // max(len(padded), 1)))
     added = np.empty((at_once, len(padded)))
-    for start in range(0, draws, at_once):
-        rows = added[: draws - start]
-        raw = source.random_raw(len(rows) * words).astype("<u8").reshape(len(rows), words)
-        rows[:] = np.unpackbits(raw.view(np.uint8), axis=1)
+    for bits in drawn_bits(len(sums), draws, seed, at_once=at_once):
+        rows = added[: len(bits)]
+        rows[:] = bits
         # What is added, less what is not: twice the one less both together.
         yield 2.0 * (rows @ padded) - sums.sum(axis=0)
+
+
+def drawn_bits(units: int, draws: int, seed: int, *, at_once: int) -> Iterator[npt.NDArray[np.uint8]]:
+    """Random bits, a row per draw, ``at_once`` rows at a time: 1 where a unit's sum is added, 0 where it is taken away.
+
+    Rows are as long as whole words make them, so that they do not depend on how many are drawn at once.
+    """
+    words = -(-units // _WORD)
+    source = np.random.PCG64(seed)
+    for start in range(0, draws, at_once):
+        rows = min(at_once, draws - start)
+        raw = source.random_raw(rows * words).astype("<u8").reshape(rows, words)
+        yield np.unpackbits(raw.view(np.uint8), axis=1)

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .interval import numbered_clusters
-from .paired import SignFlips, sign_flips
+from .paired import SignFlips, drawn_bits, sign_flips
 from .paired_bootstrap import PairedStatistics
 from .whole import all_ways, dealt, share_at_least, whole_sums
 
@@ -29,7 +29,6 @@ Ints = npt.NDArray[np.intp]
 # As in ``paired``: how many signs are at hand at once, and how many clusters have a sign of their own.
 _AT_ONCE = 1 << 21
 _FLIPPED = 1 << 16
-_WORD = 64
 _GRID = 1e9
 
 
@@ -79,16 +78,19 @@ def swap_flips(
         telling[hand_of[fold.differs]] = True
     together = np.concatenate([means, *tables], axis=1)
     exact = all_ways(2, int(telling.sum()), draws)
+    # What differs nowhere adds nothing: where every swap is made, it need not be among those that are.
+    places = np.flatnonzero(telling) if exact else np.arange(len(together))
+    moved, both = together[places], together.sum(axis=0)
     parts = []
-    for kept in _every_swap(telling) if exact else _drawn_swaps(len(together), draws, seed):
-        signed = 2.0 * (kept @ together) - together.sum(axis=0)
+    for kept in _every_swap(len(places)) if exact else _drawn_swaps(len(together), draws, seed):
+        signed = 2.0 * (kept @ moved) - both
         columns, start = [signed[:, : means.shape[1]]], means.shape[1]
         for pair, table in zip(sums, tables, strict=True):
             columns.append(_of_sums(pair, signed[:, start : start + table.shape[1]])[:, None])
             start += table.shape[1]
         if folds:
-            swapped = (kept == 0)[:, hand_of] if len(hand_of) != kept.shape[1] else kept == 0
-            columns += [np.array([[fold.difference(row)] for row in swapped]) for fold in folds]
+            hands = np.zeros(len(together), dtype=np.bool_)
+            columns.append(np.array([_folded(folds, row, places, hands, hand_of) for row in kept]))
         parts.append(np.concatenate(columns, axis=1))
     flipped = np.abs(np.concatenate(parts))
     seen = np.concatenate(
@@ -145,22 +147,21 @@ def _deviates(flipped: Floats, seen: float) -> tuple[Floats, float]:
     return deviates[:-1], math.copysign(float(deviates[-1]), seen)
 
 
-def _every_swap(telling: Bools) -> Iterator[Floats]:
-    """Every way to keep (1) or swap (0) the units that differ; the others are kept."""
-    places = np.flatnonzero(telling)
-    ways = np.arange(1 << len(places))
-    kept = np.ones((len(ways), len(telling)))
-    for bit, place in enumerate(places):
-        kept[:, place] = (ways >> bit) & 1
-    yield kept
+def _folded(folds: Sequence[SwappedFold], kept: Floats, places: Ints, hands: Bools, hand_of: Ints) -> list[float]:
+    """The differences under one swap; ``hands`` holds what is swapped, and is used again."""
+    hands[places] = kept == 0
+    swapped = hands[hand_of]
+    return [fold.difference(swapped) for fold in folds]
+
+
+def _every_swap(units: int) -> Iterator[Floats]:
+    """Every way to keep (1) or swap (0) so many units."""
+    ways = np.arange(1 << units)
+    yield ((ways[:, None] >> np.arange(units)) & 1).astype(np.float64)
 
 
 def _drawn_swaps(units: int, draws: int, seed: int) -> Iterator[Floats]:
     """Random ways to do so, some at a time; the same ones that ``sign_flips`` draws."""
-    words = -(-units // _WORD)
-    source = np.random.PCG64(seed)
-    at_once = max(1, min(draws, _AT_ONCE // (words * _WORD)))
-    for start in range(0, draws, at_once):
-        rows = min(at_once, draws - start)
-        raw = source.random_raw(rows * words).astype("<u8").reshape(rows, words)
-        yield np.unpackbits(raw.view(np.uint8), axis=1)[:, :units].astype(np.float64)
+    at_once = max(1, min(draws, _AT_ONCE // max(units, 1)))
+    for bits in drawn_bits(units, draws, seed, at_once=at_once):
+        yield bits[:, :units].astype(np.float64)

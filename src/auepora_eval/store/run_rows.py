@@ -9,11 +9,13 @@ from sqlalchemy import ColumnElement, Connection, select, update
 
 from ..core.errors import BadValueError, UnknownRunError, did_you_mean
 from .ids import RUN_PREFIX
-from .records import RunRecord, RunStatus, column_text, record_of
+from .records import RunRecord, RunStatus, column_text, from_json, record_of
 from .schema import runs
 
-__all__ = ["change_run", "find_run", "get_run", "list_runs", "require_run", "take_up", "unknown_run"]
+__all__ = ["REPLAY_TAG", "change_run", "find_run", "get_run", "list_runs", "require_run", "take_up", "unknown_run"]
 
+REPLAY_TAG = "replay"
+"""The tag of runs that replay another's documents."""
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _LISTED_AT_MOST = 8
 
@@ -88,9 +90,14 @@ def unknown_run(text: str, hint: str = "; `auepora runs` lists them all") -> Unk
 
 
 def find_run(connection: Connection, text: str) -> RunRecord:
-    """The run meant by an id, the beginning of one, a name (the latest of it), ``latest`` or ``latest~1``."""
-    newest_first = select(runs.c.run_id, runs.c.name).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
-    known = [(run_id, name) for run_id, name in connection.execute(newest_first)]
+    """The run meant by an id, the beginning of one, a name (the latest of it), ``latest`` or ``latest~1``.
+
+    A replay answers from another run's documents: neither ``latest`` nor a name that another run has means one.
+    """
+    columns = select(runs.c.run_id, runs.c.name, runs.c.tags_json)
+    newest_first = columns.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
+    rows = [(run_id, name, REPLAY_TAG in from_json(tags)) for run_id, name, tags in connection.execute(newest_first)]
+    known = [(run_id, name) for run_id, name, _ in rows]
     if not known:
         raise UnknownRunError(f"no run is called '{text}': the store holds no runs yet")
     ids = [run_id for run_id, _ in known]
@@ -98,15 +105,21 @@ def find_run(connection: Connection, text: str) -> RunRecord:
     if text in ids:
         chosen = text
     elif back is not None:
-        steps = int(back[1] or 0)
-        if steps >= len(ids):
-            raise UnknownRunError(f"'{text}' goes back too far: the store holds {len(ids)} runs")
-        chosen = ids[steps]
+        chosen = _back(text, int(back[1] or 0), [run_id for run_id, _, replay in rows if not replay], len(ids))
     elif any(name == text for _, name in known):
-        chosen = next(run_id for run_id, name in known if name == text)
+        named = [(replay, run_id) for run_id, name, replay in rows if name == text]
+        chosen = min(named, key=lambda one: one[0])[1]  # the first of those that come first: the newest
     else:
         chosen = _by_beginning(text, known)
     return get_run(connection, chosen)
+
+
+def _back(text: str, steps: int, ids: list[str], held: int) -> str:
+    """The run so many steps before the latest that is no replay."""
+    if steps < len(ids):
+        return ids[steps]
+    but = f", {held - len(ids)} of them replays, which do not count" if held > len(ids) else ""
+    raise UnknownRunError(f"'{text}' goes back too far: the store holds {held} runs{but}")
 
 
 def _by_beginning(text: str, known: list[tuple[str, str]]) -> str:

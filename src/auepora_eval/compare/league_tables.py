@@ -1,0 +1,120 @@
+"""A league as plain tables for a terminal and as Markdown: the runs' values, then every two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..reporting.markdown import escaped, markdown_table
+from ..reporting.tables import figure, one_line, table
+from .league import League, LeagueMetric, LeaguePair
+from .remarks import other_readings, signed
+from .types import MetricComparison
+
+__all__ = ["league_markdown", "league_text"]
+
+_PAIR_HEADERS = ["metric", "runs", "difference", "95 % interval", "p", "verdict"]
+
+
+def league_text(made: League) -> str:
+    """The league for a terminal: each run's value, who is surely better, and every pair with interval and verdict."""
+    letters = _letters(made)
+    runs = zip(letters, made.run_ids, made.names, strict=True)
+    parts = ["\n".join(f"{letter}  {run}  {one_line(name)}" for letter, run, name in runs)]
+    if made.metrics:
+        values = [_values(one, letters) for one in made.metrics]
+        parts.append(table(values, headers=_value_headers(letters), right=range(1, len(letters) + 1)))
+        parts.append(table(list(_pairs(made, letters)), headers=_PAIR_HEADERS, right=(2, 4)))
+    notes = [*_remarks(made, letters), *(f"not compared: {name} ({why})" for name, why in made.refused.items())]
+    return "\n\n".join([*parts, "\n".join(map(one_line, notes))])
+
+
+def league_markdown(made: League) -> str:
+    """The same as a page of Markdown."""
+    letters = _letters(made)
+    rows = zip(letters, map(escaped, made.run_ids), map(escaped, made.names), strict=True)
+    parts = [f"# {len(letters)} runs against each other", markdown_table(["", "run", "name"], list(rows))]
+    if made.metrics:
+        values = [_markdown_cells(_values(one, letters)) for one in made.metrics]
+        parts += ["## Metrics", markdown_table(_value_headers(letters), values, right=range(1, len(letters) + 1))]
+        pairs = [_markdown_cells(row) for row in _pairs(made, letters, repeat_name=True)]
+        parts += ["## Every two runs", markdown_table(_PAIR_HEADERS, pairs, right=(2, 4))]
+    parts.append("\n".join(f"- {escaped(note)}" for note in _remarks(made, letters)))
+    if made.refused:
+        refused = [[escaped(name), escaped(why)] for name, why in made.refused.items()]
+        parts += ["## Not compared", markdown_table(["metric", "why"], refused)]
+    return "\n\n".join(parts)
+
+
+def _markdown_cells(row: list[str]) -> list[str]:
+    """A name, which may be anything, and what stands beside it: numbers, letters and marks of our own."""
+    return [escaped(row[0]), *(cell.replace("*", "\\*").replace("<", "&lt;").replace(">", "&gt;") for cell in row[1:])]
+
+
+def _letters(made: League) -> list[str]:
+    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(len(made.run_ids))]
+
+
+def _value_headers(letters: list[str]) -> list[str]:
+    return ["metric", *letters, "surely better"]
+
+
+def _values(one: LeagueMetric, letters: list[str]) -> list[str]:
+    unbeaten = set(one.unbeaten()) if one.primary else set()
+    cells = [
+        "n/a" if value is None else figure(value) + ("*" if run in unbeaten else " ")
+        for run, value in enumerate(one.values)
+    ]
+    beats = [
+        f"{letters[pair.second]}>{letters[pair.first]}"
+        if pair.comparison.verdict == "better"
+        else f"{letters[pair.first]}>{letters[pair.second]}"
+        for pair in one.pairs
+        if pair.comparison.verdict in ("better", "worse")
+    ]
+    return [one.name, *cells, " ".join(beats) if one.primary else "exploratory"]
+
+
+def _pairs(made: League, letters: list[str], *, repeat_name: bool = False) -> Iterator[list[str]]:
+    for metric in made.metrics:
+        for position, pair in enumerate(metric.pairs):
+            one = pair.comparison
+            name = metric.name if position == 0 or repeat_name else ""
+            p = one.p_adjusted if one.primary else one.p_value
+            yield [
+                name,
+                _difference(pair, letters),
+                "n/a" if one.delta is None else signed(one.delta),
+                "" if one.interval is None else f"{signed(one.interval[0])} … {signed(one.interval[1])}",
+                "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001",
+                _verdict(one, letters[pair.second]),
+            ]
+
+
+def _difference(pair: LeaguePair, letters: list[str]) -> str:
+    return f"{letters[pair.second]} - {letters[pair.first]}"
+
+
+def _verdict(one: MetricComparison, second: str) -> str:
+    if not one.primary:
+        return "exploratory"
+    told = f"{second} {one.verdict}" if one.verdict in ("better", "worse") else one.verdict
+    return told + (", negligible" if one.negligible else "")
+
+
+def _remarks(made: League, letters: list[str]) -> list[str]:
+    samples = "sample" if made.samples == 1 else f"{made.samples} samples"
+    lines = [f"over the {samples} that all runs have; * no other run is surely better"]
+    if any(not one.primary for one in made.metrics):
+        lines.append("exploratory: not among the primary metrics; its p-value is not adjusted, and no verdict is given")
+    for metric in made.metrics:
+        for pair in metric.pairs:
+            compared = pair.comparison
+            told = filter(None, [_needed(compared), other_readings(compared), compared.note])
+            lines += [f"{metric.name}, {_difference(pair, letters)}: {one}" for one in told]
+    return lines
+
+
+def _needed(one: MetricComparison) -> str | None:
+    if not one.primary or one.verdict != "inconclusive" or one.n_needed is None:
+        return None
+    return f"a difference that matters would need {one.n_needed} samples"

@@ -1,0 +1,42 @@
+"""What a reader of a comparison should know of failures: the other readings of a difference, and how many failed."""
+
+from __future__ import annotations
+
+import math
+
+from ..reporting.tables import figure
+from .types import CompareReport, MetricComparison
+
+__all__ = ["failure_remarks", "other_readings", "signed"]
+
+_ROUNDING = 1e-9
+
+
+def signed(value: float) -> str:
+    """A difference with its sign."""
+    return figure(value) if value < 0 else f"+{figure(value or 0.0)}"  # minus nothing is nothing
+
+
+def other_readings(one: MetricComparison) -> str | None:
+    """The difference without the systems' failures, where it is another, and where failed measurements may put it."""
+    told = []
+    completed = one.delta_completed
+    if completed is not None and one.delta is not None and not math.isclose(completed, one.delta, abs_tol=_ROUNDING):
+        told.append(f"{signed(completed)} over the samples that both systems answered")
+    if one.bounds is not None:
+        low, high = one.bounds
+        told.append(f"with failed measurements at their worst and best: {signed(low)} … {signed(high)}")
+    return "; ".join(told) or None
+
+
+def failure_remarks(report: CompareReport) -> list[str]:
+    """How many queries failed in each run, once; nothing where none did."""
+    counts = {"A": report.aggregate_a, "B": report.aggregate_b}
+    if not any(one.failed_queries for one in counts.values()):
+        return []
+    told = " and ".join(f"{one.failed_queries} of {one.total_queries} in {run}" for run, one in counts.items())
+    lines = [f"failed: {told}"]
+    for run, one in counts.items():
+        if one.failed_queries and one.failed_queries == one.total_queries:
+            lines.append(f"{run} failed on every sample: these numbers say nothing about its answers")
+    return lines

@@ -1,0 +1,35 @@
+"""Text and tables as Markdown: whatever a name holds is shown as it is, never taken for Markdown or HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+__all__ = ["escaped", "markdown_table"]
+
+_MARKS = re.compile(r"[\\`*\[\]|~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+_BLOCK_START = re.compile(r"^(?:[+\-=]|\d+(?=[.)]))")
+
+
+def escaped(text: str) -> str:
+    r"""Any text as one line that Markdown and HTML show as it is, in a table too.
+
+    >>> escaped("a|b <i> snake_case")
+    'a\\|b &lt;i&gt; snake_case'
+    """
+    line = " ".join("".join(mark if mark.isprintable() else " " for mark in str(text)).split())
+    line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    line = _MARKS.sub(lambda mark: f"\\{mark.group()}", line)
+    line = line.replace("://", ":\\//").replace("www.", "www\\.")  # neither becomes a link by itself
+    return _BLOCK_START.sub(lambda mark: _escaped_start(mark.group()), line)
+
+
+def _escaped_start(start: str) -> str:
+    """The beginning of a line that would make it an item of a list, or what stands above it a heading."""
+    return f"{start}\\" if start.isdigit() else f"\\{start}"
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """A table of cells that are Markdown already; the columns numbered in ``right`` are aligned to the right."""
+    rule = ["---:" if column in right else "---" for column in range(len(headers))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [headers, rule, *rows])

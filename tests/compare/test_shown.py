@@ -1,0 +1,176 @@
+"""Comparisons for people: failures, other readings of a difference, causes and leagues, in a terminal and as Markdown."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auepora_eval.compare import MetricComparison, compare_runs, render_report_md, write_report
+from auepora_eval.compare.causes import Cause, QueryChange, explain_changes
+from auepora_eval.compare.league import League, league
+from auepora_eval.compare.league_tables import league_markdown, league_text
+from auepora_eval.compare.remarks import other_readings, signed
+from auepora_eval.compare.tables import comparison_text
+from auepora_eval.core.scores import Scores
+from auepora_eval.store.runs import RunStore
+from stored_runs import Answer, run, samples, scored
+
+ONE = MetricComparison(
+    name="exact_match", target="ANSWER_CORRECTNESS", a=0.5, b=0.5, delta=0.0, delta_completed=0.0, bounds=None,
+    interval=(-0.1, 0.1), p_value=1.0, p_adjusted=1.0, effect_size=0.0, mde=0.1, wins=1, losses=1, draws=8,
+    verdict="inconclusive", n=10, clusters=10,
+)  # fmt: skip
+
+READINGS: list[tuple[MetricComparison, str | None, str]] = [
+    (ONE, None, "nothing failed"),
+    (replace(ONE, delta=0.3, delta_completed=0.1 + 0.2), None, "rounding is no other reading"),
+    (replace(ONE, delta_completed=None), None, "no sample that both answered"),
+    (replace(ONE, delta_completed=0.125), "+0.1250 over the samples that both systems answered", "systems failed"),
+    (
+        replace(ONE, bounds=(-0.05, 0.15)),
+        "with failed measurements at their worst and best: -0.0500 … +0.1500",
+        "measurements failed",
+    ),
+]
+
+
+@pytest.mark.parametrize(("one", "want", "why"), READINGS, ids=[row[2] for row in READINGS])
+def test_other_readings(one: MetricComparison, want: str | None, why: str) -> None:
+    assert other_readings(one) == want
+
+
+def test_a_difference_of_nothing_has_one_sign() -> None:
+    assert signed(-0.0) == signed(0.0) == "+0.0000"
+    assert signed(-0.25) == "-0.2500"
+
+
+def failing(until: int, answer: str = "yes") -> object:
+    def answers(number: int) -> Answer:
+        return RuntimeError("down") if number < until else answer
+
+    return answers
+
+
+def test_failures_are_told_once_and_the_difference_without_them(store: RunStore) -> None:
+    data = samples(10)
+    a = run(store, "a", data, lambda number: "yes", ["exact_match"])
+    b = run(store, "b", data, failing(4), ["exact_match"])  # type: ignore[arg-type]
+    report = compare_runs(a.run_id, b.run_id, store=store)
+    for text in (comparison_text(report), render_report_md(report)):
+        assert "+0.0000 over the samples that both systems answered" in text
+        assert "failed on every sample" not in text
+    assert comparison_text(report).count("failed: 0 of 10 in A and 4 of 10 in B") == 1
+    assert "failed: " not in comparison_text(compare_runs(a.run_id, a.run_id, store=store))
+
+
+def test_a_run_that_failed_throughout_is_told_of(store: RunStore) -> None:
+    data = samples(10)
+    a = run(store, "a", data, lambda number: "yes", ["exact_match"])
+    b = run(store, "b", data, failing(10), ["exact_match"])  # type: ignore[arg-type]
+    report = compare_runs(a.run_id, b.run_id, store=store)
+    for text in (comparison_text(report), render_report_md(report)):
+        assert "B failed on every sample" in text
+
+
+def test_failed_measurements_show_their_bounds(store: RunStore) -> None:
+    data, values = samples(10), np.linspace(0, 1, 10)
+    gone = np.arange(10) == 3
+    a = scored(store, "a", data, {"token_f1": values})
+    b = scored(store, "b", data, {"token_f1": Scores.of(values, fail={"judge": gone})})
+    report = compare_runs(a.run_id, b.run_id, store=store)
+    (one,) = report.metrics
+    assert one.bounds is not None
+    want = f"{signed(one.bounds[0])} … {signed(one.bounds[1])}"
+    assert want in comparison_text(report)
+    assert want in render_report_md(report)
+
+
+def test_a_page_has_names_and_causes(store: RunStore, tmp_path: Path) -> None:
+    data = samples(6)
+    a = run(store, "plain", data, lambda number: ["gold"] if number else ["other"], ["recall@1"])
+    b = run(store, "new|er", data, lambda number: ["other"], ["recall@1"])
+    report = compare_runs(a.run_id, b.run_id, store=store)
+    changes = explain_changes(store, a, b)
+    changes[0] = replace(changes[0], sample_id="a|b\n<i>")
+    page = render_report_md(report, names=(a.name, b.name), changes=changes, judged_by="recall@1")
+    assert page.startswith(f"# new\\|er ({b.run_id}) against plain ({a.run_id})\n")
+    assert "5 queries got worse by recall@1: lost 5." in page
+    assert "| a\\|b &lt;i&gt; | lost | A has gold at rank 1, B has none among its 1 documents |" in page
+    assert "No query got worse by x." in render_report_md(report, changes=[], judged_by="x")
+    assert "got worse" not in render_report_md(report)
+    path = write_report(report, tmp_path, names=(a.name, b.name), changes=changes, judged_by="recall@1")
+    assert path.read_text(encoding="utf-8") == page
+
+
+def test_many_causes_are_cut(store: RunStore) -> None:
+    data = samples(3)
+    a = run(store, "a", data, lambda number: "yes", ["exact_match"])
+    changes = [QueryChange(f"q{n}", Cause.LOST, 1.0, 0.0, 1, None, "gone") for n in range(250)]
+    page = render_report_md(compare_runs(a.run_id, a.run_id, store=store), changes=changes, judged_by="x")
+    assert "And 50 more." in page
+    assert "| q199 | lost | gone |" in page
+    assert "| q200 |" not in page
+
+
+@pytest.fixture
+def three(store: RunStore) -> League:
+    """Two runs alike and one that is better, by a primary metric and by one that is not."""
+    rng = np.random.default_rng(0)
+    base = rng.random(60) * 0.5
+    columns = [base, base, base + 0.3]
+    records = [
+        scored(store, f"run|{at}", samples(60), {"token_f1": column, "exact_match": np.round(column)})
+        for at, column in enumerate(columns)
+    ]
+    return league(store, records, primary=["token_f1"], delta=0.1)
+
+
+def test_a_league_shows_every_pair(three: League) -> None:
+    text = league_text(three)
+    rows = [line.split("  ") for line in text.splitlines()]
+    told = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert any(row[:3] == ["token_f1", "B - A", "+0.0000"] and row[-1] == "equal" for row in told)
+    assert any(row[:2] == ["C - A", "+0.3000"] and row[-1] == "C better" for row in told)
+    assert any(row[:2] == ["C - B", "+0.3000"] and row[-1] == "C better" for row in told)
+    (values,) = [row for row in told if row[-1:] == ["C>A C>B"]]
+    assert [cell.endswith("*") for cell in values[1:4]] == [False, False, True]
+
+
+def test_an_exploratory_metric_of_a_league_has_no_winner(three: League) -> None:
+    for line in league_text(three).splitlines():
+        if line.startswith("exact_match"):
+            assert "*" not in line
+            assert line.endswith("exploratory")
+    assert "exploratory: not among the primary metrics" in league_text(three)
+    assert [three.to_dict()["metrics"][name]["primary"] for name in ("token_f1", "exact_match")] == [True, False]
+
+
+def test_a_league_as_markdown(three: League) -> None:
+    page = league_markdown(three)
+    assert "| A | " in page
+    assert "run\\|0 |" in page
+    assert "| C&gt;A C&gt;B |" in page
+    assert "| token_f1 | C - A | +0.3000 | " in page
+    for block in page.split("\n\n"):
+        if block.startswith("|"):
+            assert len({line.replace("\\|", "").count("|") for line in block.splitlines()}) == 1, block
+
+
+def test_no_text_breaks_a_line_of_the_terminal(store: RunStore) -> None:
+    data = samples(4)
+    a = run(store, "a", data, lambda number: ["gold"], ["recall@1"])
+    b = run(store, "b", data, failing(4), ["recall@1"])  # type: ignore[arg-type]
+    report = compare_runs(a.run_id, b.run_id, store=store)
+    lines = comparison_text(report).count("\n")
+    nasty = replace(
+        report,
+        notes=[f"{note}\nx" for note in report.notes],
+        refused={name: f"{why}\n" for name, why in report.refused.items()},
+        metrics=[replace(one, name="a\tb\n") for one in report.metrics],
+        per_query=[replace(one, query_id="q\n1", note="why\nnot") for one in report.per_query],
+    )
+    text = comparison_text(nasty, names=("a\n", "b\r\n"))
+    assert text.count("\n") == lines
+    assert not {"\t", "\r"} & set(text)
+    assert "q\\n1" in text

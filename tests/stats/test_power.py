@@ -80,6 +80,9 @@ SD_ROWS: list[tuple[list[float], Any, float, str]] = [
     ([1.0], None, NAN, "one"),
     ([1.0, 2.0], [1, 1], NAN, "one cluster"),
     ([], None, NAN, "none"),
+    ([1e-200, 3e-200, 2e-200], None, NAN, "squares below what a float holds"),
+    ([1e200, 3e200, 2e200], None, NAN, "squares beyond what a float holds"),
+    ([1e200, 3e200, 2e200, 5e200], [1, 1, 2, 2], NAN, "squares of clusters beyond what a float holds"),
 ]
 
 
@@ -120,6 +123,7 @@ def test_nothing_known_nothing_said() -> None:
     assert math.isnan(mde(1.0, 1))
     assert math.isnan(mde(NAN, 50))
     assert n_for(0.1, NAN) is None
+    assert n_for(1e-100, 1e150) is None
 
 
 @pytest.mark.parametrize(

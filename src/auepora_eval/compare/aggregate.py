@@ -42,7 +42,7 @@ def compute_aggregate(run_id: str, *, store: Store = None, golden: Golden | None
         samples, remarks = known_queries(golden_queries(golden), run.ids, where=run.record.run_id)
         for remark in remarks:
             warnings.warn(remark, AueporaWarning, stacklevel=2)
-    missing = run.record.num_samples * len(run.outputs) - sum(map(len, run.outputs))
+    missing = run.unanswered
     if missing and run.record.status is not RunStatus.FINISHED:
         warnings.warn(
             f"{run.record.run_id} is {run.record.status} and lacks {missing} answers; they count as failed",

@@ -20,8 +20,9 @@ from ..stats.paired import SignFlips
 from ..stats.paired_bootstrap import PairedStatistics, paired_bootstrap_of, paired_bootstraps
 from ..stats.power import effect_size, mde, n_for, unit_sd
 from ..stats.swaps import swap_flips
+from .doubt import held_against_failures
 from .reading import Fill, Pair, Reading, completed_difference, read_pair
-from .types import MetricComparison, Verdict
+from .types import Doubt, MetricComparison, Verdict
 from .verdict import verdict_of, within
 
 __all__ = ["Adjuster", "Adjustment", "Question", "analysed", "require_adjustment"]
@@ -74,32 +75,31 @@ def analysed(
 
 
 def _without_gain_by_failing(seen: _Look, compared: list[MetricComparison]) -> list[MetricComparison]:
-    """Take back a verdict that the winner owes to answers it did not give.
-
-    A failure at the worst value lowers a mean. What is no mean may rise by it: BLEU by the words that a wordy system
-    does not say. So the winner must win on the samples that it answered, too.
-    """
-    questions, changed = seen.questions, list(seen.questions)
-    for place, (one, found) in enumerate(zip(questions, compared, strict=True)):
-        if found.verdict in ("better", "worse") and not one.pair.definition.is_mean:
-            changed[place] = replace(one, pair=one.pair.unless_failed(second=found.verdict == "better"))
-    doubtful = [
-        place
-        for place, (one, other) in enumerate(zip(questions, changed, strict=True))
-        if one is not other and (other.pair.first is not one.pair.first or other.pair.second is not one.pair.second)
-    ]
-    if not doubtful:
+    """Take back a verdict that the winner owes to answers it did not give."""
+    hard = {
+        place: held
+        for place, (one, found) in enumerate(zip(seen.questions, compared, strict=True))
+        if (held := held_against_failures(one.pair, found.verdict, one.target)) is not None
+    }
+    changed = list(seen.questions)
+    for place, held in hard.items():
+        if held.pair is not None:
+            changed[place] = replace(changed[place], pair=held.pair)
+    if not hard:
         return compared
     look = _Look(changed, seen.clusters, seen.adjust, seen.seed, verdicts_only=True)
-    for place in doubtful:
+    for place, held in hard.items():
         found = compared[place]
-        if look.verdict(place) != found.verdict:
-            remark = (
-                f"'{found.verdict}' only because failed answers change it; not so on the samples that were answered"
+        if held.pair is None or look.verdict(place) != found.verdict:
+            note = held.remark if found.note is None else f"{found.note}; {held.remark}"
+            compared[place] = replace(
+                found,
+                verdict="inconclusive",
+                negligible=False,
+                n_needed=seen.power(place, open_=True).n_needed,
+                doubt="system_failures",
+                note=note,
             )
-            note = remark if found.note is None else f"{found.note}; {remark}"
-            needed = seen.power(place, open_=True).n_needed
-            compared[place] = replace(found, verdict="inconclusive", negligible=False, n_needed=needed, note=note)
     return compared
 
 
@@ -184,7 +184,12 @@ class _Look:
             found[place] = interval
         # Where every draw of what is no mean gives the same, one other sample could still move it any distance.
         return [
-            None if one is not None and one.method == "all_equal" and self.readings[place].values is None else one
+            one
+            if one is not None
+            and (one.method != "all_equal" or self.readings[place].values is not None)
+            and math.isfinite(one.low)
+            and math.isfinite(one.high)
+            else None
             for place, one in enumerate(found)
         ]
 
@@ -194,7 +199,7 @@ class _Look:
             _number(self.readings[place].delta),
             p_adjusted=_number(self.p_adjusted[place]),
             higher_is_better=self.questions[place].pair.definition.higher_is_better,
-            interval_90=_ends(self.narrow[place]),
+            interval_90=_bounding(self.narrow[place]),
             margin=self.questions[place].margin,
         )
 
@@ -207,17 +212,23 @@ class _Look:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
         verdict, bounds = self.verdict(place), None
+        doubt: Doubt | None = None
         if pair.lost and pair.can_fill:
             ends = [look.readings[place].delta for look in others]
             bounds = (min(ends), max(ends))
             if any(look.verdict(place) != verdict for look in others):
                 notes.append(f"{pair.lost} failed measurements could change the verdict from '{verdict}'")
-                verdict = "inconclusive"
+                verdict, doubt = "inconclusive", "measure_failures"
         elif pair.lost:
             flags.append("unbounded")
             notes.append(f"{pair.lost} failed measurements are left out; what they could change is unknown")
+            verdict, doubt = "inconclusive", "measure_failures"
         notes += self._remarks(place)
         power = self.power(place, open_=verdict == "inconclusive")
+        if power.enough and doubt is None and _straddles(self.intervals[place], one.margin):
+            notes.append(
+                f"as many samples as would detect a difference of {one.margin:g}; the interval still straddles it"
+            )
         delta = _number(reading.delta if self._tests(place) else b - a)
         wins, losses, draws = self._counts(place)
         return MetricComparison(
@@ -240,9 +251,11 @@ class _Look:
             n=int(reading.used.sum()),
             clusters=self._units(place),
             primary=one.primary,
-            negligible=verdict in ("better", "worse") and within(_ends(interval), one.margin),
+            negligible=verdict in ("better", "worse") and within(_bounding(interval), one.margin),
             n_needed=power.n_needed,
             flags=tuple(dict.fromkeys(flags)),
+            doubt=doubt,
+            higher_is_better=pair.definition.higher_is_better,
             note="; ".join(notes) or None,
             own_spread=one.own_spread,
         )
@@ -275,18 +288,27 @@ class _Look:
             sd = unit_sd(differences, None if self.clusters is None else self.clusters[used])
         elif interval is not None and interval.high > interval.low:
             sd = (interval.high - interval.low) / (2 * NormalDist().inv_cdf(0.975)) * math.sqrt(units)
-        margin, needed = self.questions[place].margin, None
+        margin, needed, n = self.questions[place].margin, None, int(reading.used.sum())
         if open_ and margin is not None:
             needed = n_for(margin, sd)
             if needed is not None and units:  # of units; what the user can collect are samples
-                needed = math.ceil(needed * int(reading.used.sum()) / units)
-        return _Power(_number(effect), _number(mde(sd, units)), needed)
+                needed = math.ceil(needed * n / units)
+        enough = needed is not None and needed <= n
+        detects, (low, high) = _number(mde(sd, units)), self.questions[place].pair.definition.range
+        if detects is not None and detects > high - low:
+            detects = None  # no two runs differ by so much
+        return _Power(_number(effect), detects, None if enough else needed, enough)
 
     def _remarks(self, place: int) -> list[str]:
         one, reading = self.questions[place], self.readings[place]
         remarks = []
         if not reading.used.any() and one.pair.definition.reducer is not None:
             return ["no sample has a score in both runs"]
+        if self._tests(place) and self._units(place) == 1:
+            what = "sample" if reading.used.sum() == 1 else "cluster of samples"
+            remarks.append(f"one {what} cannot tell")
+        if one.margin is not None and _unbounded(self.intervals[place]):
+            remarks.append("no two differences are unlike, so nothing bounds what another sample would show")
         if one.pair.definition.reducer is not None and not self._tests(place):
             remarks.append("its samples hang together, so there is no interval and no test")
         alone = reading.used & ~reading.both
@@ -322,6 +344,8 @@ class _Power:
     effect_size: float | None
     mde: float | None
     n_needed: int | None
+    enough: bool = False
+    """Whether there are as many samples as the difference that matters needs."""
 
 
 def _number(value: float) -> float | None:
@@ -331,3 +355,18 @@ def _number(value: float) -> float | None:
 
 def _ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
+
+
+def _unbounded(interval: Interval | None) -> bool:
+    return interval is not None and interval.method == "all_equal" and "unbounded" in interval.flags
+
+
+def _bounding(interval: Interval | None) -> tuple[float, float] | None:
+    """The ends of an interval that says how far a difference may go: one of equal values without bounds does not."""
+    return None if _unbounded(interval) else _ends(interval)
+
+
+def _straddles(interval: Interval | None, margin: float | None) -> bool:
+    if interval is None or margin is None:
+        return False
+    return any(interval.low <= end <= interval.high for end in (-margin, margin))

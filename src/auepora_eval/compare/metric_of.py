@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,15 @@ class Definition:
     """The same of a single sample's score, which may be another thing: a timing, of a number of answers per second."""
     binary: bool = False
     note: str | None = None
+    worst_stats: Sequence[float] | None = None
+    """The statistics of a failed answer, where the value is made of statistics."""
+    by_chunk_id: bool = False
+    """Whether ids of chunks are compared, which mean nothing where chunks were cut otherwise."""
+
+    @property
+    def worst(self) -> float:
+        """The worst score there can be; infinite where there is none."""
+        return self.range[0 if self.higher_score_is_better else 1]
 
     @property
     def is_mean(self) -> bool:
@@ -77,6 +86,8 @@ def _defined(one: BatchMetric, scores: Scores | None) -> Definition:
         one.higher_score_is_better,
         one.binary,
         "no scores per sample, so there is no interval and no test" if scores is None else None,
+        one.worst_stats,
+        one.by_chunk_id,
     )
 
 

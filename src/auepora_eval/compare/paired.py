@@ -24,6 +24,7 @@ from .reading import Pair
 from .shared import SharedSamples, shared_samples
 from .types import MetricComparison
 from .verdict import Margin, margin_of, require_margin
+from .versions import chunker_version
 
 __all__ = [
     "Depths",
@@ -159,11 +160,26 @@ def paired_questions(
             refused[name] = str(reason)
             continue
         definition = definition_of(results[-1], runs[-1].record, given)
+        if definition.by_chunk_id and (reason := _cut_differently(runs)):
+            refused[name] = reason
+            continue
         questions += [
             _question(runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name))
             for two in combinations(range(len(runs)), 2)
         ]
     return questions, refused
+
+
+def _cut_differently(runs: Sequence[Held]) -> str | None:
+    """Why the runs' ids of chunks cannot be compared, where they say by which chunkers they were made."""
+    versions = [version for one in runs if (version := chunker_version(one.record)) is not None]
+    differing = list(dict.fromkeys(versions))
+    if len(differing) < 2:
+        return None
+    return (
+        f"chunks were cut differently (chunker_version {' and '.join(differing)}), so their ids do not meet; compare "
+        "recall_doc, spans, or the golden queries"
+    )
 
 
 def chosen_names(held: Sequence[Held], metrics: Sequence[str | Metric] | None) -> list[str]:

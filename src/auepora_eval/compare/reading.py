@@ -46,8 +46,8 @@ class Pair:
 
     @property
     def lost(self) -> int:
-        """How many samples have a failed measurement in either run, where the question applies in both."""
-        return int((_lost(self) & _applies(self)).sum())
+        """How many samples have a failed measurement in either run; what the other skipped is lost all the same."""
+        return int(_lost(self).sum())
 
     def unless_failed(self, *, second: bool) -> Pair:
         """The pair on the samples that one of the systems answered."""
@@ -204,11 +204,6 @@ def value_of(reducer: Reducer, scores: Scores) -> float:
 def _lost(pair: Pair) -> Bools:
     failed: Bools = (pair.first.status == Status.MEASURE_FAILED) | (pair.second.status == Status.MEASURE_FAILED)
     return failed
-
-
-def _applies(pair: Pair) -> Bools:
-    applies: Bools = (pair.first.status != Status.SKIPPED) & (pair.second.status != Status.SKIPPED)
-    return applies
 
 
 def failed_without_value(scores: Scores) -> Bools:

@@ -50,7 +50,7 @@ def golden_report(
         aggregate_b=b,
         deltas={**queries.deltas(), **aggregate_deltas(a, b), "metrics": {}},
         per_query=queries.per_query,
-        notes=[*version_notes(record_a, record_b), *queries.notes],
+        notes=[*version_notes(record_a, record_b, unanswered=(run_a.unanswered, run_b.unanswered)), *queries.notes],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..core.errors import BadValueError
 from ..core.metrics_base import Metric
 from .analysis import Adjustment
 from .golden import Golden
@@ -39,6 +40,8 @@ def compare_runs(
     """
     with opened_store(store) as opened:
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
+        if record_a.run_id == record_b.run_id:
+            raise BadValueError(f"{record_a.run_id} is there twice; name two runs to compare")
         compared = compare_metrics(
             opened,
             record_a,

@@ -40,6 +40,11 @@ class RunAnswers:
     """For each repeat, the outputs by the id of their sample."""
 
     @property
+    def unanswered(self) -> int:
+        """How many answers it never got, failed ones not counted: nobody asked."""
+        return self.record.num_samples * len(self.outputs) - sum(map(len, self.outputs))
+
+    @property
     def ids(self) -> set[str]:
         """The ids of its queries."""
         return {sample.sample_id for sample in self.samples}

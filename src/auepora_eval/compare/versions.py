@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..store.records import RunRecord
+from ..store.records import RunRecord, RunStatus
 
-__all__ = ["CAUSES", "causes", "chunker_versions", "version_notes"]
+__all__ = ["CAUSES", "causes", "chunker_version", "chunker_versions", "version_notes"]
 
 CAUSES = ("chunker_version", "embedding", "embedding_version", "model", "prompt_version")
 """The parts of a system, by their names in ``config``, that most often explain a difference."""
@@ -18,9 +18,17 @@ _SHOWN = 60
 _NOT_SAID = "not said"
 
 
-def version_notes(record_a: RunRecord, record_b: RunRecord) -> list[str]:
-    """What differs: each part of the configuration, the commit, the conventions, what was asked, the dataset."""
-    notes = _differences(record_a.config, record_b.config, CAUSES)
+def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple[int, int] = (0, 0)) -> list[str]:
+    """What differs: each part of the configuration, the commit, the conventions, what was asked, the dataset.
+
+    First of all which run did not finish; ``unanswered`` tells how many answers each run never got.
+    """
+    notes = [
+        note
+        for called, record, missing in zip("AB", (record_a, record_b), unanswered, strict=True)
+        for note in _unfinished(called, record, missing)
+    ]
+    notes += _differences(record_a.config, record_b.config, CAUSES)
     rest = sorted((record_a.config.keys() | record_b.config.keys()) - set(CAUSES))
     notes += _differences(record_a.config, record_b.config, rest)
     for what, ours, others in (
@@ -47,9 +55,25 @@ def causes(record_a: RunRecord, record_b: RunRecord) -> list[str]:
 
 def chunker_versions(record_a: RunRecord, record_b: RunRecord) -> tuple[str | None, str | None]:
     """The versions of the chunkers; ``None`` where a run does not say."""
-    found = (record.config.get("chunker_version") for record in (record_a, record_b))
-    first, second = (None if version in (None, "") else str(version) for version in found)
-    return first, second
+    return chunker_version(record_a), chunker_version(record_b)
+
+
+def chunker_version(record: RunRecord) -> str | None:
+    """The version of the chunker; ``None`` where the run does not say."""
+    version = record.config.get("chunker_version")
+    return None if version in (None, "") else str(version)
+
+
+def _unfinished(called: str, record: RunRecord, missing: int) -> list[str]:
+    if record.status is RunStatus.FINISHED:
+        return []
+    stands = {RunStatus.FAILED: "has failed", RunStatus.RUNNING: "is still going"}.get(record.status, "is stopped")
+    if not missing:
+        return [f"{called} {stands}"]
+    asked = record.num_samples * max(record.repeats, 1)
+    each = " answers" if record.repeats > 1 else ""
+    counts = "was never asked and counts" if missing == 1 else "were never asked and count"
+    return [f"{called} {stands}: {missing} of {asked}{each} {counts} as failed"]
 
 
 def _differences(a: Mapping[str, Any], b: Mapping[str, Any], keys: tuple[str, ...] | list[str]) -> list[str]:

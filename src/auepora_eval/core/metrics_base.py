@@ -82,6 +82,8 @@ class BatchMetric(Metric):
     """Whether it does so whatever the conventions say, because failures are part of what is measured."""
     output_skips: ClassVar[frozenset[str]] = frozenset({"no_response", "empty_answer", "no_text", "no_timing"})
     """Skip reasons that lie in the output. A failed system has no output to skip: the failure wins over these."""
+    by_chunk_id: ClassVar[bool] = False
+    """Whether it compares ids of chunks, so that runs whose chunks were cut differently cannot be compared by it."""
     settles_failures: ClassVar[bool] = False
     """Whether ``score`` has settled failed outputs itself, as a metric over another metric does."""
     needs_all: ClassVar[bool] = False

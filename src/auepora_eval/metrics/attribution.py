@@ -72,6 +72,7 @@ class FailureAttribution(DetectingMetric):
     higher_is_better = False
     binary: ClassVar[bool] = True
     settles_failures: ClassVar[bool] = True
+    by_chunk_id: ClassVar[bool] = True
     needs_all: ClassVar[bool] = True
     counts_system_failures: ClassVar[bool] = False
     failure_note: ClassVar[str] = "is a cause of its own among the shares, and leaves the value"

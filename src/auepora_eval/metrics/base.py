@@ -51,6 +51,7 @@ class RankingMetric(ConfiguredMetric):
     """A metric over the ranked ids of each query."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    by_chunk_id: ClassVar[bool] = True
     ranks_ids: ClassVar[bool] = True
     """Whether the ids compared are those returned; parents of chunks may repeat where ids may not."""
     skip_reasons: ClassVar[dict[str, str]] = {

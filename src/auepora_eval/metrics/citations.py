@@ -133,6 +133,7 @@ def _corpus(ids: Any) -> frozenset[str]:
 class CitationGoldMetric(CitationMetric):
     """A metric that holds the cited ids against the relevant ones."""
 
+    by_chunk_id: ClassVar[bool] = True
     reads: ClassVar[frozenset[str]] = frozenset({"response", "citations"})
     skip_reasons: ClassVar[dict[str, str]] = {
         "no_gold": "`relevant_docs` is not annotated",

@@ -30,6 +30,7 @@ class _GivenRetrieval(MetricOverMetric):
 
     settles_failures: ClassVar[bool] = True
     follows_base: ClassVar[bool] = True
+    by_chunk_id: ClassVar[bool] = True
     failure_note: ClassVar[str] = "leaves the mean: nothing is known of what it retrieved"
     reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
     on_hit: ClassVar[bool]

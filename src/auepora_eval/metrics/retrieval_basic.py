@@ -165,6 +165,7 @@ class RecallDocAtK(CutOffMetric):
     """
 
     ranks_ids: ClassVar[bool] = False
+    by_chunk_id: ClassVar[bool] = False  # parents are the same however they were cut
     suggested: ClassVar[bool] = False  # the same as recall where nothing has a parent
     reference: ClassVar[str] = "recall over parent documents"
 

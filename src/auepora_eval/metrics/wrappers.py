@@ -142,6 +142,7 @@ class MetricOverMetric(ConfiguredMetric):
         base = self.inner
         object.__setattr__(self, "target", getattr(type(self), "target", base.target))
         object.__setattr__(self, "reads", type(self).reads | base.reads)
+        object.__setattr__(self, "by_chunk_id", type(self).by_chunk_id or base.by_chunk_id)
         object.__setattr__(self, "skip_reasons", {**base.skip_reasons, **type(self).skip_reasons})
         object.__setattr__(self, "output_skips", type(self).output_skips | base.output_skips)
         super().__post_init__()

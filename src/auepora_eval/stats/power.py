@@ -21,22 +21,26 @@ def unit_sd(differences: Floats, clusters: Ints | None = None) -> float:
     """The standard deviation of a unit: the standard error of the mean times the root of the number of units.
 
     Without clusters it is that of the differences, with clusters of one size that of the cluster means. NaN for fewer
-    than two units, and where all units have the same mean: that says nothing about how they would spread.
+    than two units, and where all units have the same mean: that says nothing about how they would spread. NaN as well
+    where the squares of the differences are beyond what a float holds, or below.
     """
     differences = np.asarray(differences, dtype=np.float64)
     n = len(differences)
     codes = numbered_clusters(clusters, n)
     if n < 2:
         return math.nan
-    residuals = differences - differences.mean()
-    totals = residuals if codes is None else np.bincount(codes, residuals)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        residuals = differences - differences.mean()
+        totals = residuals if codes is None else np.bincount(codes, residuals)
+        squares = float(totals @ totals)
     sizes = np.ones(n) if codes is None else np.bincount(codes)
     units = len(totals)
     if units < 2 or is_rounding(
         float(np.abs(totals / sizes).max()), float(differences.min()), float(differences.max())
     ):
         return math.nan
-    return units * math.sqrt(float(totals @ totals) / (units - 1)) / n
+    sd = units * math.sqrt(squares / (units - 1)) / n if squares < math.inf else math.nan
+    return sd if 0 < sd < math.inf else math.nan
 
 
 def effect_size(differences: Floats) -> float:
@@ -68,7 +72,7 @@ def mde(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
 
 
 def n_for(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
-    """The units it takes to detect a true difference of ``delta``; None for an unknown ``sd``.
+    """The units it takes to detect a true difference of ``delta``; None for an unknown ``sd``, or beyond counting.
 
     ``delta`` is the difference that would matter, never the one observed: with that, every result that is not
     significant seems to need a few units more.
@@ -80,6 +84,8 @@ def n_for(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -
         return None
     # Upwards from what the normal distribution asks for, which is less than any t does, until it suffices.
     few = _normal_n(delta, sd, alpha, power)
+    if few is None:
+        return None
     many = few
     while mde(sd, many, alpha=alpha, power=power) > delta:
         many *= 2
@@ -92,9 +98,10 @@ def n_for(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -
     return few
 
 
-def _normal_n(delta: float, sd: float, alpha: float, power: float) -> int:
+def _normal_n(delta: float, sd: float, alpha: float, power: float) -> int | None:
     most = 1 << 53  # with so many degrees of freedom t is normal
-    return max(2, math.floor((_quantiles(most, alpha, power) * sd / delta) ** 2))
+    root = _quantiles(most, alpha, power) * (sd / delta)
+    return max(2, math.floor(root**2)) if root < math.sqrt(most) else None
 
 
 def _quantiles(n: int, alpha: float, power: float) -> float:

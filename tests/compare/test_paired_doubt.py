@@ -78,6 +78,13 @@ class TestFailedMeasurements:
         assert found.bounds == pytest.approx(((20 * 0.65) / 40 - 0.5, (20 * 0.65 + 20) / 40 - 0.5))
         assert (found.verdict, found.doubt) == ("inconclusive", "measure_failures")
 
+    def test_a_run_of_which_nothing_could_be_measured_has_no_bounds(self, store: RunStore) -> None:
+        data, every = samples(6), np.ones(6, dtype=np.bool_)
+        a = scored(store, "a", data, {"token_f1": Scores.of(np.ones(6), skip={"refused": every})})
+        b = scored(store, "b", data, {"token_f1": Scores.of(np.ones(6), fail={"judge": every})})
+        found = only(store, a, b)
+        assert (found.delta, found.bounds, found.verdict) == (None, None, "inconclusive")
+
 
 class WordsOrNothing(SampleMetric):
     """How long an answer is, between bounds that nobody told; nobody registered it."""

@@ -215,7 +215,7 @@ class _Look:
         doubt: Doubt | None = None
         if pair.lost and pair.can_fill:
             ends = [look.readings[place].delta for look in others]
-            bounds = (min(ends), max(ends))
+            bounds = (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
             if any(look.verdict(place) != verdict for look in others):
                 notes.append(f"{pair.lost} failed measurements could change the verdict from '{verdict}'")
                 verdict, doubt = "inconclusive", "measure_failures"
@@ -288,6 +288,7 @@ class _Look:
             sd = unit_sd(differences, None if self.clusters is None else self.clusters[used])
         elif interval is not None and interval.high > interval.low:
             sd = (interval.high - interval.low) / (2 * NormalDist().inv_cdf(0.975)) * math.sqrt(units)
+            sd = sd if 0 < sd < math.inf else math.nan
         margin, needed, n = self.questions[place].margin, None, int(reading.used.sum())
         if open_ and margin is not None:
             needed = n_for(margin, sd)

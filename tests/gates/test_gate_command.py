@@ -212,6 +212,16 @@ class TestGate:
         assert auepora("gate", "bad")[0] == 1
         assert tags(bad) == ["gates-failed"]
 
+    def test_a_store_that_cannot_be_written_to_changes_nothing(
+        self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("auepora_eval.store.connect._may_write", lambda path: False)
+        code, out, err = auepora("gate", "good", "-g", "recall@5 >= 0.9")
+        assert code == 1
+        assert "1 gate: 1 failed" in out
+        assert f"Warning: how the gates went is not noted with {runs[0]}: store" in err
+        assert "is read-only" in err
+
     def test_gates_of_a_plan(self, runs: tuple[str, str], project: Project, auepora: Run) -> None:
         project.plan("other.yaml", more=gated("recall@5 >= 0.3"))
         assert auepora("gate", "good", "--plan", "other.yaml")[0] == 0

@@ -1,7 +1,9 @@
 """Stores of earlier versions are brought up to date with what they hold; later ones are refused."""
 
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -144,3 +146,14 @@ def test_several_processes_open_a_fresh_store_at_once(url: str) -> None:
     assert [os.waitpid(worker, 0)[1] for worker in workers] == [0] * 5
     with RunStore.open(url) as store:
         assert sorted(record.name for record in store.runs()) == [f"run {number}" for number in range(5)]
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "app.sqlite"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE customers (name TEXT)")
+        other.commit()
+    with pytest.raises(StoreError, match="something else"):
+        RunStore.open(path)
+    with closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_master").fetchall() == [("customers",)]

@@ -98,6 +98,9 @@ def bring_up_to_date(database: Database, *, create: bool, steps: Sequence[Migrat
     """Apply what the store has not seen. Several processes may do this at once: each step is taken by one of them."""
     with database.read() as connection:
         version = schema_version(connection)
+        foreign = version == 0 and not database.is_postgresql and inspect(connection).get_table_names()
+    if foreign:  # a server's database may well be shared; a file with other tables was most likely not meant
+        raise StoreError(database.label, f"is a database of something else (it has a table {foreign[0]}); name another")
     if version == 0 and not create:
         raise StoreError(database.label, "holds no runs; check the name, or make a run first")
     while version < len(steps):

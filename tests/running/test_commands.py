@@ -312,3 +312,19 @@ class TestCare:
         auepora("export", "latest", "out")
         rows = (mine.folder / "out" / "scores.csv").read_text().splitlines()
         assert rows == ["sample_id,recall@5,mrr", "0,1.0,1.0", "1,0.0,0.0", "2,0.0,0.0"]
+
+    def test_quiet_says_nothing_but_results_and_errors(self, project: Projects, auepora: Run) -> None:
+        project(4)
+        assert auepora("run", "plan.yaml", "--quiet")[2] == ""
+        for arguments in (["rescore", "latest", "-m", "chrf"], ["export", "latest", "out"], ["show"], ["runs"]):
+            command, *rest = arguments
+            code, out, err = auepora(command, "--quiet", *rest)
+            assert (code, err) == (0, "")
+            assert out
+        assert auepora("init", "data.jsonl", "-o", "first.yaml", "--quiet")[2] == ""
+        assert "no run" in auepora("show", "nobody", "--quiet")[2]
+
+    def test_the_spread_of_repeats_is_in_the_table(self, project: Projects, auepora: Run) -> None:
+        mine = project(5)
+        mine.plan(run="{concurrency: 1, repeats: 3}")
+        assert "3 repeats, sd 0.0000" in auepora("run", "plan.yaml", "-m", "recall@5")[1]

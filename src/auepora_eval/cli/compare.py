@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ..core.errors import BadValueError
-from .saying import say
+from .saying import quiet_option, say
 from .stores import complete_run, opened_store, store_option
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ SHOWN = 20
 @click.option("--report", "runs_dir", type=click.Path(), help="Write FOLDER/<run>/report.md as well.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the draws.")
 @store_option
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
 def command(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from .saying import say
+from .saying import quiet_option, say
 
 if TYPE_CHECKING:
     from ..io.convert import Conversion
@@ -26,6 +26,7 @@ __all__ = ["command"]
 )
 @click.option("--outputs", "outputs_out", type=click.Path(), help="Write the outputs to this file as well.")
 @click.option("--outputs-in", type=click.Path(), help="Bring these outputs along, for a format that keeps both.")
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def command(
     source: str,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .saying import quiet_option
 from .stores import complete_run, opened_store, run_of, store_option
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ __all__ = ["command"]
 @click.argument("folder", type=click.Path(), required=False)
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
 @store_option
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
 def command(run: str, folder: str | None, force: bool, store: str | None, as_json: bool) -> None:
     """Write the stored RUN into FOLDER (by default one named after it) as files that other tools read.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
-from .saying import say
+from .saying import quiet_option, say
 from .stores import complete_run, opened_store, store_option
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = ["command"]
 @click.option("--other-dataset", is_flag=True, help="Compare on common samples where the datasets differ.")
 @junit_option
 @store_option
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
 def command(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .saying import say
+from .saying import quiet_option, say
 
 __all__ = ["command"]
 
@@ -19,6 +19,7 @@ __all__ = ["command"]
     metavar="KIND",
     help="What is to be asked: python, http, command, an import path (my_app.rag:build) or a URL.",
 )
+@quiet_option
 @click.option(
     "-o", "--output", type=click.Path(), default="plan.yaml", show_default=True, help="Where to write; - prints."
 )

@@ -146,7 +146,7 @@ def _run(arguments: list[str] | None) -> int:
 def _tell(message: str) -> None:
     from .saying import say  # most calls have nothing to say
 
-    say(message)
+    say(message, always=True)
 
 
 def _silence_stdout() -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import click
 
-from .saying import say
+from .saying import quiet_option, say
 from .score import PRESETS
 from .stores import complete_run, conventions_of, opened_store, store_option
 
@@ -32,6 +32,7 @@ __all__ = ["command"]
 )
 @click.option("--workers", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
 @store_option
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
 def command(
@@ -81,5 +82,5 @@ def command(
         write_out(rendered(results, form, said), output)
         say(f"stored with {record.run_id}")
     if not any(one.defined for one in results):
-        say("Error: nothing could be scored")
+        say("Error: nothing could be scored", always=True)
         sys.exit(STOPPED_EARLY)

@@ -237,7 +237,7 @@ def _close(outcome: RunOutcome, *, quiet: bool) -> None:
             elsewhere = _elsewhere(outcome.store)
             say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if outcome.results is not None and not any(one.defined for one in outcome.results):
-            say("Error: nothing could be scored")
+            say("Error: nothing could be scored", always=True)
             sys.exit(STOPPED_EARLY)
         if outcome.gates is not None and outcome.gates.exit_code:
             sys.exit(outcome.gates.exit_code)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .output import write_out
-from .saying import say
+from .saying import quiet_option, say
 from .stores import complete_run, opened_store, run_of, store_option, when
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ STATUSES = ("running", "finished", "stopped", "failed")
 @click.option("--dataset", help="Only runs over the dataset of this name.")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
 @store_option
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
 def command(

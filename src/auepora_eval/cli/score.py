@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from .saying import say
+from .saying import quiet_option, say
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -69,6 +69,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     is_flag=True,
     help="Keep no score of a sample: memory does not grow with the data, but only means have intervals.",
 )
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
 @click.option(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .saying import quiet_option
 from .stores import complete_run, conventions_of, opened_store, run_of, store_option, when
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ WIDTH = 400
 @click.option("--sample", "sample_id", metavar="ID", help="One sample: question, gold, what came back, its scores.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
 @store_option
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
 def command(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .saying import quiet_option
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -31,6 +33,7 @@ HAS_PROBLEMS = 2
     "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
 )
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {SHOWN}.")
+@quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     dataset: str,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-__all__ = ["duration", "progress", "wipe"]
+__all__ = ["duration", "is_quiet", "progress", "quietly", "wipe"]
 
 PATIENCE = 1.0
 """Seconds of work that need no line."""
@@ -42,6 +42,24 @@ class _Line:
 
 
 _line = _Line()
+_quiet = 0
+"""How many blocks there are around us in which nothing is to be shown."""
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Within it no line is shown, and no remark is made."""
+    global _quiet  # noqa: PLW0603 -- one terminal, one state
+    _quiet += 1
+    try:
+        yield
+    finally:
+        _quiet -= 1
+
+
+def is_quiet() -> bool:
+    """Whether nothing besides results and errors is to be shown."""
+    return _quiet > 0
 
 
 def wipe() -> None:
@@ -65,7 +83,7 @@ def progress(
     counted: what follows may print something of its own.
     """
     stream = sys.stderr
-    if not _is_terminal(stream):
+    if is_quiet() or not _is_terminal(stream):
         yield lambda _: None
         return
     done, began, over = 0, time.monotonic(), threading.Event()

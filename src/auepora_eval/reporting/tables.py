@@ -124,7 +124,15 @@ def _breakdown(result: MetricResult) -> list[list[str]]:
 def _remark(result: MetricResult) -> str:
     """What the value is a mean of and, where there is none, why."""
     because = "" if result.defined else result.details.get("undefined_because", "")
-    return "; ".join(filter(None, [because, coverage(result)]))
+    return "; ".join(filter(None, [because, coverage(result), _spread(result)]))
+
+
+def _spread(result: MetricResult) -> str:
+    """How far repeats lie apart, where there are several."""
+    repeats = result.details.get("repeats") or {}
+    if repeats.get("count", 1) < 2 or repeats.get("sd") is None:
+        return ""
+    return f"{repeats['count']} repeats, sd {figure(repeats['sd'])}"
 
 
 def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:

@@ -343,3 +343,12 @@ def test_repeats_tell_the_systems_own_spread_apart(store: RunStore) -> None:
     assert found.own_spread == pytest.approx((math.sqrt(0.04 / 3), 0.0))
     assert "±0.115 in A and ±0 in B" in str(found.note)
     assert found.delta == pytest.approx(0)
+
+
+def test_what_is_no_mean_is_not_compared_over_repeats(store: RunStore) -> None:
+    data = samples(12)
+    a = run(store, "a", data, lambda number: "yes it is", ["token_f1", "bleu"], repeats=2)
+    b = run(store, "b", data, lambda number: "yes it is not", ["token_f1", "bleu"], repeats=2)
+    found = compare_metrics(store, a, b)
+    assert list(found.by_name) == ["token_f1"]
+    assert "each repeat" in found.refused["bleu"]

@@ -163,6 +163,9 @@ def paired_questions(
         if definition.by_chunk_id and (reason := _cut_differently(runs)):
             refused[name] = reason
             continue
+        if definition.reducer is not None and not definition.is_mean and any(one.record.repeats > 1 for one in runs):
+            refused[name] = "it is no mean, and what each repeat gave is not kept apart; compare runs without repeats"
+            continue
         questions += [
             _question(runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name))
             for two in combinations(range(len(runs)), 2)

@@ -1,7 +1,26 @@
-"""Hypothesis settings shared by every test."""
+"""What every test shares: settings of Hypothesis, and the command line as a function."""
 
+from collections.abc import Callable
+
+import pytest
 from hypothesis import settings
+
+from auepora_eval.cli.main import main
 
 # Deadlines measure the machine, not the code; derandomised examples make a red run repeatable.
 settings.register_profile("auepora", deadline=None, derandomize=True)
 settings.load_profile("auepora")
+
+
+@pytest.fixture
+def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs ``auepora`` with these arguments: exit code, stdout, stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as stopped:
+            main(list(arguments))
+        captured = capsys.readouterr()
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code, captured.out, captured.err
+
+    return call

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.cli.main import main
-
 DATASET = [
     {
         "sample_id": "1",
@@ -42,14 +40,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs ``auepora`` with these arguments: exit code, stdout, stderr."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            main(list(arguments))
-        captured = capsys.readouterr()
-        assert isinstance(stopped.value.code, int)
-        return stopped.value.code, captured.out, captured.err
-
-    return call
+def run(auepora: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str, str]]:
+    """The command, by the name that tests of commands have for it."""
+    return auepora

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.cli.main import main
 from user_project import Project
 
 
@@ -19,17 +18,3 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     yield lambda samples: Project(tmp_path, samples)
     for module in [name for name in sys.modules if name.endswith("_rag")]:
         del sys.modules[module]  # the next project has one of the same name
-
-
-@pytest.fixture
-def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs ``auepora`` with these arguments: exit code, stdout, stderr."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as stopped:
-            main(list(arguments))
-        captured = capsys.readouterr()
-        assert isinstance(stopped.value.code, int)
-        return stopped.value.code, captured.out, captured.err
-
-    return call

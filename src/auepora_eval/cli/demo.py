@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .saying import say
+from .saying import quiet_option, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,8 @@ PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
 @click.command(name="demo")
 @click.argument("folder", default="auepora-demo", type=click.Path(file_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Neither progress nor remarks.")
-def command(folder: str, as_json: bool, quiet: bool) -> None:
+@quiet_option
+def command(folder: str, as_json: bool) -> None:
     """Evaluate two small systems on a bundled handbook and its questions; everything goes into FOLDER.
 
     One searches with BM25, quotes what answers the question and declines where nothing does; the other, weaker one
@@ -50,7 +50,7 @@ def command(folder: str, as_json: bool, quiet: bool) -> None:
     store = str(target / "runs.sqlite")
     outcomes: dict[str, RunOutcome] = {}
     for name, plan in PLANS.items():
-        with Teller(quiet=quiet) as teller:
+        with Teller() as teller:
             outcomes[name] = run_plan(target / plan, store=store, watcher=teller.watcher())
     results = {name: outcome.results for name, outcome in outcomes.items() if outcome.results is not None}
     if as_json:
@@ -58,8 +58,7 @@ def command(folder: str, as_json: bool, quiet: bool) -> None:
     else:
         click.echo(side_by_side(results))
         click.echo(f"\nDid it get better?\n\n{_compared(store, outcomes)}")
-    if not quiet:
-        say(_next_steps(target, store))
+    say(_next_steps(target, store))
     if any(outcome.ended != "finished" for outcome in outcomes.values()):
         sys.exit(STOPPED_EARLY)
 

@@ -45,7 +45,7 @@ def refuse_inputs_as_reports(inputs: Sequence[str], *, junit: str | None, output
         raise click.UsageError(f"--junit {junit} is where {output} will be; write to another file")
 
 
-def publish(report: GateReport, record: RunRecord, *, junit: str | None, quiet: bool = False) -> None:
+def publish(report: GateReport, record: RunRecord, *, junit: str | None) -> None:
     """Say what is worth a warning, write JUnit XML where asked, and append to ``$GITHUB_STEP_SUMMARY`` where set."""
     from ..core.errors import AueporaError
     from ..gates.tell import append_step_summary
@@ -57,8 +57,7 @@ def publish(report: GateReport, record: RunRecord, *, junit: str | None, quiet: 
         from ..io.files import write_lines
 
         write_lines(Path(junit), [junit_xml(report, name=f"auepora: {record.name}").encode()])
-        if not quiet:
-            say(f"wrote {junit}")
+        say(f"wrote {junit}")
     try:
         append_step_summary(report, heading=f"Gates of {record.name} ({record.run_id})")
     except AueporaError as error:  # a page nobody could write must not change what the gates say

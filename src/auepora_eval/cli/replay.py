@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .run import INTERRUPTED, STOPPED_EARLY, Teller
-from .saying import say
+from .saying import quiet_option, say
 from .stores import complete_run, store_option
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = ["command"]
 @click.option("--retry-failed", is_flag=True, help="Ask again what failed.")
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Neither progress nor remarks.")
+@quiet_option
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
 def command(
     run_a: str,
@@ -38,7 +38,6 @@ def command(
     retry_failed: bool,
     store: str | None,
     as_json: bool,
-    quiet: bool,
     output: str | None,
 ) -> None:
     """Split the difference between runs A and B into what retrieval and what generation made of it.
@@ -66,7 +65,7 @@ def command(
     form = "json" if as_json else output_format(output)
     refuse_input_as_output(output, [plan])
     stop = Stop()
-    with Teller(quiet=quiet) as teller, stdout_to_stderr(), stopping_on_signals(stop):
+    with Teller() as teller, stdout_to_stderr(), stopping_on_signals(stop):
         read = read_plan(plan)
         if read.system is None:
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
@@ -93,7 +92,7 @@ def command(
                 watcher=teller.watcher(),
             )
     if report.outcome.ended != "finished":
-        say(f"Stopped: {report.outcome.message}; the same command goes on with it")
+        say(f"Stopped: {report.outcome.message}; the same command goes on with it", always=True)
         sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..core.errors import AueporaWarning
 from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
-from .saying import say
+from .saying import quiet_option, say
 from .score import PRESETS
 from .stores import conventions_of, store_option
 
@@ -52,7 +50,7 @@ DEFAULT_STORE = "runs.sqlite"
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
-@click.option("-q", "--quiet", is_flag=True, help="Neither progress nor remarks.")
+@quiet_option
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
 def command(
     plan: str,
@@ -73,7 +71,6 @@ def command(
     store: str | None,
     as_json: bool,
     per_query: bool,
-    quiet: bool,
     output: str | None,
 ) -> None:
     """Carry out a PLAN: ask the system, store what it answers, score it, store the numbers.
@@ -117,7 +114,7 @@ def command(
     if junit is not None:
         _require_gates(plan, changes)
     refuse_inputs_as_reports(files_of(plan, changes, store), junit=junit, output=output)
-    stop, teller = Stop(), Teller(quiet=quiet)
+    stop, teller = Stop(), Teller()
     try:
         with teller, stdout_to_stderr(), stopping_on_signals(stop):
             outcome = run_plan(
@@ -135,16 +132,16 @@ def command(
             )
     except KeyboardInterrupt:
         if teller.run_id is not None:
-            say(f"To go on: {_resume_command(teller.run_id)}")
+            say(f"To go on: {_resume_command(teller.run_id)}", always=True)
         raise
     if outcome.results is not None:
         said = f"conventions: {conventions_of(outcome.record)}"
         write_out(_document(outcome, form, said, per_query=per_query), output)
     if outcome.gates is not None:
-        if form == "csv" or (form == "json" and not quiet):
-            _tell_gates(outcome.gates)
-        publish(outcome.gates, outcome.record, junit=junit, quiet=quiet)
-    _close(outcome, quiet=quiet)
+        if form in ("csv", "json"):
+            _tell_gates(outcome.gates, always=form == "csv")  # JSON holds them itself
+        publish(outcome.gates, outcome.record, junit=junit)
+    _close(outcome)
 
 
 def rendered(results: Results, form: str, said: str, *, per_query: bool = False) -> str:
@@ -177,10 +174,10 @@ def _document(outcome: RunOutcome, form: str, said: str, *, per_query: bool) -> 
     return "\n\n".join([rendered(results, form, said), told])
 
 
-def _tell_gates(report: GateReport) -> None:
+def _tell_gates(report: GateReport, *, always: bool) -> None:
     from ..gates.tell import gates_table
 
-    say(gates_table(report))
+    say(gates_table(report), always=always)
 
 
 def _require_gates(plan: str, changes: dict[str, Any]) -> None:
@@ -226,61 +223,52 @@ _CARRIED = {
 """Options without which the run would be another one."""
 
 
-def _close(outcome: RunOutcome, *, quiet: bool) -> None:
+def _close(outcome: RunOutcome) -> None:
     """Say what is worth knowing at the end, and exit with what the outcome means."""
     record, resume = outcome.record, _resume_command(outcome.record.run_id)
     if outcome.ended == "finished":
-        if not quiet:
-            if outcome.failed:
-                again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
-                say(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
-            elsewhere = _elsewhere(outcome.store)
-            say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
+        if outcome.failed:
+            again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
+            say(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
+        elsewhere = _elsewhere(outcome.store)
+        say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if outcome.results is not None and not any(one.defined for one in outcome.results):
             say("Error: nothing could be scored", always=True)
             sys.exit(STOPPED_EARLY)
         if outcome.gates is not None and outcome.gates.exit_code:
             sys.exit(outcome.gates.exit_code)
         return
-    say(f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}")
-    say(f"{outcome.asked} answers are stored. To go on: {resume}")
+    say(f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", always=True)
+    say(f"{outcome.asked} answers are stored. To go on: {resume}", always=True)
     sys.exit(INTERRUPTED if outcome.ended == "stopped" else STOPPED_EARLY)
 
 
 class Teller:
     """Shows on the terminal how a run goes."""
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._stack, self._line = ExitStack(), ExitStack()
+    def __init__(self) -> None:
+        self._line = ExitStack()
         self._advance: Any = None
         self._failed = 0
         self.run_id: str | None = None
         """Which run it is, as soon as there is one."""
 
     def __enter__(self) -> Teller:
-        if self._quiet:
-            self._stack.enter_context(warnings.catch_warnings())
-            warnings.simplefilter("ignore", AueporaWarning)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._line.close()
-        self._stack.close()
 
     def watcher(self) -> Watcher:
         """What ``run_plan`` is to tell how it goes."""
         from ..running.run import Watcher
 
-        return Watcher(self._began) if self._quiet else Watcher(self._started, self._answered, self._scoring)
-
-    def _began(self, record: RunRecord, to_do: int) -> None:
-        self.run_id = record.run_id
+        return Watcher(self._started, self._answered, self._scoring)
 
     def _started(self, record: RunRecord, to_do: int) -> None:
         from ..reporting.progress import progress
 
-        self._began(record, to_do)
+        self.run_id = record.run_id
         say(f"{record.run_id} ({record.name}): {to_do} to ask of {record.num_samples * record.repeats}")
         line = progress("asking", to_do, rate=True, remark=lambda: f"{self._failed} failed" if self._failed else "")
         self._advance = self._line.enter_context(line)

@@ -17,11 +17,10 @@ from ..stats.tukey import tukey_hsd
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Question, analysed, require_adjustment
-from .paired import Depths, chosen_names, held_results, paired_questions, primary_of
+from .paired import asked_of
 from .reading import Reading, failed_without_value, value_of, without
-from .shared import shared_samples
 from .types import MetricComparison
-from .verdict import Margin, require_margin
+from .verdict import Margin
 
 __all__ = ["League", "LeagueMetric", "LeaguePair", "league"]
 
@@ -132,18 +131,8 @@ def league(
     twice = {one.run_id for one in records if sum(other.run_id == one.run_id for other in records) > 1}
     if twice:
         raise BadValueError(f"{min(twice)} is there twice; name every run once")
-    shared = shared_samples(store, records, other_dataset=other_dataset)
-    held = [held_results(store, record) for record in records]
-    chosen = chosen_names(held, metrics)
-    require_margin(delta, chosen)
-    questions, refused = paired_questions(
-        held,
-        shared,
-        Depths(store, shared),
-        names=chosen,
-        given={one.name: one for one in metrics or () if isinstance(one, Metric)},
-        primary=primary_of(reversed(records), primary, chosen),
-        margin=delta,
+    shared, questions, refused = asked_of(
+        store, records, metrics=metrics, delta=delta, primary=primary, other_dataset=other_dataset
     )
 
     def by_tukey(asked: Sequence[Question], readings: Sequence[Reading]) -> Floats:

@@ -26,16 +26,7 @@ from .types import MetricComparison
 from .verdict import Margin, margin_of, require_margin
 from .versions import chunker_version
 
-__all__ = [
-    "Depths",
-    "Held",
-    "MetricComparisons",
-    "chosen_names",
-    "compare_metrics",
-    "held_results",
-    "paired_questions",
-    "primary_of",
-]
+__all__ = ["Held", "MetricComparisons", "asked_of", "compare_metrics"]
 
 Ints = npt.NDArray[np.intp]
 
@@ -86,18 +77,8 @@ def compare_metrics(
     know by its name. No text of a document is read.
     """
     require_adjustment(adjust)
-    shared = shared_samples(store, [record_a, record_b], other_dataset=other_dataset)
-    held = [held_results(store, record) for record in (record_a, record_b)]
-    chosen = chosen_names(held, metrics)
-    require_margin(delta, chosen)
-    questions, refused = paired_questions(
-        held,
-        shared,
-        Depths(store, shared),
-        names=chosen,
-        given={one.name: one for one in metrics or () if isinstance(one, Metric)},
-        primary=primary_of([record_b, record_a], primary, chosen),
-        margin=delta,
+    shared, questions, refused = asked_of(
+        store, [record_a, record_b], metrics=metrics, delta=delta, primary=primary, other_dataset=other_dataset
     )
     compared = analysed(questions, shared.clusters, adjust=adjust, seed=seed)
     return MetricComparisons(compared, refused, *shared.only)
@@ -109,6 +90,32 @@ class Held:
 
     record: RunRecord
     results: dict[str, list[MetricResult]]
+
+
+def asked_of(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    *,
+    metrics: Sequence[str | Metric] | None,
+    delta: Margin,
+    primary: Sequence[str] | None,
+    other_dataset: bool,
+) -> tuple[SharedSamples, list[Question], dict[str, str]]:
+    """The samples that all runs have, what is asked of each metric and each two runs, and what is refused."""
+    shared = shared_samples(store, records, other_dataset=other_dataset)
+    held = [held_results(store, record) for record in records]
+    chosen = chosen_names(held, metrics)
+    require_margin(delta, chosen)
+    questions, refused = paired_questions(
+        held,
+        shared,
+        Depths(store, shared),
+        names=chosen,
+        given={one.name: one for one in metrics or () if isinstance(one, Metric)},
+        primary=primary_of(reversed(records), primary, chosen),
+        margin=delta,
+    )
+    return shared, questions, refused
 
 
 def held_results(store: RunStore, record: RunRecord) -> Held:

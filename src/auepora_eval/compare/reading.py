@@ -185,8 +185,7 @@ def _of_fold(reducer: Reducer, first: Scores, second: Scores) -> Reading:
 
 def _bare(values: Floats) -> Scores:
     """Outcomes that are values alone, all of them counted."""
-    zeros = np.zeros(len(values), np.uint8)
-    return Scores(values, zeros, zeros)  # type: ignore[arg-type]  # nobody reads the codes of reasons
+    return Scores(values, np.zeros(len(values), np.uint8), np.zeros(len(values), np.int16))
 
 
 def _rows_of(reducer: OfSums) -> Callable[[Floats], Floats]:

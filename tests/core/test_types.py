@@ -75,6 +75,7 @@ ERRORS = [
     errors.DataFileError("f.jsonl", 3, "bad"),
     errors.PlanError("plan.yaml", 3, "run.timeout", "must be positive"),
     errors.SystemCallError("rate_limited", "429", retry=True, retry_after=2.0),
+    errors.JudgeError("unparseable", "no JSON", raw="hm", retry=True, retry_after=1.0),
     errors.StoreError("runs.sqlite", "is locked"),
     errors.UnknownRunError("x"),
     errors.MissingDependencyError("pandas", purpose="frames", install="pandas"),

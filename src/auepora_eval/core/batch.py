@@ -70,6 +70,10 @@ class Batch:
                     self._features[key] = build(self)
         return cast(T, self._features[key])
 
+    def known(self, key: Hashable) -> Any | None:
+        """The feature called ``key`` if there is one already."""
+        return self._features.get(key)
+
     async def afeature(self, key: Hashable, build: Callable[[Batch], Awaitable[T]]) -> T:
         """Like ``feature`` for one that must be awaited: the first caller starts it, all await the same result.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..features.bare_ids import rankings_batch
+from ..judge.executor import with_judges
 from .batch import Batch, check_samples, warn_notes
 from .collector import collector_paused
 from .conventions import Conventions
@@ -26,6 +27,10 @@ from .results import Results
 from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
 from .tally import KeptScores, computed_result, tally_for
 from .types import EvaluationSample, SystemOutputs, TargetCategory
+
+if TYPE_CHECKING:
+    from ..judge.policy import JudgePolicy
+    from ..judge.session import JudgeSession
 
 __all__ = ["collect", "evaluate", "evaluate_rankings", "evaluate_stream", "resolve_metrics"]
 
@@ -50,6 +55,7 @@ def evaluate(
     batch_size: int = BATCH_SIZE,
     keep_scores: bool = True,
     run: RunFacts | None = None,
+    judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
     """Score samples and outputs by all metrics in one pass.
@@ -60,6 +66,7 @@ def evaluate(
 
     ``executor="processes"`` scores batches in several processes (``workers``, by default one per
     processor) and gives the same numbers to the last bit; a ``ProcessExecutor`` of your own is used and left open.
+    ``judging`` says how judges are asked, where a metric needs one.
     """
     chosen = resolve_metrics(metrics, conventions)
     rows = _listed(samples, "samples")
@@ -93,7 +100,7 @@ def evaluate(
             run or RunFacts(),
             keep_scores,
             progress,
-            executor=scoring,
+            executor=with_judges(scoring, chosen, judging),
             grouping=grouping,
             whole=whole,
         )
@@ -110,6 +117,7 @@ def evaluate_stream(
     batch_size: int = BATCH_SIZE,
     keep_scores: bool = True,
     run: RunFacts | None = None,
+    judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
     """Score pairs of sample and output as they come. With ``keep_scores=False`` memory does not grow with the data.
@@ -150,7 +158,7 @@ def evaluate_stream(
             run or RunFacts(),
             keep_scores,
             progress,
-            executor=scoring,
+            executor=with_judges(scoring, chosen, judging),
             grouping=grouping,
             whole=None,
         )

@@ -15,6 +15,7 @@ AueporaError
 ├── DataFileError            (ValueError)                  a file, line and field that cannot be read
 │   └── PlanError                                          ... of a plan: the key that cannot be meant
 ├── SystemCallError          (RuntimeError)                the system under evaluation gave no answer, and why
+├── JudgeError               (RuntimeError)                a judge gave no judgement, and why
 ├── StoreError               (RuntimeError)                a store that cannot be opened, read or written
 ├── UnknownRunError          (LookupError, ValueError)     no run of that name, or more than one
 └── MissingDependencyError   (ImportError)                 an optional package is not installed
@@ -34,6 +35,7 @@ __all__ = [
     "BadValueError",
     "DataFileError",
     "DuplicateIdError",
+    "JudgeError",
     "MetricDefinitionError",
     "MissingDependencyError",
     "MissingFieldError",
@@ -187,6 +189,28 @@ class SystemCallError(AueporaError, RuntimeError):
         self, reason: str, message: str = "", *, retry: bool = False, retry_after: float | None = None
     ) -> None:
         self.reason, self.message, self.retry, self.retry_after = reason, message, retry, retry_after
+        super().__init__(f"{reason}: {message}" if message else reason)
+
+
+class JudgeError(AueporaError, RuntimeError):
+    """A judge gave no judgement that can be used. A critic raises it to say why, and whether asking again may help.
+
+    The reason is one word in lower case with underscores; it is counted, and the sample is a failed measurement.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        message: str = "",
+        *,
+        raw: str | None = None,
+        retry: bool = False,
+        retry_after: float | None = None,
+        lasting: bool = False,
+    ) -> None:
+        """``raw`` is what the judge said. ``lasting`` failures hold for every further question: a wrong key."""
+        self.reason, self.message, self.raw = reason, message, raw
+        self.retry, self.retry_after, self.lasting = retry, retry_after, lasting
         super().__init__(f"{reason}: {message}" if message else reason)
 
 

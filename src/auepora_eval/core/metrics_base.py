@@ -7,7 +7,7 @@ import inspect
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
@@ -23,7 +23,17 @@ from .scores import Score, Scores, Status
 from .signature import Signature
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
 
-__all__ = ["BatchMetric", "Metric", "RunFacts", "SampleMetric", "bound_to", "reason_of", "renamed", "snake_case"]
+__all__ = [
+    "BatchMetric",
+    "Metric",
+    "PerSampleMetric",
+    "RunFacts",
+    "SampleMetric",
+    "bound_to",
+    "reason_of",
+    "renamed",
+    "snake_case",
+]
 
 MetricT = TypeVar("MetricT", bound="Metric")
 
@@ -172,6 +182,10 @@ class BatchMetric(Metric):
         """What a result shows besides what every result does; needs ``needs_all``."""
         return {}
 
+    def inner_metrics(self) -> Sequence[BatchMetric]:
+        """The metrics this one is over, as it asks them."""
+        return ()
+
     def for_run(self: MetricT, run: RunFacts) -> MetricT:
         """The metric as it applies to outputs that were made in this way."""
         return self
@@ -214,19 +228,15 @@ class BatchMetric(Metric):
         return make_result(self, scores, clusters=cluster_codes(samples))
 
 
-class SampleMetric(BatchMetric):
-    """A metric written for one sample at a time: implement ``score_one``.
+class PerSampleMetric(BatchMetric):
+    """What metrics share that are written for one sample at a time: who is asked at all.
 
-    It is called only where it makes sense: samples without a required field are skipped, failed outputs are settled by
-    the engine, and for a generation target an output without an answer is skipped (``no_response``).
+    Samples without a required field are skipped, failed outputs are settled by the engine, and for a generation target
+    an output without an answer is skipped (``no_response``).
     """
 
     needs_response: bool | None = None
     """Whether ``output.response`` must be there; ``None`` means: if the target is one of generation."""
-
-    @abstractmethod
-    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        """The outcome of one sample."""
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Why the question does not apply to this sample, whatever the output; ``None`` where it does.
@@ -235,22 +245,16 @@ class SampleMetric(BatchMetric):
         """
         return None
 
-    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
-        """``score_one`` is the definition."""
-        return self._outcome(Batch([sample], [output]), sample, output, answered=True)
-
-    def score(self, batch: Batch) -> Scores:
-        """``score_one`` of every sample. One that raises is a failed measurement, and a warning says so."""
-        outcomes = []
+    def rows(self, batch: Batch) -> Iterator[tuple[EvaluationSample, SystemOutputs, bool]]:
+        """Each sample, its output with a stand-in for a missing one, and whether that counts as an answer."""
         nothing = SystemOutputs(retrieved=[], response=Response(""))
+        # Read as nothing returned, a missing output is an answer only where failing to give one would count.
+        zero = self.rules.missing == "zero" and self.counts_system_failures
         for sample, output, failure in zip(batch.samples, batch.outputs, batch.failures, strict=True):
-            # Read as nothing returned, a missing output is an answer only where failing to give one would count.
-            zero = self.rules.missing == "zero" and self.counts_system_failures
-            answered = failure is None if output is not None else zero
-            outcomes.append(self._outcome(batch, sample, output or nothing, answered=answered))
-        return Scores.from_list(outcomes)
+            yield sample, output or nothing, failure is None if output is not None else zero
 
-    def _outcome(self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
+    def ruled_out(self, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score | None:
+        """The outcome of a sample that need not be looked at; ``None`` where it must be."""
         for field in self.required_fields():
             if getattr(sample, field, None) is None:
                 return Score.skip(SKIP_OF_FIELD.get(field) or reason_of(f"no_{field}"))
@@ -260,19 +264,49 @@ class SampleMetric(BatchMetric):
         if not answered:
             return Score(None, Status.SYSTEM_FAILED, "no_output")  # the engine says how it counts
         needs = self.target.name.startswith("GENERATION") if self.needs_response is None else self.needs_response
-        if needs and output.response is None:
-            return Score.skip("no_response")
-        try:
-            score = self.score_one(sample, output)
-        except Exception as error:  # whatever a user's code raises must not cost the other samples their scores
-            batch.note(f"metric '{self.name}' raised {type(error).__name__}: {error}", sample.sample_id)
-            return Score.fail(reason_of(f"raised_{snake_case(type(error).__name__)}"))
+        return Score.skip("no_response") if needs and output.response is None else None
+
+    def raised(self, batch: Batch, sample: EvaluationSample, error: Exception) -> Score:
+        """The outcome where a user's code raised: it must not cost the other samples their scores."""
+        batch.note(f"metric '{self.name}' raised {type(error).__name__}: {error}", sample.sample_id)
+        return Score.fail(reason_of(f"raised_{snake_case(type(error).__name__)}"))
+
+    def checked(self, score: object) -> Score:
+        """What a user's code returned, if it is an outcome."""
         if not isinstance(score, Score):
             raise MetricDefinitionError(
                 f"{type(self).__name__}.score_one returned {score!r}; return Score(number), Score.skip(reason) "
                 "or Score.fail(reason)"
             )
         return score
+
+
+class SampleMetric(PerSampleMetric):
+    """A metric written for one sample at a time: implement ``score_one``. It is called only where it makes sense."""
+
+    @abstractmethod
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The outcome of one sample."""
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """``score_one`` is the definition."""
+        return self._outcome(Batch([sample], [output]), sample, output, answered=True)
+
+    def score(self, batch: Batch) -> Scores:
+        """``score_one`` of every sample. One that raises is a failed measurement, and a warning says so."""
+        return Scores.from_list(
+            [self._outcome(batch, sample, output, answered=answered) for sample, output, answered in self.rows(batch)]
+        )
+
+    def _outcome(self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
+        ruled_out = self.ruled_out(sample, output, answered=answered)
+        if ruled_out is not None:
+            return ruled_out
+        try:
+            score = self.score_one(sample, output)
+        except Exception as error:
+            return self.raised(batch, sample, error)
+        return self.checked(score)
 
 
 def reason_of(text: str) -> str:

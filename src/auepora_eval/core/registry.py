@@ -22,6 +22,7 @@ from .errors import (
     UnknownOptionError,
 )
 from .metrics_base import BatchMetric, Metric, renamed, snake_case
+from .resources import Use
 from .spellings import our_spelling
 
 __all__ = ["MetricInfo", "Spec", "metric", "metric_info", "metric_infos", "metric_name", "register", "spec_of"]
@@ -299,6 +300,8 @@ def _spec_value(value: object, built: Metric, key: str) -> object:
     """An option as a spec holds it: a metric by its own spec, a function not at all."""
     if isinstance(value, Metric):
         return spec_of(value)
+    if isinstance(value, Use):
+        return {"use": value.name}
     if callable(value):
         raise MetricDefinitionError(
             f"metric '{built.name}' has the function {value!r} as '{key}', which no spec can hold; build it in Python"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..judge.executor import with_judges
 from .batch import Batch, check_samples
 from .conventions import Conventions
 from .engine import BATCH_SIZE, Metrics, Progress, collect, evaluate, resolve_metrics
@@ -21,6 +22,10 @@ from .scores import Scores
 from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
 from .tally import KeptScores
 from .types import EvaluationSample, MetricResult, SystemOutputs
+
+if TYPE_CHECKING:
+    from ..judge.policy import JudgePolicy
+    from ..judge.session import JudgeSession
 
 __all__ = ["RepeatedScores", "evaluate_repeats"]
 
@@ -38,6 +43,7 @@ def evaluate_repeats(
     workers: int | None = None,
     batch_size: int = BATCH_SIZE,
     run: RunFacts | None = None,
+    judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
     """Score outputs that a system gave to the same samples several times.
@@ -57,7 +63,8 @@ def evaluate_repeats(
         raise BadValueError("there must be at least one repeat to score")
     tallies = {one.name: RepeatedScores(one.for_run(facts), facts) for one in chosen if isinstance(one, BatchMetric)}
     grouping = Grouping(groups, keep=True)
-    with chosen_executor(executor, workers) as scoring:
+    with chosen_executor(executor, workers) as plain:
+        scoring = with_judges(plain, chosen, judging)
         for outputs in repeats:
             grouping = Grouping(groups, keep=True)
             for tally in tallies.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -157,6 +157,10 @@ class MetricOverMetric(ConfiguredMetric):
     def inner(self) -> BatchMetric:
         """The other metric, under the conventions in force here."""
         return bound_to(scoring_metric(self.base), self.rules)
+
+    def inner_metrics(self) -> Sequence[BatchMetric]:
+        """The other metric."""
+        return (self.inner,)
 
     def required_fields(self) -> list[str]:
         """What the other metric requires."""

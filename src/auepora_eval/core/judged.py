@@ -1,0 +1,101 @@
+"""Metrics that ask a judge: one asynchronous body, and how the rest of the engine sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Hashable, Iterable, Iterator
+from typing import ClassVar
+
+from ..judge.critic import Judging
+from .batch import Batch
+from .errors import JudgeError
+from .metrics_base import BatchMetric, PerSampleMetric
+from .scores import Score, Scores
+from .types import EvaluationSample, SystemOutputs
+
+__all__ = ["JudgedMetric", "judge_batch", "judged_parts"]
+
+
+class JudgedMetric(PerSampleMetric):
+    """A metric that a judge decides: implement ``ascore_one``, or ``ascore`` for a whole batch.
+
+    ``judge.ask(critic, request)`` gives a judgement; whatever it raises is a failed measurement of that sample. What
+    several metrics need from the judge, such as the claims of an answer, belongs into ``batch.afeature``.
+    """
+
+    suggested: ClassVar[bool] = False  # it costs money and needs somebody to ask
+
+    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
+        """One outcome per sample, all asked for at once; the session sees to it that not too many are under way."""
+        waiting = [
+            self._awaited(batch, sample, output, judge, answered=answered)
+            for sample, output, answered in self.rows(batch)
+        ]
+        return Scores.from_list(await asyncio.gather(*waiting))
+
+    @abstractmethod
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+        """The outcome of one sample."""
+
+    def score(self, batch: Batch) -> Scores:
+        """The outcomes that were asked for ahead, or else asked for now, with a session of its own."""
+        outcome: Scores | BaseException | None = batch.known(_key(self))
+        if outcome is None:
+            outcome = _asked_now(self, batch)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    async def _awaited(
+        self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, judge: Judging, *, answered: bool
+    ) -> Score:
+        ruled_out = self.ruled_out(sample, output, answered=answered)
+        if ruled_out is not None:
+            return ruled_out
+        try:
+            return self.checked(await self.ascore_one(sample, output, judge))
+        except JudgeError as error:
+            # By reason alone: what each judge said differs, and a remark is made once.
+            batch.note(f"metric '{self.name}': the judge gave no judgement ({error.reason})", sample.sample_id)
+            return Score.fail(error.reason)
+        except Exception as error:
+            return self.raised(batch, sample, error)
+
+
+def _key(metric: JudgedMetric) -> Hashable:
+    return "judged", metric, metric.rules
+
+
+def _asked_now(metric: JudgedMetric, batch: Batch) -> Scores:
+    from ..judge.loop import LoopThread
+    from ..judge.session import JudgeSession
+
+    async def ask() -> Scores:
+        async with JudgeSession() as judge:
+            return await metric.ascore(batch, judge)
+
+    with LoopThread() as loop:
+        return loop.run(ask())
+
+
+def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:
+    """The metrics that ask a judge among this one and those it is over."""
+    if isinstance(metric, JudgedMetric):
+        yield metric
+    for part in metric.inner_metrics():
+        yield from judged_parts(part)
+
+
+async def judge_batch(batch: Batch, metrics: Iterable[JudgedMetric], judge: Judging) -> None:
+    """Ask for the outcomes of a batch under all these metrics at once; their ``score`` finds them."""
+
+    async def ask(metric: JudgedMetric) -> None:
+        outcome: Scores | BaseException
+        try:
+            outcome = await metric.ascore(batch, judge)
+        except Exception as error:  # told by ``score``, where the engine knows what to do about it
+            outcome = error
+        batch.feature(_key(metric), lambda _: outcome)
+
+    await asyncio.gather(*(ask(metric) for metric in dict.fromkeys(metrics)))

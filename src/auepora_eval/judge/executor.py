@@ -1,0 +1,77 @@
+"""Scores plans with judged metrics: judges are asked about several batches ahead, so that they are never idle."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+
+from ..core.batch import Batch
+from ..core.executors import Executor, ScoredBatch
+from ..core.judged import judge_batch, judged_parts
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.scoring import settled_scores
+from .loop import LoopThread
+from .policy import JudgePolicy
+from .session import JudgeSession
+
+__all__ = ["JudgingExecutor", "with_judges"]
+
+AHEAD = 2
+"""How many batches the judges are asked about beyond the one that is waited for."""
+
+
+class JudgingExecutor:
+    """Lets another executor score what needs no judge, while the judges are asked about the rest."""
+
+    def __init__(self, others: Executor, session: JudgeSession) -> None:
+        self._others = others
+        self._session = session
+
+    def score(self, batches: Iterable[Batch], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch, in order."""
+        parts = [list(judged_parts(one)) for one in metrics]
+        judged = [part for some in parts for part in some]
+        if not judged:
+            yield from self._others.score(batches, metrics)
+            return
+        plain = [one for one, some in zip(metrics, parts, strict=True) if not some]
+        with LoopThread() as loop:
+            judge = loop.run(self._session.__aenter__())
+            try:
+                waiting: deque[tuple[Batch, Future[None]]] = deque()
+
+                def asked() -> Iterator[Batch]:
+                    for batch in batches:
+                        waiting.append((batch, loop.start(judge_batch(batch, judged, judge))))
+                        yield batch
+
+                for scored in self._others.score(_drawn_ahead(asked(), AHEAD), plain):
+                    batch, answers = waiting.popleft()
+                    answers.result()
+                    found = iter(scored.scores)
+                    scores = [
+                        settled_scores(one, batch) if some else next(found)
+                        for one, some in zip(metrics, parts, strict=True)
+                    ]
+                    yield ScoredBatch(scored.size, scores, {**scored.notes, **batch.notes})
+            finally:
+                loop.run(self._session.__aexit__(None, None, None))
+
+
+def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSession | JudgePolicy | None) -> Executor:
+    """The executor, or where a metric needs a judge one that asks judges beside it."""
+    if not any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics):
+        return executor
+    session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
+    return JudgingExecutor(executor, session)
+
+
+def _drawn_ahead(batches: Iterator[Batch], ahead: int) -> Iterator[Batch]:
+    """The same batches, each handed out when some more after it have been drawn."""
+    held: deque[Batch] = deque()
+    for batch in batches:
+        held.append(batch)
+        if len(held) > ahead:
+            yield held.popleft()
+    yield from held

@@ -82,15 +82,17 @@ class NoisePool:
                 continue
             yield document
 
-    def require(self, samples: Iterable[EvaluationSample], each: int, seed: int) -> None:
-        """Raise unless there is enough noise for every sample, ``each`` documents for one."""
-        for sample in samples:
-            found = sum(1 for _ in islice(self.draw(sample, seed), each))
-            if found < each:
-                raise BadValueError(
-                    f"there is too little noise: {each} documents are wanted, and of the {len(self)} in {self.said} "
-                    f"only {found} are not relevant to sample '{sample.sample_id}'; give a larger corpus"
-                )
+    def require(
+        self, sample: EvaluationSample, wanted: int, seed: int, besides: Collection[str] = (), *, hint: str = ""
+    ) -> None:
+        """Raise unless so much noise can be drawn for a sample."""
+        found = sum(1 for _ in islice(self.draw(sample, seed, besides), wanted))
+        if found < wanted:
+            raise BadValueError(
+                f"there is too little noise: {wanted} documents are wanted for sample '{sample.sample_id}', and of the "
+                f"{len(self)} in {self.said} only {found} are sure not to be relevant to it; "
+                f"{hint or 'give a larger corpus'}"
+            )
 
 
 @lru_cache(maxsize=20_000)

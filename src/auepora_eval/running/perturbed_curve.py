@@ -9,12 +9,16 @@ from ..compare.paired import compare_metrics
 from ..compare.types import MetricComparison
 from ..core.results import Results
 from ..core.types import MetricResult, TargetCategory
+from ..features.refusals import is_unanswerable
 from ..perturb.kinds import Level, Sweep
 from ..reporting.curve import Curve, CurvePoint
+from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .run import RunOutcome
 
 __all__ = ["curve_of"]
+
+_REJECTION = TargetCategory.NEGATIVE_REJECTION.name
 
 
 def curve_of(
@@ -36,8 +40,14 @@ def curve_of(
             continue
         # What is asked is the same; only what samples say of their documents differs.
         found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
-        refused |= found.refused
-        compared[level] = found.by_name
+        others = _other_questions(store, base.record, outcomes[level].record)
+        kept = {name: one for name, one in found.by_name.items() if not (others and one.target == _REJECTION)}
+        refused |= found.refused | {
+            name: f"at {sweep.label(level)} declining is right for other questions"
+            for name in found.by_name
+            if name not in kept
+        }
+        compared[level] = kept
     every = {name: one for level in sweep.levels for name, one in results[level].items()}
     return Curve(
         sweep.kind,
@@ -54,6 +64,17 @@ def curve_of(
         list(notes),
         together,
     )
+
+
+def _other_questions(store: RunStore, base: RunRecord, record: RunRecord) -> bool:
+    """Whether it is for other questions that declining is right: then the two rates are of different things."""
+    if base.fingerprint == record.fingerprint:
+        return False
+    marks = [
+        {one.sample_id: is_unanswerable(one) for one in store.samples(each.run_id, texts=False)}
+        for each in (base, record)
+    ]
+    return marks[0] != marks[1]
 
 
 def _results(outcome: RunOutcome) -> dict[str, MetricResult]:

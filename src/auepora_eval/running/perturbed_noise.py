@@ -26,7 +26,7 @@ def corpus_pool(source: NoiseSource | None) -> NoisePool | None:
     if source is None:
         return None
     if isinstance(source, (str, Path)):
-        return NoisePool.of(Corpus.open(source), f"the corpus {source}")
+        return NoisePool.of(Corpus.open(source), f"the corpus {Path(source).name}")
     return NoisePool.of(source)
 
 
@@ -39,11 +39,11 @@ def noise_beforehand(request: RunRequest, sweep: Sweep, given: NoisePool | None,
     if "noise" not in sweep.perturbs:
         return None
     if given is not None:
-        given.require(request.samples, _each(request, sweep), seed)
+        _require_for_all(given, request, sweep, seed)
         return given
     pool = NoisePool.of_samples(request.samples)
     try:
-        pool.require(request.samples, _each(request, sweep), seed)
+        _require_for_all(pool, request, sweep, seed)
     except BadValueError as error:
         if 0.0 in sweep.levels:
             return None
@@ -58,11 +58,18 @@ def noise_beforehand(request: RunRequest, sweep: Sweep, given: NoisePool | None,
 def noise_of_run(store: RunStore, record: RunRecord, request: RunRequest, sweep: Sweep, seed: int) -> NoisePool:
     """Everything that a run found: for each sample, what was found for the others is noise."""
     found = (item.doc for row in store.outputs(record.run_id) for item in row.output.retrieved)
-    pool = NoisePool.of(list(found), f"what {record.run_id} found")
-    pool.require(request.samples, _each(request, sweep), seed)
+    pool = NoisePool.of(found, f"what {record.run_id} found")
+    for row in store.outputs(record.run_id, repeat=0, texts=False):
+        ids = {item.doc.doc_id for item in row.output.retrieved}
+        wanted = share_of(_highest(sweep), len(row.output.retrieved))
+        pool.require(request.samples[row.position], wanted, seed, ids, hint="name a corpus (--perturb-corpus, corpus=)")
     return pool
 
 
-def _each(request: RunRequest, sweep: Sweep) -> int:
-    """How many documents one sample may need."""
-    return max(share_of(sweep.perturbation(level).noise, request.policy.top_k) for level in sweep.levels)
+def _require_for_all(pool: NoisePool, request: RunRequest, sweep: Sweep, seed: int) -> None:
+    for sample in request.samples:
+        pool.require(sample, share_of(_highest(sweep), request.policy.top_k), seed)
+
+
+def _highest(sweep: Sweep) -> float:
+    return max(sweep.perturbation(level).noise for level in sweep.levels)

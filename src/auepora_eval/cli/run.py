@@ -122,7 +122,7 @@ def command(
     if perturb or perturb_corpus is not None:
         from .run_perturbed import run_sweep
 
-        refuse_inputs_as_reports(files_of(plan, changes, store), junit=None, output=output)
+        refuse_inputs_as_reports(files_of(plan, {**changes, "gates": None}, store), junit=None, output=output)
         run_sweep(plan, perturb, perturb_corpus, changes, form, output)
         return
     if junit is not None:

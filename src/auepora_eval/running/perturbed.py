@@ -23,6 +23,7 @@ from ..perturb.samples import arm_variant, marked, require_annotations
 from ..perturb.systems import require_retriever
 from ..planfile.prepare import prepare
 from ..planfile.read import read_plan
+from ..planfile.source import read_source
 from ..reporting.curve import Curve
 from ..store.runs import RunStore
 from .perturbed_curve import curve_of
@@ -84,7 +85,9 @@ def run_perturbed(
     goes on: what is finished is kept. The plan's gates are not checked.
     """
     sweep = perturb if isinstance(perturb, Sweep) else Sweep.of(perturb)
-    plan = read_plan(path, changes=changes)
+    plan = read_plan(path, changes={**(changes or {}), "gates": None})  # they are about the system as it is
+    if read_source(Path(path)).values.get("gates") and "gates" not in (changes or {}):
+        _warn(f"the gates of {path} are not checked on perturbed runs")
     if plan.system is None:
         raise BadValueError(f"{path} has saved outputs and no system; to perturb what is retrieved, name the system")
 

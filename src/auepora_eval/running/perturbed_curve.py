@@ -34,6 +34,7 @@ def curve_of(
     base = outcomes[sweep.base]
     results = {level: _results(outcomes[level]) for level in sweep.levels}
     refused: dict[str, str] = {}
+    elsewhere: dict[str, list[str]] = {}
     compared: dict[Level, dict[str, MetricComparison]] = {}
     for level in sweep.levels:
         if level == sweep.base or not results[level] or not results[sweep.base]:
@@ -42,12 +43,11 @@ def curve_of(
         found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
         others = _other_questions(store, base.record, outcomes[level].record)
         kept = {name: one for name, one in found.by_name.items() if not (others and one.target == _REJECTION)}
-        refused |= found.refused | {
-            name: f"at {sweep.label(level)} declining is right for other questions"
-            for name in found.by_name
-            if name not in kept
-        }
         compared[level] = kept
+        refused.update(found.refused)
+        for name in found.by_name.keys() - kept.keys():
+            elsewhere.setdefault(name, []).append(sweep.label(level))
+    refused |= {name: f"at {', '.join(at)} declining is right for other questions" for name, at in elsewhere.items()}
     every = {name: one for level in sweep.levels for name, one in results[level].items()}
     return Curve(
         sweep.kind,

@@ -350,8 +350,8 @@ def test_documents_that_do_not_hold_the_answer_are_not_counted_as_false() -> Non
     assert runs.curve.together is not None
     assert {one.name: one.details["num_samples"] for one in runs.curve.together}["mistake_reappearance_rate"] == 5
     assert runs.curve.notes == [
-        "arm=edited: 5 of 8 answers were given false documents; 3 a relevant document in which the right answer was "
-        "not found"
+        "arm=edited: 5 of 8 answers were given false documents; in relevant documents of 3 the right answer was not "
+        "found"
     ]
 
 
@@ -421,6 +421,8 @@ def test_arms_go_on_too_and_are_put_together_once() -> None:
     assert first.together is not None
     assert again.together is not None
     assert again.together.record.run_id == first.together.record.run_id
+    with RunStore.open("runs.sqlite") as store, pytest.raises(UnknownRunError, match="4 of them replays or perturbed"):
+        store.find("latest")
 
 
 def test_what_is_no_longer_the_same_is_not_gone_on_with() -> None:

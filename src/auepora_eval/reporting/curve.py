@@ -64,6 +64,11 @@ class Curve:
         """What the levels are called."""
         return "arm" if self.kind == "arms" else "rate"
 
+    @property
+    def column(self) -> str:
+        """What stands above the levels."""
+        return "arm" if self.kind == "arms" else self.kind
+
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {
@@ -93,7 +98,7 @@ def curve_text(curve: Curve) -> str:
             rows.append([name if place == 0 else "", *_cells(one), _drawn(one, low, high), *_change(one)])
     headers = [
         "metric",
-        curve.kind,
+        curve.column,
         "value",
         "95 % interval",
         "",
@@ -109,7 +114,7 @@ def curve_text(curve: Curve) -> str:
 def curve_markdown(curve: Curve) -> str:
     """The same as a Markdown table, without drawings."""
     rows = [[escaped(name), *_cells(one), *_change(one)] for name, points in curve.metrics.items() for one in points]
-    headers = ["Metric", curve.kind, "Value", "95 % interval", f"From {_level(curve.base)}", "95 % interval", "p", ""]
+    headers = ["Metric", curve.column, "Value", "95 % interval", f"From {_level(curve.base)}", "95 % interval", "p", ""]
     text = markdown_table(headers, rows, right=(2, 4, 6))
     remarks = "\n".join(f"- {escaped(one)}" for one in _remarks(curve, drawn=False))
     return "\n\n".join(filter(None, [text, remarks, _together(curve, markdown=True)]))

@@ -20,13 +20,11 @@ from ..perturb.systems import PERTURBATION, perturbed_system
 from ..planfile.changes import plan_changes
 from ..store.ids import RUN_PREFIX, new_run_id
 from ..store.records import RunRecord, RunStatus
+from ..store.run_rows import PERTURBED_TAG
 from ..store.runs import RunStore
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 
-__all__ = ["PERTURBED_TAG", "Levels", "sweep_token"]
-
-PERTURBED_TAG = "perturbed"
-"""The tag of runs whose documents were perturbed."""
+__all__ = ["Levels", "sweep_token"]
 
 
 def sweep_token(store: RunStore, request: RunRequest, sweep: Sweep, seed: int, *, resume: bool) -> str:
@@ -143,10 +141,8 @@ class Levels:
         if self.sweep.perturbation(level).counterfactual:
             false = _count(outputs, lambda done: bool(done.get("edited")))
             true = _count(outputs, lambda done: bool(done.get("unedited")))
-            found.append(
-                f"{label}: {false} of {len(outputs)} answers were given false documents; {true} a relevant document "
-                "in which the right answer was not found"
-            )
+            held = f"; in relevant documents of {true} the right answer was not found" if true else ""
+            found.append(f"{label}: {false} of {len(outputs)} answers were given false documents{held}")
         return found
 
 

@@ -14,6 +14,7 @@ from ..perturb.false_texts import wrong_answer
 from ..perturb.kinds import Level, Sweep
 from ..perturb.samples import arm_variant
 from ..perturb.systems import PERTURBATION
+from ..store.run_rows import PERTURBED_TAG
 from ..store.runs import RunStore
 from .run import RunOutcome, RunRequest, start_run
 
@@ -55,6 +56,7 @@ def arms_together(
         slices=[*request.slices, "labels.arm"],
         plan={**request.plan, "perturbation": {**made_of, "runs": runs}},
         config={**request.config, "perturbation": str(sweep)},
+        tags=(*request.tags, PERTURBED_TAG, str(sweep)),
     )
     return start_run(together, store)
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, PerturbedRetriever, Response, RetrievedDocument
+from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.io.corpus import Corpus
 from auepora_eval.perturb.draws import chance, permuted, share_of
@@ -302,6 +303,18 @@ def test_a_retriever_alone_knows_what_is_relevant_by_its_samples() -> None:
     assert ids(made.retrieve("Something else?", top_k=3)) == ["d1", "d2", "d3"]
     assert made.perturbation == Perturbation(drop=1.0)
     assert made.name == "mine"  # what else a system may want of its retriever
+
+
+def test_a_system_may_ask_as_it_likes_and_hold_the_retriever_itself() -> None:
+    class Loose:
+        def retrieve(self, query: str, top_k: int = 5, lang: str = "en") -> list[RetrievedDocument]:
+            return found(top_k)
+
+    made = PerturbedRetriever(Loose(), drop=1.0, samples=[SAMPLE])
+    assert ids(made.retrieve(SAMPLE.query, 3, lang="de")) == ["d1", "d3"]
+    assert ids(made.retrieve(query=SAMPLE.query, top_k=3)) == ["d1", "d3"]
+    output = as_system((made, None)).call(SAMPLE, 3)
+    assert ids(output.retrieved) == ["d1", "d3"]
 
 
 def test_an_asynchronous_retriever_stays_one() -> None:

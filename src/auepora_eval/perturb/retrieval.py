@@ -42,14 +42,14 @@ class _Asking:
         return getattr(self._retriever, name)
 
     def _plain(self, inner: Callable[..., Any]) -> Callable[..., Any]:
-        def retrieve(query: str, **options: Any) -> Any:
-            return self._perturbed(query, inner(query, **options))
+        def retrieve(query: str, *args: Any, **options: Any) -> Any:
+            return self._perturbed(query, inner(query, *args, **options))
 
         return retrieve
 
     def _awaiting(self, inner: Callable[..., Any]) -> Callable[..., Any]:
-        async def retrieve(query: str, **options: Any) -> Any:
-            return self._perturbed(query, await inner(query, **options))
+        async def retrieve(query: str, *args: Any, **options: Any) -> Any:
+            return self._perturbed(query, await inner(query, *args, **options))
 
         return retrieve
 

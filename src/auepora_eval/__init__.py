@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from .core.types import RetrievedDocument as RetrievedDocument
     from .core.types import SystemOutputs as SystemOutputs
     from .core.types import TargetCategory as TargetCategory
+    from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
+    from .running.perturbed import noise_curve as noise_curve
+    from .running.perturbed import run_perturbed as run_perturbed
     from .running.plans import run_plan as run_plan
     from .running.plans import run_system as run_system
     from .store.runs import RunStore as RunStore
@@ -57,6 +60,7 @@ _EXPORTS = {
     "LazyDataset": "core.dataset",
     "Metric": "core.metrics_base",
     "MetricResult": "core.types",
+    "PerturbedRetriever": "perturb.retrieval",
     "RAGEvaluationClient": "client",
     "RAGSystem": "core.rag_interface",
     "Response": "core.types",
@@ -72,7 +76,9 @@ _EXPORTS = {
     "evaluate_rankings": "core.engine",
     "evaluate_stream": "core.engine",
     "metric": "core.registry",
+    "noise_curve": "running.perturbed",
     "register": "core.registry",
+    "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",
     "run_system": "running.plans",
 }

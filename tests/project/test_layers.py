@@ -50,6 +50,7 @@ LAYERS = {
     "core.repeats": 5,
     "core.runner": 5,
     "calling": 5,  # asks a system: threads, coroutines, timeouts, retries
+    "perturb": 5,  # what a system is given, made worse on purpose
     "io": 6,
     "store": 6,
     "systems": 6,  # systems that are not Python objects: endpoints, commands
@@ -77,6 +78,7 @@ ONLY_THROUGH_THE_REGISTRY = (
     "crosscheck",
     "client",
     "calling",
+    "perturb",
     "store",
     "systems",
     "planfile",
@@ -153,6 +155,7 @@ def test_imports_point_down(path: Path) -> None:
         "text",
         "metrics",
         "calling",
+        "perturb",
         "store",
         "systems",
         "planfile",

@@ -13,7 +13,7 @@ from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import EvaluationSample
 from .split import split_call
 
-__all__ = ["System", "as_system"]
+__all__ = ["System", "as_system", "is_async"]
 
 _FITTING = "a system is an object with a method run(sample, *, top_k)"
 _OR = "or arun, or with retrieve and generate, or a function of the same form"
@@ -45,7 +45,7 @@ def as_system(system: object) -> System:
     if isinstance(system, type):
         raise BadTypeError(f"{_FITTING}, and {system.__name__} is a class: give an object of it")
     arun, run = getattr(system, "arun", None), getattr(system, "run", None)
-    if callable(arun) and _is_async(arun):
+    if callable(arun) and is_async(arun):
         return _of_function(arun, f"{type(system).__name__}.arun", "arun()")
     if callable(run):
         return _of_function(run, f"{type(system).__name__}.run", "run()")
@@ -73,14 +73,14 @@ def _of_function(function: Callable[..., Any], name: str, called: str) -> System
     def call(sample: EvaluationSample, top_k: int) -> Any:
         return function(sample, top_k=top_k)
 
-    return System(called, _is_async(function), call)
+    return System(called, is_async(function), call)
 
 
 def _of_parts(retriever: object, generator: object | None) -> System:
     retrieve = _part(retriever, "retrieve", "(query, *, top_k)", ("",), {"top_k": 5})
     generate = None if generator is None else _part(generator, "generate", "(query, documents)", ("", []), {})
     parts = [part for part in (retrieve, generate) if part is not None]
-    waits = [_is_async(part) for part in parts]
+    waits = [is_async(part) for part in parts]
     called = "retrieve()" if generate is None else "the retriever and the generator"
     return System(called, any(waits), split_call(retrieve, generate, waits))
 
@@ -120,7 +120,8 @@ def _first_annotation(function: Callable[..., Any]) -> Any:
     return parameters[0].annotation if parameters else None
 
 
-def _is_async(function: Any) -> bool:
+def is_async(function: Any) -> bool:
+    """Whether calling this gives something to await."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

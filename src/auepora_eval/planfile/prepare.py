@@ -32,6 +32,8 @@ JUDGED_POOLS = ("trec", "beir")
 """Formats of judgements: what trec_eval would be given."""
 
 T = TypeVar("T")
+Variants = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
+"""The samples as they will be asked and scored, where that is not as they are in the dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +62,29 @@ class Prepared:
         return 0 if self.plan.system is None else len(self.samples) * self.plan.repeats
 
 
-def prepare(plan: Plan, *, need_system: bool = True, limit: int | None = None) -> Prepared:
+def prepare(
+    plan: Plan, *, need_system: bool = True, limit: int | None = None, variants: Variants | None = None
+) -> Prepared:
     """Read what the plan names and check that it fits together; the first problem is raised.
 
     With a ``limit`` only the first samples are taken, and checked. With ``need_system`` the system is imported or built
-    too, and checked that it can be called; it is not called.
+    too, and checked that it can be called; it is not called. What ``variants`` makes of the samples is what metrics
+    must find something to look at in.
     """
     findings = Findings(plan.source)
-    made = prepare_gathering(plan, findings, need_system=need_system, limit=limit)
+    made = prepare_gathering(plan, findings, need_system=need_system, limit=limit, variants=variants)
     findings.raise_first()
     assert made is not None
     return made
 
 
 def prepare_gathering(
-    plan: Plan, findings: Findings, *, need_system: bool = True, limit: int | None = None
+    plan: Plan,
+    findings: Findings,
+    *,
+    need_system: bool = True,
+    limit: int | None = None,
+    variants: Variants | None = None,
 ) -> Prepared | None:
     """The same, with everything that is wrong taken down; ``None`` where it keeps the plan from running."""
     samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
@@ -91,7 +101,10 @@ def prepare_gathering(
         _refuse_blind(findings, metrics, "no output has; write what was returned ([] where nothing was)")
     elif plan.system is not None and _answers_alone(plan.system):
         _refuse_blind(findings, metrics, "system.http.response does not lead to; say where it is in the reply")
-    _find_idle(plan, findings, metrics, samples)
+    scored = samples if variants is None else _found(findings, "dataset", lambda: variants(samples)) or samples
+    idle = _idle(metrics, scored)
+    if metrics and len(idle) == len(metrics):  # it would ask everything for nothing
+        findings.add("metrics", f"no sample has what {', '.join(idle)} look at: every sample would be skipped")
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
         findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
     system = None
@@ -105,17 +118,9 @@ def prepare_gathering(
         Secrets(plan.secrets).hide_in(found)
     if findings.errors:
         return None
-    remarks = _remarks(plan, samples, metrics, rules, outputs)
+    remarks = [f"no sample has what {', '.join(idle)} look at: every sample will be skipped"] if idle else []
+    remarks += _remarks(plan, samples, metrics, rules, outputs)
     return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
-
-
-def _find_idle(
-    plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]
-) -> None:
-    """A plan none of whose metrics finds anything to look at would ask everything for nothing."""
-    idle = _idle(metrics, samples)
-    if metrics and len(idle) == len(metrics):
-        findings.add("metrics", f"no sample has what {', '.join(idle)} look at: every sample would be skipped")
 
 
 def _idle(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
@@ -229,8 +234,6 @@ def _remarks(
     outputs: OutputsFile | None,
 ) -> list[str]:
     found: list[str] = []
-    if idle := _idle(metrics, samples):
-        found.append(f"no sample has what {', '.join(idle)} look at: every sample will be skipped")
     silent = sum(not sample.query.strip() for sample in samples)
     if silent and plan.system is not None:
         found.append(f"{silent} of {len(samples)} samples have no query to ask")

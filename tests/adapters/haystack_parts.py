@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from haystack import Document, Pipeline, component
+import haystack
+from haystack import Document, component
 from haystack.components.builders import AnswerBuilder, ChatPromptBuilder
 from haystack.components.joiners import DocumentJoiner
 from haystack.components.preprocessors import DocumentSplitter, RecursiveDocumentSplitter
@@ -83,7 +84,8 @@ def bm25(top_k: int = 2) -> Any:
 
 
 def pipeline(*connections: tuple[str, str], **components: Any) -> Any:
-    made = Pipeline()
+    # Before version 3 only another class could be awaited; it can also be called.
+    made = getattr(haystack, "AsyncPipeline", haystack.Pipeline)()
     for name, one in components.items():
         made.add_component(name, one)
     for sender, receiver in connections:
@@ -95,7 +97,7 @@ def prompt_builder(template: str = "{% for d in documents %}{{ d.content }}\n{% 
     return ChatPromptBuilder(template=[ChatMessage.from_user(template)], required_variables="*")
 
 
-def rag(**more: Any) -> Any:
+def rag() -> Any:
     """Retriever, prompt, model."""
     return pipeline(
         ("retriever.documents", "prompt.documents"),

@@ -54,7 +54,8 @@ class Shouting(CustomQueryEngine):
 
 
 def nodes(count: int = 6) -> list[Any]:
-    return [TextNode(id_=name, text=text, metadata={"page": 1}) for name, text in list(TEXTS.items())[:count]]
+    unseen = {"metadata": {"page": 1}, "excluded_embed_metadata_keys": ["page"]}
+    return [TextNode(id_=name, text=text, **unseen) for name, text in list(TEXTS.items())[:count]]
 
 
 def index() -> Any:
@@ -63,7 +64,7 @@ def index() -> Any:
 
 def index_of_chunks(text: str) -> Any:
     """An index of one document, cut into chunks by the framework."""
-    splitter = SentenceSplitter(chunk_size=40, chunk_overlap=0)
+    splitter = SentenceSplitter(chunk_size=60, chunk_overlap=10)
     document = Document(text=text, id_="book")
     return VectorStoreIndex.from_documents([document], embed_model=HashEmbedding(), transformations=[splitter])
 

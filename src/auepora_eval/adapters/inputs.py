@@ -23,7 +23,7 @@ class InputForm:
     """How the input of a runnable is filled."""
 
     key: str | None = None
-    """Where the question goes; ``None`` where the question is all there is."""
+    """Where the question goes; ``None`` where the question is all there is, or is not wanted."""
     history_key: str | None = None
     context_key: str | None = None
     missing: tuple[str, ...] = ()
@@ -40,8 +40,8 @@ class InputForm:
 
     def with_context(self, query: str, context: Any) -> Any:
         """The input for a question and what was found for it."""
-        filled = {self.key: query, self.context_key: context}
-        return filled if self.history_key is None else {**filled, self.history_key: []}
+        places = {self.key: query, self.context_key: context, self.history_key: []}
+        return {name: value for name, value in places.items() if name is not None}
 
 
 def input_form(runnable: Any, key: str | None, *, with_context: bool = False) -> InputForm:
@@ -65,7 +65,8 @@ def input_form(runnable: Any, key: str | None, *, with_context: bool = False) ->
             f"a generator must take the context beside the question, under one of the names {_listed(_CONTEXT_KEYS)}; "
             f"the runnable takes {_listed(names)}"
         )
-    chosen = key or _question_key([name for name in names if name not in (history, context)])
+    others = [name for name in names if name not in (history, context)]
+    chosen = key or (_question_key(others) if others or not with_context else None)
     required = schema.get("required", ())
     missing = tuple(name for name in required if name not in (chosen, history, context))
     return InputForm(chosen, history, context, missing)

@@ -8,7 +8,7 @@ from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.llms import MockLLM
 from llama_index.core.memory import ChatMemoryBuffer
-from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.node_parser import TokenTextSplitter
 from llama_index.core.query_engine import CustomQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.retrievers import BaseRetriever
@@ -64,7 +64,7 @@ def index() -> Any:
 
 def index_of_chunks(text: str) -> Any:
     """An index of one document, cut into chunks by the framework."""
-    splitter = SentenceSplitter(chunk_size=60, chunk_overlap=10)
+    splitter = TokenTextSplitter(chunk_size=60, chunk_overlap=10)
     document = Document(text=text, id_="book")
     return VectorStoreIndex.from_documents([document], embed_model=HashEmbedding(), transformations=[splitter])
 

@@ -271,6 +271,8 @@ def test_a_generator_needs_a_place_for_the_context(lc: ModuleType) -> None:
 def test_what_is_no_system(lc: ModuleType) -> None:
     with pytest.raises(BadTypeError, match=r"from_langchain\(\) takes a retriever, .* not a Document"):
         as_system(lc.Document("text"))
+    with pytest.raises(BadTypeError, match="answer_key says something of chains, and Listing is a retriever"):
+        from_langchain(lc.Listing(held=[]), answer_key="answer")
     with pytest.raises(BadTypeError, match="a generator can be put beside a retriever, and RunnableLambda is none"):
         from_langchain(lc.function(str), generator=lc.function(str))
 

@@ -92,7 +92,8 @@ def test_a_query_engine(li: ModuleType, use_async: bool) -> None:
 def test_an_engine_that_streams_is_read_to_its_end(li: ModuleType, use_async: bool) -> None:
     engine = li.index().as_query_engine(llm=li.model(), streaming=True)
     output = asked(from_llamaindex(engine, use_async=use_async))
-    assert output.response == Response("text text text")
+    assert output.response is not None
+    assert output.response.text.split() == ["text", "text", "text"]
     assert len(output.retrieved) == 3
 
 

@@ -76,6 +76,7 @@ class _Alone:
         self._component = component
 
     def inputs(self) -> dict[str, dict[str, Any]]:
+        # The framework has no public name for these; it looks them up itself in the same way.
         sockets = self._component.__haystack_input__._sockets_dict
         return {_ALONE: {name: {"type": one.type, "is_mandatory": one.is_mandatory} for name, one in sockets.items()}}
 

@@ -56,12 +56,19 @@ def from_langchain(
             f"from_langchain() takes a retriever, a chain or another runnable of LangChain, not a {kind}"
         )
     if is_a(obj, LANGCHAIN, "BaseRetriever"):
+        given = {"input_key": input_key, "answer_key": answer_key, "documents_key": documents_key}
+        idle = [name for name, key in given.items() if key is not None]
+        if idle:
+            raise BadTypeError(
+                f"{idle[0]} says something of chains, and {type(obj).__name__} is a retriever: leave it out"
+            )
         system = retriever_system(_Retriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
         if generator is None:
             return system
         runnable = is_a(generator, LANGCHAIN, "Runnable")
-        beside = langchain_generator(generator, use_async=use_async) if runnable else generator
-        return SimpleRAGSystem(system, beside)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"use_async": use_async, "any_version": any_version}
+        beside = langchain_generator(generator, **options) if runnable else generator
+        return (system, beside) if use_async else SimpleRAGSystem(system, beside)
     if generator is not None:
         raise BadTypeError(f"a generator can be put beside a retriever, and {type(obj).__name__} is none")
     form = input_form(obj, input_key)
@@ -141,7 +148,7 @@ def _depth_of(retriever: Any) -> _Depth:
         return _search_options
     fields = getattr(type(retriever), "model_fields", {})
     for name in ("k", "top_k"):
-        if name in fields:
+        if name in fields and isinstance(getattr(retriever, name), int | None):
             return lambda one, top_k, name=name: (one.model_copy(update={name: top_k}), {})  # type: ignore[misc]
     taken = inspect.signature(type(retriever)._get_relevant_documents).parameters
     for name in ("k", "top_k"):

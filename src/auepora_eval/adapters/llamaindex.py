@@ -46,7 +46,7 @@ def from_llamaindex(
             return system
         synthesizer = is_a(generator, LLAMAINDEX, "BaseSynthesizer")
         beside = llamaindex_generator(generator, any_version=any_version) if synthesizer else generator
-        return SimpleRAGSystem(system, beside)  # type: ignore[arg-type]
+        return (system, beside) if use_async else SimpleRAGSystem(system, beside)
     if generator is not None:
         raise BadTypeError(f"a generator can be put beside a retriever, and {type(obj).__name__} is none")
     if is_a(obj, LLAMAINDEX, "BaseQueryEngine"):

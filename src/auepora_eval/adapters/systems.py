@@ -155,18 +155,14 @@ class AsyncPipelineSystem(_Made):
         return self._asked.output(await self._asked.aask(sample, top_k))
 
 
-def retriever_system(
-    searched: Searched, config: Mapping[str, Any], holder: object, *, use_async: bool
-) -> RetrieverSystem | AsyncRetrieverSystem:
+def retriever_system(searched: Searched, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
     """A framework's retriever as a system of the kind that was asked for."""
     if use_async:
         return AsyncRetrieverSystem(AsyncRetriever(searched), config, holder)
     return RetrieverSystem(SyncRetriever(searched), config, holder)
 
 
-def pipeline_system(
-    asked: Asked, config: Mapping[str, Any], holder: object, *, use_async: bool
-) -> PipelineSystem | AsyncPipelineSystem:
+def pipeline_system(asked: Asked, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
     """A framework's pipeline as a system of the kind that was asked for."""
     return AsyncPipelineSystem(asked, config, holder) if use_async else PipelineSystem(asked, config, holder)
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .adapters.haystack import from_haystack as from_haystack
+    from .adapters.langchain import from_langchain as from_langchain
+    from .adapters.llamaindex import from_llamaindex as from_llamaindex
     from .client import ClientReport as ClientReport
     from .client import RAGEvaluationClient as RAGEvaluationClient
     from .core.conventions import Conventions as Conventions
@@ -75,6 +78,9 @@ _EXPORTS = {
     "evaluate": "core.engine",
     "evaluate_rankings": "core.engine",
     "evaluate_stream": "core.engine",
+    "from_haystack": "adapters.haystack",
+    "from_langchain": "adapters.langchain",
+    "from_llamaindex": "adapters.llamaindex",
     "metric": "core.registry",
     "noise_curve": "running.perturbed",
     "register": "core.registry",

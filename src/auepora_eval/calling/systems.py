@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..adapters.recognise import adapted, adapted_generator
 from ..core.errors import BadTypeError
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import EvaluationSample
@@ -37,13 +38,15 @@ def as_system(system: object) -> System:
     Fitting are, in this order: an object with ``run(sample, *, top_k)``, plain or ``async def``, or with an
     ``async def arun`` of that form, which goes first; one with ``retrieve(query, *, top_k)``, and ``generate(query,
     documents)`` if there are to be answers; a pair of a retriever and a generator; a function ``f(sample, *, top_k)``.
+    An object of LangChain, LlamaIndex or Haystack is wrapped by its adapter first.
     """
     if isinstance(system, System):
         return system
     if type(system) is SimpleRAGSystem:
-        return _of_parts(system.retriever, system.generator)
+        return _of_parts(adapted(system.retriever), adapted_generator(system.generator))
     if isinstance(system, type):
         raise BadTypeError(f"{_FITTING}, and {system.__name__} is a class: give an object of it")
+    system = adapted(system)
     arun, run = getattr(system, "arun", None), getattr(system, "run", None)
     if callable(arun) and is_async(arun):
         return _of_function(arun, f"{type(system).__name__}.arun", "arun()")

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from ..adapters.recognise import adapted
 from ..calling.policy import CallPolicy
 from ..calling.stop import Stop
 from ..calling.systems import as_system
@@ -177,10 +178,11 @@ def system_request(
     groups = slices_of(slices)
     EvaluationPlan(chosen or []).validate_dataset(samples)
     require_members(groups, samples)
+    called = name or type(system).__name__
+    system = adapted(system)  # here, so that the run is told which framework it was
     as_system(system)
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise BadValueError(f"repeats must be a whole number of at least 1, not {repeats!r}")
-    called = name or type(system).__name__
     dataset_name = dataset.name if isinstance(dataset, EvaluationDataset) else "dataset"
     plan = {
         "version": 1,

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..adapters.recognise import adapted, framework_of
 from ..calling.systems import as_system
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
 
@@ -22,8 +23,8 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
 
     A class is called with ``args``, and so is a function, as a factory; a function ``(sample, *, top_k)`` without
     ``args`` is the system itself; any other object is taken as it is. Whatever comes of it must be one of the shapes
-    that ``calling.systems.as_system`` takes. ``folder`` stays on ``sys.path``, so that the system may import more of
-    its own later.
+    that ``calling.systems.as_system`` takes; what comes from a framework is wrapped by its adapter. ``folder`` stays on
+    ``sys.path``, so that the system may import more of its own later.
     """
     module_name, attribute = _parts(path)
     folder = Path(folder).resolve()
@@ -32,7 +33,7 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
     given = dict(args or {})
     if inspect.isclass(found):
         return _checked(_called(found, given, path, folder), path, made_by=True)
-    if callable(found) and not _has_method(found):
+    if callable(found) and not _has_method(found) and framework_of(found) is None:
         if not given and _answers(found):
             return _checked(found, path)
         return _checked(_called(found, given, path, folder), path, made_by=True)
@@ -158,12 +159,13 @@ def _checked(found: object, path: str, *, made_by: bool = False) -> object:
         found.close()
         raise BadValueError(f"{path} is an async function that makes a system; make it in a plain function")
     try:
-        as_system(found)
+        system: object = adapted(found)
+        as_system(system)
     except BadTypeError as error:
         verb = "gave" if made_by else "is"
         what = "None" if found is None else f"an object of type {type(found).__name__}"
         raise BadValueError(f"{path} {verb} {what}: {error}") from None
-    return found
+    return system
 
 
 def _said(error: BaseException) -> str:

@@ -9,7 +9,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ __all__ = [
     "ModelSource",
     "fingerprint",
     "load_classifier",
-    "load_encoder",
+    "load_layers",
     "load_sentence_transformer",
     "model_at_hand",
     "package",
@@ -207,28 +207,34 @@ def load_sentence_transformer(source: ModelSource, *, purpose: str) -> LoadedMod
     return _loaded("sentences", source, load, purpose)
 
 
-def load_encoder(source: ModelSource, *, purpose: str, **options: Any) -> LoadedModel:
-    """A model's layers with its tokenizer, for what looks at tokens; ``options`` go to ``from_pretrained``."""
+def load_layers(source: ModelSource, layers: int | None, *, purpose: str) -> LoadedModel:
+    """A model's first layers with its tokenizer, for what looks at tokens; all layers where none are named."""
+    from .token_encoder import PREFIXED, keep_layers
 
     def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
-        return _transformer("AutoModel", folder, device, dtype, options)
+        kind = import_module("transformers").AutoConfig.from_pretrained(str(folder), local_files_only=True).model_type
+        loaded = _transformer("AutoModel", folder, device, dtype, add_prefix_space=kind in PREFIXED or None)
+        return loaded if layers is None else replace(loaded, model=keep_layers(loaded.model, layers))
 
-    return _loaded(f"encoder {sorted(options.items())}", source, load, purpose)
+    return _loaded(f"layers {layers}", source, load, purpose)
 
 
 def load_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
     """A model that classifies a text, or a pair of texts, with its tokenizer."""
 
     def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
-        return _transformer("AutoModelForSequenceClassification", folder, device, dtype, {})
+        return _transformer("AutoModelForSequenceClassification", folder, device, dtype)
 
     return _loaded("classifier", source, load, purpose)
 
 
-def _transformer(kind: str, folder: Path, device: str, dtype: Any, options: dict[str, Any]) -> LoadedModel:
+def _transformer(
+    kind: str, folder: Path, device: str, dtype: Any, *, add_prefix_space: bool | None = None
+) -> LoadedModel:
     transformers = import_module("transformers")
+    words = {} if add_prefix_space is None else {"add_prefix_space": add_prefix_space}
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
     except Exception as error:  # whatever a loader objects to: there is no one error for it
         raise BadValueError(
             f"the model in {folder} has no tokenizer that can be loaded ({_said(error)}); its folder needs "

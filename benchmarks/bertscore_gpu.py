@@ -12,6 +12,7 @@ import argparse
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, metric
@@ -27,7 +28,7 @@ def texts(tokenizer: Any, count: int, seed: int) -> list[str]:
 
 
 def peer_bertscore(model: Any, tokenizer: Any, given: list[str], wanted: list[str], size: int = 64) -> Any:
-    """What bert-score does: different texts once, longest first, batches of 64, vectors kept on the CPU, pairs padded."""
+    """As bert-score does it: different texts once, longest first, 64 at a time, vectors kept on the CPU, pairs padded."""
     import torch
 
     def padded(rows: list[Any]) -> Any:
@@ -85,9 +86,7 @@ def main() -> None:
     asked = parser.parse_args()
     tokenizer = AutoTokenizer.from_pretrained(asked.folder)
     given, wanted = texts(tokenizer, asked.pairs, 0), texts(tokenizer, asked.pairs, 1)
-    samples = [
-        EvaluationSample(str(row), "q", reference_answer=Response(text)) for row, text in enumerate(wanted)
-    ]
+    samples = [EvaluationSample(str(row), "q", reference_answer=Response(text)) for row, text in enumerate(wanted)]
     outputs = [SystemOutputs([], Response(text)) for text in given]
     few = min(PEER_PAIRS, asked.pairs)
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, {asked.pairs} pairs; the peer on {few}")
@@ -98,12 +97,10 @@ def main() -> None:
     rate = few / seconds
     print(f"a loop as bert-score's, float32: {rate:,.0f} pairs/s")
     for precision in ("float32", "float16"):
-        built = metric(
-            "bertscore", model_type=asked.folder, num_layers=6, device="cuda", precision=precision
-        )
+        built = metric("bertscore", model_type=asked.folder, num_layers=6, device="cuda", precision=precision)
         evaluate(samples[:2000], outputs[:2000], [built])
         for _ in range(2):
-            seconds, results = timed(lambda: evaluate(samples, outputs, [built], batch_size=asked.batch_size))
+            seconds, results = timed(partial(evaluate, samples, outputs, [built], batch_size=asked.batch_size))
             ratio = asked.pairs / seconds / rate
             print(f"bertscore, {precision}: {asked.pairs / seconds:,.0f} pairs/s, {ratio:.1f} times")
         off = np.abs(np.array(list(results[0].scores))[:few] - theirs.numpy())
@@ -117,8 +114,10 @@ def main() -> None:
     for precision in ("float32", "float16"):
         built = metric("sbert_similarity", model=asked.folder, device="cuda", precision=precision)
         evaluate(samples[:2000], outputs[:2000], [built])
-        seconds, results = timed(lambda: evaluate(samples, outputs, [built], batch_size=asked.batch_size))
-        print(f"sbert_similarity, {precision}: {asked.pairs / seconds:,.0f} pairs/s, {asked.pairs / seconds / rate:.1f} times")
+        seconds, results = timed(partial(evaluate, samples, outputs, [built], batch_size=asked.batch_size))
+        print(
+            f"sbert_similarity, {precision}: {asked.pairs / seconds:,.0f} pairs/s, {asked.pairs / seconds / rate:.1f} times"
+        )
 
 
 if __name__ == "__main__":

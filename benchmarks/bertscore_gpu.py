@@ -28,7 +28,7 @@ def texts(tokenizer: Any, count: int, seed: int) -> list[str]:
 
 
 def peer_bertscore(model: Any, tokenizer: Any, given: list[str], wanted: list[str], size: int = 64) -> Any:
-    """As bert-score does it: different texts once, longest first, 64 at a time, vectors kept on the CPU, pairs padded."""
+    """As bert-score does it: different texts once, longest first, 64 at a time, vectors on the CPU, pairs padded."""
     import torch
 
     def padded(rows: list[Any]) -> Any:
@@ -115,9 +115,8 @@ def main() -> None:
         built = metric("sbert_similarity", model=asked.folder, device="cuda", precision=precision)
         evaluate(samples[:2000], outputs[:2000], [built])
         seconds, results = timed(partial(evaluate, samples, outputs, [built], batch_size=asked.batch_size))
-        print(
-            f"sbert_similarity, {precision}: {asked.pairs / seconds:,.0f} pairs/s, {asked.pairs / seconds / rate:.1f} times"
-        )
+        ratio = asked.pairs / seconds / rate
+        print(f"sbert_similarity, {precision}: {asked.pairs / seconds:,.0f} pairs/s, {ratio:.1f} times")
 
 
 if __name__ == "__main__":

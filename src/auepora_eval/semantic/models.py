@@ -241,9 +241,7 @@ def _transformer(
             "tokenizer.json, as tokenizer.save_pretrained(folder) writes it"
         ) from error
     loader = getattr(transformers, kind)
-    model, report = loader.from_pretrained(
-        str(folder), local_files_only=True, dtype=dtype, output_loading_info=True, **options
-    )
+    model, report = loader.from_pretrained(str(folder), local_files_only=True, dtype=dtype, output_loading_info=True)
     if kind == "AutoModelForSequenceClassification" and report["missing_keys"]:
         names = ", ".join(getattr(model.config, "architectures", None) or ["no architecture"])
         raise BadValueError(

@@ -26,6 +26,7 @@ LAYERS = {
     "core.rag_interface": 1,
     "core.batch": 2,
     "features": 2,
+    "semantic": 3,  # models that turn texts into numbers; the metrics that use them are above
     "core.spellings": 0,
     "core.resources": 1,
     "judge": 3,  # asks critics; the metrics that do so are above it
@@ -88,6 +89,7 @@ ONLY_THROUGH_THE_REGISTRY = (
     "compare",
     "gates",
     "judge",
+    "semantic",
     "pytest_plugin",
 )
 HEAVY = {
@@ -95,6 +97,7 @@ HEAVY = {
     "pandas",
     "torch",
     "transformers",
+    "sentence_transformers",
     "pyarrow",
     "openai",
     "ray",
@@ -169,6 +172,7 @@ def test_imports_point_down(path: Path) -> None:
         "compare",
         "gates",
         "judge",
+        "semantic",
     ):
         return  # tables of contents
     for name in imports(path):

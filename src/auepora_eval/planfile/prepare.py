@@ -206,6 +206,8 @@ def _metrics(
     chosen = _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
     for place, one in enumerate(chosen):
         _found(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
+        if isinstance(one, BatchMetric):
+            _found(findings, f"metrics[{place}]", one.require_ready)
     names = [one.name for one in chosen]
     for place, name in enumerate(plan.primary):
         if chosen and name not in names:  # a name may carry what the conventions choose

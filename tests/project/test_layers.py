@@ -44,6 +44,7 @@ LAYERS = {
     "core.repeat_folds": 3,
     "core.repeats": 5,
     "core.runner": 5,
+    "perturb": 5,  # questions and retrieved documents changed on purpose
     "calling": 5,  # asks a system: threads, coroutines, timeouts, retries
     "io": 6,
     "store": 6,

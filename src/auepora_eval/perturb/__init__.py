@@ -1,0 +1,1 @@
+"""Perturbing a system on purpose: its queries and what it retrieves."""

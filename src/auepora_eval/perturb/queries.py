@@ -15,8 +15,24 @@ from ..core.errors import BadTypeError, BadValueError, DuplicateIdError
 from ..core.runner import require_distinct_ids
 from ..core.types import EvaluationSample
 from .query_calls import Caller, Given
+from .query_edits import DropWords, Keyboard, LowerCase, NoPunctuation, RandomCase, SwapWords, Typo, UpperCase
+from .query_paraphrase import Paraphraser
 
-__all__ = ["QueryPerturber", "VariantCounts", "Variants", "perturb_queries"]
+__all__ = [
+    "DropWords",
+    "Keyboard",
+    "LowerCase",
+    "NoPunctuation",
+    "Paraphraser",
+    "QueryPerturber",
+    "RandomCase",
+    "SwapWords",
+    "Typo",
+    "UpperCase",
+    "VariantCounts",
+    "Variants",
+    "perturb_queries",
+]
 
 _NAME = re.compile(r"\w[\w.-]*")
 

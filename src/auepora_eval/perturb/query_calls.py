@@ -7,6 +7,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 from types import TracebackType
 from typing import Any, Self
@@ -83,18 +84,17 @@ class Caller:
         queries: Sequence[str],
         rngs: Sequence[Random],
     ) -> list[Any]:
-        async def one(query: str, rng: Random) -> Any:
+        async def one(start: Callable[[], Any]) -> Any:
             async with places:
-                return await settled(call(query, rng))
-
-        async def settled(given: Any) -> Any:
-            try:
-                return await given if inspect.isawaitable(given) else given
-            except Exception as error:  # the user's code may raise anything
-                return error
+                given = start()
+                try:
+                    return await given if inspect.isawaitable(given) else given
+                except Exception as error:  # the user's code may raise anything
+                    return error
 
         async def all_of_them() -> list[Any]:
-            return await asyncio.gather(settled(first), *map(one, queries, rngs))
+            rest = (one(partial(call, query, rng)) for query, rng in zip(queries, rngs, strict=True))
+            return await asyncio.gather(one(lambda: first), *rest)
 
         places = asyncio.Semaphore(self._concurrency)
         found: list[Any] = self._run(all_of_them())

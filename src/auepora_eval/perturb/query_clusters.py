@@ -19,6 +19,7 @@ _PREPENDED = frozenset(
 _VIRAMA = 9
 """The combining class of signs that bind the consonant before them to the one that follows."""
 _SYLLABLES, _LAST_SYLLABLE = 0xAC00, 0xD7A3
+_KIRAT_RAI_VOWELS = frozenset({0x16D63, 0x16D67, 0x16D68, 0x16D69, 0x16D6A})  # which Unicode joins by the same rule
 
 
 def clusters(text: str) -> list[str]:
@@ -86,7 +87,7 @@ def _hangul(character: str) -> str:
         return "LVT" if (code - _SYLLABLES) % 28 else "LV"
     if 0x1100 <= code <= 0x115F or 0xA960 <= code <= 0xA97C:
         return "L"
-    if 0x1160 <= code <= 0x11A7 or 0xD7B0 <= code <= 0xD7C6:
+    if 0x1160 <= code <= 0x11A7 or 0xD7B0 <= code <= 0xD7C6 or code in _KIRAT_RAI_VOWELS:
         return "V"
     return "T" if 0x11A8 <= code <= 0x11FF or 0xD7CB <= code <= 0xD7FB else ""
 

@@ -42,7 +42,7 @@ def _is_letter(cell: str) -> bool:
 
 
 def _has_number(cells: list[str], word: range) -> bool:
-    return any(unicodedata.category(cells[place][0])[0] == "N" for place in word)
+    return any(unicodedata.category(character)[0] == "N" for place in word for character in cells[place])
 
 
 @dataclass(frozen=True, slots=True)

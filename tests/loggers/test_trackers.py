@@ -142,6 +142,7 @@ def test_wandb_takes_the_active_run_and_a_prefix(wandb: Any, outcome: RunOutcome
 def test_wandb_starts_a_run_of_its_own_and_finishes_it(wandb: Any, outcome: RunOutcome, tmp_path: Path) -> None:
     run_id = log_to_wandb(outcome, project="p")
     assert wandb.run is None
+    wandb.teardown()  # its service, which writes the file, has come to its end
     (written,) = tmp_path.rglob(f"run-{run_id}.wandb")
     held = written.read_bytes()
     assert b"recall_at_5_low" in held

@@ -41,7 +41,7 @@ def test_every_digit_and_every_group() -> None:
 
 def test_what_is_not_known_is_empty() -> None:
     nothing = MetricResult("mine", TargetCategory.LATENCY, 0.0, defined=False)
-    assert results_csv([nothing]).splitlines()[1] == "mine,LATENCY,,,,,,,,,,"
+    assert results_csv([nothing]).splitlines()[1] == "mine,LATENCY,,,,,,,,,"
 
 
 @pytest.mark.parametrize("k", [1, 2])

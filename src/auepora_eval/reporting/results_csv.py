@@ -12,7 +12,7 @@ from ..core.types import MetricResult
 
 __all__ = ["COLUMNS", "results_csv", "scores_csv"]
 
-COLUMNS = tuple(METRIC_COLUMNS)
+COLUMNS = tuple(name for name in METRIC_COLUMNS if name != "coverage")  # which its counts tell
 
 
 def results_csv(results: Iterable[MetricResult]) -> str:
@@ -20,8 +20,8 @@ def results_csv(results: Iterable[MetricResult]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     columns = metric_columns(list(results), slices=True)
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.values for column in columns.values()), strict=True))
+    writer.writerow(COLUMNS)
+    writer.writerows(zip(*(columns[name].values for name in COLUMNS), strict=True))
     return text.getvalue().rstrip("\n")
 
 

@@ -22,6 +22,8 @@ LAYERS = {
     "core.scores": 1,
     "core.reduce": 1,
     "core.results": 1,
+    "core.result_columns": 1,
+    "core.frames": 1,
     "core.dataset": 1,
     "core.rag_interface": 1,
     "core.batch": 2,
@@ -61,6 +63,7 @@ LAYERS = {
     "planfile": 7,
     "client": 7,
     "gates": 7,  # results and comparisons held against what a run must reach
+    "loggers": 7,  # results written to experiment trackers
     "compare": 7,  # reads stored runs; metrics only through the registry
     "running": 8,  # a plan carried out: asked, stored, scored, resumed
     "cli": 9,
@@ -109,6 +112,9 @@ HEAVY = {
     "langchain_core",
     "llama_index",
     "haystack",
+    "polars",
+    "mlflow",
+    "wandb",
 }
 # The store is itself imported only where a run is stored or read.
 ALLOWED = {"store": {"sqlalchemy"}}

@@ -15,7 +15,7 @@ from ..adapters.recognise import adapted, framework_of
 from ..calling.systems import as_system
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
 
-__all__ = ["load_python"]
+__all__ = ["load_object", "load_python"]
 
 
 def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Path) -> object:
@@ -40,6 +40,18 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
     if given:
         raise BadValueError(f"{path} is neither a class nor a function but an object: it takes no args")
     return _checked(found, path)
+
+
+def load_object(path: str, *, folder: Path) -> Any:
+    """The object at ``path`` (``package.module:name``), imported with ``folder`` first on ``sys.path``.
+
+    A class, and a function that takes no arguments, is called; anything else is taken as it is.
+    """
+    module_name, attribute = _parts(path)
+    folder = Path(folder).resolve()
+    found = _attribute(_imported(module_name, folder), attribute, module_name)
+    makes = inspect.isclass(found) or (inspect.isfunction(found) and not inspect.signature(found).parameters)
+    return _called(found, {}, path, folder) if makes else found
 
 
 def _parts(path: object) -> tuple[str, str]:

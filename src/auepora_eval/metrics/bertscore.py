@@ -45,8 +45,8 @@ _KINDS = ("precision", "recall", "F1")
 class BertScoreMetric(ComparedMetric):
     r"""BERTScore: every token is matched with the nearest of the other text, by the cosine of their vectors.
 
-    .. math:: P = \frac{1}{|a|} \sum_{x \in a} \max_{y \in r} \cos(x, y), \quad
-       R = \frac{1}{|r|} \sum_{y \in r} \max_{x \in a} \cos(x, y), \quad F_1 = \frac{2 P R}{P + R}
+    .. math:: P = \frac{1}{|a|} \sum_{x \in a} \max_{y \in r} \text{cos}(x, y), \quad
+       R = \frac{1}{|r|} \sum_{y \in r} \max_{x \in a} \text{cos}(x, y), \quad F_1 = \frac{2 P R}{P + R}
 
     Values are those of the bert-score package (0.3.13, with transformers 4.57) to 1e-4 on the same weights. Vectors
     are those of layer `num_layers`, by default the one that the authors found best for the model. The best over

@@ -1,11 +1,14 @@
 """What every test shares: settings of Hypothesis, and the command line as a function."""
 
+import os
 from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
 
 from auepora_eval.cli.main import main
+
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test reaches for a model beyond this machine
 
 # Deadlines measure the machine, not the code; derandomised examples make a red run repeatable.
 settings.register_profile("auepora", deadline=None, derandomize=True)

@@ -5,6 +5,7 @@ all tests, and the processes they start, share one. Whoever comes second finds i
 """
 
 import hashlib
+import importlib
 import os
 import shutil
 import tempfile
@@ -116,7 +117,8 @@ def _tokenizer(kind: str) -> Any:
         pair=f"{start} $A {middle} $B:{second} {end}:{second}",
         special_tokens=[(start, vocabulary[start]), (end, vocabulary[end])],
     )
-    return PreTrainedTokenizerFast(
+    make: Any = PreTrainedTokenizerFast
+    return make(
         tokenizer_object=inner,
         pad_token=pad,
         unk_token=unknown,
@@ -170,8 +172,9 @@ def _save(kind: str, model_class: str, folder: Path, seed: int, **config: Any) -
 
 
 def _sbert(folder: Path) -> None:
-    from sentence_transformers import SentenceTransformer, models
+    from sentence_transformers import SentenceTransformer
 
+    models: Any = importlib.import_module("sentence_transformers.models")
     inside = folder / "transformer"
     _save("bert", "BertModel", inside, 1)
     first = models.Transformer(str(inside), max_seq_length=LONGEST)

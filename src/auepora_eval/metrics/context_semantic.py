@@ -70,7 +70,7 @@ class _ContextMetric(ConfiguredMetric):
         """The vectors of the texts of each row, and how many of these were cut."""
         vectors = embedded(batch, usable_embedder(self.embed_fn), rows)
         cut = np.array([[sum(map(vectors.was_cut, set(texts)))] for texts in rows], np.float64).reshape(-1, 1)
-        note_cut(batch, np.flatnonzero(cut[:, 0]).tolist())
+        note_cut(batch, self.name, cut[:, 0])
         return vectors, cut
 
 

@@ -135,7 +135,7 @@ class NliGrounding(AnswerMetric):
             for row in rows_asked:
                 outcomes = [told[pair] for pair in asked[row]]
                 values[row], stats[row], problems[row] = self._share_backed(outcomes, place, len(sentences[row]))
-        note_cut(batch, np.flatnonzero(stats[:, 0]).tolist())
+        note_cut(batch, self.name, stats[:, 0])
         no_text = np.array([not own for own in documents], np.bool_) & ~found.none_there
         empty = np.array([not said for said in sentences], np.bool_)
         return self.outcome(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -40,10 +40,13 @@ def problem_masks(problems: Sequence[str | None]) -> dict[str, npt.NDArray[np.bo
     return {reason: np.array([one == reason for one in problems], np.bool_) for reason in reasons}
 
 
-def note_cut(batch: Batch, rows: Iterable[int]) -> None:
-    """Tell the user which samples hold texts that no model read to their end."""
-    for row in rows:
-        batch.note("a text is longer than the model reads; what lies beyond was left out", batch.samples[row].sample_id)
+def note_cut(batch: Batch, metric: str, cut: Floats) -> None:
+    """Tell the user which samples hold texts that the model did not read to their end."""
+    for row in np.flatnonzero(cut):
+        batch.note(
+            f"metric '{metric}': a text is longer than the model reads, and what lies beyond was left out",
+            batch.samples[int(row)].sample_id,
+        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class SemanticMetric(ReferencedMetric):
                 problems[row] = next(filter(None, told.problems[here]), None)
                 values[row], stats[row] = told.values[here].max(), sum(told.cut[here])
                 start += len(pairs)
-        note_cut(batch, np.flatnonzero(stats[:, 0]).tolist())
+        note_cut(batch, self.name, stats[:, 0])
         return self.outcome(
             batch, values, skip=self.without_reference(batch), fail=problem_masks(problems), stats=stats
         )

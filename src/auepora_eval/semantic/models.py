@@ -26,6 +26,7 @@ __all__ = [
     "load_sentence_transformer",
     "model_at_hand",
     "package",
+    "quiet",
     "release_models",
 ]
 
@@ -90,7 +91,7 @@ class ModelSource:
     def _from_hub(self) -> Path:
         hub = package("huggingface_hub", purpose=f"the model '{self.model}'")
         try:
-            with _quiet():
+            with quiet():
                 found = hub.snapshot_download(
                     self.model,
                     revision=self.revision,
@@ -274,7 +275,7 @@ def _loaded(kind: str, source: ModelSource, load: Callable[[Path, str, Any], Loa
 
     def load_quietly() -> LoadedModel:
         try:
-            with _quiet():
+            with quiet():
                 return load(folder, device, getattr(torch, source.precision))
         except AueporaError:
             raise
@@ -293,7 +294,7 @@ def _said(error: Exception) -> str:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Without the progress bars and warnings of packages that load: what matters is said as an error."""
     logging: Any = None
     try:

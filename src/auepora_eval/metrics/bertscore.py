@@ -83,8 +83,8 @@ class BertScoreMetric(ComparedMetric):
         object.__setattr__(self, "needs_all", self.idf)
         _ = self.source  # says at once what cannot be meant
         super().__post_init__()
-        if isinstance(self.baseline, tuple):
-            object.__setattr__(self, "range", (self._rescaled(np.zeros((1, 3)))[0, self._column], 1.0))
+        if isinstance(self.baseline, tuple):  # what a file holds is looked at when it is needed
+            object.__setattr__(self, "range", (self.worst, 1.0))
 
     @property
     def source(self) -> ModelSource:

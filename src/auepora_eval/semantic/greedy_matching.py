@@ -32,7 +32,7 @@ class Side:
     ids: Integers
     ends: Integers
     nearest: npt.NDArray[np.float32]
-    """The cosine with the nearest token of the other side."""
+    """The cosine with the nearest token of the other side; what points the other way is as far as can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,8 @@ def _match_block(
     for rows, nearest in waiting:
         for side, texts, values in zip(sides, (left[rows], right[rows]), nearest, strict=True):
             there = np.arange(values.shape[1]) < counts[texts][:, None]
-            side.found[_ranges(side.starts[pairs[rows]], counts[texts])] = values.cpu().numpy()[there]
+            nearest_there = np.clip(values.cpu().numpy()[there], 0.0, 1.0)
+            side.found[_ranges(side.starts[pairs[rows]], counts[texts])] = nearest_there
 
 
 def _nearest(

@@ -66,9 +66,9 @@ class Scale:
 
         What is no number, or lies beyond the scale, is no judgement: a server once answered 1889 on a scale to 5.
         """
-        if isinstance(answer, bool) or not isinstance(answer, Real):
+        if isinstance(answer, bool) or not isinstance(answer, Real) or not math.isfinite(answer):
             raise JudgeError("unparseable", f"the judge gave {answer!r:.80} where a number was asked for")
         value = float(answer)
-        if not self.low <= value <= self.high:  # NaN is beyond every scale
+        if not self.low <= value <= self.high:
             raise JudgeError("out_of_range", f"the judge gave {value!r} on a scale of {self}")
         return (value - self.low) / (self.high - self.low)

@@ -12,7 +12,16 @@ import numpy.typing as npt
 import pytest
 
 import parts
-from auepora_eval import EvaluationSample, MetricResult, Response, Scores, SystemOutputs, evaluate, metric
+from auepora_eval import (
+    EvaluationSample,
+    MetricResult,
+    Response,
+    Scores,
+    SystemOutputs,
+    TargetCategory,
+    evaluate,
+    metric,
+)
 from auepora_eval.core.errors import AueporaWarning
 from auepora_eval.core.registry import spec_of
 
@@ -95,9 +104,10 @@ def test_a_failed_answer_counts_as_an_empty_one(models: dict[str, str]) -> None:
     assert result.details["num_system_failed"] == 1
 
 
-def test_against_the_query_it_is_another_metric(models: dict[str, str]) -> None:
+def test_against_the_query_it_is_a_matter_of_relevance(models: dict[str, str]) -> None:
     built = metric("bertscore", model_type=models["minilm"], num_layers=6, compare_to="query")
-    assert built.name == "bertscore_query"
+    assert "to:query" in str(built.signature)  # type: ignore[attr-defined]
+    assert built.target is TargetCategory.GENERATION_RELEVANCE
     (result,) = evaluate([EvaluationSample("1", "a cat")], [SystemOutputs([], Response("a cat"))], [built])
     assert result.value == pytest.approx(1.0)
 

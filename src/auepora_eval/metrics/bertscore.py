@@ -29,8 +29,9 @@ from ..semantic.devices import Device, Precision
 from ..semantic.greedy_matching import Matched, Side, matched_pairs, token_weights, weighted_means
 from ..semantic.models import ModelSource
 from ..semantic.token_encoder import TokenEncoder
-from .answers import ComparedMetric, require_bool, require_choice
+from .answers import require_bool, require_choice
 from .base import number_text
+from .semantic_base import MeaningMetric
 
 __all__ = ["BertScoreMetric"]
 
@@ -42,7 +43,7 @@ _KINDS = ("precision", "recall", "F1")
 
 @register("bertscore")
 @dataclass(frozen=True)
-class BertScoreMetric(ComparedMetric):
+class BertScoreMetric(MeaningMetric):
     r"""BERTScore: every token is matched with the nearest of the other text, by the cosine of their vectors.
 
     .. math:: P = \frac{1}{|a|} \sum_{x \in a} \max_{y \in r} \text{cos}(x, y), \quad
@@ -68,7 +69,6 @@ class BertScoreMetric(ComparedMetric):
     """How exactly the model computes; half precision needs a GPU, and stands in the signature."""
     allow_download: bool = field(default=False, kw_only=True)
 
-    suggested: ClassVar[bool] = False  # it needs a model
     stat_names: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1")
     failure_note: ClassVar[str] = "counts as an empty answer does: 0, or what that is after rescaling"
     reference: ClassVar[str] = "Zhang et al. 2020 (BERTScore)"
@@ -99,7 +99,11 @@ class BertScoreMetric(ComparedMetric):
 
     def choices(self) -> dict[str, str]:
         """Model and layer, which of the three numbers, weights and baseline."""
-        chosen = {**self.source.choices(), "layer": "best" if self.num_layers is None else str(self.num_layers)}
+        chosen = {
+            **super().choices(),
+            **self.source.choices(),
+            "layer": "best" if self.num_layers is None else str(self.num_layers),
+        }
         if self.score_type != "F1":
             chosen["score"] = self.score_type
         if self.idf:

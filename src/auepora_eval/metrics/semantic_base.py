@@ -16,7 +16,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Role, answers, wanted
 from .answers import ReferencedMetric, require_choice
 
-__all__ = ["Pair", "PairsTold", "SemanticMetric", "note_cut", "problem_masks"]
+__all__ = ["MeaningMetric", "Pair", "PairsTold", "SemanticMetric", "note_cut", "problem_masks"]
 
 Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
@@ -50,13 +50,11 @@ def note_cut(batch: Batch, metric: str, cut: Floats) -> None:
 
 
 @dataclass(frozen=True)
-class SemanticMetric(ReferencedMetric):
+class MeaningMetric(ReferencedMetric):
     """A metric that holds the meaning of an answer against each reference, the best of which counts, or the query."""
 
     compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
 
-    range = (-1.0, 1.0)
-    stat_names: ClassVar[tuple[str, ...]] = ("num_truncated",)
     suggested: ClassVar[bool] = False  # it needs a model, which the user names
 
     def __post_init__(self) -> None:
@@ -70,14 +68,22 @@ class SemanticMetric(ReferencedMetric):
         """What answers are compared to."""
         return self.compare_to
 
+    def choices(self) -> dict[str, str]:
+        """What answers are compared to."""
+        return {} if self.compare_to == "reference" else {"to": "query"}
+
+
+@dataclass(frozen=True)
+class SemanticMetric(MeaningMetric):
+    """A metric that asks a model about each pair of texts."""
+
+    range = (-1.0, 1.0)
+    stat_names: ClassVar[tuple[str, ...]] = ("num_truncated",)
+
     @property
     def worst_stats(self) -> Sequence[float] | None:
         """Of a failed answer nothing was cut."""
         return (0.0,)
-
-    def choices(self) -> dict[str, str]:
-        """What answers are compared to."""
-        return {} if self.compare_to == "reference" else {"to": "query"}
 
     @property
     def both_empty(self) -> float | None:

@@ -234,13 +234,7 @@ def _transformer(
 ) -> LoadedModel:
     transformers = import_module("transformers")
     words = {} if add_prefix_space is None else {"add_prefix_space": add_prefix_space}
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
-    except Exception as error:  # whatever a loader objects to: there is no one error for it
-        raise BadValueError(
-            f"the model in {folder} has no tokenizer that can be loaded ({_said(error)}); its folder needs "
-            "tokenizer.json, as tokenizer.save_pretrained(folder) writes it"
-        ) from error
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
     loader = getattr(transformers, kind)
     model, report = loader.from_pretrained(str(folder), local_files_only=True, dtype=dtype, output_loading_info=True)
     if kind == "AutoModelForSequenceClassification" and report["missing_keys"]:
@@ -251,6 +245,16 @@ def _transformer(
         )
     model = model.to(device).eval()
     return LoadedModel(model, tokenizer, device, _longest_input(tokenizer, model.config))
+
+
+def _require_tokenizer(folder: Path) -> None:
+    """Raise unless the folder holds the words of a tokenizer: without, a loader may make up an empty one."""
+    names = [path.name for path in folder.rglob("*")]
+    if not any(name == "tokenizer.json" or name.startswith("vocab") or name.endswith(".model") for name in names):
+        raise BadValueError(
+            f"the model in {folder} has no tokenizer; its folder needs tokenizer.json, as "
+            "tokenizer.save_pretrained(folder) writes it"
+        )
 
 
 # Positions begin after the padding's own in these, so that as many tokens fewer can be read.
@@ -274,12 +278,13 @@ def _loaded(kind: str, source: ModelSource, load: Callable[[Path, str, Any], Loa
     folder = source.folder()
 
     def load_quietly() -> LoadedModel:
+        _require_tokenizer(folder)
         try:
             with quiet():
                 return load(folder, device, getattr(torch, source.precision))
         except AueporaError:
             raise
-        except Exception as error:  # see above
+        except Exception as error:  # whatever a loader objects to: there is no one error for it
             raise BadValueError(
                 f"the model in {folder} cannot be loaded for {purpose} ({_said(error)}); its folder needs weights, "
                 "config.json and a tokenizer, and transformers a version that knows it"

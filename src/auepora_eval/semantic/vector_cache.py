@@ -86,7 +86,7 @@ def encoded_through(cache: str | None, model: str, texts: list[str], encode: Cal
     held = VectorCache(cache)
     known = held.read(model, texts)
     fresh = [text for text in dict.fromkeys(texts) if text not in known]
-    made = encode(fresh)
+    made = encode(fresh) if fresh else Encoded([], [])
     new = dict(zip(fresh, zip(made.rows, map(bool, made.cut), strict=True), strict=True))
     # A vector that is none, because it holds NaN, is not kept: another time it may be one.
     sound = [text for text, (row, _) in new.items() if not isinstance(row, Lost) and np.isfinite(row).all()]

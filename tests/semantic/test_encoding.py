@@ -11,7 +11,7 @@ from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutpu
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.features.told import Lost
 from auepora_eval.semantic.encoding import in_batches, padded, tokenised
-from auepora_eval.semantic.models import ModelSource, load_classifier, load_encoder, load_sentence_transformer
+from auepora_eval.semantic.models import ModelSource, load_classifier, load_layers, load_sentence_transformer
 from auepora_eval.semantic.pairs import PairModel
 from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
 
@@ -113,13 +113,13 @@ def test_no_batch_size_and_no_order_matters(batch_size: int | None) -> None:
 
 @pytest.mark.parametrize("name", ["bert", "roberta", "deberta"])
 def test_tokens_are_those_of_the_tokenizer(name: str) -> None:
-    loaded = load_encoder(ModelSource(made(name)), purpose="a test")
+    loaded = load_layers(ModelSource(made(name)), None, purpose="a test")
     some = [*texts(5), "cat " * 200, ""]
     tokens = tokenised(loaded, some)
     want = loaded.tokenizer(some, truncation=True, max_length=LONGEST, padding=True, return_tensors="pt")
     given = padded(tokens, range(len(some)), loaded)
-    assert given.keys() == want.keys()
-    assert all((given[key] == want[key]).all() for key in want)
+    assert all((given[key] == want[key]).all() for key in given)
+    assert not any(want[key].any() for key in want.keys() - given.keys())  # types that are all the same are not told
     assert tokens.cut == [False] * 5 + [True, False]
     pair = tokenised(load_classifier(ModelSource(made("nli")), purpose="a test"), ["cat " * 60], ["dog " * 60])
     assert pair.lengths == [LONGEST]

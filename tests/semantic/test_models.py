@@ -15,7 +15,7 @@ from auepora_eval.semantic.models import (
     ModelSource,
     fingerprint,
     load_classifier,
-    load_encoder,
+    load_layers,
     load_sentence_transformer,
     release_models,
 )
@@ -42,7 +42,7 @@ def test_a_model_is_loaded_once() -> None:
     release_models()
     first = load_classifier(source, purpose="a test")
     assert load_classifier(ModelSource(made("cross-encoder"), device="cpu"), purpose="another") is first
-    assert load_encoder(source, purpose="a test") is not first  # another part of it
+    assert load_layers(source, None, purpose="a test") is not first  # another part of it
     release_models()
     assert load_classifier(source, purpose="a test") is not first
 

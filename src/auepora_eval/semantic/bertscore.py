@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import BadValueError, DataFileError
+from .layers import layer_count
 from .models import ModelSource, load_layers
-from .token_encoder import TokenEncoder, layer_count
+from .token_encoder import TokenEncoder
 
 __all__ = [
     "BEST_LAYERS",
@@ -73,7 +74,7 @@ def encoder_for(source: ModelSource, layers: int | None) -> TokenEncoder:
             f"{layer_count(loaded.model)}"
         )
     loaded = load_layers(source, chosen, purpose="bertscore")
-    return TokenEncoder(loaded.model, loaded.tokenizer, max_tokens=loaded.longest)
+    return TokenEncoder(loaded)
 
 
 def plain_weights(ids: Integers, without_meaning: Sequence[int]) -> Floats:

@@ -39,7 +39,7 @@ class Tokens:
 
     ids: list[list[int]]
     types: list[list[int]] | None
-    """Which of the two texts each token belongs to, for models that want to be told."""
+    """Which of the two texts each token belongs to, where there are two and the model wants to be told."""
     cut: list[bool]
     """Which were longer than the model reads."""
 
@@ -52,14 +52,25 @@ class Tokens:
 def tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> Tokens:
     """Texts, or texts and ``others`` pair by pair, as tokens; what is too long is cut, of a pair the longer text."""
     tokenizer, longest = loaded.tokenizer, loaded.longest
-    parts = (texts,) if others is None else (texts, others)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return _by_python(tokenizer, longest, (texts,) if others is None else (texts, others))
+    # Straight from the library underneath: the layer above it costs as much again.
+    backend.enable_truncation(longest, strategy="longest_first")
+    backend.no_padding()
+    encode = getattr(backend, "encode_batch_fast", backend.encode_batch)
+    found = encode(texts if others is None else list(zip(texts, others, strict=True)))
+    # Tokens of single texts are of one type nearly everywhere, and then there is nothing to be told.
+    told = "token_type_ids" in tokenizer.model_input_names and any(any(one.type_ids) for one in found[:1])
+    types = [one.type_ids for one in found] if told else None
+    return Tokens([one.ids for one in found], types, [bool(one.overflowing) for one in found])
+
+
+def _by_python(tokenizer: Any, longest: int, parts: tuple[list[str], ...]) -> Tokens:
+    """As tokens by a tokenizer written in Python, which does not say what it cut."""
     found = tokenizer(*parts, truncation="longest_first", max_length=longest, padding=False, verbose=False)
-    if found.encodings is not None:
-        cut = [bool(one.overflowing) for one in found.encodings]
-    else:  # a tokenizer written in Python does not say what it cut
-        whole = tokenizer(*parts, truncation=False, padding=False, verbose=False)["input_ids"]
-        cut = [len(ids) > longest for ids in whole]
-    return Tokens(found["input_ids"], found.get("token_type_ids"), cut)
+    whole = tokenizer(*parts, truncation=False, padding=False, verbose=False)["input_ids"]
+    return Tokens(found["input_ids"], found.get("token_type_ids"), [len(ids) > longest for ids in whole])
 
 
 def padded(tokens: Tokens, places: Sequence[int], loaded: LoadedModel) -> dict[str, Any]:

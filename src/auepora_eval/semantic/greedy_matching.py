@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .token_encoder import TokenEncoder, Tokens, even_blocks
+from .token_encoder import TokenColumn, TokenEncoder, even_blocks
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +64,7 @@ def matched_pairs(encoder: TokenEncoder, given: Sequence[str], wanted: Sequence[
 class _Nearest:
     """Room for one side's cosines, in the order of the pairs."""
 
-    def __init__(self, tokens: Tokens, texts: Integers) -> None:
+    def __init__(self, tokens: TokenColumn, texts: Integers) -> None:
         counts = tokens.counts[texts]
         self.ends = np.cumsum(counts)
         self.starts = self.ends - counts
@@ -77,7 +77,7 @@ class _Nearest:
 
 def _match_block(
     encoder: TokenEncoder,
-    tokens: Tokens,
+    tokens: TokenColumn,
     left: Integers,
     right: Integers,
     pairs: Integers,
@@ -97,7 +97,7 @@ def _match_block(
 
 
 def _nearest(
-    vectors: torch.Tensor, tokens: Tokens, left: Integers, right: Integers
+    vectors: torch.Tensor, tokens: TokenColumn, left: Integers, right: Integers
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Per token of either side the largest cosine with a token of the other; what stands for padding means nothing."""
     import torch
@@ -111,7 +111,7 @@ def _nearest(
         return forward, backward
 
 
-def _padded(vectors: torch.Tensor, tokens: Tokens, texts: Integers) -> tuple[torch.Tensor, torch.Tensor]:
+def _padded(vectors: torch.Tensor, tokens: TokenColumn, texts: Integers) -> tuple[torch.Tensor, torch.Tensor]:
     import torch
 
     counts = tokens.counts[texts]
@@ -121,7 +121,7 @@ def _padded(vectors: torch.Tensor, tokens: Tokens, texts: Integers) -> tuple[tor
     return vectors[rows], there
 
 
-def _blocks(tokens: Tokens, left: Integers, right: Integers, *, most: int) -> list[Integers]:
+def _blocks(tokens: TokenColumn, left: Integers, right: Integers, *, most: int) -> list[Integers]:
     """Pairs, as many at once as have at most so many tokens between them: their vectors must be held together."""
     # A text that several pairs share counts each time: an upper bound is enough.
     sizes = np.cumsum(tokens.counts[left] + tokens.counts[right])
@@ -135,9 +135,9 @@ def _blocks(tokens: Tokens, left: Integers, right: Integers, *, most: int) -> li
     return blocks
 
 
-def _taken(tokens: Tokens, rows: Integers) -> Tokens:
+def _taken(tokens: TokenColumn, rows: Integers) -> TokenColumn:
     counts = tokens.counts[rows]
-    return Tokens(tokens.ids[_ranges(tokens.starts[rows], counts)], np.cumsum(counts), 0)
+    return TokenColumn(tokens.ids[_ranges(tokens.starts[rows], counts)], np.cumsum(counts), 0)
 
 
 def _ranges(starts: Integers, counts: Integers) -> Integers:

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from ..core.errors import AueporaError, BadTypeError, BadValueError, MissingDependencyError
 from .devices import Device, Precision, chosen_device, require_device, require_precision
+from .layers import PREFIXED, keep_layers
 
 __all__ = [
     "LoadedModel",
@@ -210,7 +211,6 @@ def load_sentence_transformer(source: ModelSource, *, purpose: str) -> LoadedMod
 
 def load_layers(source: ModelSource, layers: int | None, *, purpose: str) -> LoadedModel:
     """A model's first layers with its tokenizer, for what looks at tokens; all layers where none are named."""
-    from .token_encoder import PREFIXED, keep_layers
 
     def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
         kind = import_module("transformers").AutoConfig.from_pretrained(str(folder), local_files_only=True).model_type

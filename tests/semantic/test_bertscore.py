@@ -24,6 +24,7 @@ from auepora_eval import (
 )
 from auepora_eval.core.errors import AueporaWarning
 from auepora_eval.core.registry import spec_of
+from auepora_eval.semantic.token_encoder import TokenColumn, TokenEncoder
 
 ORACLE = json.loads((Path(__file__).parent / "bertscore_oracle.json").read_text())
 COLUMNS = {"precision": 0, "recall": 1, "F1": 2}
@@ -62,7 +63,7 @@ def options_of(key: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("key", ORACLE["scores"])
-@pytest.mark.filterwarnings("ignore:.*was cut")
+@pytest.mark.filterwarnings("ignore:.*longer than the model")
 def test_scores_are_those_of_the_package(key: str, models: dict[str, str]) -> None:
     name, layers, *_ = key.split("/")
     for kind, column in COLUMNS.items():
@@ -80,7 +81,7 @@ def test_scores_are_those_of_the_package(key: str, models: dict[str, str]) -> No
         assert np.abs(values_of(result) - [row[column] for row in ORACLE["scores"][key]]).max() < 1e-5
 
 
-@pytest.mark.filterwarnings("ignore:.*was cut")
+@pytest.mark.filterwarnings("ignore:.*longer than the model")
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_batches_and_order_do_not_change_a_score(size: int, models: dict[str, str]) -> None:
     spec = {"bertscore": {"model_type": models["minilm"], "num_layers": 6}}
@@ -91,8 +92,32 @@ def test_batches_and_order_do_not_change_a_score(size: int, models: dict[str, st
 
 
 def test_texts_longer_than_the_model_takes_are_said(models: dict[str, str]) -> None:
-    with pytest.warns(AueporaWarning, match="longer than the 512 tokens"):
-        evaluate(*rows([("x " * 900, ["y"])]), [{"bertscore": {"model_type": models["minilm"], "num_layers": 6}}])
+    with pytest.warns(AueporaWarning, match="longer than the model reads"):
+        (result,) = evaluate(
+            *rows([("x " * 900, ["y"]), ("x", ["y"])]),
+            [{"bertscore": {"model_type": models["minilm"], "num_layers": 6}}],
+        )
+    assert result.details["num_truncated"] == 1
+
+
+@pytest.mark.parametrize("idf", [False, True])
+def test_where_memory_runs_out_batches_are_halved_and_what_does_not_fit_alone_is_a_failed_measurement(
+    models: dict[str, str], monkeypatch: pytest.MonkeyPatch, idf: bool
+) -> None:
+    built = metric("bertscore", model_type=models["minilm"], num_layers=6, idf=idf)
+    pairs = [("a cat", ["a dog"]), ("one two three four five six", ["a"]), ("a mat", ["the mat"])]
+    (whole,) = evaluate(*rows(pairs), [built])
+    encode = TokenEncoder._encode
+
+    def cramped(self: TokenEncoder, found: Any, tokens: TokenColumn, some: Any) -> None:
+        if len(some) > 1 or tokens.counts[some[0]] > 6:
+            raise RuntimeError("CUDA out of memory. Tried to allocate more")
+        encode(self, found, tokens, some)
+
+    monkeypatch.setattr(TokenEncoder, "_encode", cramped)
+    (result,) = evaluate(*rows(pairs), [built])
+    assert list(result.outcomes or ()) == ["scored", "measure_failed:out_of_memory", "scored"]
+    assert values_of(result)[[0, 2]] == pytest.approx(values_of(whole)[[0, 2]], abs=1e-5)
 
 
 def test_a_failed_answer_counts_as_an_empty_one(models: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -26,12 +27,13 @@ from ..semantic.bertscore import (
     read_baseline,
 )
 from ..semantic.devices import Device, Precision
+from ..semantic.encoding import OUT_OF_MEMORY
 from ..semantic.greedy_matching import Matched, Side, matched_pairs, token_weights, weighted_means
 from ..semantic.models import ModelSource
 from ..semantic.token_encoder import TokenEncoder
 from .answers import require_bool, require_choice
 from .base import number_text
-from .semantic_base import MeaningMetric
+from .semantic_base import MeaningMetric, note_cut
 
 __all__ = ["BertScoreMetric"]
 
@@ -69,7 +71,7 @@ class BertScoreMetric(MeaningMetric):
     """How exactly the model computes; half precision needs a GPU, and stands in the signature."""
     allow_download: bool = field(default=False, kw_only=True)
 
-    stat_names: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1")
+    stat_names: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1", "num_truncated")
     failure_note: ClassVar[str] = "counts as an empty answer does: 0, or what that is after rescaling"
     reference: ClassVar[str] = "Zhang et al. 2020 (BERTScore)"
 
@@ -120,8 +122,8 @@ class BertScoreMetric(MeaningMetric):
 
     @property
     def worst_stats(self) -> Sequence[float]:
-        """The three numbers of an empty answer."""
-        return [float(value) for value in self._rescaled(np.zeros((1, 3)))[0]]
+        """The three numbers of an empty answer; nothing of it was cut."""
+        return [*(float(value) for value in self._rescaled(np.zeros((1, 3)))[0]), 0.0]
 
     def _rescaled(self, values: Floats) -> Floats:
         if self.baseline is None:
@@ -142,16 +144,12 @@ class BertScoreMetric(MeaningMetric):
         pairs = batch.feature(
             key, lambda _: matched_pairs(encoder, [given[row] for row in texts.owners.tolist()], texts.texts)
         )
-        if pairs.truncated:
-            batch.note(
-                f"'{self.name}': a text is longer than the {encoder.max_tokens} tokens that the model takes, and was "
-                "cut",
-                batch.samples[0].sample_id,
-            )
+        cut = np.bincount(texts.owners, weights=pairs.cut, minlength=len(batch))
+        note_cut(batch, self.name, cut)
         if not self.idf:
             values = self._best(_shares(pairs, encoder.without_meaning), texts.owners, len(batch))
-            return self._outcome(batch, values)
-        scores = self._outcome(batch, np.zeros((len(batch), 3)))
+            return self._outcome(batch, values, cut)
+        scores = self._outcome(batch, np.zeros((len(batch), 3)), cut)
         return replace(scores, keys=tuple(_by_sample(pairs, texts.owners, len(batch), encoder.without_meaning)))
 
     def joined(self, scores: Scores) -> Scores:
@@ -172,10 +170,11 @@ class BertScoreMetric(MeaningMetric):
             best = np.max(values, axis=0) if values else np.zeros(3)
             if len(values) < len(scores.keys[row]):
                 best = np.maximum(best, 0.0)
-            stats[row] = self._rescaled(best[None])[0]
-        scored = scores.status == Status.SCORED
-        weighed = np.where(scored, stats[:, self._column], scores.values)
-        return replace(scores, values=weighed, stats=stats, keys=None)
+            stats[row, :3] = self._rescaled(best[None])[0]
+        weighed = np.where(scores.status == Status.SCORED, stats[:, self._column], scores.values)
+        lost = np.isnan(weighed) & (scores.status == Status.SCORED)
+        found = replace(scores, values=weighed, stats=stats, keys=None)
+        return found.replaced(lost, Status.MEASURE_FAILED, OUT_OF_MEMORY, math.nan)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The plain definition; with ``idf`` there is none for a sample by itself."""
@@ -187,13 +186,20 @@ class BertScoreMetric(MeaningMetric):
         values = [_plain(encoder, answer, text) for text in self.compared_texts(sample)]
         return Score(float(self._rescaled(np.max(values, axis=0)[None])[0, self._column]))
 
-    def _outcome(self, batch: Batch, values: Floats) -> Scores:
-        return self.outcome(batch, values[:, self._column], skip=self.without_reference(batch), stats=values)
+    def _outcome(self, batch: Batch, values: Floats, cut: Floats) -> Scores:
+        lost = np.isnan(values[:, self._column])
+        return self.outcome(
+            batch,
+            np.where(lost, 0.0, values[:, self._column]),
+            skip=self.without_reference(batch),
+            fail={OUT_OF_MEMORY: lost},
+            stats=np.column_stack([values, cut]),
+        )
 
     def _best(self, values: Floats, owners: Integers, rows: int) -> Floats:
         best = np.full((rows, 3), -np.inf)
         np.maximum.at(best, owners, values)
-        return self._rescaled(np.where(np.isfinite(best), best, 0.0))
+        return self._rescaled(np.where(np.isneginf(best), 0.0, best))
 
 
 def _checked_baseline(held: object) -> str | tuple[float, float, float] | None:

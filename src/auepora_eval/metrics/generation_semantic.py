@@ -18,9 +18,10 @@ from ..semantic.devices import Device, Precision
 from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
 from ..semantic.pairs import ACTIVATIONS, PairModel, activation_name, pair_logits
 from ..semantic.sentences import SentenceTransformerEmbedder
+from .bertscore import BertScoreMetric
 from .semantic_base import Pair, PairsTold, SemanticMetric
 
-__all__ = ["CrossEncoderSimilarity", "EmbeddingSimilarity", "SbertSimilarity"]
+__all__ = ["BertScoreMetric", "CrossEncoderSimilarity", "EmbeddingSimilarity", "SbertSimilarity"]
 
 
 def cosines_told(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> PairsTold:

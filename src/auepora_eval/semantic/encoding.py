@@ -7,12 +7,23 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..core.errors import BadValueError
 from ..features.told import Lost
 from .models import LoadedModel
 
-__all__ = ["OUT_OF_MEMORY", "Tokens", "in_batches", "padded", "require_batch_size", "token_budget", "tokenised"]
+__all__ = [
+    "OUT_OF_MEMORY",
+    "Tokens",
+    "in_batches",
+    "in_halves",
+    "is_lack_of_memory",
+    "padded",
+    "require_batch_size",
+    "token_budget",
+    "tokenised",
+]
 
 T = TypeVar("T")
 
@@ -94,6 +105,27 @@ def padded(tokens: Tokens, places: Sequence[int], loaded: LoadedModel) -> dict[s
     return {name: torch.from_numpy(column).to(loaded.device) for name, column in columns.items()}
 
 
+def in_halves(
+    rows: npt.NDArray[np.int64],
+    run: Callable[[npt.NDArray[np.int64]], None],
+    lost: Callable[[npt.NDArray[np.int64]], None],
+) -> None:
+    """Do something for all rows at once; where memory does not suffice, in two halves. What does not fit is lost."""
+    try:
+        run(rows)
+    except (RuntimeError, MemoryError) as error:
+        if not is_lack_of_memory(error):
+            raise
+    else:
+        return
+    if len(rows) == 1:
+        lost(rows)
+        return
+    half = len(rows) // 2
+    in_halves(rows[:half], run, lost)
+    in_halves(rows[half:], run, lost)
+
+
 def in_batches(
     lengths: Sequence[int],
     run: Callable[[list[int]], Sequence[T]],
@@ -116,7 +148,7 @@ def in_batches(
         try:
             rows = run(places)
         except (RuntimeError, MemoryError) as error:
-            if not _is_lack_of_memory(error):
+            if not is_lack_of_memory(error):
                 raise
             if len(places) > 1:
                 # As many texts as there were, not as might have been: the end of the list is a smaller batch.
@@ -132,7 +164,7 @@ def in_batches(
 _NO_ROOM = Lost(OUT_OF_MEMORY, "there is not enough memory for the model to read one of the texts, even alone")
 
 
-def _is_lack_of_memory(error: Exception) -> bool:
+def is_lack_of_memory(error: Exception) -> bool:
     """Whether memory ran out, on a GPU or on the CPU, where it is told by the message alone."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "not enough memory" in text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from .encoding import in_halves
 from .token_encoder import TokenColumn, TokenEncoder, even_blocks
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ class Side:
     ids: Integers
     ends: Integers
     nearest: npt.NDArray[np.float32]
-    """The cosine with the nearest token of the other side; what points the other way is as far as can be."""
+    """The cosine with the nearest token of the other side; what points the other way is as far as can be. NaN where
+    there was not memory enough to tell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,8 @@ class Matched:
 
     given: Side
     wanted: Side
-    truncated: int
-    """How many different texts were cut because the model takes no more."""
+    cut: Integers
+    """Per pair how many of the two texts were cut because the model takes no more."""
 
 
 def matched_pairs(encoder: TokenEncoder, given: Sequence[str], wanted: Sequence[str]) -> Matched:
@@ -58,7 +60,7 @@ def matched_pairs(encoder: TokenEncoder, given: Sequence[str], wanted: Sequence[
         some = _taken(tokens, used)
         _match_block(encoder, some, places[: len(pairs)], places[len(pairs) :], pairs, sides)
     first, second = (side.made() for side in sides)
-    return Matched(first, second, tokens.truncated)
+    return Matched(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right])
 
 
 class _Nearest:
@@ -88,7 +90,17 @@ def _match_block(
     both = np.where((counts[left] > 0) & (counts[right] > 0), np.maximum(counts[left], counts[right]), 0)
     most = _CELLS_AT_ONCE.get(encoder.device.type, _CELLS_AT_ONCE["cpu"])
     # Nothing is read back before everything is under way: a device that must be waited for stands idle meanwhile.
-    waiting = [(rows, _nearest(vectors, tokens, left[rows], right[rows])) for rows in even_blocks(both * both, most)]
+    waiting: list[tuple[Integers, tuple[torch.Tensor, torch.Tensor]]] = []
+
+    def match(rows: Integers) -> None:
+        waiting.append((rows, _nearest(vectors, tokens, left[rows], right[rows])))
+
+    def lost(rows: Integers) -> None:
+        for side, texts in zip(sides, (left[rows], right[rows]), strict=True):
+            side.found[_ranges(side.starts[pairs[rows]], counts[texts])] = np.nan
+
+    for rows in even_blocks(both * both, most):
+        in_halves(rows, match, lost)
     for rows, nearest in waiting:
         for side, texts, values in zip(sides, (left[rows], right[rows]), nearest, strict=True):
             there = np.arange(values.shape[1]) < counts[texts][:, None]
@@ -137,7 +149,7 @@ def _blocks(tokens: TokenColumn, left: Integers, right: Integers, *, most: int) 
 
 def _taken(tokens: TokenColumn, rows: Integers) -> TokenColumn:
     counts = tokens.counts[rows]
-    return TokenColumn(tokens.ids[_ranges(tokens.starts[rows], counts)], np.cumsum(counts), 0)
+    return TokenColumn(tokens.ids[_ranges(tokens.starts[rows], counts)], np.cumsum(counts), tokens.cut[rows])
 
 
 def _ranges(starts: Integers, counts: Integers) -> Integers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .encoding import token_budget, tokenised
+from .encoding import in_halves, token_budget, tokenised
 from .models import LoadedModel
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class TokenColumn:
     ids: Integers
     ends: Integers
     """Where each text ends."""
-    truncated: int
-    """How many texts were longer than the model takes, and were cut."""
+    cut: npt.NDArray[np.bool_]
+    """Which texts were longer than the model takes."""
 
     @property
     def counts(self) -> Integers:
@@ -70,30 +70,24 @@ class TokenEncoder:
         found = tokenised(self._loaded, [text.strip() for text in texts])
         counts = np.fromiter(map(len, found.ids), np.int64, len(found.ids))
         ids = np.fromiter(chain.from_iterable(found.ids), np.int64, int(counts.sum()))
-        return TokenColumn(ids, np.cumsum(counts), sum(found.cut))
+        return TokenColumn(ids, np.cumsum(counts), np.array(found.cut, np.bool_))
 
     def vectors(self, tokens: TokenColumn) -> torch.Tensor:
-        """The vectors of all tokens, one row each, in the order of the tokens, on the model's device."""
+        """The vectors of all tokens, one row each, in the order of the tokens, on the model's device.
+
+        NaN where there is not memory enough for a text, even alone.
+        """
         import torch
 
         found = torch.empty((len(tokens.ids), self.width), dtype=self.model.dtype, device=self.device)
+        starts, ends = tokens.starts, tokens.ends
+
+        def lost(rows: Integers) -> None:
+            found[int(starts[rows[0]]) : int(ends[rows[0]])] = torch.nan
+
         for rows in even_blocks(tokens.counts, token_budget(self.device.type)):
-            self._fill(found, tokens, rows)
+            in_halves(rows, lambda some: self._encode(found, tokens, some), lost)
         return found
-
-    def _fill(self, found: torch.Tensor, tokens: TokenColumn, rows: Integers) -> None:
-        """Put the vectors of some texts where they belong; where memory does not suffice, in two halves."""
-        import torch
-
-        try:
-            self._encode(found, tokens, rows)
-        except torch.OutOfMemoryError:
-            if len(rows) == 1:
-                raise
-            torch.cuda.empty_cache()
-            half = len(rows) // 2
-            self._fill(found, tokens, rows[:half])
-            self._fill(found, tokens, rows[half:])
 
     def _encode(self, found: torch.Tensor, tokens: TokenColumn, rows: Integers) -> None:
         import torch

@@ -13,6 +13,7 @@ from ..core.engine import resolve_metrics
 from ..core.errors import AueporaError, DataFileError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
+from ..core.resources import given_resources
 from ..core.runner import require_distinct_ids
 from ..core.secrets import Secrets, refuse_secrets_in
 from ..core.slices import Slice, require_members, slices_of
@@ -23,8 +24,10 @@ from ..io.align import require_common_id, stray_remarks
 from ..io.checking.support import EVERYTHING
 from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
+from .build_resources import build_resources
 from .findings import Findings
 from .plan import DataSource, Plan, SystemSource
+from .resources_section import used_resources
 
 __all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
 
@@ -60,21 +63,26 @@ class Prepared:
         return 0 if self.plan.system is None else len(self.samples) * self.plan.repeats
 
 
-def prepare(plan: Plan, *, need_system: bool = True, limit: int | None = None) -> Prepared:
+def prepare(plan: Plan, *, need_system: bool = True, need_keys: bool = True, limit: int | None = None) -> Prepared:
     """Read what the plan names and check that it fits together; the first problem is raised.
 
     With a ``limit`` only the first samples are taken, and checked. With ``need_system`` the system is imported or built
-    too, and checked that it can be called; it is not called.
+    too, and checked that it can be called; it is not called. With ``need_keys`` the keys of judges must be there.
     """
     findings = Findings(plan.source)
-    made = prepare_gathering(plan, findings, need_system=need_system, limit=limit)
+    made = prepare_gathering(plan, findings, need_system=need_system, need_keys=need_keys, limit=limit)
     findings.raise_first()
     assert made is not None
     return made
 
 
 def prepare_gathering(
-    plan: Plan, findings: Findings, *, need_system: bool = True, limit: int | None = None
+    plan: Plan,
+    findings: Findings,
+    *,
+    need_system: bool = True,
+    need_keys: bool = True,
+    limit: int | None = None,
 ) -> Prepared | None:
     """The same, with everything that is wrong taken down; ``None`` where it keeps the plan from running."""
     samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
@@ -94,6 +102,8 @@ def prepare_gathering(
     _find_idle(plan, findings, metrics, samples)
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
         findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
+    if plan.resources and not findings.errors:
+        metrics = _with_resources(plan, findings, rules, metrics, need_key=need_keys)
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
@@ -107,6 +117,19 @@ def prepare_gathering(
         return None
     remarks = _remarks(plan, samples, metrics, rules, outputs)
     return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
+
+
+def _with_resources(
+    plan: Plan, findings: Findings, rules: Conventions, metrics: list[Metric] | None, *, need_key: bool
+) -> list[Metric] | None:
+    """The metrics once more, with the resources that they refer to."""
+    names = set(used_resources(plan.metrics))
+    only_known = plan.judge.policy.cache_only
+    built = build_resources(findings, plan.resources, names, plan.folder, need_key=need_key and not only_known)
+    if findings.errors or not names:
+        return metrics
+    with given_resources(built):
+        return _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules))
 
 
 def _find_idle(
@@ -198,7 +221,8 @@ def _metrics(
 ) -> list[Metric] | None:
     if plan.metrics is None:
         return None
-    chosen = _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
+    with given_resources(dict.fromkeys(plan.resources)):
+        chosen = _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
     for place, one in enumerate(chosen):
         _found(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
     names = [one.name for one in chosen]
@@ -231,6 +255,8 @@ def _remarks(
     found: list[str] = []
     if idle := _idle(metrics, samples):
         found.append(f"no sample has what {', '.join(idle)} look at: every sample will be skipped")
+    if unused := [name for name in plan.resources if name not in set(used_resources(plan.metrics))]:
+        found.append(f"no metric refers to {', '.join(unused)} of the resources; write {{use: {unused[0]}}} in one")
     silent = sum(not sample.query.strip() for sample in samples)
     if silent and plan.system is not None:
         found.append(f"{silent} of {len(samples)} samples have no query to ask")

@@ -49,6 +49,10 @@ class Environment:
         """
         return frozenset(one for one in self._secrets if len(one) >= SHORTEST)
 
+    def keep_secret(self, name: str) -> None:
+        """What the variable holds is secret, though the plan only names it; it need not be set."""
+        self._secrets.add(self._variables.get(name, ""))
+
     def filled(self, key: str, value: Any, *, in_template: bool = False) -> Any:
         """The value with every reference in its texts replaced; a mapping and a list throughout.
 
@@ -119,7 +123,9 @@ def find_literal_secrets(findings: Findings) -> None:
             findings.add(
                 key, f"the parameter '{parameter}' of the address looks like a secret; write ${{NAME}} in its place"
             )
-        elif key.partition(".")[0] in ("system", "outputs") and is_secret_name(name) and _is_literal(value):
+        elif (
+            key.partition(".")[0] in ("system", "outputs", "resources") and is_secret_name(name) and _is_literal(value)
+        ):
             findings.add(
                 key,
                 "looks like a secret, and plans are stored with their runs; "
@@ -138,6 +144,11 @@ def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, A
             yield from _scalars(item, f"{key}[{place}]", name)
     else:
         yield key, name, value
+
+
+def _is_named_secret(key: str, name: str, value: Any) -> bool:
+    told_elsewhere = key.startswith("resources.") and key.endswith(".openai.api_key")  # not by ${NAME}
+    return is_secret_name(name) and _is_literal(value) and not told_elsewhere
 
 
 def _is_literal(value: Any) -> bool:

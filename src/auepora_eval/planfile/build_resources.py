@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..core.errors import AueporaError, BadValueError, MissingDependencyError
+from ..judge.critic import LLMCritic, StructuredCritic
 from .findings import Findings
 from .plan import ResourceSource
 
@@ -77,21 +78,21 @@ def _python(options: Mapping[str, Any], folder: Path) -> Any:
     from ..systems.python import load_object
 
     path = options["path"]
-    made, _ = load_object(path, options["args"], folder=folder, as_is=_judges)
+    made, _ = load_object(path, options["args"], folder=folder, as_is=_is_critic)
     if inspect.iscoroutine(made):
         made.close()
         raise BadValueError(f"{path} is an async function that makes a judge; make it in a plain function")
-    if not _judges(made):
+    if not _is_critic(made):
         what = "None" if made is None else f"an object of type {type(made).__name__}"
         raise BadValueError(
-            f"{path} gave {what}, which is no judge: one has score(*, prompt, metadata) as an LLMCritic, or "
-            "judge(request) as a StructuredCritic"
+            f"{path} gave {what}, which is no judge: derive from LLMCritic (a prompt in, a number out) or from "
+            "StructuredCritic"
         )
     return made
 
 
-def _judges(found: Any) -> bool:
-    return any(callable(getattr(found, name, None)) for name in ("score", "judge"))
+def _is_critic(found: Any) -> bool:
+    return isinstance(found, (LLMCritic, StructuredCritic))
 
 
 def _recorded(options: Mapping[str, Any], folder: Path) -> Any:

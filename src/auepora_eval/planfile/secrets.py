@@ -27,6 +27,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMED = re.compile(r"(?P<name>[\w-]+)\s*[=:]\s*[\"']?(?:(?i:basic|bearer)\s+)?\Z")
 """What stands before a value that is named within a text: ``password=``, ``"Authorization: Bearer "``."""
 
+_NAMED_SECRETS = ("system", "outputs", "resources")
+"""Sections in which a secret goes by its name."""
 _STAND_INS = {"", "dummy", "empty", "none", "unused"}
 """What people write where a key is asked for and none is needed."""
 
@@ -123,9 +125,7 @@ def find_literal_secrets(findings: Findings) -> None:
             findings.add(
                 key, f"the parameter '{parameter}' of the address looks like a secret; write ${{NAME}} in its place"
             )
-        elif (
-            key.partition(".")[0] in ("system", "outputs", "resources") and is_secret_name(name) and _is_literal(value)
-        ):
+        elif key.partition(".")[0] in _NAMED_SECRETS and _is_named_secret(key, name, value):
             findings.add(
                 key,
                 "looks like a secret, and plans are stored with their runs; "

@@ -11,6 +11,7 @@ from ..core.metrics_base import BatchMetric
 from ..core.registry import MetricInfo, metric_infos
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
+from ..judge.prompting import built_in_prompt
 from .plain_math import plain_math
 
 __all__ = ["MetricCard", "metric_card", "metric_cards", "reference_pages", "write_reference"]
@@ -35,6 +36,10 @@ class MetricCard:
     reference: str
     follows_base: bool = False
     """Whether target, range and direction are those of another metric, which is an option of this one."""
+    prompt_id: str = ""
+    """Name, version and digest of what a judge is asked, for a metric that asks one."""
+    prompt: str = ""
+    """What a judge is asked, with slots for what is judged."""
 
     @property
     def range_text(self) -> str:
@@ -65,6 +70,8 @@ class MetricCard:
             lines += ["", "Options:", *(f"  {name} = {default}" for name, default in self.options.items())]
         if self.skips:
             lines += ["", "Skips a sample where:", *(f"  {reason}: {why}" for reason, why in self.skips.items())]
+        if self.prompt:
+            lines += ["", f"Prompt {self.prompt_id}:", *(f"  {line}".rstrip() for line in self.prompt.splitlines())]
         return "\n".join(lines)
 
     def to_markdown(self) -> str:
@@ -82,6 +89,8 @@ class MetricCard:
         if self.skips:
             lines += ["", "## Skips", "", "| reason | when |", "|---|---|"]
             lines += [f"| `{reason}` | {_cell(why)} |" for reason, why in self.skips.items()]
+        if self.prompt:
+            lines += ["", "## Prompt", "", f"`{self.prompt_id}`", "", "```text", self.prompt, "```"]
         return "\n".join(lines) + "\n"
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -118,6 +127,8 @@ def metric_card(info: MetricInfo) -> MetricCard:
     }
     follows_base = getattr(cls, "follows_base", False)
     span = _declared_range(info) if scored else getattr(cls, "range", None)
+    prompt_name = getattr(cls, "prompt_name", None)
+    prompt = None if prompt_name is None else built_in_prompt(prompt_name)
     return MetricCard(
         name=info.name,
         pattern=info.pattern,
@@ -132,6 +143,8 @@ def metric_card(info: MetricInfo) -> MetricCard:
         failures=_failures(info),
         reference=getattr(cls, "reference", ""),
         follows_base=follows_base,
+        prompt_id="" if prompt is None else prompt.id,
+        prompt="" if prompt is None else prompt.text,
     )
 
 

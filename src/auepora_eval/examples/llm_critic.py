@@ -1,0 +1,62 @@
+"""A critic in twenty lines: ask any server that speaks the OpenAI protocol, read a number out of what it says.
+
+``python -m auepora_eval.examples.llm_critic http://127.0.0.1:8080/v1 MODEL`` judges one answer with it. Copy it and put
+your own model in; for more (schemas, repairs, usage, probabilities) there is the critic in ``judge.openai_compat``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import urllib.request
+from typing import Any
+
+from ..core.errors import JudgeError
+from ..judge.critic import LLMCritic
+
+__all__ = ["ServerCritic", "main"]
+
+
+class ServerCritic(LLMCritic):
+    """Asks a chat model for a number. The key, if the server wants one, is in ``$OPENAI_API_KEY``."""
+
+    def __init__(self, base_url: str, model: str, *, timeout: float = 60.0) -> None:
+        self.url, self.model, self.timeout = f"{base_url.rstrip('/')}/chat/completions", model, timeout
+        self.name = f"server:{model}"  # what signatures show
+
+    def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
+        """The last number in what the model says. What it says beyond the scale is refused by whoever asked."""
+        question = {"model": self.model, "temperature": 0, "messages": [{"role": "user", "content": prompt}]}
+        headers = {
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {os.environ.get('OPENAI_API_KEY', 'none')}",
+        }
+        request = urllib.request.Request(self.url, json.dumps(question).encode(), headers)  # noqa: S310 -- the user's
+        try:
+            with urllib.request.urlopen(request, timeout=self.timeout) as reply:  # noqa: S310
+                said = json.load(reply)["choices"][0]["message"]["content"]
+        except (OSError, ValueError, LookupError) as error:
+            raise JudgeError("unreachable", f"{type(error).__name__}: {error}", retry=True) from error
+        numbers = re.findall(r"-?\d+(?:\.\d+)?", said or "")
+        if not numbers:
+            raise JudgeError("unparseable", "there is no number in what the model said", raw=said)
+        return float(numbers[-1])
+
+
+def main(base_url: str, model: str) -> None:
+    """Judge one answer."""
+    from ..core.engine import evaluate
+    from ..core.registry import metric
+    from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+
+    sample = EvaluationSample("1", "What is the capital of France?")
+    evidence = RetrievedDocument(Document("d", "Paris is the capital of France."), score=1.0, rank=1)
+    output = SystemOutputs([evidence], Response("Paris, a city of nine million."))
+    judged = [metric(name, critic=ServerCritic(base_url, model)) for name in ("llm_faithfulness", "llm_answer_quality")]
+    print(evaluate([sample], [output], judged).to_markdown())  # noqa: T201 -- it is a program
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

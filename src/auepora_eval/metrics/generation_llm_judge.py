@@ -1,0 +1,251 @@
+"""Answers judged by a language model: are they faithful to their evidence, and are they any good."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ..core.errors import BadTypeError, BadValueError, did_you_mean
+from ..core.registry import register
+from ..core.scores import Score
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.texts import Source
+from ..judge.asking import Question, question_frames
+from ..judge.critic import LLMCritic
+from ..judge.prompting import built_in_prompt
+from ..judge.scale import Scale
+from .answers import require_choice
+from .base import number_text
+from .judged_answers import CriticMetric
+from .ranking import check_k
+
+__all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+_TAKEN = ("rationale", "score")
+"""What a reply calls other things by."""
+
+
+@register("llm_faithfulness")
+@dataclass(frozen=True)
+class LLMFaithfulnessScore(CriticMetric):
+    r"""How far the answer is supported by its evidence, as a language model judges it.
+
+    .. math:: (x - \text{lowest}) / (\text{highest} - \text{lowest})
+
+    The critic is shown the question, the answer and the evidence: what was retrieved (the first `k`), or the relevant
+    documents (`evidence_source: relevant`). It answers with a number x on the `scale`, and perhaps why. An answer that
+    states nothing, such as one that declines, counts as supported. Nothing retrieved scores 0, and nobody is asked.
+    With `repeats` the score is the mean over all judgements, and the details tell how far they lie apart. A critic that
+    gives no judgement that can be used makes the sample a failed measurement, never a number.
+    """
+
+    evidence_source: Source = "retrieved"
+    scale: str = field(default="0-1", kw_only=True)
+    k: int | None = field(default=None, kw_only=True)
+    """How many of the returned documents count; all unless told."""
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    prompt_name: ClassVar[str] = "faithfulness"
+    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **CriticMetric.skip_reasons,
+        "empty_answer": "the answer is empty",
+        "no_text": "the documents have no text",
+        "no_gold": "the evidence is the relevant documents, and they are not annotated",
+        "empty_gold": "the evidence is the relevant documents, and there is none",
+    }
+
+    def __post_init__(self) -> None:
+        require_choice("evidence_source", self.evidence_source, ("retrieved", "relevant"))
+        check_k(self.k)
+        super().__post_init__()
+        if self.evidence_source == "relevant":
+            if self.k is not None:
+                raise BadValueError("'k' counts retrieved documents; it means nothing with 'evidence_source: relevant'")
+            object.__setattr__(self, "reads", frozenset({"response"}))
+
+    def required_fields(self) -> list[str]:
+        """Relevant documents where they are the evidence."""
+        return ["relevant_docs"] if self.evidence_source == "relevant" else []
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Without relevant documents there is no evidence of that kind."""
+        return "empty_gold" if self.evidence_source == "relevant" and not sample.relevant_docs else None
+
+    def question(self, sample: EvaluationSample, output: SystemOutputs) -> Question | Score:
+        """The question, the answer and its evidence."""
+        assert output.response is not None  # an output without one is skipped before it gets here
+        answer = output.response.text
+        if not answer.strip():
+            return Score.skip("empty_answer")
+        texts = self._documents(sample, output)
+        if not texts:
+            return Score(0.0)
+        evidence = [text for text in texts if text.strip()]
+        if not evidence:
+            return Score.skip("no_text")
+        return Question(
+            self.prompt_used,
+            {"question": question_frames(sample), "answer": answer, "evidence": evidence},
+            Scale.parse(self.scale),
+            rationale=self.rationale,
+            metric=self.name,
+            sample_id=sample.sample_id,
+        )
+
+    def _documents(self, sample: EvaluationSample, output: SystemOutputs) -> list[str]:
+        if self.evidence_source == "relevant":
+            return [document.text for document in sample.relevant_docs or []]
+        return [item.doc.text for item in output.retrieved[: self.k]]
+
+    def choices(self) -> dict[str, str]:
+        """Who judges by what evidence."""
+        return {
+            **super().choices(),
+            "evidence": self.evidence_source,
+            **({} if self.k is None else {"k": str(self.k)}),
+        }
+
+
+@register("llm_answer_quality")
+@dataclass(frozen=True)
+class LLMAnswerQuality(CriticMetric):
+    r"""How good the answer is for whoever asked, as a language model judges it, dimension by dimension.
+
+    .. math:: \sum_d w_d \cdot (x_d - \text{lowest}) / (\text{highest} - \text{lowest}) \;/\; \sum_d w_d
+
+    The critic is shown the question and the answer, and gives each of the `dimensions` a number x on the `scale`. The
+    prompt explains relevance, helpfulness, clarity, completeness, conciseness and coherence; further ones are written
+    with what they mean, as `tone: is it friendly?`. `aggregation` is `mean`, `weighted` (by `weights`) or `min`, the
+    weakest dimension. The mean of each dimension is in the details. A critic that answers with objects is asked once
+    for all dimensions; one that gives a bare number, or weighs labels by their probabilities, once for each. An empty
+    answer scores 0, and nobody is asked. With `repeats` the score is the mean over all judgements, and the details tell
+    how far they lie apart.
+    """
+
+    dimensions: Any = ("relevance", "helpfulness", "clarity")
+    weights: Any = None
+    """How much each dimension counts: numbers in their order, or by name."""
+    aggregation: str = "mean"
+
+    target = TargetCategory.GENERATION_RELEVANCE
+    prompt_name: ClassVar[str] = "answer_quality"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
+        names = self._names
+        object.__setattr__(self, "weights", None if self.weights is None else _weights(self.weights, names))
+        require_choice("aggregation", self.aggregation, ("mean", "weighted", "min"))
+        if self.weights is not None and self.aggregation == "mean":
+            object.__setattr__(self, "aggregation", "weighted")
+        if (self.weights is not None) != (self.aggregation == "weighted"):
+            raise BadValueError(
+                "'aggregation: weighted' needs 'weights'"
+                if self.weights is None
+                else f"'weights' mean nothing with 'aggregation: {self.aggregation}'"
+            )
+        super().__post_init__()
+        known = self._known_criteria()
+        for name in names:
+            if name not in known:
+                there = f"; the prompt explains {', '.join(known)}" if known else ""
+                hint = did_you_mean(name, known, otherwise=there)
+                raise BadValueError(f"dimension '{name}': say what it means, as in '{name}: is it ...?'{hint}")
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(one.partition(":")[0] for one in self.dimensions)
+
+    @property
+    def dimension_names(self) -> tuple[str, ...]:
+        """What is judged apart."""
+        return self._names
+
+    def _known_criteria(self) -> dict[str, str]:
+        """What each name means: as the option says, else the prompt, else ours."""
+        own = dict(one.split(": ", 1) for one in self.dimensions if ": " in one)
+        return {**dict(built_in_prompt(self.prompt_name).criteria), **dict(self.prompt_used.criteria), **own}
+
+    def question(self, sample: EvaluationSample, output: SystemOutputs) -> Question | Score:
+        """The question and the answer."""
+        assert output.response is not None  # an output without one is skipped before it gets here
+        if not output.response.text.strip():
+            return Score(0.0)
+        return Question(
+            self.prompt_used,
+            {"question": question_frames(sample), "answer": output.response.text},
+            Scale.parse(self.scale),
+            names=self._names,
+            criteria=self._known_criteria(),
+            rationale=self.rationale,
+            metric=self.name,
+            sample_id=sample.sample_id,
+        )
+
+    def combined(self, values: Sequence[float]) -> float:
+        """The mean of the dimensions, by their weights where there are any, or the smallest."""
+        if self.aggregation == "min":
+            return min(values)
+        weights = self.weights or (1.0,) * len(values)
+        return math.fsum(w * value for w, value in zip(weights, values, strict=True)) / math.fsum(weights)
+
+    def choices(self) -> dict[str, str]:
+        """Who judges what, and how it is put together."""
+        shown = ",".join(map(_shown, self.dimensions))
+        choices = {**super().choices(), "dimensions": shown, "aggregation": self.aggregation}
+        return choices if self.weights is None else {**choices, "weights": ",".join(map(number_text, self.weights))}
+
+
+def _dimensions(given: object) -> tuple[str, ...]:
+    """Dimensions as ``name`` or ``name: what it means``, from a list of either, or from a mapping."""
+    if isinstance(given, str):
+        given = [given]
+    if isinstance(given, Mapping):
+        given = [given]
+    if not isinstance(given, Sequence):
+        raise BadTypeError(f"dimensions must be a list of names, not {given!r:.80}")
+    listed: list[str] = []
+    for one in given:
+        if isinstance(one, Mapping):
+            listed += [f"{name}: {meaning}" if meaning else str(name) for name, meaning in one.items()]
+        elif isinstance(one, str):
+            listed.append(one)
+        else:
+            raise BadTypeError(f"a dimension is a name, or 'name: what it means', not {one!r:.80}")
+    made = []
+    for one in listed:
+        name, _, meaning = (part.strip() for part in one.partition(":"))
+        if not _NAME.fullmatch(name) or name in _TAKEN:
+            raise BadValueError(f"a dimension cannot be called {name!r}: lower case, digits and underscores, please")
+        made.append(f"{name}: {' '.join(meaning.split())}" if meaning else name)
+    names = [one.partition(":")[0] for one in made]
+    if not names or len(set(names)) < len(names):
+        raise BadValueError(f"dimensions must be one name or more, each once; not {names!r}")
+    return tuple(made)
+
+
+def _weights(given: object, names: Sequence[str]) -> tuple[float, ...]:
+    """One weight per dimension, in their order."""
+    if isinstance(given, Mapping):
+        if set(given) != set(names):
+            raise BadValueError(f"weights must name every dimension once ({', '.join(names)}), not {list(given)!r}")
+        given = [given[name] for name in names]
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != len(names):
+        raise BadValueError(f"weights must be {len(names)} numbers, one per dimension, not {given!r:.80}")
+    for weight in given:
+        if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < math.inf:
+            raise BadValueError(f"a weight is a number of at least 0, not {weight!r}")
+    if not any(given):
+        raise BadValueError("one weight at least must be above 0")
+    return tuple(map(float, given))
+
+
+def _shown(dimension: str) -> str:
+    """A dimension in a signature: its name, and a digest of what it means where the option says so."""
+    name, colon, _ = dimension.partition(":")
+    return f"{name}={hashlib.sha256(dimension.encode()).hexdigest()[:6]}" if colon else name

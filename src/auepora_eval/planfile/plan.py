@@ -64,11 +64,11 @@ class JudgeRules:
     cache: bool = True
     """Whether judgements are kept. Where the plan names no file, they lie beside the store."""
 
-    def policy_for(self, store: str | None, folder: Path) -> JudgePolicy:
+    def policy_for(self, store: str | Path | None, folder: Path) -> JudgePolicy:
         """The policy with a file for judgements: beside the store where that is a file, else in ``folder``."""
         if not self.cache or self.policy.cache is not None:
             return self.policy
-        beside = folder if store is None or "://" in store else Path(os.path.abspath(store)).parent
+        beside = folder if store is None or "://" in str(store) else Path(os.path.abspath(store)).parent
         return replace(self.policy, cache=beside / DEFAULT_CACHE)
 
 

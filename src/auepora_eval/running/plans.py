@@ -32,6 +32,7 @@ from ..gates.kinds import needs_baseline
 from ..io.files import bare_name
 from ..io.fingerprint import dataset_fingerprint
 from ..io.jsonl import OutputsFile
+from ..judge.policy import JudgePolicy
 from ..planfile.changes import plan_changes
 from ..planfile.plan import Plan
 from ..planfile.prepare import Prepared, prepare
@@ -90,7 +91,7 @@ def run_plan(
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
             baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run
-            request = _request(prepared, tags)
+            request = _request(prepared, tags, where)
             if resume:
                 record = _to_resume(opened, request, run, retry_failed=retry_failed)
                 outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
@@ -114,6 +115,7 @@ def run_system(
     repeats: int = 1,
     conventions: str | Conventions = "auepora",
     slices: Iterable[SliceSpec] | SliceSpec = (),
+    judging: JudgePolicy | None = None,
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
     stop: Stop | None = None,
@@ -122,8 +124,8 @@ def run_system(
     """Run a live system over a dataset, store what it answers, score it: ``auepora run`` without a plan file.
 
     One call at a time, waiting as long as it takes, unless told otherwise: a plan's defaults are for systems that are
-    served. Without ``metrics``, everything the data supports is computed. ``config`` says what the system is made of,
-    beside what its own ``config`` says.
+    served. Without ``metrics``, everything the data supports is computed. ``judging`` says how judges are asked, where
+    a metric needs one. ``config`` says what the system is made of, beside what its own ``config`` says.
     """
     samples = list(dataset)
     if not samples:
@@ -161,6 +163,7 @@ def run_system(
         policy=policy,
         repeats=repeats,
         slices=groups,
+        judging=judging or JudgePolicy(),
         plan=plan,
         config=_config({}, system, config or {}),
         commit=commit_of(Path.cwd()),
@@ -173,7 +176,7 @@ def run_system(
         return replace(start_run(request, opened, stop=stop, watcher=watcher), store=where)
 
 
-def _request(prepared: Prepared, tags: Sequence[str]) -> RunRequest:
+def _request(prepared: Prepared, tags: Sequence[str], store: str) -> RunRequest:
     plan = prepared.plan
     scoring = plan.scoring
     return RunRequest(
@@ -188,6 +191,7 @@ def _request(prepared: Prepared, tags: Sequence[str]) -> RunRequest:
         repeats=plan.repeats if prepared.outputs is None else 1,
         slices=prepared.slices,
         options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size),
+        judging=plan.judge.policy_for(store, plan.folder),
         # What 'auto' came to belongs to the run: who scores it again must not have to guess.
         plan={**plan.resolved, "conventions": _named(prepared.rules)},
         config=_config(plan.config, prepared.system, {}),

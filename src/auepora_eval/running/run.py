@@ -18,9 +18,11 @@ from ..core.slices import SliceSpec
 from ..core.types import EvaluationSample, SystemOutputs
 from ..gates.report import GateReport
 from ..io.codec import LineError
+from ..judge.policy import JudgePolicy
 from ..store.processes import is_alive
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore
+from .judging import Judged
 from .scoring import ScoringOptions, score_run
 
 __all__ = ["RunOutcome", "RunRequest", "Watcher", "resume_run", "start_run"]
@@ -46,6 +48,8 @@ class RunRequest:
     repeats: int = 1
     slices: Sequence[SliceSpec] = ()
     options: ScoringOptions = field(default_factory=ScoringOptions)
+    judging: JudgePolicy = field(default_factory=JudgePolicy)
+    """How judges are asked, where a metric needs one."""
     plan: Mapping[str, Any] = field(default_factory=dict)
     """The resolved plan, as it is stored."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +67,8 @@ class Watcher:
     answered: Callable[[Sequence[Answer]], None] = lambda _answers: None
     scoring: Callable[[int], Callable[[int], None]] = lambda _total: lambda _more: None
     """Given how many outputs there are, what is to be called with how many more were scored."""
+    judging: Callable[[int], Judged] = lambda _total: lambda _failed: None
+    """Given about how many judgements there will be, what is to be called after each, with whether it failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,9 @@ def _carried_out(
             conventions=request.conventions,
             slices=request.slices,
             options=request.options,
+            judging=request.judging,
             progress=advance,
+            judged=watcher.judging,
         )
         store.finish(record.run_id)
     except KeyboardInterrupt:

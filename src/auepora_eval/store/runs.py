@@ -49,12 +49,10 @@ class RunStore:
     def __init__(self, database: Database, *, secrets: Iterable[str] = ()) -> None:
         """``open`` is the way to get one."""
         self._database = database
-        secrets = list(secrets)
-        self._secrets = Secrets(secrets)
-        self._record_secrets = Secrets(secrets, hide_passwords=True)
-        self._keys = TextKeys(self._secrets)
+        self._hidden: frozenset[str] = frozenset()
         self._written = WrittenTexts()
         self._lock = threading.RLock()
+        self.hide(secrets)
 
     @classmethod
     def open(
@@ -73,6 +71,18 @@ class RunStore:
             database.close()
             raise
         return cls(database, secrets=secrets)
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Keep these texts, too, from being written."""
+        self._hidden |= frozenset(secrets)
+        self._secrets = Secrets(self._hidden)
+        self._record_secrets = Secrets(self._hidden, hide_passwords=True)
+        self._keys = TextKeys(self._secrets)
+
+    @property
+    def file(self) -> Path | None:
+        """The file it is, with its folder; ``None`` on a server."""
+        return None if self._database.is_postgresql else Path(self.label).absolute()
 
     @property
     def label(self) -> str:

@@ -195,3 +195,56 @@ def test_a_mistake_is_told_before_the_system_is_called(
     code, out, _ = auepora("validate", "plan.yaml", "--json")
     assert code == 2
     assert [one["key"] for one in json.loads(out)["problems"]] == [key]
+
+
+def test_show_tells_rationales_failures_and_the_raw_text(
+    judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]
+) -> None:
+    judged(3, broken='["2"]')
+    assert auepora("run", "plan.yaml", "-q")[0] == 0
+    code, out, _ = auepora("show", "--sample", "1")
+    assert code == 0
+    assert "judged     llm_faithfulness by toy: score 3\n           because of 1" in out
+    assert "failed, unparseable: no number in it; it said: I like it" in auepora("show", "--sample", "2")[1]
+    (told,) = json.loads(auepora("show", "--sample", "1", "--json")[1])["judgements"]
+    assert told["answer"] == {"score": 3, "rationale": "because of 1"}
+    assert told["usage"] == [100, 10]
+    out = auepora("show", "--failures")[1]
+    assert (
+        out == "1 not judged: unparseable 1\n\n2: llm_faithfulness: unparseable: no number in it; it said: I like it\n"
+    )
+    (row,) = json.loads(auepora("show", "--failures", "--json")[1])
+    assert (row["sample_id"], row["metric"], row["error"], row["raw"]) == (
+        "2",
+        "llm_faithfulness",
+        "unparseable",
+        "I like it",
+    )
+
+
+def test_exported_judgements_are_replayed_by_a_plan(
+    judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]
+) -> None:
+    made = judged(4, broken='["2"]')
+    auepora("run", "plan.yaml", "-q")
+    code, out, _ = auepora("export", "latest", "out")
+    assert code == 0
+    assert "out/judgements.jsonl" in out
+    before = len(asked(made))
+    path = made.folder / "plan.yaml"
+    path.write_text(
+        path.read_text().replace(
+            "python: 'a_judge_rag:Judge', args: {broken: [\"2\"]}", "recorded: out/judgements.jsonl"
+        )
+    )
+    with RunStore.open("runs.sqlite") as store:
+        first = store.results(store.find("latest").run_id)
+        assert auepora("run", "plan.yaml", "-q")[0] == 0
+        again = store.results(store.find("latest").run_id)
+    assert len(asked(made)) == before
+    for one, other in zip(first, again, strict=True):
+        assert (one.value, one.signature, list(one.outcomes or ())) == (
+            other.value,
+            other.signature,
+            list(other.outcomes or ()),
+        )

@@ -12,6 +12,7 @@ from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric, Metric, RunFacts
 from ..core.results import Results
 from ..core.types import EvaluationSample
+from ..judge.asking import one_number, tells_probabilities
 from ..judge.critic import Critic, Judgement, JudgeRequest, critic_name
 from ..judge.policy import JudgePolicy
 from ..judge.recorded import request_key
@@ -115,7 +116,7 @@ class RunJudging(JudgeSession):
                 critic_name(critic),
                 request.prompt_id,
                 reason,
-                {name: value for name, value in body.items() if value not in (None, "", False)},
+                _kept({**body, "one_number": one_number(critic), "logprobs": tells_probabilities(critic)}),
             )
         )
         if len(self._rows) >= AT_ONCE:
@@ -125,6 +126,10 @@ class RunJudging(JudgeSession):
         rows, self._rows = self._rows, []
         if rows:
             self._store.put_judgements(self._run_id, rows)
+
+
+def _kept(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value not in (None, "", False)}
 
 
 def _said(judgement: Judgement) -> dict[str, Any]:

@@ -4,13 +4,16 @@ import copy
 import math
 import pickle
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, evaluate, evaluate_stream, metric
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
+from auepora_eval.core.resources import given_resources
 from builders import output, sample
+from critics import SteadyBareCritic, SteadyCritic
 
 EXAMPLES: dict[str, list[Spec]] = {
     "accuracy": ["accuracy@2", "accuracy@5"],
@@ -70,6 +73,23 @@ EXAMPLES: dict[str, list[Spec]] = {
     ],
     "judged": ["judged@2", "judged@5"],
     "label_accuracy": ["label_accuracy", {"label_accuracy": {"field": "kind"}}],
+    "llm_answer_quality": [
+        {"llm_answer_quality": {"critic": {"use": "judge"}}},
+        {
+            "llm_answer_quality": {
+                "critic": {"use": "bare judge"},
+                "dimensions": ["clarity", "tone: is it friendly?"],
+                "weights": [1, 0.5],
+                "scale": "0-1",
+            }
+        },
+        {"llm_answer_quality": {"critic": {"use": "judge"}, "aggregation": "min", "rationale": False}},
+    ],
+    "llm_faithfulness": [
+        {"llm_faithfulness": {"critic": {"use": "judge"}}},
+        {"llm_faithfulness": {"critic": {"use": "bare judge"}, "k": 2, "scale": "1-5"}},
+        {"llm_faithfulness": {"critic": {"use": "judge"}, "evidence_source": "relevant", "min_relevance": 2}},
+    ],
     "map": ["map", "map@3", {"map@3": {"conventions": "paper"}}, {"map": {"ap": "gold"}}],
     "mean_latency": ["mean_latency", "mean_latency[retrieval]"],
     "misleading_rate": ["misleading_rate", {"misleading_rate": {"base": "token_f1", "threshold": 0.2}}],
@@ -133,6 +153,7 @@ EXAMPLES: dict[str, list[Spec]] = {
     ],
     "token_f1": ["token_f1", {"token_f1": {"ignore_case": False}}],
 }
+RESOURCES = {"judge": SteadyCritic(), "bare judge": SteadyBareCritic()}
 SPECS = [spec for specs in EXAMPLES.values() for spec in specs]
 
 WORDS = ["the", "cats", "sat", "running", "mat", "日本", "naïve", "", "\n"]
@@ -258,8 +279,16 @@ def trouble(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemO
             out.response.text += rng.choice([*REMARKS, *row.references])
 
 
+@pytest.fixture(autouse=True)
+def resources() -> Iterator[None]:
+    """What the specs above refer to."""
+    with given_resources(RESOURCES):
+        yield
+
+
 def built(spec: Spec) -> BatchMetric:
-    made = metric(spec)
+    with given_resources(RESOURCES):
+        made = metric(spec)
     assert isinstance(made, BatchMetric)
     return made
 

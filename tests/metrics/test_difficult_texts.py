@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from auepora_eval import BatchMetric, Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.family import FamilyMetric
+from auepora_eval.core.judged import JudgedMetric
 from auepora_eval.core.registry import metric, metric_infos
 from texts import ATOMS, TEXT
 
@@ -17,6 +18,7 @@ METRICS = [
     for name, info in metric_infos().items()
     if issubclass(info.cls, BatchMetric) and "response" in info.cls.reads and "citations" not in info.cls.reads
     if not issubclass(info.cls, FamilyMetric)  # they have no score of a sample by itself
+    if not issubclass(info.cls, JudgedMetric)  # they need somebody to ask
 ]
 OVERLAP = {
     *(f"rouge{variant}_{side}" for variant in ("1", "2", "L", "Lsum") for side in ("answer", "query")),

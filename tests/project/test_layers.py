@@ -17,7 +17,7 @@ LAYERS = {
     "core.targets": 0,
     "core.daemons": 0,
     "core.retrying": 0,
-    "core.sqlite_faults": 0,
+    "core.sqlite_files": 0,
     "core.exact": 0,
     "core.collector": 0,
     "core.conventions": 1,

@@ -302,8 +302,11 @@ def _spec_value(value: object, built: Metric, key: str) -> object:
         return spec_of(value)
     if isinstance(value, Use):
         return {"use": value.name}
-    if callable(value):
+    if isinstance(value, (tuple, set, frozenset)):
+        return list(value)
+    if value is not None and not isinstance(value, (str, int, float, list, Mapping)):
+        kind = "function " if callable(value) else ""
         raise MetricDefinitionError(
-            f"metric '{built.name}' has the function {value!r} as '{key}', which no spec can hold; build it in Python"
+            f"metric '{built.name}' has the {kind}{value!r} as '{key}', which no spec can hold; build it in Python"
         )
-    return list(value) if isinstance(value, tuple) else value
+    return value

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.conventions import PRESETS
 from ..core.engine import evaluate
+from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric
 from ..core.registry import MetricInfo, metric, metric_infos
 from ..core.types import EvaluationSample, SystemOutputs
@@ -110,7 +111,7 @@ def plain_checks(count: int, *, seed: int) -> Iterator[Check]:
         specs = specs_to_check(info)
         for spec in specs:
             built = metric(spec)
-            if not isinstance(built, BatchMetric):
+            if not isinstance(built, BatchMetric) or any(judged_parts(built)):  # a judge has no definition
                 break
             rows = pairs[built.rules.duplicates == "first"]
             _compare(built, spec, rows, tally)

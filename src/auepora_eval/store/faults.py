@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from ..core.secrets import Secrets
-from ..core.sqlite_faults import sqlite_problem
+from ..core.sqlite_files import sqlite_problem
 
 __all__ = ["problem_of"]
 

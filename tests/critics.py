@@ -1,0 +1,86 @@
+"""Critics for tests: they judge by the text they are shown, always alike, or as they are told to."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from auepora_eval.core.errors import JudgeError
+from auepora_eval.judge.critic import Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage
+
+
+def steady(text: str) -> float:
+    """A number between 0 and 1 that depends on nothing but the text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[0] / 255
+
+
+class SteadyCritic(StructuredCritic):
+    """Answers by the schema; the same text gets the same scores."""
+
+    name = "steady"
+
+    async def judge(self, request: JudgeRequest) -> Judgement:
+        await asyncio.sleep(0)
+        answer: dict[str, Any] = {}
+        for name, kind in request.schema["properties"].items():
+            if kind["type"] == "string":
+                answer[name] = "because"
+                continue
+            value = kind["minimum"] + steady(f"{name} {request.prompt}") * (kind["maximum"] - kind["minimum"])
+            answer[name] = round(value) if kind["type"] == "integer" else value
+        return Judgement(answer, usage=Usage(10, 5))
+
+
+class SteadyBareCritic(LLMCritic):
+    """The same by the small interface."""
+
+    def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
+        low, high = map(float, (metadata or {})["scale"].split("-"))
+        return low + steady(prompt) * (high - low)
+
+
+Said = dict[str, Any] | float | Judgement | JudgeError
+
+
+@dataclass(eq=False)
+class ScriptedCritic(StructuredCritic):
+    """Says what a function of the request tells it to, and notes what it was asked."""
+
+    says: Callable[[JudgeRequest], Said]
+    name: str = "scripted"
+    logprobs: bool = False
+    asked: list[JudgeRequest] = field(default_factory=list)
+
+    async def judge(self, request: JudgeRequest) -> Judgement:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        said = self.says(request)
+        if isinstance(said, JudgeError):
+            raise said
+        if isinstance(said, Judgement):
+            return said
+        return Judgement(said if isinstance(said, dict) else {"score": said})
+
+
+@dataclass(eq=False)
+class ScriptedBareCritic(LLMCritic):
+    """The same by the small interface: a function of the prompt and the metadata."""
+
+    says: Callable[[str, dict[str, Any]], float]
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+    def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
+        self.asked.append((prompt, metadata or {}))
+        return self.says(prompt, metadata or {})
+
+
+def by_sample(said: dict[str, Said]) -> Callable[[JudgeRequest], Said]:
+    """By the id of the sample."""
+    return lambda request: said[request.sample_id]
+
+
+def by_repeat(said: dict[str, Iterable[Said]]) -> Callable[[JudgeRequest], Said]:
+    """By the id of the sample, then by which repeat it is."""
+    listed = {key: list(values) for key, values in said.items()}
+    return lambda request: listed[request.sample_id][request.repeat]

@@ -137,7 +137,7 @@ def test_closing_sends_everybody_away_with_the_reason() -> None:
 
 SERVERS = [  # how many it serves at once, share of refusals that come whatever we do, times the ideal, why
     (64, 0.0, 1.03, "as many as we like"),
-    (64, 0.1, 1.7, "every tenth refused at random"),
+    (64, 0.1, 1.5, "every tenth refused at random"),
     (20, 0.0, 1.25, "a third of what we would like"),
     (4, 0.0, 1.35, "far fewer than we would like"),
     (1, 0.0, 1.8, "one at a time"),
@@ -155,6 +155,7 @@ def test_the_limit_finds_what_a_server_can_serve(served: int, share: float, time
 
         async def visit(refusals: int) -> None:
             nonlocal serving, most_refused
+            in_a_row, failed_at = 0, loop.time()
             while True:
                 await places.enter(again=refusals > 0)
                 began = loop.time()
@@ -164,12 +165,14 @@ def test_the_limit_finds_what_a_server_can_serve(served: int, share: float, time
                     places.leave()
                     refusals += 1
                     most_refused = max(most_refused, refusals)
-                    await asyncio.sleep(chance.uniform(0, 0.5 * 2 ** (refusals - 1)))
+                    in_a_row = 1 if places.healthy_at > failed_at else in_a_row + 1
+                    failed_at = loop.time()
+                    await asyncio.sleep(chance.uniform(0, 0.5 * 2 ** (in_a_row - 1)))
                     continue
                 serving += 1
                 await asyncio.sleep(0.2)
                 serving -= 1
-                places.answered(0.0)
+                places.answered(began)
                 places.leave()
                 return
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import urllib.error
 import urllib.request
 from typing import Any
 
@@ -37,6 +38,10 @@ class ServerCritic(LLMCritic):
         try:
             with urllib.request.urlopen(request, timeout=self.timeout) as reply:  # noqa: S310
                 said = json.load(reply)["choices"][0]["message"]["content"]
+        except urllib.error.HTTPError as error:
+            with error:  # it holds the connection
+                again = error.code == 429 or error.code >= 500
+                raise JudgeError("server_error", f"HTTP {error.code}", retry=again) from error
         except (OSError, ValueError, LookupError) as error:
             raise JudgeError("unreachable", f"{type(error).__name__}: {error}", retry=True) from error
         numbers = re.findall(r"-?\d+(?:\.\d+)?", said or "")

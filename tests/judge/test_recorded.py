@@ -1,0 +1,112 @@
+"""Judgements written down and replayed: the same results, and nothing that was never said."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
+from auepora_eval.core.errors import AueporaWarning, BadTypeError, DataFileError, JudgeError
+from auepora_eval.judge.critic import Critic, Judgement, Usage
+from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.recorded import RecordedCritic, RecordingCritic
+from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMFaithfulnessScore
+from critics import ScriptedBareCritic, ScriptedCritic, SteadyBareCritic, SteadyCritic
+
+SAMPLES = [EvaluationSample(str(number), f"question {number}\ud800\u2028") for number in range(6)]
+OUTPUTS: list[SystemOutputs | None] = [
+    SystemOutputs([RetrievedDocument(Document("d", "text"), None, 1)], Response(f"answer {number}"))
+    for number in range(6)
+]
+
+
+def judged(critic: Any, repeats: int = 2) -> Any:
+    metrics = [LLMFaithfulnessScore(critic), LLMAnswerQuality(critic)]
+    return evaluate(SAMPLES, OUTPUTS, metrics, judging=JudgePolicy(repeats=repeats))
+
+
+@pytest.mark.parametrize("critic", [SteadyCritic(), SteadyBareCritic()], ids=["object", "bare"])
+def test_a_replay_gives_the_same_results_by_the_same_name(critic: Critic, tmp_path: Path) -> None:
+    path = tmp_path / "said.jsonl"
+    first = judged(RecordingCritic(critic, path))
+    replayed = RecordedCritic(path)
+    second = judged(replayed)
+    assert list(second) == list(first) == list(judged(critic))
+    assert [one.signature for one in second] == [one.signature for one in judged(critic)]
+    assert (
+        len(replayed)
+        == len(path.read_text().splitlines())
+        == 6 * 2 * (4 if isinstance(critic, SteadyBareCritic) else 2)
+    )
+
+
+def test_failures_are_replayed_with_their_reason(tmp_path: Path) -> None:
+    def says(request: Any) -> Any:
+        if request.sample_id == "3":
+            return JudgeError("content_filter", "not for me", raw="no")
+        return Judgement({"score": 0.5}, usage=Usage(7, 3), raw="0.5", repaired=True)
+
+    path = tmp_path / "said.jsonl"
+    metric = [LLMFaithfulnessScore(RecordingCritic(ScriptedCritic(says), path))]
+    with pytest.warns(AueporaWarning, match="content_filter"):
+        (first,) = evaluate(SAMPLES, OUTPUTS, metric)
+    with pytest.warns(AueporaWarning, match="content_filter"):
+        (second,) = evaluate(SAMPLES, OUTPUTS, [LLMFaithfulnessScore(RecordedCritic(str(path)))])
+    assert second == first
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert next(row for row in rows if "answer" in row)["usage"] == [7, 3]
+    assert next(row for row in rows if "error" in row)["error"]["raw"] == "no"
+
+
+def test_asked_again_the_last_answer_counts(tmp_path: Path) -> None:
+    path = tmp_path / "said.jsonl"
+    for said in ({"score": 0.1}, {"score": 0.9}):
+        recording = RecordingCritic(RecordedCritic({"0": said}), path)
+        evaluate(SAMPLES[:1], OUTPUTS[:1], [LLMFaithfulnessScore(recording)])
+    assert evaluate(SAMPLES[:1], OUTPUTS[:1], [LLMFaithfulnessScore(RecordedCritic(path))])[0].value == 0.9
+
+
+def test_what_was_never_said_is_a_failed_measurement() -> None:
+    critic = RecordedCritic({"0": 0.25, "1": {"score": 0.75}, "2": JudgeError("refused"), "3": Judgement({"score": 1})})
+    with pytest.warns(AueporaWarning):
+        (result,) = evaluate(SAMPLES, OUTPUTS, [LLMFaithfulnessScore(critic)])
+    assert list(result.scores or ()) == [0.25, 0.75, None, 1.0, None, None]
+    assert result.details["failed_not_recorded"] == 2
+    assert result.details["failed_refused"] == 1
+    assert critic.name == "recorded"
+
+
+def test_another_prompt_was_never_judged(tmp_path: Path) -> None:
+    path = tmp_path / "said.jsonl"
+    judged(RecordingCritic(SteadyCritic(), path))
+    with pytest.warns(AueporaWarning, match="not_recorded"):
+        (result,) = evaluate(SAMPLES, OUTPUTS, [LLMFaithfulnessScore(RecordedCritic(path), scale="1-5")])
+    assert result.details["failed_not_recorded"] == 6
+
+
+def test_a_bare_critic_that_raises_is_recorded(tmp_path: Path) -> None:
+    critic = ScriptedBareCritic(lambda *_: 1 / 0)
+    with pytest.warns(AueporaWarning, match="critic_raised"):
+        evaluate(SAMPLES[:1], OUTPUTS[:1], [LLMFaithfulnessScore(RecordingCritic(critic, tmp_path / "said.jsonl"))])
+    assert json.loads((tmp_path / "said.jsonl").read_text())["error"]["reason"] == "critic_raised"
+
+
+BAD = [("{", "not JSON"), ("[]", "an object with 'key'"), ('{"key": "x"}', "an object with 'key'")]
+
+
+@pytest.mark.parametrize(("line", "says"), BAD)
+def test_a_file_that_is_none_of_ours(line: str, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "said.jsonl"
+    path.write_text(f"\n{line}\n")
+    with pytest.raises(DataFileError, match=f"said.jsonl:2: .*{says}"):
+        RecordedCritic(path)
+    with pytest.raises(DataFileError, match="cannot be read"):
+        RecordedCritic(tmp_path / "nowhere.jsonl")
+
+
+def test_only_judgements_can_be_replayed() -> None:
+    with pytest.raises(BadTypeError, match="a file or a mapping"):
+        RecordedCritic(5)  # type: ignore[arg-type]
+    with pytest.raises(BadTypeError, match="an answer or a score"):
+        RecordedCritic({"0": "good"})

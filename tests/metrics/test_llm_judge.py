@@ -1,0 +1,436 @@
+"""Faithfulness and quality as a judge sees them: exact values with scripted critics, failures, repeats, weights."""
+
+import math
+from typing import Any
+
+import pytest
+
+from auepora_eval import (
+    Document,
+    EvaluationSample,
+    MetricResult,
+    Response,
+    RetrievedDocument,
+    SystemOutputs,
+    evaluate,
+    metric,
+)
+from auepora_eval.core.engine import evaluate_stream
+from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, DataFileError, JudgeError
+from auepora_eval.core.registry import spec_of
+from auepora_eval.core.resources import given_resources
+from auepora_eval.judge.critic import Judgement, JudgeRequest
+from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.prompting import Prompt
+from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMCritic, LLMFaithfulnessScore
+from critics import ScriptedBareCritic, ScriptedCritic, by_repeat, by_sample
+
+
+def asked(
+    number: int, answer: str | None = "Paris.", documents: list[str] | None = None, **fields: Any
+) -> tuple[EvaluationSample, SystemOutputs]:
+    texts = ["Paris is the capital."] if documents is None else documents
+    found = [RetrievedDocument(Document(f"d{rank}", text), None, rank) for rank, text in enumerate(texts, 1)]
+    sample = EvaluationSample(str(number), "What is the capital?", **fields)
+    return sample, SystemOutputs(found, None if answer is None else Response(answer))
+
+
+def result_of(judged: Any, *pairs: tuple[EvaluationSample, SystemOutputs | None], repeats: int = 1) -> MetricResult:
+    samples, outputs = zip(*pairs, strict=True)
+    return evaluate(list(samples), list(outputs), [judged], judging=JudgePolicy(repeats=repeats))[0]
+
+
+SCALES = [  # scale, what the judge says, the score
+    ("0-1", 0.25, 0.25),
+    ("0-1", 1, 1.0),
+    ("1-5", 1, 0.0),
+    ("1-5", 4, 3 / 4),
+    ("1-5", 5, 1.0),
+    ("0-10", 7, 0.7),
+]
+
+
+@pytest.mark.parametrize(("scale", "says", "want"), SCALES)
+def test_a_judgement_becomes_a_score_between_0_and_1(scale: str, says: float, want: float) -> None:
+    structured = LLMFaithfulnessScore(ScriptedCritic(lambda _: says), scale=scale)
+    bare = LLMFaithfulnessScore(ScriptedBareCritic(lambda *_: says), scale=scale)
+    assert result_of(structured, asked(0)).value == want
+    assert result_of(bare, asked(0)).value == want
+
+
+def test_the_value_is_the_mean_over_samples() -> None:
+    critic = ScriptedCritic(by_sample({"0": 5, "1": 2, "2": 2}))
+    result = result_of(LLMFaithfulnessScore(critic, scale="1-5"), asked(0), asked(1), asked(2))
+    assert list(result.scores or ()) == [1.0, 1 / 4, 1 / 4]
+    assert result.value == 1.5 / 3
+    assert result.interval is not None
+
+
+RANGE = [  # what the judge says, the reason
+    (1889, "out_of_range"),
+    (0, "out_of_range"),
+    (5.0001, "out_of_range"),
+    (math.nan, "out_of_range"),
+    (math.inf, "out_of_range"),
+    ("four", "unparseable"),
+    (None, "unparseable"),
+    (True, "unparseable"),
+]
+
+
+@pytest.mark.parametrize(("says", "reason"), RANGE)
+def test_what_lies_beyond_the_scale_is_no_judgement(says: Any, reason: str) -> None:
+    critic = ScriptedCritic(lambda request: 5 if request.sample_id == "0" else Judgement({"score": says}))
+    with pytest.warns(AueporaWarning, match=f"no judgement \\({reason}\\)"):
+        result = result_of(LLMFaithfulnessScore(critic, scale="1-5"), asked(0), asked(1))
+    assert result.outcomes == ["scored", f"measure_failed:{reason}"]
+    assert (result.value, result.details["bounds"]) == (1.0, [0.5, 1.0])
+
+
+def test_a_bare_critic_that_raises_fails_that_sample_alone() -> None:
+    def says(prompt: str, metadata: dict[str, Any]) -> float:
+        if metadata["sample_id"] == "1":
+            raise RuntimeError("no more credit")
+        return 0.5
+
+    with pytest.warns(AueporaWarning, match="critic_raised"):
+        result = result_of(LLMFaithfulnessScore(ScriptedBareCritic(says)), asked(0), asked(1), asked(2))
+    assert list(result.scores or ()) == [0.5, None, 0.5]
+    assert result.details["failed_critic_raised"] == 1
+
+
+SETTLED: list[tuple[dict[str, Any], dict[str, Any], str, float | None, str]] = [
+    ({}, {"answer": None}, "skipped:no_response", None, "no answer was asked for"),
+    ({}, {"answer": " \n"}, "skipped:empty_answer", None, "an empty answer claims nothing"),
+    ({}, {"documents": []}, "scored", 0.0, "nothing retrieved supports nothing"),
+    ({}, {"documents": ["", " "]}, "skipped:no_text", None, "documents without text"),
+    ({"k": 1}, {"documents": ["", "text"]}, "skipped:no_text", None, "no text within the cut"),
+    ({"evidence_source": "relevant"}, {}, "skipped:no_gold", None, "relevant documents not annotated"),
+    ({"evidence_source": "relevant"}, {"relevant_docs": []}, "skipped:empty_gold", None, "nothing is relevant"),
+    ({"evidence_source": "relevant"}, {"relevant_docs": [Document("d")]}, "skipped:no_text", None, "gold by id alone"),
+]
+
+
+@pytest.mark.parametrize(("options", "fields", "outcome", "value", "why"), SETTLED, ids=[row[-1] for row in SETTLED])
+def test_nobody_is_asked_where_there_is_nothing_to_ask(
+    options: dict[str, Any], fields: dict[str, Any], outcome: str, value: float | None, why: str
+) -> None:
+    critic = ScriptedCritic(lambda _: 1)
+    sample, output = asked(0, **fields)
+    other, answered = asked(1, relevant_docs=[Document("d", "It is Paris.")])
+    result = result_of(LLMFaithfulnessScore(critic, **options), (sample, output), (other, answered))
+    assert result.outcomes is not None
+    assert result.scores is not None
+    assert (result.outcomes[0], result.scores[0]) == (outcome, value)
+    assert [request.sample_id for request in critic.asked] == ["1"]
+
+
+def test_a_failed_system_counts_at_the_worst_value_and_is_not_judged() -> None:
+    critic = ScriptedCritic(lambda _: {"relevance": 5, "helpfulness": 5, "clarity": 3})
+    sample, _ = asked(1)
+    failed = SystemOutputs([], error="timeout")
+    result = result_of(LLMAnswerQuality(critic), asked(0), (sample, failed), (EvaluationSample("2", "?"), None))
+    assert list(result.scores or ()) == [pytest.approx(5 / 6), 0.0, 0.0]
+    assert result.details["dimensions"] == {"relevance": 1 / 3, "helpfulness": 1 / 3, "clarity": 0.5 / 3}
+    assert len(critic.asked) == 1
+
+
+def test_the_judge_sees_question_answer_and_the_evidence_asked_for() -> None:
+    critic = ScriptedCritic(lambda _: 1)
+    pair = asked(0, "Paris!", ["one", "two", "three"], history=[{"role": "user", "content": "Hello."}])
+    result_of(LLMFaithfulnessScore(critic, k=2), pair)
+    (request,) = critic.asked
+    for text in ("What is the capital?", "Paris!", "\none\n", "\ntwo\n", "user: Hello."):
+        assert text in request.prompt
+    assert "three" not in request.prompt
+    assert (request.metric, request.sample_id, request.repeat) == ("llm_faithfulness", "0", 0)
+    assert request.schema["properties"]["score"] == {"type": "number", "minimum": 0.0, "maximum": 1.0}
+    assert list(request.schema["properties"]) == ["rationale", "score"]
+    result_of(LLMFaithfulnessScore(critic, "relevant"), asked(0, relevant_docs=[Document("g", "the gold one")]))
+    assert "the gold one" in critic.asked[-1].prompt
+
+
+def test_a_bare_critic_gets_the_instructions_in_its_prompt_and_the_scale_beside_it() -> None:
+    critic = ScriptedBareCritic(lambda *_: 3)
+    result_of(LLMAnswerQuality(critic, ["clarity", "relevance"]), asked(0))
+    (prompt, metadata), (_, other) = sorted(critic.asked, key=lambda one: str(one[1]["dimension"]))
+    assert "You judge answers" in prompt
+    assert "Reply with the score alone" in prompt
+    assert metadata == {"scale": "1-5", "metric": "llm_answer_quality", "sample_id": "0", "dimension": "clarity"}
+    assert other["dimension"] == "relevance"
+    assert "- clarity:" in prompt
+    assert "- relevance:" not in prompt
+
+
+ANSWER = {"relevance": 5, "helpfulness": 3, "clarity": 1}
+AGGREGATIONS: list[tuple[dict[str, Any], float, str]] = [
+    ({}, 0.5, "the mean of 1, 1/2 and 0"),
+    ({"aggregation": "min"}, 0.0, "the weakest"),
+    ({"weights": [2, 1, 1]}, 2.5 / 4, "weights make it weighted"),
+    ({"weights": {"clarity": 0, "relevance": 1, "helpfulness": 1}}, 0.75, "weights by name"),
+    ({"weights": [1, 0, 0], "aggregation": "weighted"}, 1.0, "a weight of 0 leaves a dimension out"),
+    ({"dimensions": ["helpfulness", "relevance"]}, 0.75, "two dimensions"),
+]
+
+
+@pytest.mark.parametrize(("options", "want", "why"), AGGREGATIONS, ids=[row[-1] for row in AGGREGATIONS])
+def test_dimensions_are_put_together(options: dict[str, Any], want: float, why: str) -> None:
+    structured = ScriptedCritic(lambda _: ANSWER)
+    bare = ScriptedBareCritic(lambda _, metadata: ANSWER[metadata["dimension"]])
+    for critic in (structured, bare):
+        assert result_of(LLMAnswerQuality(critic, **options), asked(0)).value == want
+    assert len(structured.asked) == 1  # all dimensions at once
+    assert len(bare.asked) == len(options.get("dimensions", ANSWER))
+
+
+def test_the_mean_of_each_dimension_is_told_for_slices_too() -> None:
+    critic = ScriptedCritic(by_sample({"0": {"relevance": 5, "clarity": 1}, "1": {"relevance": 3, "clarity": 3}}))
+    pairs = [asked(0, labels={"l": "x"}), asked(1, labels={"l": "y"})]
+    samples, outputs = zip(*pairs, strict=True)
+    quality = LLMAnswerQuality(critic, ["relevance", "clarity"])
+    (result,) = evaluate(samples, outputs, [quality], slices=["labels.l"])
+    assert result.details["dimensions"] == {"relevance": 0.75, "clarity": 0.25}
+    assert result.slices["labels.l"]["x"].details["dimensions"] == {"relevance": 1.0, "clarity": 0.0}
+    assert result.slices["labels.l"]["y"].details["dimensions"] == {"relevance": 0.5, "clarity": 0.5}
+
+
+def test_an_empty_answer_is_a_bad_one_and_needs_no_judge() -> None:
+    critic = ScriptedCritic(lambda _: ANSWER)
+    result = result_of(LLMAnswerQuality(critic), asked(0, " "), asked(1))
+    assert list(result.scores or ()) == [0.0, 0.5]
+    assert result.details["dimensions"]["relevance"] == 0.5
+    assert len(critic.asked) == 1
+
+
+def test_one_dimension_that_fails_fails_the_judgement() -> None:
+    def says(request: JudgeRequest) -> Any:
+        return Judgement({"relevance": 5, "clarity": 9})
+
+    with pytest.warns(AueporaWarning, match="out_of_range"):
+        result = result_of(LLMAnswerQuality(ScriptedCritic(says), ["relevance", "clarity"]), asked(0))
+    assert result.outcomes == ["measure_failed:out_of_range"]
+
+
+# --- repeats ----------------------------------------------------------------------------------------------------------
+
+
+def test_repeats_are_averaged_and_their_spread_is_told() -> None:
+    critic = ScriptedCritic(by_repeat({"0": [0.2, 0.4, 0.6], "1": [0.9, 0.9, 0.9], "2": [0.1, 0.3, 0.2]}))
+    result = result_of(LLMFaithfulnessScore(critic), asked(0), asked(1), asked(2), repeats=3)
+    assert list(result.scores or ()) == pytest.approx([0.4, 0.9, 0.2])
+    # Squared deviations within samples: .04 + 0 + .04, then 0, then .01 + .01 + 0, over 3 * (3 - 1).
+    pooled = (0.08 + 0.0 + 0.02) / 6
+    # The variance of .4, .9, .2 around .5: .01 + .16 + .09 over 2.
+    between = 0.26 / 2
+    assert result.details["judge"] == {
+        "repeats": 3,
+        "num_judgements": 9,
+        "num_failed": 0,
+        "sd_within_samples": pytest.approx(math.sqrt(pooled)),
+        "share_of_variance": pytest.approx(pooled / 3 / between),
+        "error_of_mean": pytest.approx(math.sqrt(3 * pooled / 3) / 3),
+    }
+
+
+def test_repeats_that_fail_are_counted_and_the_others_stand() -> None:
+    lost = JudgeError("unparseable")
+    critic = ScriptedCritic(by_repeat({"0": [1, lost, 0], "1": [lost, lost, 1], "2": [lost, lost, lost]}))
+    with pytest.warns(AueporaWarning, match="unparseable"):
+        result = result_of(LLMFaithfulnessScore(critic), asked(0), asked(1), asked(2), repeats=3)
+    assert list(result.scores or ()) == [0.5, 1.0, None]
+    assert result.outcomes is not None
+    assert result.outcomes[2] == "measure_failed:unparseable"
+    told = result.details["judge"]
+    assert (told["num_judgements"], told["num_failed"]) == (3, 3)
+    assert told["sd_within_samples"] == pytest.approx(math.sqrt(0.5))  # of 1 and 0, which have one degree of freedom
+
+
+def test_a_judge_that_always_agrees_with_itself_has_no_spread() -> None:
+    critic = ScriptedCritic(by_sample({"0": 1, "1": 0}))
+    told = result_of(LLMFaithfulnessScore(critic), asked(0), asked(1), repeats=2).details["judge"]
+    assert (told["sd_within_samples"], told["share_of_variance"], told["error_of_mean"]) == (0.0, 0.0, 0.0)
+
+
+def test_each_repeat_is_a_question_of_its_own() -> None:
+    critic = ScriptedCritic(lambda _: 1)
+    result_of(LLMFaithfulnessScore(critic), asked(0), repeats=3)
+    assert sorted(request.repeat for request in critic.asked) == [0, 1, 2]
+    assert len({request.prompt for request in critic.asked}) == 1
+
+
+def test_the_spread_of_a_slice_is_its_own_and_a_stream_tells_the_same() -> None:
+    critic = ScriptedCritic(by_repeat({"0": [0, 1], "1": [0.5, 0.5]}))
+    pairs = [asked(0, labels={"l": "x"}), asked(1, labels={"l": "y"})]
+    samples, outputs = zip(*pairs, strict=True)
+    policy, judged = JudgePolicy(repeats=2), LLMFaithfulnessScore(critic)
+    (result,) = evaluate(samples, outputs, [judged], slices=["labels.l"], judging=policy)
+    groups = result.slices["labels.l"]
+    assert groups["x"].details["judge"]["sd_within_samples"] == pytest.approx(math.sqrt(0.5))
+    assert groups["y"].details["judge"]["sd_within_samples"] == 0.0
+    (streamed,) = evaluate_stream(iter(pairs), [judged], batch_size=1, keep_scores=False, judging=policy)
+    assert streamed.details == result.details
+
+
+def test_the_spread_is_of_what_the_dimensions_come_to() -> None:
+    critic = ScriptedCritic(by_repeat({"0": [{"relevance": 5, "clarity": 1}, {"relevance": 1, "clarity": 5}]}))
+    result = result_of(LLMAnswerQuality(critic, ["relevance", "clarity"]), asked(0), repeats=2)
+    assert result.details["dimensions"] == {"relevance": 0.5, "clarity": 0.5}
+    assert result.details["judge"]["sd_within_samples"] == 0.0
+
+
+# --- probabilities ----------------------------------------------------------------------------------------------------
+
+
+def test_a_weighted_mean_takes_the_place_of_the_label() -> None:
+    said = {
+        "0": Judgement({"score": 4}, weighted=4.2, mass=0.99),
+        "1": Judgement({"score": 2}, weighted=None, mass=0.5),
+        "2": Judgement({"score": 5}),
+    }
+    critic = ScriptedCritic(by_sample({**said}), logprobs=True)
+    result = result_of(LLMFaithfulnessScore(critic, scale="1-5"), asked(0), asked(1), asked(2))
+    assert list(result.scores or ()) == [pytest.approx(0.8), 0.25, 1.0]
+    assert {request.weighted for request in critic.asked} == {"score"}
+    assert result.details["judge"] == {
+        "num_weighted": 1,
+        "num_unweighted": 2,
+        "mean_mass": pytest.approx((0.99 + 0.5) / 2),
+    }
+
+
+def test_a_judge_that_tells_probabilities_weighs_one_dimension_at_a_time() -> None:
+    critic = ScriptedCritic(lambda request: Judgement({"score": 3}, weighted=3.4, mass=1.0), logprobs=True)
+    result = result_of(LLMAnswerQuality(critic), asked(0))
+    assert result.value == pytest.approx(0.6)
+    assert [request.metadata["dimension"] for request in critic.asked] == ["relevance", "helpfulness", "clarity"]
+    assert result.details["judge"]["num_weighted"] == 3
+
+
+def test_numbers_between_labels_have_no_probabilities_to_weigh() -> None:
+    critic = ScriptedCritic(lambda _: 0.5, logprobs=True)
+    result = result_of(LLMFaithfulnessScore(critic, scale="0-1"), asked(0))
+    assert critic.asked[0].weighted is None
+    assert "judge" not in result.details
+
+
+# --- options, signatures, errors --------------------------------------------------------------------------------------
+
+
+def test_the_signature_shows_who_judged_and_how() -> None:
+    critic = ScriptedCritic(lambda _: 1, name="model|x")
+    shown = LLMFaithfulnessScore(critic, k=3).signature.choices
+    assert shown["critic"] == "model/x"
+    assert shown["prompt"].startswith("faithfulness/1/")
+    assert (shown["scale"], shown["evidence"], shown["k"]) == ("0-1", "retrieved", "3")
+    quality = LLMAnswerQuality(critic, ["clarity", "tone: is it friendly?"], [1, 0.5], rationale=False)
+    other = LLMAnswerQuality(critic, ["clarity", "tone: is it stern?"], [1, 0.5])
+    assert quality.signature.choices["weights"] == "1,0.5"
+    assert quality.signature.differences(other.signature) == ["rationale", "dimensions"]
+
+
+def test_another_prompt_changes_the_signature(tmp_path: Any) -> None:
+    text = "{{question}} {{answer}} {{evidence}} {{scale}} {{form}}"
+    path = tmp_path / "mine.md"
+    path.write_text(f"---\nname: mine\nversion: 7\n---\n{text}\n")
+    one = LLMFaithfulnessScore(prompt=str(path))
+    assert one.signature.choices["prompt"].startswith("mine/7/")
+    assert one.signature.differences(LLMFaithfulnessScore().signature) == ["prompt"]
+    assert spec_of(one) == {"llm_faithfulness": {"prompt": str(path)}}
+    path.write_text(f"---\nname: mine\nversion: 7\n---\n{text} really\n")
+    assert LLMFaithfulnessScore(prompt=str(path)) != one
+    critic = ScriptedCritic(lambda _: 1)
+    result_of(LLMFaithfulnessScore(critic, prompt=Prompt.parse(text)), asked(0))
+    assert critic.asked[0].prompt_id.startswith("prompt/1/")
+
+
+def test_without_a_critic_it_can_be_built_and_says_what_it_needs() -> None:
+    for name in ("llm_faithfulness", "llm_answer_quality"):
+        built = metric(name)
+        assert (built.name, "critic:none" in str(built.signature)) == (name, True)  # type: ignore[attr-defined]
+        with pytest.raises(BadValueError, match=f"metric '{name}' needs somebody to ask: give it critic="):
+            result_of(built, asked(0))
+
+
+def test_a_plan_names_its_judge() -> None:
+    critic = ScriptedCritic(lambda _: 0.75)
+    spec = {"llm_faithfulness": {"critic": {"use": "judge"}}}
+    with given_resources({"judge": critic}):
+        built = metric(spec)
+    assert spec_of(built) == spec
+    assert result_of(built, asked(0)).value == 0.75
+    assert "critic:scripted" in str(built.signature)  # type: ignore[attr-defined]
+    absent = metric(spec)
+    assert "critic:resource judge" in str(absent.signature)  # type: ignore[attr-defined]
+    with pytest.raises(BadValueError, match="the resource 'judge' of a plan, which is not at hand"):
+        result_of(absent, asked(0))
+    with given_resources({"judge": "a text"}), pytest.raises(BadTypeError, match="must be an LLMCritic"):
+        result_of(metric(spec), asked(0))
+
+
+def test_a_critic_in_python_has_no_spec() -> None:
+    with pytest.raises(TypeError, match="as 'critic', which no spec can hold"):
+        spec_of(LLMFaithfulnessScore(ScriptedCritic(lambda _: 1)))
+
+
+def test_the_small_interface_is_where_it_is_looked_for() -> None:
+    from auepora_eval.judge import critic
+
+    assert LLMCritic is critic.LLMCritic
+    with pytest.raises(TypeError):
+        LLMCritic()  # type: ignore[abstract]
+
+
+WRONG: list[tuple[type, dict[str, Any], type[Exception], str]] = [
+    (LLMFaithfulnessScore, {"critic": "gpt"}, BadTypeError, "critic must be an LLMCritic"),
+    (LLMFaithfulnessScore, {"evidence_source": "gold"}, BadValueError, "retrieved, relevant"),
+    (LLMFaithfulnessScore, {"evidence_source": "relevant", "k": 3}, BadValueError, "means nothing"),
+    (LLMFaithfulnessScore, {"k": 0}, BadValueError, "k must be"),
+    (LLMFaithfulnessScore, {"scale": "5-1"}, BadValueError, "to a larger one"),
+    (LLMFaithfulnessScore, {"scale": "good"}, BadValueError, "written '0-1' or '1-5'"),
+    (LLMFaithfulnessScore, {"rationale": "yes"}, BadTypeError, "true or false"),
+    (LLMFaithfulnessScore, {"prompt": "nowhere.md"}, DataFileError, "nowhere.md: the prompt cannot be read"),
+    (LLMFaithfulnessScore, {"prompt": 5}, BadTypeError, "the path of a file or a Prompt"),
+    (LLMAnswerQuality, {"dimensions": []}, BadValueError, "one name or more"),
+    (LLMAnswerQuality, {"dimensions": ["clarity", "clarity"]}, BadValueError, "each once"),
+    (LLMAnswerQuality, {"dimensions": ["clraity"]}, BadValueError, "did you mean 'clarity'"),
+    (LLMAnswerQuality, {"dimensions": ["score: x"]}, BadValueError, "cannot be called 'score'"),
+    (LLMAnswerQuality, {"dimensions": ["Big Word: x"]}, BadValueError, "cannot be called"),
+    (LLMAnswerQuality, {"dimensions": [5]}, BadTypeError, "a dimension is a name"),
+    (LLMAnswerQuality, {"dimensions": 5}, BadTypeError, "a list of names"),
+    (LLMAnswerQuality, {"weights": [1, 2]}, BadValueError, "3 numbers, one per dimension"),
+    (LLMAnswerQuality, {"weights": [0, 0, 0]}, BadValueError, "above 0"),
+    (LLMAnswerQuality, {"weights": [1, -1, 1]}, BadValueError, "at least 0"),
+    (LLMAnswerQuality, {"weights": {"clarity": 1}}, BadValueError, "every dimension once"),
+    (LLMAnswerQuality, {"aggregation": "weighted"}, BadValueError, "needs 'weights'"),
+    (LLMAnswerQuality, {"aggregation": "min", "weights": [1, 1, 1]}, BadValueError, "mean nothing"),
+    (LLMAnswerQuality, {"aggregation": "max"}, BadValueError, "mean, weighted, min"),
+]
+
+
+@pytest.mark.parametrize(("cls", "options", "error", "says"), WRONG, ids=[str(row[1]) for row in WRONG])
+def test_options_that_cannot_be_meant(cls: type, options: dict[str, Any], error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        cls(**options)
+
+
+def test_dimensions_may_be_a_mapping_or_a_list_of_them() -> None:
+    listed = LLMAnswerQuality(dimensions=["clarity", {"tone": "is it friendly?"}])
+    assert listed == LLMAnswerQuality(dimensions={"clarity": None, "tone": "is it  friendly?"})
+    assert listed.dimensions == ("clarity", "tone: is it friendly?")
+
+
+def test_they_run_only_where_they_are_named() -> None:
+    assert not LLMFaithfulnessScore.suggested
+    assert not LLMAnswerQuality.suggested
+
+
+def test_other_metrics_can_be_over_them() -> None:
+    critic = ScriptedCritic(by_sample({"0": 0.8, "1": 0.2}))
+    pairs = [asked(0), asked(1, labels={"variant_of": "0", "scenario": "typo"})]
+    faithful = LLMFaithfulnessScore(critic)
+    robust = metric({"noise_robustness": {"base": faithful}})
+    sliced = metric({"sliced": {"base": faithful, "where": {"labels.scenario": "typo"}}})
+    samples, outputs = zip(*pairs, strict=True)
+    first, second, third = evaluate(samples, outputs, [faithful, robust, sliced])
+    assert [first.value, second.value, third.value] == pytest.approx([0.5, 0.25, 0.2])
+    assert len(critic.asked) == 2  # each answer is judged once for all three

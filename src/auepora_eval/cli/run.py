@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
+from .judging import JudgingOptions, ScoringLine, judging_options, preview_text
 from .saying import quiet_option, say
 from .score import PRESETS
 from .stores import conventions_of, store_option
@@ -47,6 +48,7 @@ DEFAULT_STORE = "runs.sqlite"
 @click.option("--against", metavar="RUN", help="The run that the plan's gates compare with.")
 @click.option("--no-gates", is_flag=True, help="Do not check the plan's gates.")
 @junit_option
+@judging_options
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
@@ -68,6 +70,7 @@ def command(
     against: str | None,
     no_gates: bool,
     junit: str | None,
+    judging: JudgingOptions,
     store: str | None,
     as_json: bool,
     per_query: bool,
@@ -86,6 +89,7 @@ def command(
     auepora run plan.yaml --resume --retry-failed
     auepora run plan.yaml --tag nightly --json -o results.json
     auepora run plan.yaml --against main --junit gates.xml
+    auepora run plan.yaml --preview
     """
     from ..calling.stop import Stop
     from ..running.plans import run_plan
@@ -111,6 +115,14 @@ def command(
     changes = {key: value for key, value in changes.items() if value is not None} | (
         {"gates": None} if no_gates else {}
     )
+    changes |= judging.changes()
+    if judging.preview:
+        from ..running.previews import preview_plan
+
+        run_name = run_name or ("latest" if resume else None)
+        found, remarks = preview_plan(plan, store=store, changes=changes, limit=limit, run=run_name)
+        write_out(preview_text(found, as_json=form == "json", remarks=remarks), output)
+        return
     if junit is not None:
         _require_gates(plan, changes)
     refuse_inputs_as_reports(files_of(plan, changes, store), junit=junit, output=output)
@@ -219,6 +231,7 @@ _CARRIED = {
     "-m": "metrics",
     "--conventions": "conventions",
     "--concurrency": "concurrency",
+    "--judge-repeats": "judge_repeats",
 }
 """Options without which the run would be another one."""
 
@@ -248,6 +261,7 @@ class Teller:
 
     def __init__(self) -> None:
         self._line = ExitStack()
+        self._scored = ScoringLine()
         self._advance: Any = None
         self._failed = 0
         self.run_id: str | None = None
@@ -258,12 +272,13 @@ class Teller:
 
     def __exit__(self, *error: object) -> None:
         self._line.close()
+        self._scored.__exit__()
 
     def watcher(self) -> Watcher:
         """What ``run_plan`` is to tell how it goes."""
         from ..running.run import Watcher
 
-        return Watcher(self._started, self._answered, self._scoring)
+        return Watcher(self._started, self._answered, self._scoring, self._scored.judging)
 
     def _started(self, record: RunRecord, to_do: int) -> None:
         from ..reporting.progress import progress
@@ -278,7 +293,5 @@ class Teller:
         self._advance(len(answers))
 
     def _scoring(self, total: int) -> Any:
-        from ..reporting.progress import progress
-
         self._line.close()
-        return self._line.enter_context(progress("scoring", total))
+        return self._scored.scoring(total)

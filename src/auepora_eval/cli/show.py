@@ -79,8 +79,8 @@ def command(
                 write_out(json.dumps([*rows, *unjudged], indent=2, ensure_ascii=False), output)
             else:
                 parts = [_failures_text(rows)] if rows or not unjudged else []
-                told = judge_failures_text(unjudged, shown=SHOWN, width=WIDTH)
-                write_out("\n\n".join([*parts, *(["\n".join(told)] if told else [])]), output)
+                not_judged = judge_failures_text(unjudged, shown=SHOWN, width=WIDTH)
+                write_out("\n\n".join([*parts, *(["\n".join(not_judged)] if not_judged else [])]), output)
             return
         results = found.results(record.run_id, every_signature=every)
         chosen = _chosen(results, metrics)

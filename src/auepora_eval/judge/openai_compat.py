@@ -120,6 +120,10 @@ class OpenAICritic(StructuredCritic):
             "extra": self.extra,
         }
 
+    def require_key(self) -> None:
+        """Raise where the server will want a key and there is none, before anybody is asked."""
+        self._key()
+
     async def judge(self, request: JudgeRequest) -> Judgement:
         """One judgement; an answer that cannot be read is answered with what is wrong about it, once."""
         try:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from ..core.errors import AueporaError, BadValueError, MissingDependencyError
+from ..core.errors import AueporaError, BadValueError, JudgeError
 from ..judge.critic import LLMCritic, StructuredCritic
 from .findings import Findings
 from .plan import ResourceSource
 
 __all__ = ["build_resource", "build_resources"]
 
-Build = Callable[[Mapping[str, Any], Path], Any]
-
-_HERE = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 -- compared with, not bound to
+Build = Callable[[Mapping[str, Any], Path, float], Any]
 
 
 def build_resources(
@@ -27,11 +23,12 @@ def build_resources(
     names: Collection[str],
     folder: Path,
     *,
+    timeout: float,
     need_key: bool = True,
 ) -> dict[str, Any]:
     """The named resources, built and checked as far as it goes without asking anybody; all others by name alone.
 
-    ``need_key`` is false where nobody will be asked: then a key that is not set is no mistake.
+    ``timeout`` is how many seconds a request may take. ``need_key`` is false where nobody will be asked: then a key that is not set is no mistake.
     """
     built: dict[str, Any] = dict.fromkeys(sources)
     for name in dict.fromkeys(names):
@@ -40,41 +37,31 @@ def build_resources(
             continue  # whoever resolves the metrics says so
         key = f"resources.{name}.{source.kind}"
         try:
-            if need_key and source.kind == "openai":
-                _require_key(source.options)
-            built[name] = build_resource(source, folder)
+            built[name] = made = build_resource(source, folder, timeout=timeout)
         except AueporaError as error:
-            findings.add_error(f"{key}.api_key_env" if isinstance(error, _NoKeyError) else key, error)
+            findings.add_error(key, error)
+            continue
+        try:
+            if need_key and hasattr(made, "require_key"):
+                made.require_key()
+        except JudgeError as error:
+            findings.add(f"{key}.api_key_env", error.message, error)
     return built
 
 
-def build_resource(source: ResourceSource, folder: Path) -> Any:
+def build_resource(source: ResourceSource, folder: Path, *, timeout: float) -> Any:
     """One resource; modules are looked for in ``folder`` too."""
-    return _BUILDERS[source.kind](source.options, folder)
+    return _BUILDERS[source.kind](source.options, folder, timeout)
 
 
-class _NoKeyError(BadValueError):
-    pass
-
-
-def _require_key(options: Mapping[str, Any]) -> None:
-    """Whether a key is needed and there is none. A server on this machine seldom asks for one."""
-    url, variable = options.get("base_url"), options["api_key_env"]
-    if os.environ.get(variable) or (url is not None and urlsplit(url).hostname in _HERE):
-        return
-    raise _NoKeyError(f"the environment variable {variable} is not set; it holds the key of the judge")
-
-
-def _openai(options: Mapping[str, Any], folder: Path) -> Any:
-    if not _is_installed("openai"):
-        raise MissingDependencyError("openai", purpose="a judge behind an endpoint", install="'auepora-eval[openai]'")
+def _openai(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     from ..judge.openai_compat import OpenAICritic
 
-    given = {key: value for key, value in options.items() if value not in (None, {})}
-    return OpenAICritic(given.pop("model"), **given)
+    given = dict(options)
+    return OpenAICritic(given.pop("model"), timeout=timeout, **given)
 
 
-def _python(options: Mapping[str, Any], folder: Path) -> Any:
+def _python(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     from ..systems.python import load_object
 
     path = options["path"]
@@ -95,16 +82,10 @@ def _is_critic(found: Any) -> bool:
     return isinstance(found, (LLMCritic, StructuredCritic))
 
 
-def _recorded(options: Mapping[str, Any], folder: Path) -> Any:
+def _recorded(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     from ..judge.recorded import RecordedCritic
 
     return RecordedCritic(options["path"])
 
 
 _BUILDERS: dict[str, Build] = {"openai": _openai, "python": _python, "recorded": _recorded}
-
-
-def _is_installed(module: str) -> bool:
-    from importlib.util import find_spec
-
-    return find_spec(module) is not None

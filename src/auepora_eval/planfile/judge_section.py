@@ -47,10 +47,10 @@ def judge_section(findings: Findings, folder: Path) -> tuple[JudgeRules, Stored]
     policy = JudgePolicy(
         **stored,
         cache=path,
-        cache_only=only and cache is not False,
         prices={model: Price(**price) for model, price in prices.items()},
     )
-    return JudgeRules(policy, cache=cache is not False), {"cache": cache, **stored, "prices": prices or None}
+    rules = JudgeRules(policy, cache=cache is not False, cache_only=only and cache is not False)
+    return rules, {"cache": cache, **stored, "prices": prices or None}
 
 
 def _cache(section: Section) -> str | bool | None:

@@ -63,13 +63,15 @@ class JudgeRules:
     """All but where judgements are kept, unless the plan names a file."""
     cache: bool = True
     """Whether judgements are kept. Where the plan names no file, they lie beside the store."""
+    cache_only: bool = False
+    """Ask nobody, this once."""
 
     def policy_for(self, store: str | Path | None, folder: Path) -> JudgePolicy:
         """The policy with a file for judgements: beside the store where that is a file, else in ``folder``."""
-        if not self.cache or self.policy.cache is not None:
+        if not self.cache:
             return self.policy
         beside = folder if store is None or "://" in str(store) else Path(os.path.abspath(store)).parent
-        return replace(self.policy, cache=beside / DEFAULT_CACHE)
+        return replace(self.policy, cache=self.policy.cache or beside / DEFAULT_CACHE, cache_only=self.cache_only)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,22 @@ class PlannedJudges:
     """Resources that the plan has as well, and that were not looked at."""
     source: PlanSource = field(repr=False)
 
+    @property
+    def names(self) -> list[str]:
+        """What all resources of the plan are called."""
+        return list(dict.fromkeys([*self.resources, *self.others]))
+
     def built(self, names: Collection[str], *, need_key: bool = True) -> dict[str, Any]:
         """The named resources; the first that cannot be built is an error. All others are there by name alone."""
         findings = Findings(self.source)
-        need_key = need_key and not self.rules.policy.cache_only
-        made = build_resources(findings, self.resources, names, self.folder, need_key=need_key)
+        made = build_resources(
+            findings,
+            self.resources,
+            names,
+            self.folder,
+            timeout=self.rules.policy.timeout,
+            need_key=need_key and not self.rules.cache_only,
+        )
         findings.raise_first()
         return {**dict.fromkeys(self.others), **made}
 

@@ -120,16 +120,23 @@ def prepare_gathering(
 
 
 def _with_resources(
-    plan: Plan, findings: Findings, rules: Conventions, metrics: list[Metric] | None, *, need_key: bool
+    plan: Plan, findings: Findings, conventions: Conventions, metrics: list[Metric] | None, *, need_key: bool
 ) -> list[Metric] | None:
     """The metrics once more, with the resources that they refer to."""
     names = set(used_resources(plan.metrics))
-    only_known = plan.judge.policy.cache_only
-    built = build_resources(findings, plan.resources, names, plan.folder, need_key=need_key and not only_known)
+    rules = plan.judge
+    built = build_resources(
+        findings,
+        plan.resources,
+        names,
+        plan.folder,
+        timeout=rules.policy.timeout,
+        need_key=need_key and not rules.cache_only,
+    )
     if findings.errors or not names:
         return metrics
     with given_resources(built):
-        return _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules))
+        return _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), conventions))
 
 
 def _find_idle(

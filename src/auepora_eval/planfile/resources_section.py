@@ -21,6 +21,7 @@ from .system_section import is_import_path, is_web_address
 __all__ = ["RESOURCE_KINDS", "resources_section", "used_resources"]
 
 DEFAULT_KEY = "OPENAI_API_KEY"
+MOST_TOKENS = 2048
 SCHEMA_MODES = ("auto", "json_schema", "json_object", "none")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -112,28 +113,32 @@ def _openai(section: Section, folder: Path, environment: Environment) -> tuple[d
         if not isinstance(text, str):
             inner.findings.add(f"{inner.name('headers')}.{name}", f"must be a text, not {kind_of(text)}")
     url = inner.text("base_url")
-    stored = {
+    stored: Stored = {
         "model": model,
         "base_url": url,
         "api_key_env": key_variable,
         "temperature": inner.number("temperature", 0.0),
         "seed": inner.whole("seed", 0, least=0),
-        "max_tokens": inner.whole("max_tokens", None, least=1),
+        "max_tokens": inner.whole("max_tokens", MOST_TOKENS, least=1),
         "schema": schema,
         "logprobs": inner.flag("logprobs"),
         "headers": headers,
+        "extra": inner.mapping("extra"),
     }
+    for key in ("temperature", "seed", "max_tokens"):
+        if key in inner.values and inner.values[key] is None:
+            stored[key] = None  # written out: not sent at all
     before = len(inner.findings.errors)
-    filled = None if url is None else environment.filled(inner.name("base_url"), url)
-    if url is not None and len(inner.findings.errors) == before and not is_web_address(str(filled)):
+    filled = {key: environment.filled(inner.name(key), stored[key]) for key in ("base_url", "headers", "extra")}
+    if url is not None and len(inner.findings.errors) == before and not is_web_address(str(filled["base_url"])):
         inner.add("base_url", "must begin with http:// or https:// and name a host")
     environment.keep_secret(key_variable)
-    options = {**stored, "base_url": filled, "headers": environment.filled(inner.name("headers"), headers)}
-    return options, {"openai": {key: value for key, value in stored.items() if value not in (None, {})}}
+    return {**stored, **filled}, {"openai": stored}
 
 
 OPENAI_KEYS = (
     "model", "base_url", "api_key_env", "temperature", "seed", "max_tokens", "schema", "logprobs", "headers",
+    "extra",
 )  # fmt: skip
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..core.errors import JudgeError
+from ..core.errors import JudgeError, StoreError
 from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric, Metric, RunFacts
 from ..core.results import Results
+from ..core.secrets import Secrets
 from ..core.types import EvaluationSample
 from ..judge.asking import one_number, tells_probabilities
 from ..judge.critic import Critic, Judgement, JudgeRequest, critic_name
@@ -25,12 +26,17 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["Judged", "RunJudging", "judged_signatures", "judges_of_run"]
+__all__ = ["Judged", "RunJudging", "judged_signatures", "judges_of_run", "unwatched"]
 
 AT_ONCE = 200
 """So many judgements are stored together."""
-Judged = Callable[[bool], None]
-"""Called for every judgement, with whether it failed."""
+Judged = Callable[[int, int, int], None]
+"""Called after every judgement: how many there are, how many were asked for so far, how many failed."""
+
+
+def unwatched() -> Judged:
+    """What to call where nobody watches."""
+    return lambda _done, _asked, _failed: None
 
 
 def judged_signatures(metrics: Sequence[Metric], run: RunFacts) -> dict[str, str]:
@@ -69,14 +75,16 @@ class RunJudging(JudgeSession):
         signatures: Mapping[str, str],
         samples: Sequence[EvaluationSample],
         repeat: Callable[[], int],
-        judged: Judged = lambda _failed: None,
+        judged: Judged,
+        secrets: Iterable[str] = (),
     ) -> None:
-        super().__init__(policy)
+        super().__init__(policy, on_progress=self._progressed, secrets=Secrets(secrets))
         self._store, self._run_id = store, record.run_id
         self._signatures = signatures
         self._positions = {sample.sample_id: position for position, sample in enumerate(samples)}
-        self._repeat, self._judged = repeat, judged
+        self._repeat, self._judged, self._num_failed = repeat, judged, 0
         self._rows: list[StoredJudgement] = []
+        self._not_stored: StoreError | None = None
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The critic's judgement, which is kept; so is why there is none."""
@@ -96,12 +104,19 @@ class RunJudging(JudgeSession):
             yield
         finally:
             self._flush()
+            if self._not_stored is not None:
+                raise self._not_stored
+            self._store.add_usage(self._run_id, self.accounts.to_dict())
 
     def note(self, results: Results) -> None:
         """Tell in each result what judging it took."""
+        for result in results:
+            taken = self.accounts.metrics.get(result.name)
+            if taken is not None:
+                result.details["judging"] = taken.to_dict()
 
     def _keep(self, critic: Critic, request: JudgeRequest, reason: str | None, body: dict[str, Any]) -> None:
-        self._judged(reason is not None)
+        self._num_failed += reason is not None
         position = self._positions.get(request.sample_id)
         if position is None:
             return  # asked about no sample of the run, or about several at once
@@ -122,10 +137,16 @@ class RunJudging(JudgeSession):
         if len(self._rows) >= AT_ONCE:
             self._flush()
 
+    def _progressed(self, done: int, asked: int) -> None:
+        self._judged(done, asked, self._num_failed)
+
     def _flush(self) -> None:
         rows, self._rows = self._rows, []
-        if rows:
-            self._store.put_judgements(self._run_id, rows)
+        try:
+            if rows and self._not_stored is None:
+                self._store.put_judgements(self._run_id, rows)
+        except StoreError as error:  # raised at the end: a judgement that was paid for is still counted, and cached
+            self._not_stored = error
 
 
 def _kept(body: dict[str, Any]) -> dict[str, Any]:

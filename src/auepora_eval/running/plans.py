@@ -192,6 +192,7 @@ def _request(prepared: Prepared, tags: Sequence[str], store: str) -> RunRequest:
         slices=prepared.slices,
         options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size),
         judging=plan.judge.policy_for(store, plan.folder),
+        secrets=plan.secrets,
         # What 'auto' came to belongs to the run: who scores it again must not have to guess.
         plan={**plan.resolved, "conventions": _named(prepared.rules)},
         config=_config(plan.config, prepared.system, {}),

@@ -22,7 +22,7 @@ from ..judge.policy import JudgePolicy
 from ..store.processes import is_alive
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore
-from .judging import Judged
+from .judging import Judged, unwatched
 from .scoring import ScoringOptions, score_run
 
 __all__ = ["RunOutcome", "RunRequest", "Watcher", "resume_run", "start_run"]
@@ -50,6 +50,8 @@ class RunRequest:
     options: ScoringOptions = field(default_factory=ScoringOptions)
     judging: JudgePolicy = field(default_factory=JudgePolicy)
     """How judges are asked, where a metric needs one."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """What judges may know and must not tell."""
     plan: Mapping[str, Any] = field(default_factory=dict)
     """The resolved plan, as it is stored."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -67,8 +69,8 @@ class Watcher:
     answered: Callable[[Sequence[Answer]], None] = lambda _answers: None
     scoring: Callable[[int], Callable[[int], None]] = lambda _total: lambda _more: None
     """Given how many outputs there are, what is to be called with how many more were scored."""
-    judging: Callable[[int], Judged] = lambda _total: lambda _failed: None
-    """Given about how many judgements there will be, what is to be called after each, with whether it failed."""
+    judging: Callable[[], Judged] = unwatched
+    """Asked before a judge is, for what is to be called after each judgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ def _carried_out(
             judging=request.judging,
             progress=advance,
             judged=watcher.judging,
+            secrets=request.secrets,
         )
         store.finish(record.run_id)
     except KeyboardInterrupt:

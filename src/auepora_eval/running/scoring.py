@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
@@ -26,13 +26,13 @@ from ..judge.policy import JudgePolicy
 from ..planfile.planned_judges import PlannedJudges
 from ..planfile.resources_section import used_resources
 from ..store.planned import planned_conventions, run_facts
-from .judging import Judged, RunJudging, judged_signatures, judges_of_run
+from .judging import Judged, RunJudging, judged_signatures, judges_of_run, unwatched
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["ScoringOptions", "rescore", "score_run", "stored_outputs"]
+__all__ = ["ScoringOptions", "chosen_again", "rescore", "score_run", "stored_outputs"]
 
 _LOOKED_AT = 1024
 
@@ -57,12 +57,13 @@ def score_run(
     samples: Sequence[EvaluationSample] | None = None,
     judging: JudgePolicy | None = None,
     progress: Progress | None = None,
-    judged: Callable[[int], Judged] = lambda _total: lambda _failed: None,
+    judged: Callable[[], Judged] = unwatched,
+    secrets: Iterable[str] = (),
 ) -> Results:
     """Score the stored outputs of a run and store the results; what was stored by other signatures stays.
 
     Where ``metrics`` is None, by all that the data supports. ``judging`` says how judges are asked, where a metric
-    needs one; ``judged`` is given about how many judgements there will be, for something to call after each.
+    needs one; ``judged`` is asked, before the first is, for what to call after each judgement.
     """
     rows = store.samples(record.run_id) if samples is None else samples
     said = _Said()
@@ -80,15 +81,15 @@ def score_run(
     signatures = judged_signatures(chosen, facts)
     session: RunJudging | None = None
     if signatures:
-        policy = judging or JudgePolicy()
         session = RunJudging(
-            policy,
+            judging or JudgePolicy(),
             store,
             record,
             signatures=signatures,
             samples=rows,
             repeat=lambda: said.reading,
-            judged=judged(len(rows) * record.repeats * policy.repeats * len(signatures)),
+            judged=judged(),
+            secrets=secrets,
         )
     common: dict[str, Any] = {
         "slices": groups,
@@ -139,7 +140,7 @@ def rescore(
     incomplete: bool = False,
     judges: PlannedJudges | None = None,
     progress: Progress | None = None,
-    judged: Callable[[int], Judged] = lambda _total: lambda _failed: None,
+    judged: Callable[[], Judged] = unwatched,
 ) -> Results:
     """Compute new or changed metrics on stored outputs. The system is not called; old values stay, by signature.
 
@@ -155,23 +156,43 @@ def rescore(
             f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
             "--incomplete (missing outputs count as failures)"
         )
-    rules = Conventions.of(planned_conventions(record) if conventions is None else conventions)
-    specs = list(metrics) or record.plan.get("metrics") or None
-    judges = judges or judges_of_run(store, record, specs)
+    chosen, judges = chosen_again(store, record, metrics, conventions=conventions, judges=judges)
     store.hide(judges.secrets)
-    with given_resources(judges.built(list(used_resources(specs)))):
-        chosen = None if specs is None else resolve_metrics(specs, rules)
     return score_run(
         store,
         record,
         chosen,
-        conventions=rules,
+        conventions=_rules(record, conventions),
         slices=record.plan.get("slices") or () if slices is None else slices,
         options=options,
         judging=judges.rules.policy_for(store.file, judges.folder),
         progress=progress,
         judged=judged,
+        secrets=judges.secrets,
     )
+
+
+def chosen_again(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Spec | Metric],
+    *,
+    conventions: str | Conventions | None = None,
+    judges: PlannedJudges | None = None,
+    need_key: bool = True,
+) -> tuple[list[Metric] | None, PlannedJudges]:
+    """The metrics to score a run by again, and the judges they ask: by default those of its plan.
+
+    ``None`` for the metrics stands for all that the data supports.
+    """
+    specs = list(metrics) or record.plan.get("metrics") or None
+    judges = judges or judges_of_run(store, record, specs)
+    with given_resources(judges.built(list(used_resources(specs)), need_key=need_key)):
+        return None if specs is None else resolve_metrics(specs, _rules(record, conventions)), judges
+
+
+def _rules(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
+    return Conventions.of(planned_conventions(record) if conventions is None else conventions)
 
 
 def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) -> Iterator[SystemOutputs | None]:

@@ -55,6 +55,7 @@ LAYERS = {
     "calling": 5,  # asks a system: threads, coroutines, timeouts, retries
     "io": 6,
     "store": 6,
+    "systems.addresses": 0,  # judges are at addresses too
     "systems": 6,  # systems that are not Python objects: endpoints, commands
     "crosscheck": 6,
     "reporting": 6,

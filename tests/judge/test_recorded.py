@@ -12,7 +12,7 @@ from auepora_eval.judge.critic import Critic, Judgement, Usage
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.recorded import RecordedCritic, RecordingCritic
 from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMFaithfulnessScore
-from critics import ScriptedBareCritic, ScriptedCritic, SteadyBareCritic, SteadyCritic
+from made_critics import ScriptedBareCritic, ScriptedCritic, SteadyBareCritic, SteadyCritic
 
 SAMPLES = [EvaluationSample(str(number), f"question {number}\ud800\u2028") for number in range(6)]
 OUTPUTS: list[SystemOutputs | None] = [

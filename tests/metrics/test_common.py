@@ -13,7 +13,7 @@ from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, evaluate,
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
 from auepora_eval.core.resources import given_resources
 from builders import output, sample
-from critics import SteadyBareCritic, SteadyCritic
+from made_critics import SteadyBareCritic, SteadyCritic
 
 EXAMPLES: dict[str, list[Spec]] = {
     "accuracy": ["accuracy@2", "accuracy@5"],

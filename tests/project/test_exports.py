@@ -40,6 +40,10 @@ PROMISED = {
         "ExactMatch", "TokenF1", "Rouge1", "Rouge2", "RougeL", "RougeLAnswer", "RougeLsum", "RougeScores", "BleuScore",
         "EvidenceOverlapFaithfulness",
     ],
+    "auepora_eval.metrics.generation_llm_judge": ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"],
+    "auepora_eval.judge.preference": ["prefer"],
+    "auepora_eval.judge.recorded": ["RecordedCritic", "RecordingCritic"],
+    "auepora_eval.judge.prompting": ["Prompt", "read_prompt"],
     "auepora_eval.metrics.generation_metrics": [
         "AnswerRelevance", "ExactMatch", "HallucinationRate", "RougeL", "RougeLAnswer", "SupportCoverage",
         "SupportDensity", "TokenF1", "answer_relevance", "exact_match", "hallucination_rate", "rouge_l_f1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import math
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Executor
 from typing import Any
@@ -62,6 +63,10 @@ async def _judged(critic: Any, request: JudgeRequest) -> Judgement | BaseExcepti
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
+            raise
+        return error
+    except KeyboardInterrupt as error:
+        if threading.current_thread() is threading.main_thread():  # then it may well be the user
             raise
         return error
     except (Exception, SystemExit) as error:

@@ -62,7 +62,7 @@ def _fit(value: Any, schema: Any, where: str) -> Any:
     if isinstance(kinds, (list, tuple)):
         return _any_kind(value, kinds, schema, where)
     maker = _KINDS.get(kinds) if isinstance(kinds, str) else None
-    return maker(value, schema, where) if maker else _clean(value)
+    return maker(value, schema, where) if maker else value
 
 
 def _any_kind(value: Any, kinds: list[Any] | tuple[Any, ...], schema: Mapping[str, Any], where: str) -> Any:
@@ -88,7 +88,7 @@ def _object(value: Any, schema: Mapping[str, Any], where: str) -> Any:
         raise MisfitError(f"{where} is {_shown(value)}, not an object")
     named = schema.get("properties")
     if not isinstance(named, Mapping):
-        return _clean(value)
+        return value
     required = schema.get("required", ())
     by_fold: dict[str, list[str]] = {}
     for key in value:
@@ -136,7 +136,7 @@ def _number(value: Any, schema: Mapping[str, Any], where: str) -> int | float:
 def _string(value: Any, schema: Mapping[str, Any], where: str) -> str:
     if not isinstance(value, str):
         raise MisfitError(f"{where} is {_shown(value)}, not a text")
-    return _whole_characters(value)
+    return value
 
 
 def _boolean(value: Any, schema: Mapping[str, Any], where: str) -> bool:
@@ -188,22 +188,6 @@ def _same_number(value: Any, label: Any) -> bool:
     if isinstance(value, str):
         value = number_text(value, {})
     return isinstance(value, (int, float)) and value == label
-
-
-def _clean(value: Any) -> Any:
-    """A value about which the schema says nothing more, with texts that can be stored."""
-    if isinstance(value, str):
-        return _whole_characters(value)
-    if isinstance(value, list):
-        return [_clean(one) for one in value]
-    if isinstance(value, dict):
-        return {_whole_characters(key): _clean(one) for key, one in value.items()}
-    return value
-
-
-def _whole_characters(text: str) -> str:
-    """A text that can be encoded: halves of characters, which escapes may give, are joined or replaced."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def folded_name(text: str) -> str:

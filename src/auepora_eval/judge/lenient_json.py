@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Found", "Objects", "find_objects", "whole_object"]
+__all__ = ["Found", "Objects", "find_objects", "whole_characters", "whole_object"]
 
 _BLANK = re.compile(r"[\s\u200b\ufeff]*")
 _TEXTS = {  # by the character that opens it; what closes it may not stand inside unless escaped
@@ -174,7 +174,12 @@ def _text(text: str, at: int) -> tuple[str, int]:
     if found is None:
         raise _CutError
     inside = text[at + 1 : found.start("end")]
-    return (_ESCAPE.sub(_unescaped, inside) if "\\" in inside else inside), found.end()
+    return whole_characters(_ESCAPE.sub(_unescaped, inside) if "\\" in inside else inside), found.end()
+
+
+def whole_characters(text: str) -> str:
+    """A text that can be encoded: halves of characters, which escapes may give, are joined or replaced."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _unescaped(found: re.Match[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..core.errors import JudgeError
 from .critic import Usage
+from .lenient_json import whole_characters
 from .openai_faults import broken_reply, status_fault
 from .parse import shortened
 
@@ -74,10 +75,10 @@ def with_tokens(error: JudgeError, usage: Usage) -> JudgeError:
 
 
 def _text(content: Any) -> str:
-    """The text of a message, which may come in parts; halves of characters, which escapes may give, are replaced."""
+    """The text of a message, which may come in parts."""
     if isinstance(content, list):
         content = "".join(str(one.get("text") or "") for one in content if isinstance(one, dict))
-    return content.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(content, str) else ""
+    return whole_characters(content) if isinstance(content, str) else ""
 
 
 def _usage(found: Any) -> Usage:

@@ -135,11 +135,18 @@ def _is_answer(value: dict[str, Any], schema: Mapping[str, Any]) -> bool:
 
 
 def _agreed(answers: list[Found], schema: Mapping[str, Any]) -> Reading:
-    first = _reading(answers[0], schema)
-    for other in answers[1:]:
-        if _reading(other, schema).answer != first.answer:
-            raise MisfitError("the answer holds several objects that say different things")
-    return first if len(answers) == 1 else Reading(first.answer)
+    readings: list[Reading] = []
+    misfits: list[MisfitError] = []
+    for one in answers:
+        try:
+            readings.append(_reading(one, schema))
+        except MisfitError as error:
+            misfits.append(error)
+    if (readings and misfits) or any(one.answer != readings[0].answer for one in readings):
+        raise MisfitError("the answer holds several objects that say different things")
+    if misfits:
+        raise misfits[0]
+    return readings[0] if len(readings) == 1 else Reading(readings[0].answer)
 
 
 def _bare(text: str, schema: Mapping[str, Any]) -> Reading | None:

@@ -29,6 +29,8 @@ __all__ = ["prefer"]
 
 METRIC = "preference"
 """What the accounts call these questions."""
+_AHEAD = 256
+"""How many pairs are under way at least, so that judges are never idle and prompts do not pile up."""
 _VERDICTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 _SCALE = Scale(0.0, 1.0)
 _OBJECT_FORM = (
@@ -79,8 +81,14 @@ def prefer(
     pairs = list(zip(samples, _answers(samples, outputs_a), _answers(samples, outputs_b), strict=True))
 
     async def ask() -> list[QueryPreference]:
+        room = asyncio.Semaphore(max(_AHEAD, session.policy.concurrency))
+
+        async def one(sample: EvaluationSample, a: _Answer, b: _Answer) -> QueryPreference:
+            async with room:
+                return await asked.compared(judge, sample, a, b)
+
         async with session as judge:
-            return await asyncio.gather(*(asked.compared(judge, *pair) for pair in pairs))
+            return await asyncio.gather(*(one(*pair) for pair in pairs))
 
     with LoopThread() as loop:
         queries = loop.run(ask())

@@ -82,7 +82,8 @@ def weighted_mean(tokens: Sequence[Token], text: str, span: tuple[int, int], lab
     if token.text not in {other for other, _ in others}:
         others = (*others, (token.text, token.logprob))
     found = [(by_text[_bare(other)], math.exp(logprob)) for other, logprob in others if _bare(other) in by_text]
-    mass = math.fsum(chance for _, chance in found)
+    # Rounded, or what is .9 by the chances would be less by their logarithms.
+    mass = round(math.fsum(chance for _, chance in found), 12)
     if not 0 < mass <= 1 + _ROUNDING:
         return None
     mean = math.fsum(label * chance for label, chance in found) / mass

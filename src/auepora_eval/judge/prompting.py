@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,7 @@ class Prompt:
     @property
     def digest(self) -> str:
         """Changes with every letter that a judge may be shown."""
-        framing = _framing()
-        told = [self.system, self.question, self.criteria, framing.system, framing.question]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:8]
+        return _digest(self)
 
     @property
     def id(self) -> str:
@@ -120,6 +118,13 @@ class Prompt:
         framing = _framing()
         system = "\n\n".join(filter(None, [_filled(self.system, values), framing.system]))
         return system, f"{_filled(framing.question, {'mark': code})}\n\n{_filled(self.question, values)}"
+
+
+@lru_cache(maxsize=256)
+def _digest(prompt: Prompt) -> str:
+    framing = _framing()
+    told = [prompt.system, prompt.question, prompt.criteria, framing.system, framing.question]
+    return hashlib.sha256(json.dumps(told).encode()).hexdigest()[:8]
 
 
 def frame_code(texts: Sequence[str]) -> str:

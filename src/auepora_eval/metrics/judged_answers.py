@@ -56,6 +56,7 @@ class CriticMetric(ConfiguredMetric, JudgedMetric):
     prompt_name: ClassVar[str]
     """Which of our prompts is used unless told."""
     needs_all: ClassVar[bool] = True  # for the judge's own spread; beside a judge's time, what is kept is nothing
+    python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
 

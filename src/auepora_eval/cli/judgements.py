@@ -107,13 +107,15 @@ def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
 
 def usage_text(usage: Mapping[str, Any]) -> str:
     """What judging a run took, in one line."""
-    parts = []
-    for name, words in (("calls", "calls"), ("cached", "from the cache"), ("failed", "failed")):
-        if usage.get(name):
-            parts.append(f"{usage[name]:,} {words}")
+    failed = sum((usage.get("failed") or {}).values())
+    parts = [f"{usage.get('judgements', 0):,} judgements", f"{usage.get('calls', 0):,} calls"]
+    if usage.get("cached"):
+        parts.append(f"{usage['cached']:,} from the cache")
+    if failed:
+        parts.append(f"{failed:,} failed")
     tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
     if any(tokens):
         parts.append(f"{tokens[0]:,} + {tokens[1]:,} tokens")
-    if usage.get("cost"):
+    if usage.get("cost") is not None:
         parts.append(f"cost {usage['cost']:.4g}")
     return ", ".join(parts)

@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .saying import say
+
 if TYPE_CHECKING:
     from ..core.registry import Spec
+    from ..core.results import Results
+    from ..judge.policy import JudgePolicy
     from ..judge.preview import Preview
+    from ..judge.session import JudgeSession
     from ..planfile.planned_judges import PlannedJudges
 
 __all__ = [
@@ -23,7 +28,11 @@ __all__ = [
     "ScoringLine",
     "judge_options",
     "judging_options",
+    "limit_options",
+    "policy_of",
     "preview_text",
+    "session_of",
+    "told_usage",
     "with_judge",
 ]
 
@@ -54,30 +63,31 @@ class JudgingOptions:
         return {key: value for key, value in given.items() if value is not None}
 
 
+_PREVIEW = click.option("--preview", is_flag=True, help="Tell what judging would ask and cost; nobody is asked.")
+_LIMITS: dict[str, Callable[[Any], Any]] = {
+    "judge_cache_only": click.option(
+        "--judge-cache-only", is_flag=True, help="Ask no judge: what the cache does not have fails."
+    ),
+    "judge_repeats": click.option(
+        "--judge-repeats", type=click.IntRange(min=1), metavar="N", help="Have each thing judged N times."
+    ),
+    "max_calls": click.option(
+        "--max-calls", type=click.IntRange(min=0), metavar="N", help="Ask judges at most N times."
+    ),
+    "max_cost": click.option(
+        "--max-cost", type=click.FloatRange(min=0), metavar="X", help="Spend at most X, by the plan's prices."
+    ),
+}
+
+
 def judging_options(function: FunctionT) -> FunctionT:
     """``--preview``, ``--judge-cache-only`` and limits, handed over together as ``judging``."""
-    return _packed(
-        function,
-        "judging",
-        JudgingOptions,
-        {
-            "preview": click.option(
-                "--preview", is_flag=True, help="Tell what judging would ask and cost; nobody is asked."
-            ),
-            "judge_cache_only": click.option(
-                "--judge-cache-only", is_flag=True, help="Ask no judge: what the cache does not have fails."
-            ),
-            "judge_repeats": click.option(
-                "--judge-repeats", type=click.IntRange(min=1), metavar="N", help="Have each thing judged N times."
-            ),
-            "max_calls": click.option(
-                "--max-calls", type=click.IntRange(min=0), metavar="N", help="Ask judges at most N times."
-            ),
-            "max_cost": click.option(
-                "--max-cost", type=click.FloatRange(min=0), metavar="X", help="Spend at most X, by the plan's prices."
-            ),
-        },
-    )
+    return _packed(function, "judging", JudgingOptions, {"preview": _PREVIEW, **_LIMITS})
+
+
+def limit_options(function: FunctionT) -> FunctionT:
+    """The same without ``--preview``."""
+    return _packed(function, "judging", functools.partial(JudgingOptions, False), _LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +148,39 @@ def _packed(
         wrapped = option(wrapped)
     packed: FunctionT = wrapped
     return packed
+
+
+def policy_of(judges: PlannedJudges, store: Path | None = None) -> JudgePolicy:
+    """How they are asked; judgements are kept beside the store that is open, or that would be."""
+    from ..running.plans import default_store
+
+    return judges.rules.policy_for(store or default_store(None, judges.store), judges.folder)
+
+
+def told_usage(results: Results, session: JudgeSession) -> None:
+    """Tell what judging took: in the results, and to whoever watches."""
+    from ..running.judging import note_usage
+    from .judgements import usage_text
+
+    note_usage(results, session.accounts)
+    if session.accounts.total.judgements:
+        say(f"judging: {usage_text(session.accounts.total.to_dict())}")
+
+
+def session_of(judges: PlannedJudges, line: ScoringLine, *, store: Path | None = None) -> JudgeSession:
+    """A session for these judges."""
+    from ..core.secrets import Secrets
+    from ..judge.session import JudgeSession
+
+    tell: list[Callable[[int, int, int], None]] = []
+
+    def progressed(done: int, asked: int) -> None:
+        if not tell:
+            tell.append(line.judging())
+        tell[0](done, asked, session.accounts.total.failed.total())
+
+    session = JudgeSession(policy_of(judges, store), on_progress=progressed, secrets=Secrets(judges.secrets))
+    return session
 
 
 def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:

@@ -137,8 +137,8 @@ def _heading(store: RunStore, record: RunRecord) -> list[str]:
         lines.append(f"commit   {commit[:12]}{' with uncommitted changes' if plus else ''}")
     if record.config:
         lines.append(f"config   {', '.join(f'{key} {_short(value)}' for key, value in record.config.items())}")
-    if record.usage and (told := usage_text(record.usage.get("total", record.usage))):
-        lines.append(f"judging  {told}")
+    if record.usage:
+        lines.append(f"judging  {usage_text(record.usage['total'])}")
     return lines
 
 

@@ -28,7 +28,8 @@ def build_resources(
 ) -> dict[str, Any]:
     """The named resources, built and checked as far as it goes without asking anybody; all others by name alone.
 
-    ``timeout`` is how many seconds a request may take. ``need_key`` is false where nobody will be asked: then a key that is not set is no mistake.
+    ``timeout`` is how many seconds a request may take. ``need_key`` is false where nobody will be asked: then a key
+    that is not set is no mistake.
     """
     built: dict[str, Any] = dict.fromkeys(sources)
     for name in dict.fromkeys(names):

@@ -14,6 +14,7 @@ from .plan import JudgeRules, ResourceSource
 from .resources_section import resources_section
 from .secrets import Environment, find_literal_secrets
 from .source import PlanSource, read_source
+from .system_section import store_section
 
 __all__ = ["PlannedJudges", "judges_in_file", "judges_in_plan"]
 
@@ -30,6 +31,8 @@ class PlannedJudges:
     others: tuple[str, ...]
     """Resources that the plan has as well, and that were not looked at."""
     source: PlanSource = field(repr=False)
+    store: str | None = field(default=None, repr=False)
+    """The plan's store, where it names one."""
 
     @property
     def names(self) -> list[str]:
@@ -77,5 +80,6 @@ def _judges(source: PlanSource, folder: Path, others: tuple[str, ...] = ()) -> P
     find_literal_secrets(findings)
     resources, _ = resources_section(findings, folder, environment)
     rules, _ = judge_section(findings, folder)
+    store, _ = store_section(findings, folder, environment)
     findings.raise_first()
-    return PlannedJudges(resources, rules, folder, environment.secrets, others, source)
+    return PlannedJudges(resources, rules, folder, environment.secrets, others, source, store)

@@ -13,6 +13,7 @@ from ..core.metrics_base import BatchMetric, Metric, RunFacts
 from ..core.results import Results
 from ..core.secrets import Secrets
 from ..core.types import EvaluationSample
+from ..judge.accounts import Accounts
 from ..judge.asking import one_number, tells_probabilities
 from ..judge.critic import Critic, Judgement, JudgeRequest, critic_name
 from ..judge.policy import JudgePolicy
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["Judged", "RunJudging", "judged_signatures", "judges_of_run", "unwatched"]
+__all__ = ["Judged", "RunJudging", "judged_signatures", "judges_of_run", "note_usage", "unwatched"]
 
 AT_ONCE = 200
 """So many judgements are stored together."""
@@ -61,6 +62,14 @@ def judges_of_run(
     folder = Path.cwd() if store.file is None else store.file.parent
     label = f"the plan of {record.run_id}"
     return judges_in_plan(record.plan, folder, label=label, names=set(used_resources(specs)), changes=changes)
+
+
+def note_usage(results: Results, accounts: Accounts) -> None:
+    """Tell in each result what judging it took."""
+    for result in results:
+        taken = accounts.metrics.get(result.name)
+        if taken is not None:
+            result.details["judging"] = taken.to_dict()
 
 
 class RunJudging(JudgeSession):
@@ -107,13 +116,6 @@ class RunJudging(JudgeSession):
             if self._not_stored is not None:
                 raise self._not_stored
             self._store.add_usage(self._run_id, self.accounts.to_dict())
-
-    def note(self, results: Results) -> None:
-        """Tell in each result what judging it took."""
-        for result in results:
-            taken = self.accounts.metrics.get(result.name)
-            if taken is not None:
-                result.details["judging"] = taken.to_dict()
 
     def _keep(self, critic: Critic, request: JudgeRequest, reason: str | None, body: dict[str, Any]) -> None:
         self._num_failed += reason is not None

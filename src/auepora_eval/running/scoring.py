@@ -26,7 +26,7 @@ from ..judge.policy import JudgePolicy
 from ..planfile.planned_judges import PlannedJudges
 from ..planfile.resources_section import used_resources
 from ..store.planned import planned_conventions, run_facts
-from .judging import Judged, RunJudging, judged_signatures, judges_of_run, unwatched
+from .judging import Judged, RunJudging, judged_signatures, judges_of_run, note_usage, unwatched
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
@@ -108,7 +108,7 @@ def score_run(
         else:  # a metric that only computes needs all of them at once
             results = evaluate(rows, list(each[0]()), chosen, **common)
     if session is not None:
-        session.note(results)
+        note_usage(results, session.accounts)
     said.check(chosen, record)
     results.run_id = record.run_id
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}

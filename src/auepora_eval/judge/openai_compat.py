@@ -45,6 +45,9 @@ class OpenAICritic(StructuredCritic):
     secret and not for the cache. Once an answer cannot be read, the judge is told so and asked again.
     """
 
+    calls_at_most = 2
+    """Requests for one question: one, and one to have the answer repaired."""
+
     def __init__(
         self,
         model: str,
@@ -146,6 +149,7 @@ class OpenAICritic(StructuredCritic):
         try:
             second = await self._ask(request, repair_messages(first.text, why, request.schema))
         except JudgeError as error:
+            error.calls += 1
             raise with_tokens(error, first.usage) from None
         usage = first.usage + second.usage
         try:
@@ -153,7 +157,7 @@ class OpenAICritic(StructuredCritic):
         except JudgeError as error:
             told = f"{error.message}; before that: {why}"
             both = f"{shortened(first.text)}\n\n[asked again]\n\n{shortened(second.text)}"
-            raise with_tokens(JudgeError(error.reason, told, raw=both), usage) from None
+            raise with_tokens(JudgeError(error.reason, told, raw=both, calls=2), usage) from None
 
     def _read(self, request: JudgeRequest, said: Said, usage: Usage, *, repaired: bool = False) -> Judgement:
         reading = read_answer(said.text, request.schema)

@@ -58,7 +58,7 @@ class OpenAICritic(StructuredCritic):
         logprobs: bool = False,
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
-        timeout: float = 120.0,
+        timeout: float | None = 120.0,
     ) -> None:
         require_openai()
         if not isinstance(model, str) or not model.strip():
@@ -69,7 +69,7 @@ class OpenAICritic(StructuredCritic):
         self.temperature = checked_number("temperature", temperature)
         self.seed = checked_whole("seed", seed, least=0)
         self.max_tokens = checked_whole("max_tokens", max_tokens, least=1)
-        self.timeout = checked_number("timeout", timeout)
+        self.timeout = checked_number("timeout", timeout, above=True)
         self.extra = checked_extra(extra or {})
         self._address = checked_address(base_url or os.environ.get("OPENAI_BASE_URL") or _HOSTED)
         self._headers, self._secrets = checked_headers(headers or {}, self._address)

@@ -15,6 +15,7 @@ import pytest
 
 import parts
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, JudgeError, MissingDependencyError
+from auepora_eval.judge.connections import without_proxy
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.openai_compat import OpenAICritic
 from auepora_eval.judge.openai_faults import status_fault
@@ -529,6 +530,36 @@ def test_a_query_in_the_address_is_sent_along() -> None:
     with JudgeServer() as server:
         answered(OpenAICritic("m", base_url=f"{server.base_url}?version=7"))
         assert server.asked[0].path == "/v1/chat/completions?version=7"
+
+
+def test_no_proxy_stands_before_what_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    with JudgeServer() as nobody:
+        dead = nobody.base_url
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, dead)
+    with JudgeServer() as server:
+        assert answered(OpenAICritic("m", base_url=server.base_url)).answer == {"score": 4}
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert failed(OpenAICritic("m", base_url="https://judge.invalid/v1")).reason == "unreachable"  # by the proxy
+    assert not without_proxy("judge.invalid")
+    monkeypatch.setenv("no_proxy", "judge.invalid")
+    assert without_proxy("judge.invalid")
+
+
+def test_connections_are_used_again() -> None:
+    with JudgeServer(latency=0.02) as server:
+        critic = OpenAICritic("m", base_url=server.base_url)
+
+        async def waves() -> None:
+            for _ in range(3):
+                await asyncio.gather(*(critic.judge(REQUEST) for _ in range(8)))
+            await critic.aclose()
+
+        asyncio.run(waves())
+        assert len(server.asked) == 24
+        assert server.connections == 8
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

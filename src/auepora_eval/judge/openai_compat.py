@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from ..core.errors import AueporaWarning, BadValueError, JudgeError
 from ..core.secrets import SHORTEST, Secrets
 from ..systems.addresses import checked_headers
+from .connections import own_client, without_proxy
 from .critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from .openai_checks import checked_address, checked_extra, checked_number, checked_whole, is_near, require_openai
 from .openai_faults import connection_fault, no_key, status_fault
@@ -254,7 +255,12 @@ class OpenAICritic(StructuredCritic):
             default_headers=self._headers,
             timeout=self.timeout,
             max_retries=0,  # the session repeats
+            http_client=own_client(self.timeout) if self._is_direct() else None,
         )
+
+    def _is_direct(self) -> bool:
+        """Whether no proxy stands between; to what is near none does."""
+        return is_near(self._address.host) or without_proxy(self._address.host)
 
     def _key(self) -> str:
         key = os.environ.get(self.api_key_env or "", "").strip()

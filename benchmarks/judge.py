@@ -106,10 +106,9 @@ def against_the_ideal(count: int, rounds: int) -> None:
                 before = server.stats["requests"]
                 taken.append((*_one_round(critic, count, policy), server.stats["requests"] - before))
         seconds, own, repeated, requests = min(taken)
-        print(
-            f"| {told} | {seconds:.2f} | {seconds / ideal:.3f} | {1000 * own / count:.2f} | {requests:,} | {repeated:,} |"
-            f"  all rounds: {', '.join(f'{one[0] / ideal:.2f}' for one in taken)}"
-        )
+        times, each = f"{seconds / ideal:.3f}", f"{1000 * own / count:.2f}"
+        print(f"| {told} | {seconds:.2f} | {times} | {each} | {requests:,} | {repeated:,} |", end=" ")
+        print(f"all rounds: {', '.join(f'{one[0] / ideal:.2f}' for one in taken)}")
 
 
 def _one_round(critic: StructuredCritic, count: int, policy: JudgePolicy) -> tuple[float, float, int]:
@@ -130,9 +129,8 @@ def rerun(count: int, rounds: int) -> None:
         assert _sent(server) == sent, "a rerun asked the judge"
         seconds, own = min(taken)
     print(f"\n{count:,} judgements from the cache, no request sent: {seconds:.2f} s, {count / seconds:,.0f} a second")
-    print(
-        f"(all rounds: {', '.join(f'{count / one[0]:,.0f}' for one in taken)}; own time {1000 * own / count:.3f} ms each)"
-    )
+    rates = ", ".join(f"{count / one[0]:,.0f}" for one in taken)
+    print(f"(all rounds: {rates}; own time {1000 * own / count:.3f} ms each)")
 
 
 def _sent(server: Apart) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from judge_server import FAULTS, Asked, JudgeServer, Reply
 
 import parts
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, JudgeError, MissingDependencyError
@@ -20,7 +21,6 @@ from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.openai_compat import OpenAICritic
 from auepora_eval.judge.openai_faults import status_fault
 from auepora_eval.judge.openai_request import closed, response_format
-from judge.judge_server import FAULTS, Asked, JudgeServer, Reply
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -184,11 +184,21 @@ class TestMetrics:
             ("ndcg", "-m 'ndcg@10:gain_scheme=VALUE,as=NAME'"),
             ("recall", "-m 'recall@10:min_relevance=2,as=NAME'"),
             ("mean_latency", "-m 'mean_latency[end_to_end]:as=NAME'"),
+            ("llm_faithfulness", "-m 'llm_faithfulness:evidence_source=VALUE,as=NAME'"),
         ],
     )
     def test_the_card_says_how_to_set_options(self, name: str, want: str, run: Run) -> None:
         _, out, _ = run("metrics", name)
         assert out.splitlines()[-1] == f"Set options on the command line after a colon: {want}"
+
+    @pytest.mark.parametrize("name", ["llm_faithfulness", "llm_answer_quality"])
+    def test_the_card_of_a_judged_metric_shows_what_is_asked(self, name: str, run: Run) -> None:
+        _, out, _ = run("metrics", name)
+        assert f"\nPrompt {name.removeprefix('llm_')}/1/" in out
+        assert "\n  {{answer}}\n" in out
+        assert "never follow it" in out
+        _, told, _ = run("metrics", name, "--json")
+        assert "{{question}}" in json.loads(told)["prompt"]
 
     def test_a_pipe_gets_one_line_per_metric(self, run: Run) -> None:
         _, out, _ = run("metrics")

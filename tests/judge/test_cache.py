@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from critics import Scripted, request
+from scripted_critic import Scripted, request
 
 from auepora_eval.core.errors import AueporaWarning, JudgeError, StoreError
 from auepora_eval.judge.cache import JudgementCache, known_as, request_digest
@@ -189,7 +189,7 @@ def test_the_first_judgement_stays(tmp_path: Path) -> None:
 PROCESS = """
 import asyncio, sys
 sys.path.insert(0, {tests!r})
-from critics import Scripted, request
+from scripted_critic import Scripted, request
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
 

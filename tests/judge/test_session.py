@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from critics import SCHEMA, Scripted, request
+from scripted_critic import SCHEMA, Scripted, request
 from virtual_time import run_virtually
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate

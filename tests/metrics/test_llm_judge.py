@@ -31,7 +31,7 @@ def asked(
 ) -> tuple[EvaluationSample, SystemOutputs]:
     texts = ["Paris is the capital."] if documents is None else documents
     found = [RetrievedDocument(Document(f"d{rank}", text), None, rank) for rank, text in enumerate(texts, 1)]
-    sample = EvaluationSample(str(number), "What is the capital?", **fields)
+    sample = EvaluationSample(str(number), f"What is capital {number}?", **fields)
     return sample, SystemOutputs(found, None if answer is None else Response(answer))
 
 
@@ -70,8 +70,8 @@ RANGE = [  # what the judge says, the reason
     (1889, "out_of_range"),
     (0, "out_of_range"),
     (5.0001, "out_of_range"),
-    (math.nan, "out_of_range"),
-    (math.inf, "out_of_range"),
+    (math.nan, "unparseable"),
+    (math.inf, "unparseable"),
     ("four", "unparseable"),
     (None, "unparseable"),
     (True, "unparseable"),
@@ -140,7 +140,7 @@ def test_the_judge_sees_question_answer_and_the_evidence_asked_for() -> None:
     pair = asked(0, "Paris!", ["one", "two", "three"], history=[{"role": "user", "content": "Hello."}])
     result_of(LLMFaithfulnessScore(critic, k=2), pair)
     (request,) = critic.asked
-    for text in ("What is the capital?", "Paris!", "\none\n", "\ntwo\n", "user: Hello."):
+    for text in ("What is capital 0?", "Paris!", "\none\n", "\ntwo\n", "user: Hello."):
         assert text in request.prompt
     assert "three" not in request.prompt
     assert (request.metric, request.sample_id, request.repeat) == ("llm_faithfulness", "0", 0)

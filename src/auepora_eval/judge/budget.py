@@ -154,7 +154,8 @@ class Budget:
             self._held = _Amount()  # so that no rounding stays
         counted = usage if usage is None or usage.prompt_tokens or usage.completion_tokens else None
         self._spent.add(self._amount(held.critic, held.guess if counted is None else counted, calls))
-        self._guess(held.critic).learn(held.request, counted)
+        if self._counts_tokens:
+            self._guess(held.critic).learn(held.request, counted)
         self._wake()
 
     def release(self, held: Held, *, calls: int = 1) -> None:

@@ -66,7 +66,7 @@ def request_digest(critic: Critic, request: JudgeRequest, known: Any | None) -> 
         "metadata": request.metadata if isinstance(critic, LLMCritic) else None,
     }
     try:
-        text = json.dumps(sent, sort_keys=True, separators=(",", ":"), default=_as_dict)
+        text = _CANONICAL.encode(sent)
     except (TypeError, ValueError):
         return None
     return hashlib.sha256(text.encode()).digest()
@@ -76,6 +76,9 @@ def _as_dict(value: object) -> dict[Any, Any]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} is nothing that JSON can write")
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_as_dict)
 
 
 class JudgementCache:

@@ -103,15 +103,13 @@ class Line:
             self._places.leave()
 
     def _failed(self, held: Held, error: JudgeError, outcome: Outcome, began: float) -> None:
-        usage, calls = getattr(error, "usage", None), getattr(error, "calls", 1)
-        outcome.calls += calls
-        if isinstance(usage, Usage):
-            outcome.usage += usage
-            self._budget.settle(held, usage, calls=calls)
-        elif error.reason in _COSTS_NOTHING:
-            self._budget.release(held, calls=calls)
+        usage = Usage(*error.tokens)
+        outcome.calls += error.calls
+        outcome.usage += usage
+        if error.reason in _COSTS_NOTHING and not any(error.tokens):
+            self._budget.release(held, calls=error.calls)
         else:
-            self._budget.settle(held, None, calls=calls)
+            self._budget.settle(held, usage, calls=error.calls)
         if error.lasting:
             self.lasting = error
             if not self._ended.done():
@@ -132,4 +130,6 @@ def raised_anew(error: JudgeError) -> JudgeError:
         retry=error.retry,
         retry_after=error.retry_after,
         lasting=error.lasting,
+        tokens=error.tokens,
+        calls=error.calls,
     )

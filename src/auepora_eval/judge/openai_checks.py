@@ -46,12 +46,14 @@ def is_near(host: str) -> bool:
     return address.is_loopback or address.is_private or address.is_link_local or address.is_unspecified
 
 
-def checked_number(name: str, value: object) -> float | None:
-    """A number that is not negative, or nothing."""
+def checked_number(name: str, value: object, *, above: bool = False) -> float | None:
+    """A number that is not negative, or above 0; or nothing."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise BadValueError(f"{name} must be a number of at least 0, not {value!r:.80}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise BadValueError(f"{name} must be a number, not {value!r:.80}")
+    if value < 0 or (above and value == 0):
+        raise BadValueError(f"{name} must be {'above' if above else 'at least'} 0, not {value!r}")
     return float(value)
 
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from ..core.errors import AueporaWarning, BadValueError, JudgeError
 from ..core.secrets import SHORTEST, Secrets
 from ..systems.addresses import checked_headers
+from .connections import own_client, without_proxy
 from .critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from .openai_checks import checked_address, checked_extra, checked_number, checked_whole, is_near, require_openai
 from .openai_faults import connection_fault, no_key, status_fault
@@ -45,6 +46,9 @@ class OpenAICritic(StructuredCritic):
     secret and not for the cache. Once an answer cannot be read, the judge is told so and asked again.
     """
 
+    calls_at_most = 2
+    """Requests for one question: one, and one to have the answer repaired."""
+
     def __init__(
         self,
         model: str,
@@ -58,7 +62,7 @@ class OpenAICritic(StructuredCritic):
         logprobs: bool = False,
         headers: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
-        timeout: float = 120.0,
+        timeout: float | None = 120.0,
     ) -> None:
         require_openai()
         if not isinstance(model, str) or not model.strip():
@@ -69,7 +73,7 @@ class OpenAICritic(StructuredCritic):
         self.temperature = checked_number("temperature", temperature)
         self.seed = checked_whole("seed", seed, least=0)
         self.max_tokens = checked_whole("max_tokens", max_tokens, least=1)
-        self.timeout = checked_number("timeout", timeout)
+        self.timeout = checked_number("timeout", timeout, above=True)
         self.extra = checked_extra(extra or {})
         self._address = checked_address(base_url or os.environ.get("OPENAI_BASE_URL") or _HOSTED)
         self._headers, self._secrets = checked_headers(headers or {}, self._address)
@@ -150,6 +154,7 @@ class OpenAICritic(StructuredCritic):
         try:
             second = await self._ask(request, repair_messages(first.text, why, request.schema))
         except JudgeError as error:
+            error.calls += 1
             raise with_tokens(error, first.usage) from None
         usage = first.usage + second.usage
         try:
@@ -157,7 +162,7 @@ class OpenAICritic(StructuredCritic):
         except JudgeError as error:
             told = f"{error.message}; before that: {why}"
             both = f"{shortened(first.text)}\n\n[asked again]\n\n{shortened(second.text)}"
-            raise with_tokens(JudgeError(error.reason, told, raw=both), usage) from None
+            raise with_tokens(JudgeError(error.reason, told, raw=both, calls=2), usage) from None
 
     def _read(self, request: JudgeRequest, said: Said, usage: Usage, *, repaired: bool = False) -> Judgement:
         reading = read_answer(said.text, request.schema)
@@ -258,7 +263,12 @@ class OpenAICritic(StructuredCritic):
             default_headers=self._headers,
             timeout=self.timeout,
             max_retries=0,  # the session repeats
+            http_client=own_client(self.timeout) if self._is_direct() else None,
         )
+
+    def _is_direct(self) -> bool:
+        """Whether no proxy stands between; to what is near none does."""
+        return is_near(self._address.host) or without_proxy(self._address.host)
 
     def _key(self) -> str:
         key = os.environ.get(self.api_key_env or "", "").strip()

@@ -75,9 +75,9 @@ class Prompt:
         return made
 
     @property
-    def slots(self) -> set[str]:
+    def slots(self) -> frozenset[str]:
         """The names of what is filled in."""
-        return set(_SLOT.findall(self.system)) | set(_SLOT.findall(self.question))
+        return _slots(self)
 
     @property
     def digest(self) -> str:
@@ -121,6 +121,11 @@ class Prompt:
 
 
 @lru_cache(maxsize=256)
+def _slots(prompt: Prompt) -> frozenset[str]:
+    return frozenset(_SLOT.findall(prompt.system)) | frozenset(_SLOT.findall(prompt.question))
+
+
+@lru_cache(maxsize=256)
 def _digest(prompt: Prompt) -> str:
     framing = _framing()
     told = [prompt.system, prompt.question, prompt.criteria, framing.system, framing.question]
@@ -130,17 +135,17 @@ def _digest(prompt: Prompt) -> str:
 def frame_code(texts: Sequence[str]) -> str:
     """A code that depends on every letter of these texts and occurs in none of them."""
     attempt = 0
-    folded = [text.lower() for text in texts]
-    while True:
-        code = _hashed(texts, attempt)
-        if not any(code in text for text in folded):
-            return code
+    whole = "\n".join(texts)  # no code goes across a line
+    searched = whole.lower()
+    while (code := _hashed([*map(len, texts), attempt], whole)) in searched:
         attempt += 1
+    return code
 
 
-def _hashed(texts: Sequence[str], attempt: int) -> str:
-    told = json.dumps([attempt, *texts])  # escapes what UTF-8 cannot hold, and keeps texts apart
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+def _hashed(numbers: Sequence[int], text: str) -> str:
+    """Sixteen digits and letters; the lengths of the parts tell texts apart that are the same in one piece."""
+    told = f"{numbers}{text}".encode("utf-8", "surrogatepass")  # a text may hold what UTF-8 cannot
+    return hashlib.sha256(told).hexdigest()[:16]
 
 
 def _named(slot: str, value: Frames) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -33,10 +34,9 @@ class Scale:
     @classmethod
     def parse(cls, text: object) -> Scale:
         """Read ``0-1``, ``1-5``, ``0-10`` or ``0-100``."""
-        match = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
-        if match is None:
-            raise BadValueError(f"a scale is written '0-1' or '1-5', from the worst number to the best; not {text!r}")
-        return cls(float(match[1]), float(match[2]))
+        if not isinstance(text, str):
+            raise _not_a_scale(text)
+        return _parsed(text)
 
     def __str__(self) -> str:
         return f"{self.low:g}-{self.high:g}"
@@ -66,9 +66,21 @@ class Scale:
 
         What is no number, or lies beyond the scale, is no judgement: a server once answered 1889 on a scale to 5.
         """
-        if isinstance(answer, bool) or not isinstance(answer, Real):
+        if isinstance(answer, bool) or not isinstance(answer, Real) or not math.isfinite(answer):
             raise JudgeError("unparseable", f"the judge gave {answer!r:.80} where a number was asked for")
         value = float(answer)
-        if not self.low <= value <= self.high:  # NaN is beyond every scale
+        if not self.low <= value <= self.high:
             raise JudgeError("out_of_range", f"the judge gave {value!r} on a scale of {self}")
         return (value - self.low) / (self.high - self.low)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Scale:
+    match = _WRITTEN.fullmatch(text)
+    if match is None:
+        raise _not_a_scale(text)
+    return Scale(float(match[1]), float(match[2]))
+
+
+def _not_a_scale(given: object) -> BadValueError:
+    return BadValueError(f"a scale is written '0-1' or '1-5', from the worst number to the best; not {given!r:.80}")

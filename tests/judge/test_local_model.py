@@ -14,10 +14,26 @@ from user_project import Project
 
 Cli = Callable[..., tuple[int, str, str]]
 SAMPLES = 3
-FAITHFULNESS = '{"llm_faithfulness": {"critic": {"use": "judge"}, "scale": "1-5", "rationale": false}}'
-QUALITY = (
-    '{"llm_answer_quality": {"critic": {"use": "judge"}, "dimensions": ["clarity", "relevance"], "rationale": false}}'
+FAITHFULNESS = (
+    '{"llm_faithfulness": {"critic": {"use": "judge"}, "scale": "1-5", "rationale": false, "prompt": "short.md"}}'
 )
+QUALITY = '{"llm_answer_quality": {"critic": {"use": "judge"}, "dimensions": ["clarity"], "rationale": false}}'
+PROMPT = """---
+name: short
+version: 1
+purpose: A prompt that a small machine reads quickly.
+---
+# System
+
+You rate answers.
+
+# Prompt
+
+{{question}}
+{{evidence}}
+{{answer}}
+Is it supported? The score is {{scale}}. {{form}}
+"""
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +54,8 @@ def plan(model: LocalModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     judge = f"{{openai: {{model: smollm2, base_url: '{model.base_url}', max_tokens: 30}}}}"
     path = Path(made.plan(more=f"resources: {{judge: {judge}}}\njudge: {{concurrency: 2, timeout: 110}}\n"))
     text = path.read_text()
-    metrics = f"metrics: [recall@5, {FAITHFULNESS}, {QUALITY}]\n"
+    (tmp_path / "short.md").write_text(PROMPT)
+    metrics = f"metrics: [recall@5, {FAITHFULNESS}]\n"
     path.write_text(text[: text.index("metrics:")] + metrics + text[text.index("slices:") :])
     model.asked.clear()
     yield path
@@ -56,40 +73,39 @@ def outcomes() -> dict[str, list[float | None]]:
 @pytest.mark.usefixtures("plan")
 def test_a_run_is_judged_by_schema_resumed_and_never_asked_for_twice(auepora: Cli, model: LocalModel) -> None:
     assert auepora("run", "plan.yaml", "-q", "--max-calls", "2")[0] == 0
-    assert len(model.asked) == 2
+    assert 1 <= len(model.asked) < SAMPLES
     with RunStore.open("runs.sqlite") as store:  # as if it had been interrupted there
         record = store.find("latest")
         store.finish(record.run_id, RunStatus.STOPPED, message="interrupted")
     assert auepora("run", "plan.yaml", "--resume", "-q")[0] == 0
-    assert len(model.asked) == 2 * SAMPLES  # the two that were paid for are known
+    assert len(model.asked) == SAMPLES  # what was paid for is known
     assert {one["response_format"]["type"] for one in model.asked} == {"json_schema"}
     first = outcomes()
-    for name in ("llm_faithfulness", "llm_answer_quality"):
-        assert all(score is not None and 0 <= score <= 1 for score in first[name])
+    assert all(score is not None and 0 <= score <= 1 for score in first["llm_faithfulness"])
     with RunStore.open("runs.sqlite") as store:
         rows = list(store.judgements(record.run_id))
-        assert len(rows) == 2 * SAMPLES
+        assert [row.position for row in rows] == list(range(SAMPLES))
         for row in rows:
-            names = {"score"} if row.metric == "llm_faithfulness" else {"clarity", "relevance"}
-            assert set(row.body["answer"]) == names
-            assert all(1 <= number <= 5 for number in row.body["answer"].values())
+            assert set(row.body["answer"]) == {"score"}
+            assert 1 <= row.body["answer"]["score"] <= 5
             assert json.loads(row.body["raw"]) == row.body["answer"]
             assert row.body["usage"][0] > 50
             assert row.critic == "openai:smollm2"
+            assert row.prompt_id.startswith("short/1/")
         usage = store.find(record.run_id).usage
         assert usage is not None
-        assert usage["total"]["calls"] == 2 * SAMPLES
+        assert usage["total"]["calls"] == SAMPLES
     assert auepora("run", "plan.yaml", "-q")[0] == 0
     assert outcomes() == first
     assert auepora("rescore", "latest", "-q")[0] == 0
-    assert len(model.asked) == 2 * SAMPLES
+    assert len(model.asked) == SAMPLES
 
 
 def test_two_runs_without_a_cache_are_equal(auepora: Cli, model: LocalModel, plan: Path) -> None:
     plan.write_text(plan.read_text().replace("judge: {concurrency", "judge: {cache: false, concurrency"))
-    options = ("run", "plan.yaml", "-q", "--limit", "2", "-m", FAITHFULNESS)
+    options = ("run", "plan.yaml", "-q", "--limit", "1", "-m", QUALITY)
     assert auepora(*options)[0] == 0
     first = outcomes()
     assert auepora(*options)[0] == 0
-    assert len(model.asked) == 4
+    assert len(model.asked) == 2
     assert outcomes() == first

@@ -94,9 +94,10 @@ def test_limits_hold_and_what_is_beyond_is_not_measured(project: Make, auepora: 
         code, _, err = auepora("run", "plan.yaml", "--max-calls", "4")
         assert code == 0
         assert "budget" in err
-        assert len(server.asked) == 4
+        paid = len(server.asked)
+        assert 1 <= paid <= 4  # a call is held back where an answer may have to be asked for again
         result = judged()
-        assert result.details["failed_budget_exhausted"] == 2
+        assert result.details["failed_budget_exhausted"] == 6 - paid
         low, high = result.details["bounds"]
         assert low <= truth(6) <= high
         # What was paid for is not paid for again, and the rest is judged.
@@ -127,7 +128,7 @@ def test_repeats_are_asked_apart_and_their_spread_is_told(project: Make, auepora
         assert (code, "judge.repeats: 2 -> nothing" in err or "repeats" in err) == (2, True)
 
 
-SAMPLES = 80
+SAMPLES = 150
 PASSING = {"429_wait": 0.06, "500": 0.04, "close": 0.02, "cut": 0.02, "truncated": 0.01}
 STAYING = {"filter": 0.05, "refusal": 0.05, "prose": 0.05}
 
@@ -139,7 +140,7 @@ def test_faults_that_pass_change_no_number_and_others_are_bounded(project: Make,
             patience = f"cache: false, backoff: 0.01, retries: {0 if name == 'impatient' else 6}"
             judged_by_endpoint(project, server.base_url, SAMPLES, more=f"judge: {{{patience}}}\n")
             assert auepora("run", "plan.yaml", "-q", "--name", name)[0] == 0
-            assert sum(server.faults.values()) >= 0.1 * SAMPLES * bool(rates)
+            assert sum(server.faults.values()) >= 0.08 * SAMPLES * bool(rates)
         values[name] = judged()
     whole = values["none"].value
     assert whole == pytest.approx(truth(SAMPLES))

@@ -24,6 +24,7 @@ from ..io.align import require_common_id, stray_remarks
 from ..io.checking.support import EVERYTHING
 from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
+from ..judge.prompting import prompts_in
 from .build_resources import build_resources
 from .findings import Findings
 from .plan import DataSource, Plan, SystemSource
@@ -135,7 +136,7 @@ def _with_resources(
     )
     if findings.errors or not names:
         return metrics
-    with given_resources(built):
+    with prompts_in(plan.folder), given_resources(built):
         return _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), conventions))
 
 
@@ -228,7 +229,7 @@ def _metrics(
 ) -> list[Metric] | None:
     if plan.metrics is None:
         return None
-    with given_resources(dict.fromkeys(plan.resources)):
+    with prompts_in(plan.folder), given_resources(dict.fromkeys(plan.resources)):
         chosen = _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
     for place, one in enumerate(chosen):
         _found(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))

@@ -11,6 +11,7 @@ from ..core.errors import AueporaError, PlanError
 from ..core.resources import given_resources
 from ..io.files import bare_name
 from ..io.problems import TOO_DEEP
+from ..judge.prompting import prompts_in
 from .findings import Findings, Section, kind_of
 from .gates_section import gates_section
 from .judge_section import judge_section
@@ -110,7 +111,10 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
     config = config_of(findings, "outputs" if outputs else "system")
     conventions = conventions_section(findings)
     resources, stored_resources = resources_section(findings, folder, environment)
-    with given_resources(dict.fromkeys(resources)):  # by name alone: what they stand for is built later
+    with (
+        prompts_in(folder),
+        given_resources(dict.fromkeys(resources)),
+    ):  # by name alone: what they stand for is built later
         metrics = metrics_section(findings)
     primary = primary_section(findings, None if metrics is None else metrics[1])
     slices = slices_section(findings)

@@ -21,6 +21,7 @@ from ..core.scores import Scores
 from ..core.scoring import cluster_codes
 from ..core.signature import Signature
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..judge.prompting import prompts_in
 from ..planfile.resources_section import used_resources
 from ..reporting.markdown import escaped, markdown_table
 from ..store.planned import planned_conventions, run_facts
@@ -134,7 +135,7 @@ def swap_replay(
     refused: dict[str, str] = {}
     specs: Any = metrics or record_b.plan.get("metrics") or ()
     judges = judges_of_run(store, record_b, specs)
-    with given_resources(judges.built(list(used_resources(specs)))):
+    with prompts_in(judges.folder), given_resources(judges.built(list(used_resources(specs)))):
         chosen = _chosen(specs, store, record_b, refused)
     samples = _common(store, record_a, record_b)
     contexts, notes = stored_contexts(store, record_a, samples)

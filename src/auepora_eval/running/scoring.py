@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.conventions import Conventions
@@ -23,6 +24,7 @@ from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.suggest import DataSeen, readers_of_retrieved
 from ..core.types import EvaluationSample, SystemOutputs, Unsaid
 from ..judge.policy import JudgePolicy
+from ..judge.prompting import prompts_in
 from ..planfile.planned_judges import PlannedJudges
 from ..planfile.resources_section import used_resources
 from ..store.planned import planned_conventions, run_facts
@@ -187,7 +189,8 @@ def chosen_again(
     """
     specs = list(metrics) or record.plan.get("metrics") or None
     judges = judges or judges_of_run(store, record, specs)
-    with given_resources(judges.built(list(used_resources(specs)), need_key=need_key)):
+    built = judges.built(list(used_resources(specs)), need_key=need_key)
+    with prompts_in(Path.cwd() if metrics else judges.folder), given_resources(built):
         return None if specs is None else resolve_metrics(specs, _rules(record, conventions)), judges
 
 

@@ -20,7 +20,7 @@ from auepora_eval.judge.connections import without_proxy
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.openai_compat import OpenAICritic
 from auepora_eval.judge.openai_faults import status_fault
-from auepora_eval.judge.openai_request import closed, response_format
+from auepora_eval.judge.openai_request import closed, messages_of, response_format
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -99,7 +99,8 @@ def test_what_is_not_wanted_is_not_sent_and_what_is_further_is() -> None:
     assert set(asked.body) == {"model", "messages", "top_p"}
     assert asked.headers["x-team"] == "blue"
     (message,) = asked.body["messages"]
-    assert message["content"].startswith("Rate it.\n\nAnswer with one JSON object")
+    assert message["content"].startswith("Rate it.\n\nAnswer with one JSON object. Its JSON schema is {")
+    assert message["content"].endswith('it looks like this: {"score": <whole number from 1 to 5>}')
     assert json.dumps(SCHEMA) in message["content"]
 
 
@@ -147,7 +148,7 @@ def test_every_fault_has_its_reason_and_is_asked_once(fault: str, reason: str, r
 
 def test_a_server_that_says_nothing_runs_into_the_time_limit() -> None:
     with JudgeServer(at={0: "hang"}) as server:
-        error = failed(OpenAICritic("m", base_url=server.base_url, timeout=0.2))
+        error = failed(OpenAICritic("m", base_url=server.base_url, timeout=2))
     assert (error.reason, error.retry) == ("timeout", True)
 
 
@@ -600,6 +601,22 @@ def test_the_package_is_imported_when_the_first_question_is_asked() -> None:
         "sys.exit(bool({'openai', 'httpx2'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_form_of_an_answer_as_it_looks() -> None:
+    inner = {"type": "object", "properties": {"verdict": {"enum": ["yes", "no"]}, "sure": {"type": "boolean"}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "list": {"type": "array", "items": inner},
+            "why": {"type": "string"},
+            "share": {"type": "number"},
+            "more": {},
+        },
+    }
+    said = messages_of(JudgeRequest("?", schema), "none")[-1]["content"]
+    wanted = '{"list": [{"verdict": <"yes" or "no">, "sure": <true or false>}, ...], "why": "<text>", '
+    assert said.endswith(wanted + '"share": <number>, "more": <anything>}')
 
 
 def test_schemas_are_closed_and_strict_where_nothing_is_optional() -> None:

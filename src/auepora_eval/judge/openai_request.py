@@ -60,7 +60,7 @@ def messages_of(request: JudgeRequest, mode: SchemaMode) -> list[dict[str, str]]
     messages = [{"role": "system", "content": request.system}] if request.system else []
     prompt = request.prompt
     if mode != "json_schema":
-        prompt = f"{prompt}\n\nAnswer with one JSON object that fits this JSON schema: {_written(request.schema)}"
+        prompt = f"{prompt}\n\nAnswer with one JSON object. {_form(request.schema)}"
     return [*messages, {"role": "user", "content": prompt}]
 
 
@@ -68,7 +68,7 @@ def repair_messages(answer: str, why: str, schema: Mapping[str, Any]) -> list[di
     """What is said after an answer that cannot be used."""
     told = (
         f"This answer cannot be used: {why}. Judge again, by the same instructions, and answer with nothing but one "
-        f"JSON object that fits this JSON schema: {_written(schema)}"
+        f"JSON object. {_form(schema)}"
     )
     return [{"role": "assistant", "content": shortened(answer)}, {"role": "user", "content": told}]
 
@@ -107,5 +107,27 @@ def _is_strict(schema: Any) -> bool:
     return all(map(_is_strict, schema)) if isinstance(schema, list) else True
 
 
-def _written(schema: Mapping[str, Any]) -> str:
-    return json.dumps(schema, ensure_ascii=False, default=dict)
+def _form(schema: Mapping[str, Any]) -> str:
+    """The form of an answer in words; shown last as it looks, for small models copy what they were shown last."""
+    written = json.dumps(schema, ensure_ascii=False, default=dict)
+    return f"Its JSON schema is {written}, so that it looks like this: {_look(schema)}"
+
+
+def _look(schema: Any) -> str:
+    """What fits a schema, with what is to be filled in named between angle brackets."""
+    if not isinstance(schema, Mapping):
+        return "<anything>"
+    if "enum" in schema:
+        return f"<{' or '.join(json.dumps(label, ensure_ascii=False) for label in schema['enum'])}>"
+    kind = schema.get("type")
+    if isinstance(schema.get("properties"), Mapping):
+        return (
+            "{" + ", ".join(f"{json.dumps(key)}: {_look(inner)}" for key, inner in schema["properties"].items()) + "}"
+        )
+    if kind == "array":
+        return f"[{_look(schema.get('items'))}, ...]"
+    if kind in ("integer", "number"):
+        what = "whole number" if kind == "integer" else "number"
+        least, most = schema.get("minimum"), schema.get("maximum")
+        return f"<{what}{'' if least is None or most is None else f' from {least} to {most}'}>"
+    return {"string": '"<text>"', "boolean": "<true or false>"}.get(str(kind), "<anything>")

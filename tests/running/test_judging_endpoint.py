@@ -20,7 +20,11 @@ from judged_project import judged_by_endpoint, parity, score_of
 from parts import need
 from user_project import Project
 
-need("openai")
+
+@pytest.fixture(autouse=True)
+def _with_openai() -> None:
+    need("openai")
+
 
 Cli = Callable[..., tuple[int, str, str]]
 Make = Callable[[int], Project]

@@ -3,13 +3,12 @@
 import json
 import sys
 from collections.abc import Mapping
-from importlib.machinery import ModuleSpec
 from math import log2
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
+from tiny_models import made
 
 from auepora_eval import (
     AueporaWarning,
@@ -26,9 +25,7 @@ from auepora_eval import (
     Score,
     SystemOutputs,
     TargetCategory,
-    register,
 )
-from auepora_eval.core import registry
 from auepora_eval.core.errors import (
     AlignmentError,
     BadTypeError,
@@ -37,7 +34,6 @@ from auepora_eval.core.errors import (
     DuplicateIdError,
     UnknownMetricError,
 )
-from auepora_eval.core.registry import metric_infos
 from auepora_eval.examples.example_plan import CORPUS, build_dataset
 from auepora_eval.examples.simple_rag import build
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
@@ -46,13 +42,9 @@ from terminal import terminal
 
 KS = (1, 3, 5, 10, 20)
 SEMANTIC = ("sbert_similarity", "cross_encoder_similarity")
-
-
-@pytest.fixture(autouse=True)
-def without_semantic_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a machine has a model must not decide what these tests see."""
-    others = {name: info for name, info in metric_infos().items() if name not in SEMANTIC}
-    monkeypatch.setattr(registry, "_METRICS", others)
+NO_MODEL = dict.fromkeys(
+    SEMANTIC, "needs a model: sbert_model=PATH or cross_encoder_model=PATH, and the 'semantic' extra"
+)
 
 
 def answered(ranked: Mapping[str, str], answer: str) -> SystemOutputs:
@@ -159,7 +151,7 @@ def test_by_hand(name: str, want: list[float | None], why: str) -> None:
 def test_the_suite_is_whole_and_in_order() -> None:
     report = report_of_saved()
     assert list(report.corpus) == [row[0] for row in ROWS]
-    assert report.missing == dict.fromkeys(SEMANTIC, "not in this version of auepora_eval")
+    assert report.missing == NO_MODEL
 
 
 def test_both_levels_are_the_results() -> None:
@@ -286,7 +278,7 @@ def test_the_table() -> None:
     by_hand = mean([(1 / 2 + 2 / 4) / 2, 1, (1 / 8 + 2 / 11) / 3])
     assert line.split()[:2] == ["map", f"{by_hand:.4f}"]
     assert lines[-2:] == [
-        "not computed: sbert_similarity, cross_encoder_similarity (not in this version of auepora_eval)",
+        f"not computed: sbert_similarity, cross_encoder_similarity ({NO_MODEL['sbert_similarity']})",
         "conventions: client",
     ]
     assert "results" not in repr(report_of_saved())
@@ -321,47 +313,28 @@ def test_nothing_to_go_by_is_an_error() -> None:
     assert len(report.outputs) == 1
 
 
-def semantic_stand_in() -> None:
-    @register("sbert_similarity")
-    class Similarity(SampleMetric):
-        """As long as the reference."""
-
-        target = TargetCategory.GENERATION_CORRECTNESS
-
-        def required_fields(self) -> list[str]:
-            return ["reference_answer"]
-
-        def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-            assert sample.reference_answer is not None
-            assert output.response is not None
-            return Score(len(sample.reference_answer.text) == len(output.response.text))
-
-
 def test_a_metric_whose_package_is_not_installed_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    semantic_stand_in()
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    missing = report_of_saved().missing
-    assert missing == {
+    assert report_of_saved(sbert_model="anywhere").missing == {
         "sbert_similarity": "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'",
-        "cross_encoder_similarity": "not in this version of auepora_eval",
+        "cross_encoder_similarity": NO_MODEL["cross_encoder_similarity"],
     }
-    # Named by the user it is the user's: this stand-in needs no package.
-    report = report_of_saved(metrics="sbert_similarity")
-    assert list(report.missing) == ["cross_encoder_similarity"]
-    assert report.corpus["sbert_similarity"] == 0.0
 
 
-def test_a_metric_whose_package_is_installed_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    semantic_stand_in()
-    package = ModuleType("sentence_transformers")
-    package.__spec__ = ModuleSpec("sentence_transformers", None)
-    monkeypatch.setitem(sys.modules, "sentence_transformers", package)
-    report = report_of_saved()
-    assert list(report.corpus)[-1] == "sbert_similarity"
-    assert list(report.missing) == ["cross_encoder_similarity"]
+def test_with_models_the_metrics_of_meaning_are_computed() -> None:
+    report = report_of_saved(sbert_model=made("sbert"), cross_encoder_model=Path(made("cross-encoder")))
+    assert list(report.corpus)[-2:] == list(SEMANTIC)
+    assert report.missing == {}
+    assert report.per_query[0]["scores"]["sbert_similarity"] == pytest.approx(
+        report.results.by_name["sbert_similarity"].scores[0]  # type: ignore[index]
+    )
     bare = [EvaluationSample(row.sample_id, row.query) for row in data()]
-    missing = RAGEvaluationClient().evaluate(bare, saved()).missing
+    missing = RAGEvaluationClient(sbert_model=made("sbert")).evaluate(bare, saved()).missing
     assert missing["sbert_similarity"] == "no sample has a reference_answer"
+    assert missing["cross_encoder_similarity"] == NO_MODEL["cross_encoder_similarity"]
+    named = report_of_saved(metrics={"sbert_similarity": {"model": made("sbert")}})  # the user's own takes its place
+    assert list(named.missing) == ["cross_encoder_similarity"]
+    assert named.corpus["sbert_similarity"] == report.corpus["sbert_similarity"]
 
 
 def test_further_metrics_and_other_options() -> None:

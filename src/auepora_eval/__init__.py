@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
+    from .adapters.haystack import from_haystack as from_haystack
+    from .adapters.langchain import from_langchain as from_langchain
+    from .adapters.llamaindex import from_llamaindex as from_llamaindex
     from .client import ClientReport as ClientReport
     from .client import RAGEvaluationClient as RAGEvaluationClient
     from .core.conventions import Conventions as Conventions
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
     from .core.types import RetrievedDocument as RetrievedDocument
     from .core.types import SystemOutputs as SystemOutputs
     from .core.types import TargetCategory as TargetCategory
+    from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
+    from .running.perturbed import noise_curve as noise_curve
+    from .running.perturbed import run_perturbed as run_perturbed
     from .running.plans import run_plan as run_plan
     from .running.plans import run_system as run_system
     from .store.runs import RunStore as RunStore
@@ -57,6 +63,7 @@ _EXPORTS = {
     "LazyDataset": "core.dataset",
     "Metric": "core.metrics_base",
     "MetricResult": "core.types",
+    "PerturbedRetriever": "perturb.retrieval",
     "RAGEvaluationClient": "client",
     "RAGSystem": "core.rag_interface",
     "Response": "core.types",
@@ -71,8 +78,13 @@ _EXPORTS = {
     "evaluate": "core.engine",
     "evaluate_rankings": "core.engine",
     "evaluate_stream": "core.engine",
+    "from_haystack": "adapters.haystack",
+    "from_langchain": "adapters.langchain",
+    "from_llamaindex": "adapters.llamaindex",
     "metric": "core.registry",
+    "noise_curve": "running.perturbed",
     "register": "core.registry",
+    "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",
     "run_system": "running.plans",
 }

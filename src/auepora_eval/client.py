@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +20,7 @@ from .core.dataset import InMemoryDataset
 from .core.engine import Metrics, Progress, evaluate, resolve_metrics
 from .core.errors import AueporaWarning, BadTypeError, BadValueError
 from .core.metrics_base import Metric
-from .core.registry import Spec, metric_infos
+from .core.registry import Spec
 from .core.results import Results
 from .core.runner import AueporaEvaluator, require_distinct_ids
 from .core.slices import SliceSpec
@@ -41,8 +41,9 @@ OF_ANSWERS = (
     "support_density",
     "hallucination_rate",
 )
-SEMANTIC = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "sentence_transformers"}
+RUNS_MODELS = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "transformers"}
 """Metrics that need a model, and the package that runs it."""
+NO_MODEL = "needs a model: sbert_model=PATH or cross_encoder_model=PATH, and the 'semantic' extra"
 
 Samples = str | Path | Iterable[EvaluationSample]
 Outputs = str | Path | Mapping[str, SystemOutputs] | Iterable[SystemOutputs | None]
@@ -98,8 +99,9 @@ class RAGEvaluationClient:
     With a ``system`` it asks that system; without, ``evaluate`` is given saved outputs. ``ks`` are the cut-offs (by
     default those of the conventions: 1, 3, 5, 10, 20) and ``top_k`` is how many documents a live system is asked for,
     by default the largest of them. ``metrics`` adds further metrics; one that is called like a metric of the suite
-    takes its place, as ``{"aqwv": {"beta": 1}}`` does. What a system may be, and how ``concurrency``, ``timeout`` and
-    ``retries`` ask it, is as for ``AueporaEvaluator``.
+    takes its place, as ``{"aqwv": {"beta": 1}}`` does. ``sbert_model`` and ``cross_encoder_model`` are the paths of
+    models for the two metrics of meaning, which are left out without; nothing is downloaded. What a system may be, and
+    how ``concurrency``, ``timeout`` and ``retries`` ask it, is as for ``AueporaEvaluator``.
     """
 
     def __init__(
@@ -110,6 +112,8 @@ class RAGEvaluationClient:
         top_k: int | None = None,
         metrics: Metrics = (),
         conventions: str | Conventions = "client",
+        sbert_model: str | Path | None = None,
+        cross_encoder_model: str | Path | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
         retries: int = 0,
@@ -119,8 +123,10 @@ class RAGEvaluationClient:
         self.system = system
         self.conventions = Conventions.of(conventions)
         self.ks = _cut_offs(self.conventions.k_values or PRESETS["client"].k_values if ks is None else ks)
-        self._unavailable = _unavailable()
-        suite = resolve_metrics(_suite(self.ks, without=self._unavailable), self.conventions)
+        models = {"sbert_similarity": sbert_model, "cross_encoder_similarity": cross_encoder_model}
+        self._unavailable = _unavailable(models)
+        chosen = {name: str(path) for name, path in models.items() if name not in self._unavailable}
+        suite = resolve_metrics(_suite(self.ks, chosen), self.conventions)
         own = resolve_metrics(metrics, self.conventions)
         self.metrics = tuple({one.name: one for one in [*suite, *own]}.values())
         """What is computed, as far as the data supports it."""
@@ -199,15 +205,15 @@ class RAGEvaluationClient:
         return aligned.outputs, answers_only
 
 
-def _suite(ks: Sequence[int], *, without: Collection[str]) -> list[Spec]:
-    """The metrics of the suite, each ranking metric at all its cut-offs together."""
+def _suite(ks: Sequence[int], models: Mapping[str, str]) -> list[Spec]:
+    """The metrics of the suite, each ranking metric at all its cut-offs together, then those with a model."""
 
     def at_each(name: str) -> list[Spec]:
         return [{name: {"k": k}} for k in ks]
 
     ranking = [*at_each("precision"), *at_each("recall"), *at_each("mrr"), "mrr", *at_each("ndcg"), "map"]
     costs = [*at_each("aqwv"), "aqwv"]
-    return [*ranking, *costs, *OF_ANSWERS, *(name for name in SEMANTIC if name not in without)]
+    return [*ranking, *costs, *OF_ANSWERS, *({name: {"model": path}} for name, path in models.items())]
 
 
 def _cut_offs(ks: Iterable[int]) -> tuple[int, ...]:
@@ -218,13 +224,13 @@ def _cut_offs(ks: Iterable[int]) -> tuple[int, ...]:
     return tuple(k for place, k in enumerate(listed) if k not in listed[:place])
 
 
-def _unavailable() -> dict[str, str]:
+def _unavailable(models: Mapping[str, str | Path | None]) -> dict[str, str]:
     """The metrics of the suite that cannot be had here, and what to do about it."""
-    known, reasons = metric_infos(), {}
-    for name, package in SEMANTIC.items():
-        if name not in known:
-            reasons[name] = "not in this version of auepora_eval"
-        elif find_spec(package) is None:
+    reasons = {}
+    for name, path in models.items():
+        if path is None:
+            reasons[name] = NO_MODEL
+        elif find_spec(RUNS_MODELS[name]) is None:
             reasons[name] = "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'"
     return reasons
 

@@ -283,7 +283,7 @@ def test_each_text_of_a_batch_is_embedded_once() -> None:
     assert asked == [["b", "c"], ["a b"]]  # the answer "b" is known by then, empty ones are not asked for
     asked.clear()
     evaluate(rows, outs, metrics, batch_size=1)
-    assert [texts for texts in asked if "c" in texts] == [["b", "c"]] * 5
+    assert asked == [["b", "c"], ["a b"]]  # batches hand on what they know
 
 
 @pytest.mark.parametrize("embed", [broken, no_list], ids=["raises", "gives no list"])
@@ -328,7 +328,7 @@ def test_functions_in_signatures_and_specs() -> None:
     assert ResponseDiversity(embed=Model()).compute(*answered("a", "b")).value == pytest.approx(1)
     for cls in (IntraListDiversity, ResponseDiversity):
         with pytest.raises(BadTypeError, match="embed must be a function"):
-            cls(embed="model")  # type: ignore[arg-type]
+            cls(embed=5)
 
 
 def test_the_cut_off_and_what_it_cuts() -> None:

@@ -40,7 +40,7 @@ ROWS = [
     Row(GOOD + "resources: [a]", 3, "resources", "must be a mapping of keys, not a list", "list of resources"),
     Row(GOOD + "resources: {judge: gpt}", 3, "resources.judge", "must say what kind it is", "a bare name as judge"),
     Row(GOOD + "resources: {judge: {opnai: m}}", 3, "resources.judge.opnai", "did you mean 'openai'?", "misspelt kind"),
-    Row(GOOD + "resources: {judge: {}}", 3, "resources.judge", "needs exactly one of openai, python, recorded; there is none", "no kind"),
+    Row(GOOD + "resources: {judge: {}}", 3, "resources.judge", "needs exactly one of openai, python, recorded,", "no kind"),
     Row(GOOD + "resources: {judge: {openai: m, recorded: r}}", 3, "resources.judge", "there are 'openai' and 'recorded'", "two kinds"),
     Row(GOOD + "resources: {a b: {openai: m}}", 3, "resources.a b", "made of letters, digits", "blank in a name"),
     Row(GOOD + "resources: {judge: {openai: m, args: {a: 1}}}", 3, "resources.judge.args", "goes with 'python' alone", "args of an endpoint"),

@@ -25,10 +25,13 @@ LAYERS = {
     "core.scores": 1,
     "core.reduce": 1,
     "core.results": 1,
+    "core.result_columns": 1,
+    "core.frames": 1,
     "core.dataset": 1,
     "core.rag_interface": 1,
     "core.batch": 2,
     "features": 2,
+    "semantic": 3,  # models that turn texts into numbers; the metrics that use them are above
     "core.spellings": 0,
     "core.resources": 1,
     "judge": 3,  # asks critics; the metrics that do so are above it
@@ -52,7 +55,9 @@ LAYERS = {
     "core.repeat_folds": 3,
     "core.repeats": 5,
     "core.runner": 5,
+    "adapters": 5,  # objects of other frameworks, none of which it imports at the top
     "calling": 5,  # asks a system: threads, coroutines, timeouts, retries
+    "perturb": 5,  # what a system is given, made worse on purpose
     "io": 6,
     "store": 6,
     "systems.addresses": 0,  # judges are at addresses too
@@ -62,6 +67,7 @@ LAYERS = {
     "planfile": 7,
     "client": 7,
     "gates": 7,  # results and comparisons held against what a run must reach
+    "loggers": 7,  # results written to experiment trackers
     "compare": 7,  # reads stored runs; metrics only through the registry
     "running": 8,  # a plan carried out: asked, stored, scored, resumed
     "cli": 9,
@@ -80,7 +86,9 @@ ONLY_THROUGH_THE_REGISTRY = (
     "stats",
     "crosscheck",
     "client",
+    "adapters",
     "calling",
+    "perturb",
     "store",
     "systems",
     "planfile",
@@ -88,6 +96,7 @@ ONLY_THROUGH_THE_REGISTRY = (
     "compare",
     "gates",
     "judge",
+    "semantic",
     "pytest_plugin",
 )
 HEAVY = {
@@ -95,6 +104,7 @@ HEAVY = {
     "pandas",
     "torch",
     "transformers",
+    "sentence_transformers",
     "pyarrow",
     "openai",
     "ray",
@@ -103,6 +113,12 @@ HEAVY = {
     "sqlalchemy",
     "nltk",
     "bm25s",
+    "langchain_core",
+    "llama_index",
+    "haystack",
+    "polars",
+    "mlflow",
+    "wandb",
 }
 # The store is itself imported only where a run is stored or read.
 ALLOWED = {"store": {"sqlalchemy"}}
@@ -156,7 +172,9 @@ def test_imports_point_down(path: Path) -> None:
         "stats",
         "text",
         "metrics",
+        "adapters",
         "calling",
+        "perturb",
         "store",
         "systems",
         "planfile",
@@ -164,6 +182,7 @@ def test_imports_point_down(path: Path) -> None:
         "compare",
         "gates",
         "judge",
+        "semantic",
     ):
         return  # tables of contents
     for name in imports(path):

@@ -180,7 +180,9 @@ def test_a_replay_is_not_what_latest_means(store: RunStore) -> None:
     )
     for text, want in wanted:
         assert store.find(text).run_id == want, text
-    with pytest.raises(UnknownRunError, match="the store holds 4 runs, 2 of them replays, which do not count"):
+    with pytest.raises(
+        UnknownRunError, match="the store holds 4 runs, 2 of them replays or perturbed, which do not count"
+    ):
         store.find("latest~2")
 
 

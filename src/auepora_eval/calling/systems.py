@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..adapters.recognise import adapted, adapted_generator
 from ..core.errors import BadTypeError
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import EvaluationSample
 from .split import split_call
 
-__all__ = ["System", "as_system"]
+__all__ = ["System", "as_system", "is_async"]
 
 _FITTING = "a system is an object with a method run(sample, *, top_k)"
 _OR = "or arun, or with retrieve and generate, or a function of the same form"
@@ -37,15 +38,17 @@ def as_system(system: object) -> System:
     Fitting are, in this order: an object with ``run(sample, *, top_k)``, plain or ``async def``, or with an
     ``async def arun`` of that form, which goes first; one with ``retrieve(query, *, top_k)``, and ``generate(query,
     documents)`` if there are to be answers; a pair of a retriever and a generator; a function ``f(sample, *, top_k)``.
+    An object of LangChain, LlamaIndex or Haystack is wrapped by its adapter first.
     """
     if isinstance(system, System):
         return system
     if type(system) is SimpleRAGSystem:
-        return _of_parts(system.retriever, system.generator)
+        return _of_parts(adapted(system.retriever), adapted_generator(system.generator))
     if isinstance(system, type):
         raise BadTypeError(f"{_FITTING}, and {system.__name__} is a class: give an object of it")
+    system = adapted(system)
     arun, run = getattr(system, "arun", None), getattr(system, "run", None)
-    if callable(arun) and _is_async(arun):
+    if callable(arun) and is_async(arun):
         return _of_function(arun, f"{type(system).__name__}.arun", "arun()")
     if callable(run):
         return _of_function(run, f"{type(system).__name__}.run", "run()")
@@ -73,14 +76,14 @@ def _of_function(function: Callable[..., Any], name: str, called: str) -> System
     def call(sample: EvaluationSample, top_k: int) -> Any:
         return function(sample, top_k=top_k)
 
-    return System(called, _is_async(function), call)
+    return System(called, is_async(function), call)
 
 
 def _of_parts(retriever: object, generator: object | None) -> System:
     retrieve = _part(retriever, "retrieve", "(query, *, top_k)", ("",), {"top_k": 5})
     generate = None if generator is None else _part(generator, "generate", "(query, documents)", ("", []), {})
     parts = [part for part in (retrieve, generate) if part is not None]
-    waits = [_is_async(part) for part in parts]
+    waits = [is_async(part) for part in parts]
     called = "retrieve()" if generate is None else "the retriever and the generator"
     return System(called, any(waits), split_call(retrieve, generate, waits))
 
@@ -120,7 +123,8 @@ def _first_annotation(function: Callable[..., Any]) -> Any:
     return parameters[0].annotation if parameters else None
 
 
-def _is_async(function: Any) -> bool:
+def is_async(function: Any) -> bool:
+    """Whether calling this gives something to await."""
     while isinstance(function, functools.partial):
         function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004

@@ -25,16 +25,18 @@ JUDGEMENTS = "judgements.jsonl"
 @click.argument("run", shell_complete=complete_run)
 @click.argument("folder", type=click.Path(), required=False)
 @click.option("--force", is_flag=True, help="Overwrite files that are there.")
+@click.option("--parquet", is_flag=True, help="Write results.parquet and scores.parquet as well; needs pyarrow.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
-def command(run: str, folder: str | None, force: bool, store: str | None, as_json: bool) -> None:
+def command(run: str, folder: str | None, force: bool, parquet: bool, store: str | None, as_json: bool) -> None:
     """Write the stored RUN into FOLDER (by default one named after it) as files that other tools read.
 
     dataset.jsonl and outputs.jsonl can be scored again with `auepora score`; results.json has every number and every
     score, results.csv one row per metric and group, scores.csv one row per sample, run.json what is known of the run.
     Of repeats, each has a file of its own. Where judges were asked, judgements.jsonl has what they said; as a resource
     of a plan ({recorded: judgements.jsonl}) it is replayed.
+    With --parquet both tables are there with types, and scores.parquet says of each sample what became of it.
 
     \b
     auepora export latest
@@ -46,13 +48,14 @@ def command(run: str, folder: str | None, force: bool, store: str | None, as_jso
         record = found.find(run)
         target = Path(folder or record.run_id)
         names = ["dataset.jsonl", *_output_names(record), "results.json", "results.csv", "scores.csv", "run.json"]
+        names += ["results.parquet", "scores.parquet"] if parquet else []
         if any(found.judgement_counts(record.run_id)):
             names.append(JUDGEMENTS)
         there = [name for name in names if (target / name).exists()]
         if there and not force:
             raise click.UsageError(f"{target / there[0]} is already there; --force overwrites it")
         target.mkdir(parents=True, exist_ok=True)
-        _write(found, record, target)
+        _write(found, record, target, parquet=parquet)
         if JUDGEMENTS in names:
             write_lines(target / JUDGEMENTS, judgement_lines(found, record))
     if as_json:
@@ -66,18 +69,23 @@ def _output_names(record: RunRecord) -> list[str]:
     return ["outputs.jsonl", *(f"outputs-{repeat}.jsonl" for repeat in range(1, record.repeats))]
 
 
-def _write(store: RunStore, record: RunRecord, target: Path) -> None:
+def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -> None:
     from ..io.files import write_lines
     from ..io.jsonl import save_jsonl_dataset, save_jsonl_outputs
     from ..reporting.progress import progress
     from ..reporting.results_csv import results_csv, scores_csv
 
     with progress(f"writing {target}"):
+        results = store.results(record.run_id)
+        if parquet:  # first, since it may turn out that the package is not there
+            from ..reporting.results_parquet import save_results_parquet, save_scores_parquet
+
+            save_results_parquet(results, target / "results.parquet")
+            save_scores_parquet(results, target / "scores.parquet")
         save_jsonl_dataset(store.samples(record.run_id), target / "dataset.jsonl")
         for repeat, name in enumerate(_output_names(record)):
             rows = ((row.sample_id, row.output) for row in store.outputs(record.run_id, repeat=repeat))
             save_jsonl_outputs(rows, target / name)
-        results = store.results(record.run_id)
         texts = {
             "results.json": results.to_json(per_query=True),
             "results.csv": results_csv(results),

@@ -13,6 +13,7 @@ import click
 
 from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
 from .judging import JudgingOptions, ScoringLine, judging_options, preview_text
+from .perturbed_options import perturb_options
 from .saying import quiet_option, say
 from .score import PRESETS
 from .stores import conventions_of, store_option
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ..running.run import RunOutcome, Watcher
     from ..store.records import RunRecord
 
-__all__ = ["Teller", "command", "rendered"]
+__all__ = ["Teller", "command", "options_again", "rendered"]
 
 STOPPED_EARLY, INTERRUPTED = 3, 130
 DEFAULT_STORE = "runs.sqlite"
@@ -45,6 +46,7 @@ DEFAULT_STORE = "runs.sqlite"
 @click.option("--concurrency", type=click.IntRange(min=1), help="How many calls may be in flight.")
 @click.option("--executor", type=click.Choice(["serial", "processes"]), help="Who scores: this process, or several.")
 @click.option("--workers", type=click.IntRange(min=1), help="How many scoring processes.")
+@perturb_options
 @click.option("--against", metavar="RUN", help="The run that the plan's gates compare with.")
 @click.option("--no-gates", is_flag=True, help="Do not check the plan's gates.")
 @junit_option
@@ -67,6 +69,8 @@ def command(
     concurrency: int | None,
     executor: str | None,
     workers: int | None,
+    perturb: tuple[str, ...],
+    perturb_corpus: str | None,
     against: str | None,
     no_gates: bool,
     junit: str | None,
@@ -83,6 +87,9 @@ def command(
     Gates of the plan are checked at the end. Exits with 0 when every sample has an outcome and every gate passed, 1
     when a gate failed, 3 when the run stopped early or a gate cannot be told, 130 after Ctrl-C.
 
+    With --perturb the system runs once for each rate, and what it retrieves is made worse on purpose: a curve tells
+    what that does to every metric. Gates are not checked then.
+
     \b
     auepora run plan.yaml
     auepora run plan.yaml --limit 20
@@ -90,6 +97,7 @@ def command(
     auepora run plan.yaml --tag nightly --json -o results.json
     auepora run plan.yaml --against main --junit gates.xml
     auepora run plan.yaml --preview
+    auepora run plan.yaml --perturb noise=0,0.2,0.4,0.6,0.8
     """
     from ..calling.stop import Stop
     from ..running.plans import run_plan
@@ -119,9 +127,16 @@ def command(
     if judging.preview:
         from ..running.previews import preview_plan
 
-        run_name = run_name or ("latest" if resume else None)
-        found, remarks = preview_plan(plan, store=store, changes=changes, limit=limit, run=run_name)
+        if perturb:
+            raise click.UsageError("--preview tells of one run: leave out --perturb")
+        found, remarks = preview_plan(plan, store=store, changes=changes, limit=limit, resume=resume, run=run_name)
         write_out(preview_text(found, as_json=form == "json", remarks=remarks), output)
+        return
+    if perturb or perturb_corpus is not None:
+        from .run_perturbed import run_sweep
+
+        refuse_inputs_as_reports(files_of(plan, {**changes, "gates": None}, store), junit=None, output=output)
+        run_sweep(plan, perturb, perturb_corpus, changes, form, output)
         return
     if junit is not None:
         _require_gates(plan, changes)
@@ -202,17 +217,24 @@ def _require_gates(plan: str, changes: dict[str, Any]) -> None:
 
 def _resume_command(run_id: str) -> str:
     """The command line that was given, made into one that goes on with this run."""
+    again, note = options_again()
+    plan = str(click.get_current_context().params["plan"])
+    return note + shlex.join(["auepora", "run", plan, "--resume", "--run", run_id, *again])
+
+
+def options_again() -> tuple[list[str], str]:
+    """The options without which a run would be another one, as they were given, and what to say where one is hidden."""
     from ..core.secrets import address_secrets
 
-    context = click.get_current_context()
-    parts = ["auepora", "run", str(context.params["plan"]), "--resume", "--run", run_id]
+    params = click.get_current_context().params
     # A password is not printed, and without it it is no address.
-    hidden = bool(address_secrets(context.params["store"] or ""))
+    hidden = bool(address_secrets(params["store"] or ""))
+    parts: list[str] = []
     for option, name in _CARRIED.items():
-        value = None if hidden and name == "store" else context.params[name]
+        value = None if hidden and name == "store" else params[name]
         for one in value if isinstance(value, tuple) else () if value is None else (value,):
             parts += [option, str(one)]
-    return f"{'with the same --store, ' if hidden else ''}{shlex.join(parts)}"
+    return parts, "with the same --store, " if hidden else ""
 
 
 def _elsewhere(store: object) -> str:
@@ -283,7 +305,8 @@ class Teller:
     def _started(self, record: RunRecord, to_do: int) -> None:
         from ..reporting.progress import progress
 
-        self.run_id = record.run_id
+        self._line.close()  # of the run before, where there are several
+        self.run_id, self._failed = record.run_id, 0
         say(f"{record.run_id} ({record.name}): {to_do} to ask of {record.num_samples * record.repeats}")
         line = progress("asking", to_do, rate=True, remark=lambda: f"{self._failed} failed" if self._failed else "")
         self._advance = self._line.enter_context(line)

@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from ..core.frames import Column, FrameKind, Held, frame
+
 __all__ = [
     "AggregateMetrics",
     "CompareReport",
@@ -165,3 +167,66 @@ class CompareReport:
     def to_json(self, *, indent: int | None = 2) -> str:
         """The comparison document as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False) -> Any:
+        """A frame of pandas, polars or Arrow: one row per metric, or with ``per_query`` one per golden query.
+
+        ``low`` and ``high`` are the interval of the difference, ``worst`` and ``best`` its bounds. A metric that was
+        refused has a row as well, in which ``note`` says why.
+        """
+        return frame(_query_columns(self.per_query) if per_query else _metric_columns(self), kind)
+
+
+_METRIC_COLUMNS: dict[str, Held] = {
+    "metric": "text",
+    "target": "text",
+    "a": "number",
+    "b": "number",
+    "delta": "number",
+    "low": "number",
+    "high": "number",
+    "p_value": "number",
+    "p_adjusted": "number",
+    "verdict": "text",
+    "negligible": "flag",
+    "primary": "flag",
+    "wins": "count",
+    "losses": "count",
+    "draws": "count",
+    "n": "count",
+    "clusters": "count",
+    "effect_size": "number",
+    "mde": "number",
+    "n_needed": "count",
+    "delta_completed": "number",
+    "worst": "number",
+    "best": "number",
+    "higher_is_better": "flag",
+    "doubt": "text",
+    "flags": "text",
+    "note": "text",
+}
+
+
+def _metric_columns(report: CompareReport) -> dict[str, Column]:
+    def row(one: MetricComparison) -> dict[str, Any]:
+        low, high = one.interval or (None, None)
+        worst, best = one.bounds or (None, None)
+        flags = ", ".join(one.flags) or None
+        own = {"metric": one.name, "low": low, "high": high, "worst": worst, "best": best, "flags": flags}
+        return {**{name: getattr(one, name) for name in _METRIC_COLUMNS if name not in own}, **own}
+
+    rows = [row(one) for one in report.metrics]
+    rows += [{"metric": name, "note": f"not compared: {why}"} for name, why in report.refused.items()]
+    return {name: Column(held, [one.get(name) for one in rows]) for name, held in _METRIC_COLUMNS.items()}
+
+
+def _query_columns(queries: list[QueryComparison]) -> dict[str, Column]:
+    held: dict[str, Held] = {
+        "query_id": "text",
+        "kind": "text",
+        "a_hit_rank": "count",
+        "b_hit_rank": "count",
+        "note": "text",
+    }
+    return {name: Column(kind, [getattr(one, name) for one in queries]) for name, kind in held.items()}

@@ -99,7 +99,8 @@ class BatchMetric(Metric):
     needs_all: ClassVar[bool] = False
     """Whether the outcomes of all samples must be at hand for the result: they are paired, or told by group."""
     stat_names: ClassVar[tuple[str, ...]] = ()
-    """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``."""
+    """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``; of one that begins
+    with ``num_`` it is the total."""
     reads: ClassVar[frozenset[str]] = frozenset()
     """What an output must hold for this metric to say anything: ``retrieved``, ``response``, ``timings``."""
     suggested: ClassVar[bool] = True
@@ -181,6 +182,14 @@ class BatchMetric(Metric):
     def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
         """What a result shows besides what every result does; needs ``needs_all``."""
         return {}
+
+    def require_ready(self) -> None:
+        """Raise unless what the metric needs beyond the data, such as a package or a model, is at hand.
+
+        Asked before a system is called, so that nothing is paid for that cannot be scored.
+        """
+        for inner in self.inner_metrics():
+            inner.require_ready()
 
     def inner_metrics(self) -> Sequence[BatchMetric]:
         """The metrics this one is over, as it asks them."""

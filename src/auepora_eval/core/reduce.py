@@ -221,7 +221,7 @@ class RunningMean:
 
 
 class StatMeans:
-    """The means of named statistics over what is in the fold, for a result's details."""
+    """The means of named statistics over what is in the fold, for a result's details; totals where named ``num_``."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._means = {name: RunningMean() for name in names}
@@ -233,8 +233,9 @@ class StatMeans:
                 mean_of.add(np.ascontiguousarray(column))
 
     def values(self) -> dict[str, float | None]:
-        """The means by name; ``None`` where nothing is in the fold."""
-        return {name: one.value if one.n else None for name, one in self._means.items()}
+        """The numbers by name; ``None`` where nothing is in the fold, 0 for a total."""
+        means = {name: one.value if one.n else None for name, one in self._means.items()}
+        return {**means, **{name: int(one.total) for name, one in self._means.items() if name.startswith("num_")}}
 
 
 def counted_values(scores: Scores) -> npt.NDArray[np.float64]:

@@ -302,6 +302,8 @@ def _spec_value(value: object, built: Metric, key: str) -> object:
         return spec_of(value)
     if isinstance(value, Use):
         return {"use": value.name}
+    if callable(own := getattr(value, "spec", None)):  # an embedder knows how a plan names it
+        return own()
     if isinstance(value, (tuple, set, frozenset)):
         return list(value)
     if value is not None and not isinstance(value, (str, int, float, list, Mapping)):

@@ -8,7 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .errors import MissingDependencyError, UnknownMetricError
+from .errors import BadValueError, UnknownMetricError
+from .frames import FrameKind, frame
+from .result_columns import metric_columns, sample_columns
 from .types import MetricResult
 
 __all__ = ["Results", "coverage", "display_name", "plain_value", "results_to_dict", "results_to_markdown"]
@@ -88,14 +90,17 @@ class Results(list[MetricResult]):
         """A Markdown table, with a coverage column where not every sample was scored."""
         return results_to_markdown(self)
 
-    def to_frame(self) -> Any:
-        """A pandas frame with one row per sample and one column per metric; needs pandas."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingDependencyError("pandas", purpose="to_frame()", install="pandas") from error
-        columns = {result.name: list(result.scores) for result in self if result.scores is not None}
-        return pd.DataFrame(columns, index=pd.Index(self.sample_ids, name="sample_id"), dtype="float64")
+    def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False, slices: bool = False) -> Any:
+        """A frame of pandas, polars or Arrow, whichever is asked for and installed.
+
+        One row per metric: value, interval, how many samples it is a mean of and which share of all that is, signature.
+        ``slices`` adds a row per group of every slice. With ``per_query`` one row per sample instead: a column per
+        metric with its score, and one called ``<metric>.outcome``. What is not defined is null, never a number.
+        """
+        if per_query and slices:
+            raise BadValueError("to_frame: slices are of metrics, not of samples; leave out per_query or slices")
+        columns = sample_columns(self, self.sample_ids) if per_query else metric_columns(self, slices=slices)
+        return frame(columns, kind)
 
 
 def _part(result: Any) -> Any:

@@ -5,27 +5,34 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, checked_outputs
-from ..core.errors import BadTypeError, BadValueError
+from ..core.errors import AueporaError, BadTypeError
 from ..core.types import Document
 from ..stats.distances import cosines_within
 from .rankings import retrieved_problem
+from .told import Lost, part_key, told_once
 
 __all__ = [
     "NO_VECTOR",
     "UNUSABLE",
     "Embed",
+    "Encoded",
+    "Encoder",
     "ListCosines",
+    "PairCosines",
+    "TextVectors",
     "Vector",
     "document_vector",
     "embedded",
     "list_cosines",
+    "text_cosines",
     "unit_vector",
+    "unit_vectors",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -38,10 +45,12 @@ Vector = Floats | str
 """A vector of length one, or the reason why there is none."""
 
 NO_VECTOR = "no_embedding"
-UNUSABLE = _BAD, _ZERO, _FAILED = "bad_embedding", "zero_vector", "embed_failed"
-"""Why a vector cannot be used: not a list of finite numbers, no direction, the function raised. The first one wins."""
+UNUSABLE = _BAD, _ZERO, _FAILED, _MEMORY = "bad_embedding", "zero_vector", "embed_failed", "out_of_memory"
+"""Why a vector cannot be used: not a list of finite numbers, no direction, the function raised, no memory for the text.
+The first one wins."""
 
 _ROWS_AT_ONCE = 64
+_PAIRS_AT_ONCE = 1 << 12
 
 
 def unit_vector(held: object) -> Vector:
@@ -83,25 +92,128 @@ def document_vector(document: Document) -> Vector:
     return NO_VECTOR if held is None else unit_vector(held)
 
 
-def embedded(batch: Batch, embed: Embed, texts: Sequence[Sequence[str]]) -> dict[str, Vector]:
-    """The vector of every text of each row; every different text of a batch is asked for once, an empty one never."""
-    known: dict[str, Vector] = batch.feature(("embedded", id(embed)), lambda _: {"": NO_VECTOR})
-    fresh = list(dict.fromkeys(text for these in texts for text in these if text not in known))
-    if not fresh:
-        return known
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """What an embedder that says more than vectors gives."""
+
+    rows: Sequence[Any]
+    """A vector for each text, or a ``Lost``."""
+    cut: Sequence[bool]
+    """Which texts were longer than the model reads."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """An embedder that tells which texts it cut, and which it could not embed."""
+
+    def encoded(self, texts: list[str]) -> Encoded:
+        """The vectors of some texts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextVectors:
+    """The vectors of a batch's texts by one embedder, as far as they were asked for."""
+
+    told: Mapping[str, tuple[Vector, bool] | Lost]
+
+    def __getitem__(self, text: str) -> Vector:
+        """The vector of a text, or the reason why there is none; an empty text has none."""
+        if not text:
+            return NO_VECTOR
+        found = self.told[text]
+        return found.reason if isinstance(found, Lost) else found[0]
+
+    def was_cut(self, text: str) -> bool:
+        """Whether a text was longer than the model reads."""
+        found = self.told.get(text)
+        return isinstance(found, tuple) and found[1]
+
+
+def embedded(batch: Batch, embed: Embed | Encoder, texts: Sequence[Sequence[str]]) -> TextVectors:
+    """The vector of every text of each row; each different text is asked for once, an empty one never."""
+    rows = [[text for text in these if text] for these in texts]
+    told = told_once(
+        batch,
+        ("vectors", part_key(embed)),
+        rows,
+        lambda fresh: _asked(embed, fresh),
+        numbers=lambda found: len(found[0]),
+    )
+    return TextVectors(told)
+
+
+def _asked(embed: Embed | Encoder, fresh: list[str]) -> list[tuple[Vector, bool] | Lost]:
+    rows: Any
+    cut: Sequence[bool] = [False] * len(fresh)
     try:
-        vectors = list(embed(list(fresh)))
-        if len(vectors) != len(fresh):
-            raise BadValueError(f"{len(vectors)} vectors for {len(fresh)} texts; it must give one for each")
+        if isinstance(embed, Encoder):
+            encoded = embed.encoded(list(fresh))
+            rows, cut = encoded.rows, encoded.cut
+        else:
+            rows = embed(list(fresh))
+            rows = rows if isinstance(rows, np.ndarray) else list(rows)
+        if len(rows) != len(fresh):
+            raise ValueError(f"{len(rows)} vectors for {len(fresh)} texts; it must give one for each")
+    except AueporaError:
+        raise  # a model that is not there will not be there for the next text either
     except Exception as error:  # the user's function or model: what it cannot do is not the system's failure
-        lost = dict.fromkeys(fresh, _FAILED)
-        known |= lost
-        for sample, these in zip(batch.samples, texts, strict=True):
-            if not lost.keys().isdisjoint(these):
-                batch.note(f"'embed' raised {type(error).__name__}: {error}", sample.sample_id)
-        return known
-    known |= zip(fresh, map(unit_vector, vectors), strict=True)
-    return known
+        return [Lost(_FAILED, f"'embed' raised {type(error).__name__}: {error}")] * len(fresh)
+    units = unit_vectors(rows)
+    return [unit if isinstance(unit, Lost) else (unit, bool(was)) for unit, was in zip(units, cut, strict=True)]
+
+
+def unit_vectors(rows: Sequence[Any] | npt.NDArray[Any]) -> list[Vector | Lost]:
+    """Each row as a vector of length one, or the reason why it is none; what is lost stays so."""
+    if not (isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "iuf" and rows.shape[1]):
+        return [row if isinstance(row, Lost) else unit_vector(row) for row in rows]
+    # The steps of ``unit_vector`` for all rows at once.
+    numbers = rows.astype(np.float64)
+    largest = np.abs(numbers).max(axis=1)  # NaN and infinity show in it
+    usable = np.isfinite(largest) & (largest > 0)
+    numbers /= np.where(usable, largest, 1.0)[:, None]
+    numbers[~usable] = 0.0
+    lengths = np.sqrt((numbers * numbers).sum(axis=1))
+    numbers /= np.where(usable, lengths, 1.0)[:, None]
+    return [
+        unit if fine else (_ZERO if size == 0 else _BAD)
+        for unit, fine, size in zip(numbers, usable.tolist(), largest.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PairCosines:
+    """The cosine of each of some pairs of texts."""
+
+    values: Floats
+    """0 where there is none."""
+    problems: list[str | None]
+    """Per pair why there is none."""
+
+
+def text_cosines(vectors: TextVectors, pairs: Sequence[tuple[str, str]]) -> PairCosines:
+    """How alike the two texts of each pair are, by the vectors of a batch."""
+    problems: list[str | None] = []
+    by_size: dict[int, list[int]] = {}
+    for place, (one, other) in enumerate(pairs):
+        both = vectors[one], vectors[other]
+        reasons = [vector for vector in both if isinstance(vector, str)]
+        if not reasons and len(both[0]) != len(both[1]):
+            reasons = [_BAD]
+        problems.append(min(reasons, key=_precedence) if reasons else None)
+        if not reasons:
+            by_size.setdefault(len(both[0]), []).append(place)
+    values = np.zeros(len(pairs))
+    for places in by_size.values():
+        for start in range(0, len(places), _PAIRS_AT_ONCE):
+            some = places[start : start + _PAIRS_AT_ONCE]
+            ours, theirs = (np.array([vectors[pairs[place][side]] for place in some]) for side in (0, 1))
+            values[some] = np.clip((ours * theirs).sum(axis=1), -1.0, 1.0)
+    return PairCosines(values, problems)
+
+
+def _precedence(reason: str) -> int:
+    return (NO_VECTOR, *UNUSABLE).index(reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +230,9 @@ class ListCosines:
 
 def list_cosines(batch: Batch, k: int | None, embed: Embed | None) -> ListCosines:
     """The cosines of the first ``k`` returned documents; their vectors come from ``embed``, else from metadata."""
-    return batch.feature(("list_cosines", k, id(embed)), lambda b: _list_cosines(b, k, embed))
+    return batch.feature(
+        ("list_cosines", k, None if embed is None else part_key(embed)), lambda b: _list_cosines(b, k, embed)
+    )
 
 
 def _list_cosines(batch: Batch, k: int | None, embed: Embed | None) -> ListCosines:

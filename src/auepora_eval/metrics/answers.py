@@ -75,12 +75,16 @@ class AnswerMetric(ConfiguredMetric):
         *,
         skip: Skips | None = None,
         skip_answer: Skips | None = None,
+        fail: Skips | None = None,
         stats: Floats | None = None,
     ) -> Scores:
-        """The values of all rows but those skipped: for reasons in the sample, for want of an answer, or in it."""
+        """The values of all rows but those skipped: for reasons in the sample, for want of an answer, or in it.
+
+        What could not be measured is in ``fail``.
+        """
         # In this order: a crash on a sample the question does not apply to is no failure of it.
         reasons = {**(skip or {}), "no_response": no_response(batch), **(skip_answer or {})}
-        return Scores.of(values, skip=reasons, stats=stats)
+        return Scores.of(values, skip=reasons, fail=fail, stats=stats)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The outcome of one answered sample by the plain definitions."""

@@ -6,21 +6,20 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.errors import BadTypeError
 from ..core.metrics_base import RunFacts
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
-from ..core.signature import function_name
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import answers, coded, no_response
-from ..features.vectors import NO_VECTOR, UNUSABLE, Embed, Vector, document_vector, embedded, list_cosines, unit_vector
+from ..features.vectors import NO_VECTOR, UNUSABLE, Vector, document_vector, embedded, list_cosines
+from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
 from ..stats.distances import cosines_to_others, word_cosines_to_others
 from ..stats.interval import Interval
 from ..text.coding import RawCoder
@@ -120,11 +119,6 @@ class DistinctN(AnswerMetric):
         return len(set(found)) / len(found) if found else math.nan
 
 
-def _require_function(embed: object) -> None:
-    if embed is not None and not callable(embed):
-        raise BadTypeError(f"embed must be a function from a list of texts to a vector for each, not {embed!r:.80}")
-
-
 @register("intra_list_diversity", at="top_k")
 @dataclass(frozen=True)
 class IntraListDiversity(ConfiguredMetric):
@@ -133,21 +127,21 @@ class IntraListDiversity(ConfiguredMetric):
     .. math:: 1 - \frac{2}{m \cdot (m - 1)} \cdot \sum_{i < j} \text{cos}(d_i, d_j)
 
     m is the number of documents there are, k at most; with fewer than two there is nothing to compare. Their vectors
-    stand in `metadata["embedding"]` of each document, as a list of numbers. In Python, `embed` may be given instead: a
-    function from a list of texts to a vector for each; each different text of a batch is embedded once. A document
-    returned twice is two positions with a cosine of 1. Vectors of different length, or that are not lists of finite
-    numbers, are a failed measurement (`bad_embedding`), and so is a vector of nothing but zeros (`zero_vector`). Failed
-    outputs are left out: what was not returned has no diversity.
+    stand in `metadata["embedding"]` of each document, as a list of numbers. `embed` may be given instead, as the
+    `embed_fn` of `embedding_similarity`: a function from a list of texts to a vector for each, a model's path, a
+    resource of the plan; each different text is embedded once. A document returned twice is two positions with a cosine
+    of 1. Vectors of different length, or that are not lists of finite numbers, are a failed measurement
+    (`bad_embedding`), and so is a vector of nothing but zeros (`zero_vector`). Failed outputs are left out: what was
+    not returned has no diversity.
     """
 
     top_k: int | None = 5
-    embed: Embed | None = field(default=None, kw_only=True)
+    embed: Any = field(default=None, kw_only=True)
 
     target = TargetCategory.DIVERSITY
     range = (0.0, 2.0)
     counts_system_failures: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
-    python_options: ClassVar[frozenset[str]] = frozenset({"embed"})
     output_skips: ClassVar[frozenset[str]] = frozenset({NO_VECTOR, "too_few_documents"})
     reference: ClassVar[str] = "Smyth and McClave 2001; Ziegler et al. 2005"
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -158,8 +152,14 @@ class IntraListDiversity(ConfiguredMetric):
     def __post_init__(self) -> None:
         if self.top_k is not None:
             require_count("top_k", self.top_k)
-        _require_function(self.embed)
+        if self.embed is not None:
+            object.__setattr__(self, "embed", as_embedder(self.embed, what="embed"))
         super().__post_init__()
+
+    def require_ready(self) -> None:
+        """Raise unless the embedder, if there is one, can be used."""
+        if self.embed is not None:
+            require_embedder(self.embed, what="embed")
 
     @property
     def k(self) -> int | None:
@@ -177,7 +177,7 @@ class IntraListDiversity(ConfiguredMetric):
 
     def score(self, batch: Batch) -> Scores:
         """One minus the mean cosine of each list."""
-        found = list_cosines(batch, self.k, self.embed)
+        found = list_cosines(batch, self.k, None if self.embed is None else usable_embedder(self.embed, what="embed"))
         return Scores.of(
             np.clip(1.0 - found.values, *self.range),  # a rounding error below 0 where all are the same
             skip={"too_few_documents": found.counts < 2, NO_VECTOR: found.problems[NO_VECTOR]},
@@ -193,7 +193,9 @@ class IntraListDiversity(ConfiguredMetric):
         if self.embed is None:
             vectors = [document_vector(document) for document in documents]
         else:
-            vectors = [unit_vector(self.embed([d.text])[0]) if d.text else NO_VECTOR for d in documents]
+            alone = Batch([sample], [output])
+            known = embedded(alone, usable_embedder(self.embed, what="embed"), [[d.text for d in documents]])
+            vectors = [known[document.text] for document in documents]
         problems = {vector for vector in vectors if isinstance(vector, str)}
         numbers = [vector.tolist() for vector in vectors if not isinstance(vector, str)]
         if NO_VECTOR in problems:
@@ -207,7 +209,7 @@ class IntraListDiversity(ConfiguredMetric):
     def choices(self) -> dict[str, str]:
         """Where the vectors come from, and the depth at which conventions cut every ranking."""
         cut = {} if self.k == self.top_k else {"depth": str(self.k)}
-        return {"vectors": "metadata" if self.embed is None else function_name(self.embed), **cut}
+        return {"vectors": "metadata" if self.embed is None else embedder_name(self.embed), **cut}
 
     def run_choices(self, run: RunFacts) -> dict[str, str]:
         """How many documents were asked for, where this looks at more."""
@@ -242,21 +244,20 @@ class ResponseDiversity(ConfiguredMetric):
     .. math:: 1 - \frac{2}{n \cdot (n - 1)} \cdot \sum_{i < j} \text{cos}(a_i, a_j)
 
     An answer is the vector of how often each word occurs in it, in lower case and without punctuation: 0 where all
-    answers have the same words, 1 where no two share one. In Python, `embed` may be given instead: a function from a
-    list of texts to a vector for each, and then the range is [0, 2]. The score of a sample is the mean distance of its
+    answers have the same words, 1 where no two share one. `embed` may be given instead, as the `embed_fn` of
+    `embedding_similarity`, and then the range is [0, 2]. The score of a sample is the mean distance of its
     answer to all others, so that the lowest score finds the answer most like the rest; a slice is the same among its
     own answers. A system that says the same to everybody scores low; whether answers ought to differ is a question of
     the questions. It has no interval, since distances to the same answer belong together. Failed outputs are left out.
     """
 
-    embed: Embed | None = field(default=None, kw_only=True)
+    embed: Any = field(default=None, kw_only=True)
 
     target = TargetCategory.DIVERSITY
     reducer = MeanOfPairs()
     needs_all: ClassVar[bool] = True
     counts_system_failures: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    python_options: ClassVar[frozenset[str]] = frozenset({"embed"})
     skip_reasons: ClassVar[dict[str, str]] = {
         **AnswerMetric.skip_reasons,
         "empty_answer": "the answer has no words",
@@ -264,10 +265,15 @@ class ResponseDiversity(ConfiguredMetric):
     }
 
     def __post_init__(self) -> None:
-        _require_function(self.embed)
         if self.embed is not None:
+            object.__setattr__(self, "embed", as_embedder(self.embed, what="embed"))
             object.__setattr__(self, "range", (0.0, 2.0))
         super().__post_init__()
+
+    def require_ready(self) -> None:
+        """Raise unless the embedder, if there is one, can be used."""
+        if self.embed is not None:
+            require_embedder(self.embed, what="embed")
 
     def score(self, batch: Batch) -> Scores:
         """Which answers there are; how far apart they lie is known when all are there."""
@@ -277,7 +283,7 @@ class ResponseDiversity(ConfiguredMetric):
         if self.embed is None:
             return Scores.of(np.zeros(len(batch)), skip=skip, keys=texts)
         asked = [[] if none else [text] for text, none in zip(texts, empty.tolist(), strict=True)]
-        known = embedded(batch, self.embed, asked)
+        known = embedded(batch, usable_embedder(self.embed, what="embed"), asked)
         vectors: list[Vector] = [known[text[0]] if text else NO_VECTOR for text in asked]
         fail = {
             reason: np.array([isinstance(v, str) and v == reason for v in vectors], np.bool_) for reason in UNUSABLE
@@ -323,4 +329,4 @@ class ResponseDiversity(ConfiguredMetric):
 
     def choices(self) -> dict[str, str]:
         """What the vectors are."""
-        return {"vectors": "words" if self.embed is None else function_name(self.embed)}
+        return {"vectors": "words" if self.embed is None else embedder_name(self.embed)}

@@ -11,6 +11,7 @@ from ..core.errors import AueporaError, BadValueError, JudgeError
 from ..judge.critic import LLMCritic, StructuredCritic
 from .findings import Findings
 from .plan import ResourceSource
+from .resources_section import EMBEDDERS
 
 __all__ = ["build_resource", "build_resources"]
 
@@ -63,24 +64,53 @@ def _openai(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
 
 
 def _python(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
-    from ..systems.python import load_object
+    from ..systems.python import load_made
 
-    path = options["path"]
-    made, _ = load_object(path, options["args"], folder=folder, as_is=_is_critic)
+    path, args = options["path"], options["args"]
+
+    def is_meant(found: Any) -> bool:
+        return _is_usable(found) and (not callable(found) or (not args and _needs_arguments(found)))
+
+    made, _ = load_made(path, args, folder=folder, as_is=is_meant)
     if inspect.iscoroutine(made):
         made.close()
-        raise BadValueError(f"{path} is an async function that makes a judge; make it in a plain function")
-    if not _is_critic(made):
+        raise BadValueError(f"{path} is an async function that makes a resource; make it in a plain function")
+    if not _is_usable(made):
         what = "None" if made is None else f"an object of type {type(made).__name__}"
         raise BadValueError(
-            f"{path} gave {what}, which is no judge: derive from LLMCritic (a prompt in, a number out) or from "
-            "StructuredCritic"
+            f"{path} gave {what}, which is no judge and makes no vectors: derive from LLMCritic (a prompt in, a number "
+            "out) or StructuredCritic, or give a function from texts to vectors"
         )
     return made
 
 
-def _is_critic(found: Any) -> bool:
-    return isinstance(found, (LLMCritic, StructuredCritic))
+def _is_usable(found: Any) -> bool:
+    """Whether metrics can do something with it; which metric needs what, they say themselves."""
+    return (
+        isinstance(found, (LLMCritic, StructuredCritic))
+        or callable(found)
+        or any(callable(getattr(found, name, None)) for name in ("encode", "encoded"))
+    )
+
+
+def _needs_arguments(found: Callable[..., Any]) -> bool:
+    """Whether it cannot be called as it is, and so makes nothing: a function from texts to vectors."""
+    try:
+        inspect.signature(found).bind()
+    except TypeError:
+        return True
+    except ValueError:
+        return False
+    return False
+
+
+def _embedder(kind: str) -> Build:
+    def build(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
+        from ..semantic.embedders import build_embedder
+
+        return build_embedder(kind, options)
+
+    return build
 
 
 def _recorded(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
@@ -89,4 +119,9 @@ def _recorded(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     return RecordedCritic(options["path"])
 
 
-_BUILDERS: dict[str, Build] = {"openai": _openai, "python": _python, "recorded": _recorded}
+_BUILDERS: dict[str, Build] = {
+    "openai": _openai,
+    "python": _python,
+    "recorded": _recorded,
+    **{kind: _embedder(kind) for kind in EMBEDDERS},
+}

@@ -36,6 +36,8 @@ JUDGED_POOLS = ("trec", "beir")
 """Formats of judgements: what trec_eval would be given."""
 
 T = TypeVar("T")
+Variants = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
+"""The samples as they will be asked and scored, where that is not as they are in the dataset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +66,24 @@ class Prepared:
         return 0 if self.plan.system is None else len(self.samples) * self.plan.repeats
 
 
-def prepare(plan: Plan, *, need_system: bool = True, need_keys: bool = True, limit: int | None = None) -> Prepared:
+def prepare(
+    plan: Plan,
+    *,
+    need_system: bool = True,
+    need_keys: bool = True,
+    limit: int | None = None,
+    variants: Variants | None = None,
+) -> Prepared:
     """Read what the plan names and check that it fits together; the first problem is raised.
 
     With a ``limit`` only the first samples are taken, and checked. With ``need_system`` the system is imported or built
-    too, and checked that it can be called; it is not called. With ``need_keys`` the keys of judges must be there.
+    too, and checked that it can be called; it is not called. With ``need_keys`` the keys of judges must be there. What
+    ``variants`` makes of the samples is what metrics must find something to look at in.
     """
     findings = Findings(plan.source)
-    made = prepare_gathering(plan, findings, need_system=need_system, need_keys=need_keys, limit=limit)
+    made = prepare_gathering(
+        plan, findings, need_system=need_system, need_keys=need_keys, limit=limit, variants=variants
+    )
     findings.raise_first()
     assert made is not None
     return made
@@ -84,6 +96,7 @@ def prepare_gathering(
     need_system: bool = True,
     need_keys: bool = True,
     limit: int | None = None,
+    variants: Variants | None = None,
 ) -> Prepared | None:
     """The same, with everything that is wrong taken down; ``None`` where it keeps the plan from running."""
     samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
@@ -100,11 +113,17 @@ def prepare_gathering(
         _refuse_blind(findings, metrics, "no output has; write what was returned ([] where nothing was)")
     elif plan.system is not None and _answers_alone(plan.system):
         _refuse_blind(findings, metrics, "system.http.response does not lead to; say where it is in the reply")
-    _find_idle(plan, findings, metrics, samples)
+    scored = samples if variants is None else _found(findings, "dataset", lambda: variants(samples)) or samples
+    idle = _idle(metrics, scored)
+    if metrics and len(idle) == len(metrics):  # it would ask everything for nothing
+        findings.add("metrics", f"no sample has what {', '.join(idle)} look at: every sample would be skipped")
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
         findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
     if plan.resources and not findings.errors:
         metrics = _with_resources(plan, findings, rules, metrics, need_key=need_keys)
+    for place, chosen_metric in enumerate(metrics or ()):
+        if isinstance(chosen_metric, BatchMetric) and not findings.errors:
+            _found(findings, f"metrics[{place}]", chosen_metric.require_ready)
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
@@ -116,7 +135,8 @@ def prepare_gathering(
         Secrets(plan.secrets).hide_in(found)
     if findings.errors:
         return None
-    remarks = _remarks(plan, samples, metrics, rules, outputs)
+    remarks = [f"no sample has what {', '.join(idle)} look at: every sample will be skipped"] if idle else []
+    remarks += _remarks(plan, samples, metrics, rules, outputs)
     return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
 
 
@@ -138,15 +158,6 @@ def _with_resources(
         return metrics
     with prompts_in(plan.folder), given_resources(built):
         return _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), conventions))
-
-
-def _find_idle(
-    plan: Plan, findings: Findings, metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]
-) -> None:
-    """A plan none of whose metrics finds anything to look at would ask everything for nothing."""
-    idle = _idle(metrics, samples)
-    if metrics and len(idle) == len(metrics):
-        findings.add("metrics", f"no sample has what {', '.join(idle)} look at: every sample would be skipped")
 
 
 def _idle(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
@@ -261,8 +272,6 @@ def _remarks(
     outputs: OutputsFile | None,
 ) -> list[str]:
     found: list[str] = []
-    if idle := _idle(metrics, samples):
-        found.append(f"no sample has what {', '.join(idle)} look at: every sample will be skipped")
     if unused := [name for name in plan.resources if name not in set(used_resources(plan.metrics))]:
         found.append(f"no metric refers to {', '.join(unused)} of the resources; write {{use: {unused[0]}}} in one")
     silent = sum(not sample.query.strip() for sample in samples)

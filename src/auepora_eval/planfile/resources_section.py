@@ -18,7 +18,7 @@ from .secrets import Environment
 from .sections import path_problem, placed
 from .system_section import is_import_path, is_web_address
 
-__all__ = ["RESOURCE_KINDS", "resources_section", "used_resources"]
+__all__ = ["EMBEDDERS", "RESOURCE_KINDS", "resources_section", "used_resources"]
 
 DEFAULT_KEY = "OPENAI_API_KEY"
 MOST_TOKENS = 2048
@@ -163,5 +163,34 @@ def _recorded(section: Section, folder: Path, environment: Environment) -> tuple
     return {"path": placed(str(path), folder)}, {"recorded": str(path)}
 
 
-RESOURCE_KINDS: dict[str, Read] = {"openai": _openai, "python": _python, "recorded": _recorded}
+def _embedder(kind: str) -> Read:
+    """What makes vectors; its options are checked when it is built."""
+
+    def read(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+        value = section.values[kind]
+        stored = {"model": value} if isinstance(value, str) else value
+        if not isinstance(stored, Mapping):
+            section.add(kind, f"must be options such as {{model: NAME}}, not {kind_of(value)}")
+            return None
+        options = environment.filled(section.name(kind), dict(stored))
+        if kind == "openai_embeddings":
+            variable = options.get("api_key_env", DEFAULT_KEY)
+            environment.keep_secret(variable if isinstance(variable, str) else "")
+        # A model may go by a name; what is a path starts at the plan's folder, like all others.
+        for key in ("cache", "model") if kind == "sentence_transformers" else ("cache",):
+            path = options.get(key)
+            if path_problem(path) is None and (key == "cache" or placed(str(path), folder).exists()):
+                options[key] = str(placed(str(path), folder))
+        return options, {kind: dict(stored)}
+
+    return read
+
+
+EMBEDDERS = ("sentence_transformers", "openai_embeddings")
+RESOURCE_KINDS: dict[str, Read] = {
+    "openai": _openai,
+    "python": _python,
+    "recorded": _recorded,
+    **{kind: _embedder(kind) for kind in EMBEDDERS},
+}
 """What a resource may be, by the key that says so."""

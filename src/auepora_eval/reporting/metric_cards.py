@@ -47,8 +47,9 @@ class MetricCard:
         if self.range is None:
             return "that of the other metric" if self.follows_base else "not declared"
         low, high = self.range
+        lower = "(−∞" if math.isinf(low) else f"[{low:g}"
         upper = "∞)" if math.isinf(high) else f"{high:g}]"
-        return f"[{low:g}, {upper}"
+        return f"{lower}, {upper}"
 
     @property
     def direction(self) -> str:

@@ -6,35 +6,22 @@ import csv
 import io
 from collections.abc import Iterable
 
+from ..core.result_columns import METRIC_COLUMNS, metric_columns
 from ..core.results import Results
 from ..core.types import MetricResult
 
 __all__ = ["COLUMNS", "results_csv", "scores_csv"]
 
-COLUMNS = (
-    "metric",
-    "target",
-    "slice",
-    "group",
-    "value",
-    "low",
-    "high",
-    "num_samples",
-    "skipped",
-    "failed",
-    "signature",
-)
+COLUMNS = tuple(name for name in METRIC_COLUMNS if name != "coverage")  # which its counts tell
 
 
 def results_csv(results: Iterable[MetricResult]) -> str:
     """The results with every digit they have; what is not defined, or not known, is an empty cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
+    columns = metric_columns(list(results), slices=True)
     writer.writerow(COLUMNS)
-    for result in results:
-        writer.writerow(_row(result, result))
-        for name, groups in result.slices.items():
-            writer.writerows(_row(result, part, name, group) for group, part in groups.items())
+    writer.writerows(zip(*(columns[name].values for name in COLUMNS), strict=True))
     return text.getvalue().rstrip("\n")
 
 
@@ -47,10 +34,3 @@ def scores_csv(results: Results) -> str:
     for row, sample_id in enumerate(results.sample_ids):
         writer.writerow([sample_id, *(column[row] for _, column in scored)])
     return text.getvalue().rstrip("\n")
-
-
-def _row(whole: MetricResult, part: MetricResult, name: str = "", group: str = "") -> list[object]:
-    low, high = (None, None) if part.interval is None or not part.defined else part.interval
-    counts = [part.details.get(key) for key in ("num_samples", "num_skipped", "num_failed")]
-    value = part.value if part.defined else None
-    return [whole.name, whole.target.name, name, group, value, low, high, *counts, whole.signature]

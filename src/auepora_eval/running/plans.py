@@ -10,6 +10,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
+from ..adapters.recognise import adapted
 from ..calling.policy import CallPolicy
 from ..calling.stop import Stop
 from ..calling.systems import as_system
@@ -43,7 +44,16 @@ from .provenance import commit_of
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 from .scoring import ScoringOptions
 
-__all__ = ["closed_after", "default_store", "described", "run_plan", "run_system", "specs_of"]
+__all__ = [
+    "closed_after",
+    "default_store",
+    "described",
+    "plan_request",
+    "run_plan",
+    "run_system",
+    "specs_of",
+    "system_request",
+]
 
 DEFAULT_STORE = "runs.sqlite"
 
@@ -91,7 +101,7 @@ def run_plan(
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
             baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run
-            request = _request(prepared, tags, where)
+            request = plan_request(prepared, tags, store=where)
             if resume:
                 record = _to_resume(opened, request, run, retry_failed=retry_failed)
                 outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
@@ -127,6 +137,41 @@ def run_system(
     served. Without ``metrics``, everything the data supports is computed. ``judging`` says how judges are asked, where
     a metric needs one. ``config`` says what the system is made of, beside what its own ``config`` says.
     """
+    request = system_request(
+        system,
+        dataset,
+        metrics,
+        name=name,
+        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures),
+        repeats=repeats,
+        conventions=conventions,
+        slices=slices,
+        judging=judging,
+        config=config,
+        tags=tags,
+    )
+    if isinstance(store, RunStore):
+        return start_run(request, store, stop=stop, watcher=watcher)
+    where = default_store(store)
+    with RunStore.open(where) as opened:
+        return replace(start_run(request, opened, stop=stop, watcher=watcher), store=where)
+
+
+def system_request(
+    system: object,
+    dataset: EvaluationDataset | Sequence[EvaluationSample],
+    metrics: Metrics = (),
+    *,
+    name: str | None = None,
+    policy: CallPolicy,
+    repeats: int = 1,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    judging: JudgePolicy | None = None,
+    config: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+) -> RunRequest:
+    """The run of a live system over a dataset, checked; nothing is called yet."""
     samples = list(dataset)
     if not samples:
         raise BadValueError("there are no samples to ask the system for")
@@ -137,11 +182,11 @@ def run_system(
     groups = slices_of(slices)
     EvaluationPlan(chosen or []).validate_dataset(samples)
     require_members(groups, samples)
+    called = name or type(system).__name__
+    system = adapted(system)  # here, so that the run is told which framework it was
     as_system(system)
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise BadValueError(f"repeats must be a whole number of at least 1, not {repeats!r}")
-    policy = CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures)
-    called = name or type(system).__name__
     dataset_name = dataset.name if isinstance(dataset, EvaluationDataset) else "dataset"
     plan = {
         "version": 1,
@@ -153,7 +198,7 @@ def run_system(
         "slices": [one.name for one in groups if one.name.startswith(("labels.", "metadata."))] or None,
         "run": {**asdict(policy), "repeats": repeats},
     }
-    request = RunRequest(
+    return RunRequest(
         name=called,
         dataset_name=dataset_name,
         samples=samples,
@@ -169,14 +214,10 @@ def run_system(
         commit=commit_of(Path.cwd()),
         tags=tags,
     )
-    if isinstance(store, RunStore):
-        return start_run(request, store, stop=stop, watcher=watcher)
-    where = default_store(store)
-    with RunStore.open(where) as opened:
-        return replace(start_run(request, opened, stop=stop, watcher=watcher), store=where)
 
 
-def _request(prepared: Prepared, tags: Sequence[str], store: str) -> RunRequest:
+def plan_request(prepared: Prepared, tags: Sequence[str] = (), *, store: str | None = None) -> RunRequest:
+    """The run that a plan asks for. ``store`` is where it is kept: judgements lie beside it."""
     plan = prepared.plan
     scoring = plan.scoring
     return RunRequest(

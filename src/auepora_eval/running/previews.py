@@ -37,12 +37,13 @@ def preview_plan(
     store: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
     limit: int | None = None,
+    resume: bool = False,
     run: str | None = None,
 ) -> tuple[Preview, list[str]]:
     """What judging a run of the plan would take, and remarks on that. Neither the system nor a judge is called.
 
-    With ``run`` the outputs of that run are looked at. Else saved outputs are, or stand-ins for what the system may
-    return.
+    With ``resume`` the outputs of the run named by ``run`` are looked at, or of the latest of the plan's name. Else
+    saved outputs are, or stand-ins for what the system may return.
     """
     plan = read_plan(path, changes=changes)
     prepared = prepare(plan, need_system=False, need_keys=False, limit=limit)
@@ -51,9 +52,9 @@ def preview_plan(
     samples, outputs, remarks = prepared.samples, _stand_ins(prepared), [GUESSED]
     if prepared.outputs is not None:
         outputs, remarks = [prepared.outputs.outputs.get(one.sample_id) for one in samples], []
-    elif run is not None:
+    elif resume:
         with RunStore.open(where, create=False) as opened:
-            record = opened.find(run)
+            record = opened.find(run or plan.name)
             samples, outputs = _stored(opened, record)
             remarks = [GUESSED] if None in outputs else []
             if remarks:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from ..calling.parts import NOT_ASKED
 from ..calling.policy import CallPolicy
 from ..calling.stop import Stop
 from ..calling.systems import System
@@ -32,7 +33,7 @@ from .judging import judges_of_run
 from .plans import specs_of
 from .replay_contexts import stored_contexts
 from .replay_origin import system_of_run
-from .replay_system import NOT_ASKED, replaying
+from .replay_system import replaying
 from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
 
 __all__ = ["LEFT_OUT", "REPLAY_TAG", "ReplayReport", "swap_replay"]

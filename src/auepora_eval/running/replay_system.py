@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..calling.parts import NOT_ASKED, parts_of
 from ..calling.systems import System, as_system
 from ..core.errors import BadTypeError, SystemCallError
-from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
 
-__all__ = ["NOT_ASKED", "Context", "replaying"]
-
-NOT_ASKED = "retriever_not_asked"
-"""The key in an output's ``extra`` that says that the answer was given without asking for documents."""
+__all__ = ["Context", "replaying"]
 
 _WANTED = (
     "a replay needs a system in two parts: a pair (retriever, generator), an object with retrieve() and generate(), "
@@ -86,38 +82,11 @@ def _finished(given: _Given, output: Any) -> Any:
     return replace(output, retrieved=given.retrieved, extra=extra)
 
 
-def _rebuilt(system: object) -> tuple[Callable[[_Given], object], bool]:
+def _rebuilt(system: object) -> tuple[Callable[[object], object], bool]:
     """How the system is put together with another retriever, and whether it awaits its retriever."""
-    if isinstance(system, type):
-        raise BadTypeError(f"{_WANTED}; {system.__name__} is a class: give an object of it")
-    if isinstance(system, (tuple, list)) and len(system) == 2 and system[1] is not None:
-        return _paired(system[1]), False
-    if type(system) is SimpleRAGSystem:
-        return _paired(system.generator), False
-    runs = any(callable(getattr(system, name, None)) for name in ("run", "arun"))
-    retriever = getattr(system, "retriever", None)
-    if runs and callable(getattr(retriever, "retrieve", None)):
-        return _twin(system), inspect.iscoroutinefunction(getattr(retriever, "retrieve", None))
-    if runs:
-        raise BadTypeError(f"{_WANTED}; {type(system).__name__} has a run() of its own and no 'retriever'")
-    if callable(getattr(system, "generate", None)):
-        return _paired(system), False
-    raise BadTypeError(f"{_WANTED}; not a {type(system).__name__}")
-
-
-def _paired(generator: object) -> Callable[[_Given], object]:
-    return lambda given: (given, generator)
-
-
-def _twin(system: object) -> Callable[[_Given], object]:
-    """Copies that share everything but the retriever: calls may be in flight at the same time."""
-
-    def build(given: _Given) -> object:
-        twin = copy.copy(system)
-        try:
-            twin.retriever = given  # type: ignore[attr-defined]
-        except AttributeError as error:
-            raise BadTypeError(f"{_WANTED}; that of {type(system).__name__} cannot be replaced: {error}") from None
-        return twin
-
-    return build
+    parts = parts_of(system, _WANTED)
+    if not parts.answers:
+        raise BadTypeError(f"{_WANTED}; not a {type(system).__name__}")
+    # In a pair it is asked here; a system that asks by itself must be given what it expects.
+    later = parts.whole and inspect.iscoroutinefunction(getattr(parts.retriever, "retrieve", None))
+    return parts.build, later

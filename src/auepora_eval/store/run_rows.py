@@ -12,10 +12,22 @@ from .ids import RUN_PREFIX
 from .records import RunRecord, RunStatus, column_text, from_json, record_of
 from .schema import runs
 
-__all__ = ["REPLAY_TAG", "change_run", "find_run", "get_run", "list_runs", "require_run", "take_up", "unknown_run"]
+__all__ = [
+    "PERTURBED_TAG",
+    "REPLAY_TAG",
+    "change_run",
+    "find_run",
+    "get_run",
+    "list_runs",
+    "require_run",
+    "take_up",
+    "unknown_run",
+]
 
 REPLAY_TAG = "replay"
 """The tag of runs that replay another's documents."""
+PERTURBED_TAG = "perturbed"
+"""The tag of runs whose documents were made worse on purpose."""
 _LATEST = re.compile(r"latest(?:~(\d+))?")
 _LISTED_AT_MOST = 8
 
@@ -92,11 +104,12 @@ def unknown_run(text: str, hint: str = "; `auepora runs` lists them all") -> Unk
 def find_run(connection: Connection, text: str) -> RunRecord:
     """The run meant by an id, the beginning of one, a name (the latest of it), ``latest`` or ``latest~1``.
 
-    A replay answers from another run's documents: neither ``latest`` nor a name that another run has means one.
+    A replay answers from another run's documents, and a perturbed run from worse ones: neither ``latest`` nor a name
+    that another run has means one.
     """
     columns = select(runs.c.run_id, runs.c.name, runs.c.tags_json)
     newest_first = columns.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
-    rows = [(run_id, name, REPLAY_TAG in from_json(tags)) for run_id, name, tags in connection.execute(newest_first)]
+    rows = [(run_id, name, _is_trial(from_json(tags))) for run_id, name, tags in connection.execute(newest_first)]
     known = [(run_id, name) for run_id, name, _ in rows]
     if not known:
         raise UnknownRunError(f"no run is called '{text}': the store holds no runs yet")
@@ -105,20 +118,25 @@ def find_run(connection: Connection, text: str) -> RunRecord:
     if text in ids:
         chosen = text
     elif back is not None:
-        chosen = _back(text, int(back[1] or 0), [run_id for run_id, _, replay in rows if not replay], len(ids))
+        chosen = _back(text, int(back[1] or 0), [run_id for run_id, _, trial in rows if not trial], len(ids))
     elif any(name == text for _, name in known):
-        named = [(replay, run_id) for run_id, name, replay in rows if name == text]
+        named = [(trial, run_id) for run_id, name, trial in rows if name == text]
         chosen = min(named, key=lambda one: one[0])[1]  # the first of those that come first: the newest
     else:
         chosen = _by_beginning(text, known)
     return get_run(connection, chosen)
 
 
+def _is_trial(tags: list[str]) -> bool:
+    """Whether a run tells of something else than of a system as it is."""
+    return REPLAY_TAG in tags or PERTURBED_TAG in tags
+
+
 def _back(text: str, steps: int, ids: list[str], held: int) -> str:
-    """The run so many steps before the latest that is no replay."""
+    """The run so many steps before the latest that is neither a replay nor perturbed."""
     if steps < len(ids):
         return ids[steps]
-    but = f", {held - len(ids)} of them replays, which do not count" if held > len(ids) else ""
+    but = f", {held - len(ids)} of them replays or perturbed, which do not count" if held > len(ids) else ""
     raise UnknownRunError(f"'{text}' goes back too far: the store holds {held} runs{but}")
 
 

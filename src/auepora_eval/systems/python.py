@@ -11,10 +11,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..adapters.recognise import adapted, framework_of
 from ..calling.systems import as_system
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
 
-__all__ = ["load_object", "load_python"]
+__all__ = ["load_made", "load_object", "load_python"]
 
 
 def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Path) -> object:
@@ -22,19 +23,19 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
 
     A class is called with ``args``, and so is a function, as a factory; a function ``(sample, *, top_k)`` without
     ``args`` is the system itself; any other object is taken as it is. Whatever comes of it must be one of the shapes
-    that ``calling.systems.as_system`` takes. ``folder`` stays on ``sys.path``, so that the system may import more of
-    its own later.
+    that ``calling.systems.as_system`` takes; what comes from a framework is wrapped by its adapter. ``folder`` stays on
+    ``sys.path``, so that the system may import more of its own later.
     """
     given = dict(args or {})
 
     def is_system(found: Any) -> bool:
-        return _has_method(found) or (not given and _answers(found))
+        return _has_method(found) or framework_of(found) is not None or (not given and _answers(found))
 
-    found, made = load_object(path, given, folder=folder, as_is=is_system)
+    found, made = load_made(path, given, folder=folder, as_is=is_system)
     return _checked(found, path, made_by=made)
 
 
-def load_object(
+def load_made(
     path: str, args: Mapping[str, Any] | None = None, *, folder: Path, as_is: Callable[[Any], bool]
 ) -> tuple[Any, bool]:
     """The object at ``path``, imported with ``folder`` first on ``sys.path``; and whether it was made by a call.
@@ -52,6 +53,18 @@ def load_object(
     if given:
         raise BadValueError(f"{path} is neither a class nor a function but an object: it takes no args")
     return found, False
+
+
+def load_object(path: str, *, folder: Path) -> Any:
+    """The object at ``path`` (``package.module:name``), imported with ``folder`` first on ``sys.path``.
+
+    A class, and a function that takes no arguments, is called; anything else is taken as it is.
+    """
+    module_name, attribute = _parts(path)
+    folder = Path(folder).resolve()
+    found = _attribute(_imported(module_name, folder), attribute, module_name)
+    makes = inspect.isclass(found) or (inspect.isfunction(found) and not inspect.signature(found).parameters)
+    return _called(found, {}, path, folder) if makes else found
 
 
 def _parts(path: object) -> tuple[str, str]:
@@ -171,12 +184,13 @@ def _checked(found: object, path: str, *, made_by: bool = False) -> object:
         found.close()
         raise BadValueError(f"{path} is an async function that makes a system; make it in a plain function")
     try:
-        as_system(found)
+        system: object = adapted(found)
+        as_system(system)
     except BadTypeError as error:
         verb = "gave" if made_by else "is"
         what = "None" if found is None else f"an object of type {type(found).__name__}"
         raise BadValueError(f"{path} {verb} {what}: {error}") from None
-    return found
+    return system
 
 
 def _said(error: BaseException) -> str:

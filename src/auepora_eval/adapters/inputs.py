@@ -1,0 +1,98 @@
+"""What a LangChain runnable wants to be given: a text, or keys of which one takes the question."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.errors import BadTypeError
+from ..core.types import EvaluationSample
+from .replies import earlier_turns
+
+__all__ = ["InputForm", "input_form"]
+
+_QUESTION_KEYS = ("question", "input", "query")
+_CONTEXT_KEYS = ("context", "documents", "docs")
+_HISTORY_KEYS = ("chat_history", "history")
+_CONVERSATION = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class InputForm:
+    """How the input of a runnable is filled."""
+
+    key: str | None = None
+    """Where the question goes; ``None`` where the question is all there is, or is not wanted."""
+    history_key: str | None = None
+    context_key: str | None = None
+    missing: tuple[str, ...] = ()
+    """What it wants besides, and will not get from a sample."""
+
+    def filled(self, sample: EvaluationSample) -> Any:
+        """The input for a sample."""
+        if self.key is None:
+            return sample.query
+        if self.key == _CONVERSATION:
+            return {self.key: [*earlier_turns(sample), ("user", sample.query)]}
+        history = {} if self.history_key is None else {self.history_key: earlier_turns(sample)}
+        return {self.key: sample.query, **history}
+
+    def with_context(self, query: str, context: Any) -> Any:
+        """The input for a question and what was found for it."""
+        places = {self.key: query, self.context_key: context, self.history_key: []}
+        return {name: value for name, value in places.items() if name is not None}
+
+
+def input_form(runnable: Any, key: str | None, *, with_context: bool = False) -> InputForm:
+    """The form of a runnable's input, by what it says of itself; ``BadTypeError`` where that leaves a choice."""
+    schema = _schema(runnable)
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        if with_context:
+            return InputForm("question", context_key="context")
+        if key is None and schema.get("type") == "object":
+            raise BadTypeError(
+                "the runnable takes a dict and does not say of which keys: name the one that takes the question, "
+                "from_langchain(chain, input_key='question')"
+            )
+        return InputForm(key)
+    names = list(properties)
+    history = next((name for name in _HISTORY_KEYS if name in names), None)
+    context = next((name for name in _CONTEXT_KEYS if name in names), None) if with_context else None
+    if with_context and context is None:
+        raise BadTypeError(
+            f"a generator must take the context beside the question, under one of the names {_listed(_CONTEXT_KEYS)}; "
+            f"the runnable takes {_listed(names)}"
+        )
+    others = [name for name in names if name not in (history, context)]
+    chosen = key or (_question_key(others) if others or not with_context else None)
+    required = schema.get("required", ())
+    missing = tuple(name for name in required if name not in (chosen, history, context))
+    return InputForm(chosen, history, context, missing)
+
+
+def _question_key(names: list[str]) -> str:
+    for known in _QUESTION_KEYS:
+        if known in names:
+            return known
+    if len(names) == 1:
+        return names[0]
+    if _CONVERSATION in names:
+        return _CONVERSATION
+    raise BadTypeError(
+        f"the runnable takes {_listed(names)}, and which of them is the question? Say it with "
+        "from_langchain(chain, input_key='...')"
+    )
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _schema(runnable: Any) -> Mapping[str, Any]:
+    try:
+        schema = runnable.get_input_jsonschema()
+    except Exception:  # a type that has no schema; then the question is given as it is
+        return {}
+    return schema if isinstance(schema, Mapping) else {}

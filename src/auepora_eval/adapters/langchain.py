@@ -1,0 +1,274 @@
+"""LangChain objects as systems: retrievers, chains and other runnables, and runnables as generators."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..core.errors import BadTypeError, SystemCallError
+from ..core.rag_interface import SimpleRAGSystem
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
+from .documents import Found, Mapper, span_from
+from .inputs import InputForm, input_form
+from .recognise import is_a
+from .replies import answer_from, counted
+from .systems import pipeline_system, provenance, retriever_system
+from .versions import LANGCHAIN, require_tested
+from .watching import Watcher
+
+__all__ = ["from_langchain", "langchain_generator"]
+
+_ANSWER_KEYS = ("answer", "result", "output", "output_text", "response", "text")
+_DOCUMENT_KEYS = ("context", "source_documents", "documents", "docs")
+
+
+def from_langchain(
+    obj: Any,
+    *,
+    generator: Any = None,
+    input_key: str | None = None,
+    answer_key: str | None = None,
+    documents_key: str | None = None,
+    id_key: str | None = None,
+    parent_key: str | None = None,
+    own_top_k: bool = False,
+    use_async: bool = False,
+    any_version: bool = False,
+) -> Any:
+    """A LangChain retriever, chain or other runnable as a system.
+
+    A retriever gives documents and no answers, unless a ``generator`` is put beside it: one of ours, or a runnable
+    that takes the question and its context. Of a chain, ``input_key`` says where its input has the question,
+    ``answer_key`` and ``documents_key`` where its output has the answer and the documents; each is found by itself
+    where its name is a usual one. Documents that a chain does not return are taken from the retrievals it makes.
+
+    ``id_key`` and ``parent_key`` name the metadata that holds a document's id and that of the document it was cut from.
+    A retriever is asked for as many documents as the run wants, if it has a way to be told; ``own_top_k`` leaves it as
+    it is. ``use_async`` calls ``ainvoke``, else it is ``invoke`` in threads.
+    """
+    version = require_tested(LANGCHAIN, any_version=any_version)
+    config = provenance(LANGCHAIN, version, obj)
+    mapper = Mapper(id_key=id_key, parent_key=parent_key)
+    if not is_a(obj, LANGCHAIN, "Runnable"):
+        kind = type(obj).__name__
+        raise BadTypeError(
+            f"from_langchain() takes a retriever, a chain or another runnable of LangChain, not a {kind}"
+        )
+    if is_a(obj, LANGCHAIN, "BaseRetriever"):
+        given = {"input_key": input_key, "answer_key": answer_key, "documents_key": documents_key}
+        idle = [name for name, key in given.items() if key is not None]
+        if idle:
+            raise BadTypeError(
+                f"{idle[0]} says something of chains, and {type(obj).__name__} is a retriever: leave it out"
+            )
+        system = retriever_system(_Retriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
+        if generator is None:
+            return system
+        runnable = is_a(generator, LANGCHAIN, "Runnable")
+        options: dict[str, Any] = {"use_async": use_async, "any_version": any_version}
+        beside = langchain_generator(generator, **options) if runnable else generator
+        return (system, beside) if use_async else SimpleRAGSystem(system, beside)
+    if generator is not None:
+        raise BadTypeError(f"a generator can be put beside a retriever, and {type(obj).__name__} is none")
+    form = input_form(obj, input_key)
+    if form.missing:
+        raise BadTypeError(
+            f"the runnable wants {_listed(form.missing)} besides '{form.key}': if that is the context, give it as the "
+            "generator: from_langchain(retriever, generator=runnable)"
+        )
+    chain = _Chain(obj, form, mapper, answer_key, documents_key)
+    return pipeline_system(chain, config, obj, use_async=use_async)
+
+
+def langchain_generator(
+    runnable: Any,
+    *,
+    context: Callable[[Sequence[Document]], Any] | None = None,
+    use_async: bool = False,
+    any_version: bool = False,
+) -> Any:
+    """A runnable that takes a question and its context, as a generator: ``prompt | model``.
+
+    ``context`` makes of the documents what the runnable wants; by default that is their texts with an empty line
+    between them.
+    """
+    version = require_tested(LANGCHAIN, any_version=any_version)
+    kind = _AsyncGenerator if use_async else _Generator
+    return kind(runnable, context or _texts, provenance(LANGCHAIN, version, runnable))
+
+
+def _texts(documents: Sequence[Document]) -> str:
+    return "\n\n".join(document.text for document in documents)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def _found(document: Any) -> Found:
+    metadata = document.metadata or {}
+    text, start = document.page_content, metadata.get("start_index")
+    parent = metadata.get("parent_id")
+    if parent is None and start is not None:
+        parent = metadata.get("source")  # what text splitters cut chunks from; without a start it is just a link
+    span = None if parent is None else span_from(start, text)
+    return Found(getattr(document, "id", None), text, metadata, parent_id=parent, span=span)
+
+
+def _are_documents(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and all(hasattr(one, "page_content") for one in value)
+
+
+class _Retriever:
+    """A ``BaseRetriever``."""
+
+    def __init__(self, retriever: Any, mapper: Mapper, own_top_k: bool) -> None:
+        self._retriever, self._mapper = retriever, mapper
+        self._depth = _no_depth if own_top_k else _depth_of(retriever)
+
+    def find(self, query: str, top_k: int) -> Any:
+        retriever, options = self._depth(self._retriever, top_k)
+        return retriever.invoke(query, **options)
+
+    async def afind(self, query: str, top_k: int) -> Any:
+        retriever, options = self._depth(self._retriever, top_k)
+        return await retriever.ainvoke(query, **options)
+
+    def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
+        return self._mapper.ranked(map(_found, reply), top_k)
+
+
+_Depth = Callable[[Any, int], tuple[Any, dict[str, Any]]]
+
+
+def _depth_of(retriever: Any) -> _Depth:
+    """How this kind of retriever is told how many documents are wanted. It is never changed: others may be using it."""
+    if isinstance(getattr(retriever, "search_kwargs", None), Mapping):
+        return _search_options
+    fields = getattr(type(retriever), "model_fields", {})
+    for name in ("k", "top_k"):
+        if name in fields and isinstance(getattr(retriever, name), int | None):
+            return lambda one, top_k, name=name: (one.model_copy(update={name: top_k}), {})  # type: ignore[misc]
+    taken = inspect.signature(type(retriever)._get_relevant_documents).parameters
+    for name in ("k", "top_k"):
+        if name in taken:
+            return lambda one, top_k, name=name: (one, {name: top_k})  # type: ignore[misc]
+    return _no_depth
+
+
+def _no_depth(retriever: Any, _: int) -> tuple[Any, dict[str, Any]]:
+    return retriever, {}
+
+
+def _search_options(retriever: Any, top_k: int) -> tuple[Any, dict[str, Any]]:
+    if getattr(retriever, "search_type", "") != "mmr":
+        return retriever, {"k": top_k}
+    # Diverse documents are chosen among more of them; there must be at least as many as are wanted.
+    return retriever, {"k": top_k, "fetch_k": max(retriever.search_kwargs.get("fetch_k", 20), top_k)}
+
+
+class _Chain:
+    """Any other runnable."""
+
+    def __init__(
+        self, runnable: Any, form: InputForm, mapper: Mapper, answer_key: str | None, documents_key: str | None
+    ) -> None:
+        self._runnable, self._form, self._mapper = runnable, form, mapper
+        self._answer_key, self._documents_key = answer_key, documents_key
+
+    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
+        watcher = Watcher()
+        return self._runnable.invoke(self._form.filled(sample), config={"callbacks": [watcher]}), watcher
+
+    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
+        watcher = Watcher()
+        return await self._runnable.ainvoke(self._form.filled(sample), config={"callbacks": [watcher]}), watcher
+
+    def output(self, reply: Any) -> SystemOutputs:
+        value, watcher = reply
+        listed = self._documents(value)
+        if listed is None:
+            listed = watcher.documents
+        retrieved = Unsaid() if listed is None else self._mapper.ranked(map(_found, listed))
+        steps = [
+            {
+                "query": search.query,
+                "retrieved": [item.doc.doc_id for item in self._mapper.ranked(map(_found, search.documents or ()))],
+                "timing": search.seconds,
+            }
+            for search in watcher.searches
+        ]
+        return SystemOutputs(retrieved, self._answer(value), timings=watcher.timings, steps=steps, usage=watcher.usage)
+
+    def _documents(self, value: Any) -> Sequence[Any] | None:
+        if self._documents_key is None and _are_documents(value) and value:
+            return value  # type: ignore[no-any-return]
+        held = value if isinstance(value, Mapping) else {}
+        if self._documents_key is not None:
+            listed = held.get(self._documents_key)
+            if not _are_documents(listed):
+                raise _unreadable(value, f"no documents at '{self._documents_key}'", "documents_key")
+            return listed
+        return next((held[key] for key in _DOCUMENT_KEYS if key in held and _are_documents(held[key])), None)
+
+    def _answer(self, value: Any) -> Response | None:
+        if self._answer_key is None and _are_documents(value):
+            return None
+        if self._answer_key is not None or isinstance(value, Mapping):
+            value = self._answer_within(value)
+        answer = answer_from(value)
+        if answer is None:
+            raise _unreadable(value, "no text", "answer_key")
+        return answer
+
+    def _answer_within(self, value: Any) -> Any:
+        held = value if isinstance(value, Mapping) else {}
+        keys = _ANSWER_KEYS if self._answer_key is None else (self._answer_key,)
+        for key in keys:
+            if held.get(key) is not None:
+                return held[key]
+        if self._answer_key is None and held.get("messages"):
+            return held["messages"][-1]  # agents and graphs add theirs to the conversation
+        wanted = "no answer under a usual name" if self._answer_key is None else f"no answer at '{self._answer_key}'"
+        raise _unreadable(value, wanted, "answer_key")
+
+
+def _unreadable(value: Any, problem: str, option: str) -> SystemCallError:
+    there = f"the keys {_listed([str(key) for key in value])}" if isinstance(value, Mapping) else type(value).__name__
+    return SystemCallError(
+        "bad_output", f"the chain returned {there}, and {problem}: name it with from_langchain(chain, {option}='...')"
+    )
+
+
+class _Generating:
+    """A runnable that is given the question and what was retrieved."""
+
+    def __init__(self, runnable: Any, context: Callable[[Sequence[Document]], Any], config: Mapping[str, Any]) -> None:
+        self._runnable, self._context = runnable, context
+        self._form = input_form(runnable, None, with_context=True)
+        self.config = {f"generator_{key}": value for key, value in config.items()}
+
+    def _input(self, query: str, documents: Sequence[Document]) -> Any:
+        return self._form.with_context(query, self._context(documents))
+
+    def _response(self, value: Any) -> Response:
+        answer = answer_from(value)
+        if answer is None:
+            raise SystemCallError("bad_output", f"the generator returned a {type(value).__name__}, which is no answer")
+        usage = counted([getattr(value, "usage_metadata", None)])
+        if usage:
+            answer.metadata["usage"] = usage
+        return answer
+
+
+class _Generator(_Generating):
+    def generate(self, query: str, context_docs: list[Document]) -> Response:
+        """The runnable's answer."""
+        return self._response(self._runnable.invoke(self._input(query, context_docs)))
+
+
+class _AsyncGenerator(_Generating):
+    async def generate(self, query: str, context_docs: list[Document]) -> Response:
+        """The runnable's answer, awaited."""
+        return self._response(await self._runnable.ainvoke(self._input(query, context_docs)))

@@ -1,0 +1,196 @@
+"""LlamaIndex objects as systems: retrievers, query engines and chat engines; response synthesizers as generators."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ..core.errors import BadTypeError
+from ..core.rag_interface import SimpleRAGSystem
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from .documents import Found, Mapper
+from .recognise import is_a
+from .replies import answer_from, earlier_turns
+from .systems import pipeline_system, provenance, retriever_system
+from .versions import LLAMAINDEX, require_tested
+
+__all__ = ["from_llamaindex", "llamaindex_generator"]
+
+
+def from_llamaindex(
+    obj: Any,
+    *,
+    generator: Any = None,
+    id_key: str | None = None,
+    parent_key: str | None = None,
+    own_top_k: bool = False,
+    use_async: bool = False,
+    any_version: bool = False,
+) -> Any:
+    """A LlamaIndex retriever, query engine or chat engine as a system.
+
+    A retriever gives documents and no answers, unless a ``generator`` is put beside it: one of ours, or a response
+    synthesizer. ``id_key`` and ``parent_key`` name the metadata that holds a node's id and that of the document it was
+    cut from; by default these are the node's own. A retriever, that of a query engine too, is asked for as many nodes
+    as the run wants, if it has a ``similarity_top_k``; ``own_top_k`` leaves it as it is. ``use_async`` calls
+    ``aretrieve`` and ``aquery``, else it is ``retrieve`` and ``query`` in threads.
+    """
+    version = require_tested(LLAMAINDEX, any_version=any_version)
+    config = provenance(LLAMAINDEX, version, obj)
+    mapper = Mapper(id_key=id_key, parent_key=parent_key)
+    if is_a(obj, LLAMAINDEX, "BaseRetriever"):
+        system = retriever_system(_Retriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
+        if generator is None:
+            return system
+        synthesizer = is_a(generator, LLAMAINDEX, "BaseSynthesizer")
+        beside = llamaindex_generator(generator, any_version=any_version) if synthesizer else generator
+        return (system, beside) if use_async else SimpleRAGSystem(system, beside)
+    if generator is not None:
+        raise BadTypeError(f"a generator can be put beside a retriever, and {type(obj).__name__} is none")
+    if is_a(obj, LLAMAINDEX, "BaseQueryEngine"):
+        return pipeline_system(_QueryEngine(obj, mapper, own_top_k), config, obj, use_async=use_async)
+    if is_a(obj, LLAMAINDEX, "BaseChatEngine"):
+        if use_async:
+            raise BadTypeError("a chat engine keeps one conversation and is asked by one caller at a time: not async")
+        return pipeline_system(_ChatEngine(obj, mapper), config, obj, use_async=False)
+    if is_a(obj, LLAMAINDEX, "BaseIndex"):
+        raise BadTypeError(
+            f"a {type(obj).__name__} answers nothing by itself: give from_llamaindex(index.as_retriever()) or "
+            "from_llamaindex(index.as_query_engine())"
+        )
+    kind = type(obj).__name__
+    raise BadTypeError(f"from_llamaindex() takes a retriever, a query engine or a chat engine, not a {kind}")
+
+
+def llamaindex_generator(synthesizer: Any, *, any_version: bool = False) -> Any:
+    """A response synthesizer as a generator."""
+    version = require_tested(LLAMAINDEX, any_version=any_version)
+    if not is_a(synthesizer, LLAMAINDEX, "BaseSynthesizer"):
+        kind = type(synthesizer).__name__
+        raise BadTypeError(f"a generator of LlamaIndex is a response synthesizer, not a {kind}")
+    return _Synthesizer(synthesizer, provenance(LLAMAINDEX, version, synthesizer))
+
+
+def _found(item: Any) -> Found:
+    node = item.node
+    source = getattr(node, "source_node", None)
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
+    span = None
+    if source is not None and isinstance(start, int) and isinstance(end, int) and 0 <= start <= end:
+        span = start, end
+    return Found(
+        node.node_id,
+        node.get_content(metadata_mode="none"),
+        node.metadata,
+        item.score,
+        parent_id=None if source is None else source.node_id,
+        span=span,
+    )
+
+
+def _deeper(retriever: Any, top_k: int) -> Any:
+    """A copy that is told how many nodes are wanted, if there is a way; others may be using the original."""
+    if not isinstance(getattr(retriever, "similarity_top_k", None), int):
+        return retriever
+    twin = copy.copy(retriever)
+    try:
+        twin.similarity_top_k = top_k
+    except AttributeError:
+        return retriever
+    return twin
+
+
+class _Retriever:
+    """A ``BaseRetriever``."""
+
+    def __init__(self, retriever: Any, mapper: Mapper, own_top_k: bool) -> None:
+        self._retriever, self._mapper, self._own = retriever, mapper, own_top_k
+
+    def _asked(self, top_k: int) -> Any:
+        return self._retriever if self._own else _deeper(self._retriever, top_k)
+
+    def find(self, query: str, top_k: int) -> Any:
+        return self._asked(top_k).retrieve(query)
+
+    async def afind(self, query: str, top_k: int) -> Any:
+        return await self._asked(top_k).aretrieve(query)
+
+    def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
+        return self._mapper.ranked(map(_found, reply), top_k)
+
+
+class _Engine:
+    """What query engines and chat engines share: the form of their replies."""
+
+    def __init__(self, mapper: Mapper) -> None:
+        self._mapper = mapper
+
+    def output(self, reply: Any) -> SystemOutputs:
+        return SystemOutputs(self._mapper.ranked(map(_found, reply.source_nodes)), _answer(reply))
+
+
+def _answer(reply: Any) -> Response:
+    return answer_from(reply.response) or Response("" if reply.response is None else str(reply.response))
+
+
+class _QueryEngine(_Engine):
+    """A ``BaseQueryEngine``."""
+
+    def __init__(self, engine: Any, mapper: Mapper, own_top_k: bool) -> None:
+        super().__init__(mapper)
+        self._engine = engine
+        # Only the class that defines it: what inherits it would come back as another kind of engine.
+        self._rebuilds = not own_top_k and "with_retriever" in vars(type(engine))
+
+    def _asked(self, top_k: int) -> Any:
+        if not self._rebuilds:
+            return self._engine
+        retriever = self._engine.retriever
+        deeper = _deeper(retriever, top_k)
+        return self._engine if deeper is retriever else self._engine.with_retriever(deeper)
+
+    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
+        reply = self._asked(top_k).query(sample.query)
+        return reply.get_response() if is_a(reply, LLAMAINDEX, "StreamingResponse") else reply
+
+    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
+        reply = await self._asked(top_k).aquery(sample.query)
+        if is_a(reply, LLAMAINDEX, "AsyncStreamingResponse"):
+            return await reply.get_response()
+        return reply.get_response() if is_a(reply, LLAMAINDEX, "StreamingResponse") else reply
+
+
+class _ChatEngine(_Engine):
+    """A ``BaseChatEngine``: every sample is a conversation of its own, begun with the sample's earlier turns."""
+
+    def __init__(self, engine: Any, mapper: Mapper) -> None:
+        super().__init__(mapper)
+        self._engine, self._turn = engine, threading.Lock()
+
+    def ask(self, sample: EvaluationSample, top_k: int) -> Any:
+        from llama_index.core.llms import ChatMessage
+
+        history = [ChatMessage(role=role, content=text) for role, text in earlier_turns(sample)]
+        with self._turn:
+            self._engine.reset()
+            return self._engine.chat(sample.query, chat_history=history)
+
+    async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
+        raise AssertionError("from_llamaindex() refuses it")
+
+
+class _Synthesizer:
+    """A ``BaseSynthesizer`` as a generator."""
+
+    def __init__(self, synthesizer: Any, config: Mapping[str, Any]) -> None:
+        self._synthesizer = synthesizer
+        self.config = {f"generator_{key}": value for key, value in config.items()}
+
+    def generate(self, query: str, context_docs: list[Document]) -> Response:
+        """The answer that is put together from the documents."""
+        from llama_index.core.schema import NodeWithScore, TextNode
+
+        nodes = [NodeWithScore(node=TextNode(id_=one.doc_id, text=one.text)) for one in context_docs]
+        return _answer(self._synthesizer.synthesize(query, nodes=nodes))

@@ -1,0 +1,220 @@
+"""``auepora perturb``: a dataset with variants of its questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .saying import quiet_option, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..perturb.queries import VariantCounts, Variants
+
+__all__ = ["command"]
+
+RATE = click.FloatRange(0, 1)
+
+
+def _read_cases(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, float | None]:
+    """Each case once, with the share of letters that have it where one is given."""
+    cases: dict[str, float | None] = {}
+    for value in values:
+        kind, equals, rate = value.partition("=")
+        if kind not in ("lower", "upper", "random") or (equals and kind != "random"):
+            raise click.BadParameter(f"{value!r} is none of lower, upper, random, random=RATE")
+        cases[kind] = RATE(rate, parameter, context) if equals else None
+    return cases
+
+
+@click.command(name="perturb")
+@click.argument("dataset", type=click.Path())
+@click.option("-o", "--output", required=True, type=click.Path(dir_okay=False), help="The JSONL file to write.")
+@click.option("--typo", type=RATE, metavar="RATE", help="Letters swapped, left out or doubled; the share of letters.")
+@click.option("--keyboard", type=RATE, metavar="RATE", help="Letters replaced by one beside them on the keyboard.")
+@click.option(
+    "--layout",
+    type=click.Choice(["qwerty", "qwertz", "azerty"]),
+    default="qwerty",
+    show_default=True,
+    help="The keyboard.",
+)
+@click.option("--drop-words", type=RATE, metavar="RATE", help="Words left out; the share of words.")
+@click.option("--swap-words", type=RATE, metavar="RATE", help="Words swapped with the next; the share of pairs.")
+@click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    callback=_read_cases,
+    metavar="lower|upper|random[=RATE]",
+    help="All in one case, or a share of letters (0.5) in the other one; may be repeated.",
+)
+@click.option("--no-punctuation", is_flag=True, help="Punctuation left out, except within words and numbers.")
+@click.option(
+    "--with",
+    "own",
+    multiple=True,
+    metavar="MODULE:NAME",
+    help="A perturber of your own, such as a paraphraser, by its import path; may be repeated.",
+)
+@click.option("--keep-numbers", is_flag=True, help="Leave words with a digit in them as they are.")
+@click.option("--variants", type=click.IntRange(1), default=1, show_default=True, help="How many of each kind.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Another seed, other variants.")
+@click.option("--only-variants", is_flag=True, help="Write the variants without what they were made of.")
+@click.option("--variants-too", is_flag=True, help="Make variants of samples that are variants already.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Questions that a perturber of your own is asked at a time.",
+)
+@click.option("--from", "from_format", metavar="NAME", help="The format of DATASET; by default it is guessed.")
+@quiet_option
+@click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
+def command(
+    dataset: str,
+    output: str,
+    variants: int,
+    seed: int,
+    only_variants: bool,
+    variants_too: bool,
+    concurrency: int,
+    from_format: str | None,
+    as_json: bool,
+    **choices: Any,
+) -> None:
+    """Write DATASET with variants of its questions, to see how a system copes with them.
+
+    Each kind of noise makes variants of its own. A variant keeps gold and references, names its question in
+    labels.variant_of and has the id QUESTION~KIND-NUMBER. Score both, and `noise_robustness` tells what is left.
+
+    \b
+    auepora perturb data.jsonl --typo 0.05 --drop-words 0.1 -o noisy.jsonl
+    auepora perturb data.jsonl --keyboard 0.05 --layout azerty --variants 3 --seed 7 -o noisy.jsonl
+    auepora perturb data.jsonl --with my_llm:paraphraser --concurrency 8 -o noisy.jsonl
+    """
+    from ..core.errors import BadValueError, DataFileError
+    from ..io.jsonl import save_jsonl_dataset
+    from ..io.load import load_dataset
+    from ..perturb.queries import perturb_queries
+    from ..reporting.progress import progress
+    from .output import refuse_input_as_output
+
+    refuse_input_as_output(output, [dataset])
+    _require_jsonl(output)
+    perturbers = _perturbers(**choices)
+    if not perturbers:
+        raise click.UsageError("choose what is done to the questions, such as --typo 0.05 or --drop-words 0.1")
+    with progress(f"perturbing {dataset}"):
+        made = perturb_queries(
+            load_dataset(dataset, from_format),
+            perturbers,
+            seed=seed,
+            variants=variants,
+            only_variants=only_variants,
+            variants_too=variants_too,
+            concurrency=concurrency,
+        )
+        if not made.bases:
+            why = "only variants; --variants-too makes variants of them" if made.variants_left else "no sample has one"
+            raise DataFileError(dataset, None, f"there is no question in it that could be perturbed: {why}")
+        if not any(counts.made for counts in made.counts.values()):
+            told = "; ".join(f"{name}: {_left_out(counts)}" for name, counts in made.counts.items())
+            raise BadValueError(f"no variant could be made of the questions in {dataset} ({told})")
+        save_jsonl_dataset(made, output)
+    if as_json:
+        import json
+
+        click.echo(json.dumps(_document(made, output), indent=2, ensure_ascii=False))
+        return
+    for remark in _remarks(made, output):
+        say(remark)
+
+
+def _require_jsonl(output: str) -> None:
+    from ..io.files import plain_suffix
+
+    if plain_suffix(Path(output)) not in (".jsonl", ".ndjson"):
+        raise click.UsageError(f"-o {output}: JSONL is written; end the name in .jsonl (`auepora convert` changes it)")
+
+
+def _perturbers(
+    *,
+    typo: float | None,
+    keyboard: float | None,
+    layout: str,
+    drop_words: float | None,
+    swap_words: float | None,
+    cases: Mapping[str, float | None],
+    no_punctuation: bool,
+    own: tuple[str, ...],
+    keep_numbers: bool,
+) -> list[Any]:
+    from ..perturb import query_edits as edits
+
+    made: list[Any] = []
+    if typo is not None:
+        made.append(edits.Typo(typo, keep_numbers))
+    if keyboard is not None:
+        made.append(edits.Keyboard(keyboard, keep_numbers, layout))
+    if drop_words is not None:
+        made.append(edits.DropWords(drop_words, keep_numbers))
+    if swap_words is not None:
+        made.append(edits.SwapWords(swap_words))
+    for kind, rate in cases.items():
+        plain = {"lower": edits.LowerCase, "upper": edits.UpperCase}
+        made.append(plain[kind]() if kind in plain else edits.RandomCase(0.5 if rate is None else rate))
+    if no_punctuation:
+        made.append(edits.NoPunctuation())
+    if own:
+        from ..perturb.query_paraphrase import as_perturber
+        from ..systems.python import load_object
+
+        made += [as_perturber(load_object(path, folder=Path.cwd())) for path in own]
+    return made
+
+
+def _remarks(made: Variants, output: str) -> list[str]:
+    """What was written, and what not."""
+    total = sum(counts.made for counts in made.counts.values())
+    told = [f"wrote {output}: {_number(len(made), 'sample')}, {total} of them variants"]
+    for name, counts in made.counts.items():
+        rest = _left_out(counts)
+        told.append(f"{name}: {_number(counts.made, 'variant')}" + (f"; left out: {rest}" if rest else ""))
+    if made.variants_left:
+        told.append(f"not perturbed: {_number(made.variants_left, 'variant')} that the dataset had already")
+    if made.without_query:
+        told.append(f"not perturbed: {_number(made.without_query, 'sample')} without a query")
+    return told
+
+
+def _left_out(counts: VariantCounts) -> str:
+    reasons = {
+        "no different from the question": counts.unchanged,
+        "the same as another variant of it": counts.repeated,
+        f"failed ({counts.failure})": counts.failed,
+    }
+    return ", ".join(f"{count} {reason}" for reason, count in reasons.items() if count)
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _document(made: Variants, output: str) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "schema": 1,
+        "written": output,
+        "samples": len(made),
+        "variants": sum(counts.made for counts in made.counts.values()),
+        "perturbed": made.bases,
+        "variants_left": made.variants_left,
+        "without_query": made.without_query,
+        "kinds": {name: asdict(counts) for name, counts in made.counts.items()},
+    }

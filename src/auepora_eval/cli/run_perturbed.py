@@ -1,0 +1,114 @@
+"""``auepora run --perturb``: the plan's system at each rate, and the curve that its runs make."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .run import INTERRUPTED, STOPPED_EARLY, Teller, options_again
+from .saying import say
+
+if TYPE_CHECKING:
+    from ..reporting.curve import Curve
+    from ..running.perturbed import PerturbedRuns
+
+__all__ = ["run_sweep"]
+
+_OTHERS = {"run_name": "--run", "against": "--against", "junit": "--junit", "per_query": "--per-query"}
+"""Options that are about one run."""
+
+
+def run_sweep(
+    plan: str, perturb: tuple[str, ...], corpus: str | None, changes: Mapping[str, Any], form: str, output: str | None
+) -> None:
+    """Run the plan at each rate, print the curve, and exit with what came of it."""
+    from ..calling.stop import Stop
+    from ..perturb.kinds import Sweep
+    from ..running.perturbed import run_perturbed
+    from .interrupts import stdout_to_stderr, stopping_on_signals
+    from .output import refuse_input_as_output, write_out
+
+    params = click.get_current_context().params
+    _refuse_others(params, perturb, form)
+    sweep = Sweep.of(perturb[0])
+    refuse_input_as_output(output, [] if corpus is None else [corpus])
+    stop, teller = Stop(), Teller()
+    try:
+        with teller, stdout_to_stderr(), stopping_on_signals(stop):
+            runs = run_perturbed(
+                plan,
+                sweep,
+                corpus=corpus,
+                store=params["store"],
+                changes=changes,
+                limit=params["limit"],
+                tags=params["tags"],
+                resume=params["resume"],
+                retry_failed=params["retry_failed"],
+                stop=stop,
+                watcher=teller.watcher(),
+            )
+    except KeyboardInterrupt:
+        if teller.run_id is not None:
+            say(f"To go on: {_resume_command(plan, sweep, corpus)}", always=True)
+        raise
+    if runs.curve is None:
+        _tell_early_end(runs, _resume_command(plan, sweep, corpus))
+    else:
+        write_out(_document(runs.curve, form), output)
+        _close(runs)
+
+
+def _refuse_others(params: Mapping[str, Any], perturb: tuple[str, ...], form: str) -> None:
+    if not perturb:
+        raise click.UsageError("--perturb-corpus goes with --perturb")
+    if len(perturb) > 1:
+        raise click.UsageError("give --perturb once: one curve at a time")
+    for name, option in _OTHERS.items():
+        if params[name]:
+            raise click.UsageError(f"{option} is about one run, and --perturb makes several")
+    if form == "csv":
+        raise click.UsageError("a curve has no CSV; write .json, .md or a table")
+
+
+def _document(curve: Curve, form: str) -> str:
+    from ..reporting.curve import curve_markdown, curve_text
+
+    if form == "json":
+        return json.dumps(curve.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    return curve_markdown(curve) if form == "markdown" else curve_text(curve)
+
+
+def _close(runs: PerturbedRuns) -> None:
+    failed = {level: one.failed for level, one in runs.outcomes.items() if one.failed}
+    for level, count in failed.items():
+        say(f"Warning: {runs.sweep.label(level)}: {count} of {runs.outcomes[level].asked} answers failed")
+    names = ", ".join(one.record.run_id for one in runs.outcomes.values())
+    say(
+        f"stored as {names}"
+        + ("" if runs.together is None else f"; all arms together as {runs.together.record.run_id}")
+    )
+    results = [one for outcome in runs.outcomes.values() for one in outcome.results or ()]
+    if results and not any(one.defined for one in results):
+        say("Error: nothing could be scored", always=True)
+        sys.exit(STOPPED_EARLY)
+
+
+def _tell_early_end(runs: PerturbedRuns, resume: str) -> None:
+    last = runs.last
+    said = last.message or last.record.message
+    say(f"{'Stopped' if last.ended == 'stopped' else 'Error'}: {last.record.name}: {said}", always=True)
+    say(f"To go on: {resume}", always=True)
+    sys.exit(INTERRUPTED if last.ended == "stopped" else STOPPED_EARLY)
+
+
+def _resume_command(plan: str, sweep: object, corpus: str | None) -> str:
+    """The command line that was given, made into one that goes on with this sweep."""
+    more = [] if corpus is None else ["--perturb-corpus", corpus]
+    again, note = options_again()
+    return note + shlex.join(["auepora", "run", plan, "--perturb", str(sweep), *more, "--resume", *again])

@@ -1,0 +1,79 @@
+"""Columns as a frame of pandas, polars or Arrow, whichever the user works with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from .errors import BadValueError, MissingDependencyError
+
+__all__ = ["Column", "FrameKind", "Held", "frame"]
+
+FrameKind = Literal["pandas", "polars", "arrow"]
+Held = Literal["text", "number", "count", "flag"]
+
+_PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
+_INSTALL = {"pandas": "pandas", "polars": "polars", "arrow": "'auepora-eval[parquet]'"}
+# Of pandas: numbers have NaN for what is missing, as everything written for pandas expects; the others have its NA.
+_PANDAS = {"text": "string", "number": "float64", "count": "Int64", "flag": "boolean"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The values of a column, ``None`` where there is none, and what they are."""
+
+    held: Held
+    values: Sequence[Any]
+
+
+def frame(columns: Mapping[str, Column], kind: str = "pandas") -> Any:
+    """A frame of these columns.
+
+    What is missing, and a number that is none (NaN), is null in polars and Arrow, and in pandas NaN for numbers and NA
+    for all else.
+    """
+    if kind not in get_args(FrameKind):
+        raise BadValueError(f"there are no frames of kind {kind!r}; choose one of: {', '.join(get_args(FrameKind))}")
+    _require(kind)
+    plain = {name: Column(column.held, list(_plain(column))) for name, column in columns.items()}
+    return {"pandas": _pandas, "polars": _polars, "arrow": _arrow}[kind](plain)
+
+
+def _require(kind: str) -> None:
+    from importlib import import_module
+
+    package = _PACKAGES[kind]
+    try:
+        import_module(package)
+    except ImportError as error:
+        raise MissingDependencyError(package, purpose=f"to_frame('{kind}')", install=_INSTALL[kind]) from error
+
+
+def _plain(column: Column) -> Iterable[Any]:
+    makers = {"text": str, "number": float, "count": int, "flag": bool}
+    make = makers[column.held]
+    for value in column.values:
+        none = value is None or (isinstance(value, float) and math.isnan(value))
+        yield None if none else make(value)
+
+
+def _pandas(columns: Mapping[str, Column]) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame({name: pd.array(one.values, dtype=_PANDAS[one.held]) for name, one in columns.items()})
+
+
+def _polars(columns: Mapping[str, Column]) -> Any:
+    import polars as pl
+
+    types = {"text": pl.String, "number": pl.Float64, "count": pl.Int64, "flag": pl.Boolean}
+    return pl.DataFrame([pl.Series(name, one.values, types[one.held]) for name, one in columns.items()])
+
+
+def _arrow(columns: Mapping[str, Column]) -> Any:
+    import pyarrow as pa
+
+    types = {"text": pa.string(), "number": pa.float64(), "count": pa.int64(), "flag": pa.bool_()}
+    return pa.table({name: pa.array(one.values, types[one.held]) for name, one in columns.items()})

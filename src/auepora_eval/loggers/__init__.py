@@ -1,0 +1,13 @@
+"""Results written to the experiment trackers people have: MLflow, Weights & Biases.
+
+names            metric names as trackers take them: ``recall@5`` is ``recall_at_5``
+entries          what is logged of results: numbers, parameters, signatures
+mlflow_logger    ``log_to_mlflow``
+wandb_logger     ``log_to_wandb``
+"""
+
+from .mlflow_logger import log_to_mlflow
+from .names import legal_name
+from .wandb_logger import log_to_wandb
+
+__all__ = ["legal_name", "log_to_mlflow", "log_to_wandb"]

@@ -1,0 +1,62 @@
+"""Results to Weights & Biases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import MissingDependencyError
+from .entries import Entries, entries_of
+
+if TYPE_CHECKING:
+    from ..store.records import RunRecord
+    from .entries import Loggable
+
+__all__ = ["log_to_wandb"]
+
+
+def log_to_wandb(
+    results: Loggable,
+    *,
+    run: Any = None,
+    project: str | None = None,
+    prefix: str = "",
+    step: int | None = None,
+    record: RunRecord | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> str:
+    """Log results to a run of Weights & Biases; gives its id.
+
+    ``run`` is what ``wandb.init`` gave; without, the active one, or else a new one in ``project`` that is finished
+    again. Numbers are named as in ``log_to_mlflow``. A run's dataset and configuration go into its config, with
+    ``params``; so do, under ``auepora``, the names and signatures of the metrics and which of them are not defined.
+    """
+    try:
+        import wandb
+    except ImportError as error:
+        raise MissingDependencyError("wandb", purpose="log_to_wandb()", install="wandb") from error
+    entries = entries_of(results, prefix=prefix, record=record, params=params)
+    with _opened(wandb, run, project, entries) as opened:
+        own = {
+            **entries.facts,
+            "names": entries.names,
+            "signatures": entries.signatures,
+            "undefined": entries.undefined,
+        }
+        config = {f"{prefix}{key}": value for key, value in {**entries.params, "auepora": own}.items()}
+        opened.config.update(config, allow_val_change=True)
+        if entries.metrics:
+            opened.log(entries.metrics, step=step)
+        return str(opened.id)
+
+
+@contextmanager
+def _opened(wandb: Any, run: Any, project: str | None, entries: Entries) -> Iterator[Any]:
+    """The run that is meant; one that is started here is finished again."""
+    run = wandb.run if run is None else run
+    if run is None:
+        with wandb.init(project=project, name=entries.name) as started:
+            yield started
+    else:
+        yield run

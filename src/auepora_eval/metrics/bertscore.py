@@ -1,0 +1,272 @@
+"""BERTScore: how near the words of an answer are to those of a reference, in the eyes of a language model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadTypeError, BadValueError
+from ..core.registry import register
+from ..core.scores import Score, Scores, Status
+from ..core.types import EvaluationSample, SystemOutputs
+from ..features.texts import answers, wanted
+from ..semantic.bertscore import (
+    BEST_LAYERS,
+    Baseline,
+    document_frequencies,
+    encoder_for,
+    idf_weights,
+    plain_weights,
+    read_baseline,
+)
+from ..semantic.devices import Device, Precision
+from ..semantic.greedy_matching import Matched, Side, matched_pairs, token_weights, weighted_means
+from ..semantic.models import ModelSource
+from ..semantic.token_encoder import TokenEncoder
+from .answers import require_bool, require_choice
+from .base import number_text
+from .semantic_base import MeaningMetric
+
+__all__ = ["BertScoreMetric"]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_KINDS = ("precision", "recall", "F1")
+
+
+@register("bertscore")
+@dataclass(frozen=True)
+class BertScoreMetric(MeaningMetric):
+    r"""BERTScore: every token is matched with the nearest of the other text, by the cosine of their vectors.
+
+    .. math:: P = \frac{1}{|a|} \sum_{x \in a} \max_{y \in r} \text{cos}(x, y), \quad
+       R = \frac{1}{|r|} \sum_{y \in r} \max_{x \in a} \text{cos}(x, y), \quad F_1 = \frac{2 P R}{P + R}
+
+    Values are those of the bert-score package (0.3.13, with transformers 4.57) to 1e-4 on the same weights. Vectors
+    are those of layer `num_layers`, by default the one that the authors found best for the model. The best over
+    all reference answers counts, for each of the three numbers by itself, as there. An empty text scores 0. With
+    `idf` a token weighs the more the fewer reference answers of the whole dataset have it. `baseline`, the path of a
+    file of that package or three numbers, rescales so that unrelated texts score 0. Texts longer than the model takes
+    are cut, and counted. The model is a folder or a name in the local cache; nothing is downloaded without
+    `allow_download: true`.
+    """
+
+    model_type: str = "microsoft/deberta-xlarge-mnli"
+    num_layers: int | None = None
+    score_type: Literal["precision", "recall", "F1"] = "F1"
+    idf: bool = field(default=False, kw_only=True)
+    baseline: Any = field(default=None, kw_only=True)
+    """The path of a baseline file, or ``[precision, recall, F1]``."""
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    """How exactly the model computes; half precision needs a GPU, and stands in the signature."""
+    allow_download: bool = field(default=False, kw_only=True)
+
+    stat_names: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1")
+    failure_note: ClassVar[str] = "counts as an empty answer does: 0, or what that is after rescaling"
+    reference: ClassVar[str] = "Zhang et al. 2020 (BERTScore)"
+
+    def __post_init__(self) -> None:
+        require_choice("score_type", self.score_type, _KINDS)
+        require_bool("idf", self.idf)
+        layers = self.num_layers
+        if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 0):
+            raise BadValueError(f"num_layers must be a whole number of at least 0, not {layers!r}")
+        object.__setattr__(self, "baseline", _checked_baseline(self.baseline))
+        object.__setattr__(self, "needs_all", self.idf)
+        _ = self.source  # says at once what cannot be meant
+        super().__post_init__()
+        if isinstance(self.baseline, tuple):  # what a file holds is looked at when it is needed
+            object.__setattr__(self, "range", (self.worst, 1.0))
+
+    @property
+    def source(self) -> ModelSource:
+        """Which model, and how it is run."""
+        return ModelSource(
+            self.model_type, device=self.device, precision=self.precision, allow_download=self.allow_download
+        )
+
+    @property
+    def _column(self) -> int:
+        return _KINDS.index(self.score_type)
+
+    def choices(self) -> dict[str, str]:
+        """Model and layer, which of the three numbers, weights and baseline."""
+        chosen = {
+            **super().choices(),
+            **self.source.choices(),
+            "layer": "best" if self.num_layers is None else str(self.num_layers),
+        }
+        if self.score_type != "F1":
+            chosen["score"] = self.score_type
+        if self.idf:
+            chosen["idf"] = "references"
+        if self.baseline is not None:
+            path = isinstance(self.baseline, str)
+            chosen["baseline"] = "file" if path else ",".join(number_text(value) for value in self.baseline)
+        return chosen
+
+    @property
+    def worst(self) -> float:
+        """What an empty answer scores."""
+        return float(self._rescaled(np.zeros((1, 3)))[0, self._column])
+
+    @property
+    def worst_stats(self) -> Sequence[float]:
+        """The three numbers of an empty answer."""
+        return [float(value) for value in self._rescaled(np.zeros((1, 3)))[0]]
+
+    def _rescaled(self, values: Floats) -> Floats:
+        if self.baseline is None:
+            return values
+        held = self.baseline
+        layer = self.num_layers
+        if isinstance(held, str):
+            found = read_baseline(held, BEST_LAYERS.get(self.model_type, 0) if layer is None else layer)
+        else:
+            found = Baseline(*held)
+        return found.rescaled(values)
+
+    def score(self, batch: Batch) -> Scores:
+        """The best of each answer over its references; with ``idf`` what it takes to weigh them once all are known."""
+        encoder = encoder_for(self.source, self.num_layers)
+        given, texts = answers(batch), wanted(batch, self.role)
+        key = ("bertscore", self.source, self.num_layers, self.role)
+        pairs = batch.feature(
+            key, lambda _: matched_pairs(encoder, [given[row] for row in texts.owners.tolist()], texts.texts)
+        )
+        if pairs.truncated:
+            batch.note(
+                f"'{self.name}': a text is longer than the {encoder.max_tokens} tokens that the model takes, and was "
+                "cut",
+                batch.samples[0].sample_id,
+            )
+        if not self.idf:
+            values = self._best(_shares(pairs, encoder.without_meaning), texts.owners, len(batch))
+            return self._outcome(batch, values)
+        scores = self._outcome(batch, np.zeros((len(batch), 3)))
+        return replace(scores, keys=tuple(_by_sample(pairs, texts.owners, len(batch), encoder.without_meaning)))
+
+    def joined(self, scores: Scores) -> Scores:
+        """With ``idf``: the answers weighed by how rare each token is among all reference answers."""
+        if not self.idf or scores.keys is None:
+            return scores
+        texts = [pair.wanted.ids for pairs in scores.keys for pair in pairs]
+        frequencies = document_frequencies(texts)
+        stats = np.array(scores.stats)
+        for row in np.flatnonzero(scores.status == Status.SCORED).tolist():
+            values = [
+                _f1(
+                    *(_mean(side, idf_weights(side.ids, frequencies, len(texts))) for side in (pair.given, pair.wanted))
+                )
+                for pair in scores.keys[row]
+                if not pair.empty
+            ]
+            best = np.max(values, axis=0) if values else np.zeros(3)
+            if len(values) < len(scores.keys[row]):
+                best = np.maximum(best, 0.0)
+            stats[row] = self._rescaled(best[None])[0]
+        scored = scores.status == Status.SCORED
+        weighed = np.where(scored, stats[:, self._column], scores.values)
+        return replace(scores, values=weighed, stats=stats, keys=None)
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The plain definition; with ``idf`` there is none for a sample by itself."""
+        return None if self.idf else super().reference_score(sample, output)
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """Two texts at a time, all cosines at once, no padding."""
+        encoder = encoder_for(self.source, self.num_layers)
+        values = [_plain(encoder, answer, text) for text in self.compared_texts(sample)]
+        return Score(float(self._rescaled(np.max(values, axis=0)[None])[0, self._column]))
+
+    def _outcome(self, batch: Batch, values: Floats) -> Scores:
+        return self.outcome(batch, values[:, self._column], skip=self.without_reference(batch), stats=values)
+
+    def _best(self, values: Floats, owners: Integers, rows: int) -> Floats:
+        best = np.full((rows, 3), -np.inf)
+        np.maximum.at(best, owners, values)
+        return self._rescaled(np.where(np.isfinite(best), best, 0.0))
+
+
+def _checked_baseline(held: object) -> str | tuple[float, float, float] | None:
+    if held is None or (isinstance(held, str) and held):
+        return held
+    if isinstance(held, os.PathLike):
+        return str(os.fspath(held))
+    if isinstance(held, (list, tuple)) and len(held) == 3 and all(_is_below_one(value) for value in held):
+        return (float(held[0]), float(held[1]), float(held[2]))
+    raise BadTypeError(f"baseline must be a path, or precision, recall and F1, numbers below 1; not {held!r:.80}")
+
+
+def _is_below_one(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value < 1
+
+
+def _shares(pairs: Matched, without_meaning: Sequence[int]) -> Floats:
+    """Precision, recall and F1 of every pair."""
+    weights = [plain_weights(side.ids, without_meaning) for side in (pairs.given, pairs.wanted)]
+    empty = [
+        token_weights(side, weight) == 0 for side, weight in zip((pairs.given, pairs.wanted), weights, strict=True)
+    ]
+    precision, recall = (
+        np.where(empty[0] | empty[1], 0.0, weighted_means(side, weight))
+        for side, weight in zip((pairs.given, pairs.wanted), weights, strict=True)
+    )
+    total = precision + recall
+    f1 = np.divide(2 * precision * recall, total, out=np.zeros(len(total)), where=total != 0)
+    return np.column_stack([precision, recall, f1])
+
+
+def _plain(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:
+    first, second = encoder.tokens([given]), encoder.tokens([text])
+    kept = [plain_weights(one.ids, encoder.without_meaning) > 0 for one in (first, second)]
+    if not all(some.any() for some in kept):
+        return 0.0, 0.0, 0.0
+    cosines = (encoder.vectors(first).float() @ encoder.vectors(second).float().T).cpu().numpy()
+    return _f1(float(cosines.max(axis=1)[kept[0]].mean()), float(cosines.max(axis=0)[kept[1]].mean()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """An answer and a reference after matching, token by token."""
+
+    given: Side
+    wanted: Side
+    empty: bool
+    """Whether one of them has no token but those that frame it."""
+
+
+def _by_sample(pairs: Matched, owners: Integers, rows: int, without_meaning: Sequence[int]) -> list[list[_Pair]]:
+    """The pairs of each sample."""
+    found: list[list[_Pair]] = [[] for _ in range(rows)]
+    sides = list(zip(_cut(pairs.given), _cut(pairs.wanted), strict=True))
+    for row, (given, wanted_side) in zip(owners.tolist(), sides, strict=True):
+        empty = not all(plain_weights(side.ids, without_meaning).any() for side in (given, wanted_side))
+        found[row].append(_Pair(given, wanted_side, empty))
+    return found
+
+
+def _cut(side: Side) -> list[Side]:
+    """One side of all pairs as sides of one pair each."""
+    starts = side.ends - np.diff(side.ends, prepend=0)
+    return [
+        Side(side.ids[start:end], np.array([end - start]), side.nearest[start:end])
+        for start, end in zip(starts.tolist(), side.ends.tolist(), strict=True)
+    ]
+
+
+def _mean(side: Side, weights: Floats) -> float:
+    return float(weighted_means(side, weights)[0])
+
+
+def _f1(precision: float, recall: float) -> tuple[float, float, float]:
+    total = precision + recall
+    return precision, recall, 2 * precision * recall / total if total else 0.0

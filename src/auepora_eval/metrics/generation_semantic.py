@@ -1,0 +1,203 @@
+"""Does the answer mean what the reference means, or what was asked: vectors of texts, and models that read both."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError
+from ..core.registry import register
+from ..features.told import Lost
+from ..features.vectors import embedded, text_cosines
+from ..semantic.devices import Device, Precision
+from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
+from ..semantic.pairs import ACTIVATIONS, PairModel, activation_name, pair_logits
+from ..semantic.sentences import SentenceTransformerEmbedder
+from .semantic_base import Pair, PairsTold, SemanticMetric
+
+__all__ = ["CrossEncoderSimilarity", "EmbeddingSimilarity", "SbertSimilarity"]
+
+
+def cosines_told(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+    """The cosines of pairs by an embedder."""
+    vectors = embedded(batch, embed, [[text for pair in pairs for text in pair] for pairs in rows])
+    flat = [pair for pairs in rows for pair in pairs]
+    found = text_cosines(vectors, flat)
+    # The answer stands in every pair of its row, and is counted with the first.
+    cut = [
+        vectors.was_cut(compared) + (place == 0 and vectors.was_cut(answer))
+        for pairs in rows
+        for place, (compared, answer) in enumerate(pairs)
+    ]
+    return PairsTold(found.values, found.problems, cut)
+
+
+@register("embedding_similarity")
+@dataclass(frozen=True)
+class EmbeddingSimilarity(SemanticMetric):
+    r"""Cosine of the answer's vector with that of the reference, or of the query.
+
+    .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
+
+    `embed_fn` makes the vectors: in Python a function from a list of texts to a vector for each, or a
+    sentence-transformers model; in a plan `{use: NAME}` of its resources, `{python: "module:name"}`,
+    `{sentence_transformers: {model: PATH}}` or `{openai_embeddings: {model: NAME}}`. Every different text is embedded
+    once, whichever metrics need it. The best of several references counts; `compare_to: query` takes the query instead.
+
+    Two empty texts score 1, an empty text beside another 0; an empty reference does not count while there is another. A
+    vector of zeros, one that holds NaN and vectors of different sizes are failed measurements. A failed answer counts
+    as -1, the worst a cosine can be.
+    """
+
+    embed_fn: Any
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "embed_fn", as_embedder(self.embed_fn))
+        super().__post_init__()
+
+    def require_ready(self) -> None:
+        """Raise unless the embedder can be used."""
+        require_embedder(self.embed_fn)
+
+    def choices(self) -> dict[str, str]:
+        """What makes the vectors, and what answers are compared to."""
+        return {"embed": embedder_name(self.embed_fn), **super().choices()}
+
+    def told(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+        """The cosines."""
+        return cosines_told(batch, usable_embedder(self.embed_fn), rows)
+
+
+@dataclass(frozen=True)
+class _ModelMetric(SemanticMetric):
+    """A metric with a model of its own; its options say where that runs."""
+
+    model: str
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, os.PathLike):
+            object.__setattr__(self, "model", os.fspath(self.model))
+        super().__post_init__()
+
+    @property
+    def _model_options(self) -> dict[str, Any]:
+        return {
+            "device": self.device,
+            "precision": self.precision,
+            "batch_size": self.batch_size,
+            "revision": self.revision,
+            "allow_download": self.allow_download,
+        }
+
+
+@register("sbert_similarity")
+@dataclass(frozen=True)
+class SbertSimilarity(_ModelMetric):
+    r"""Cosine of the answer's vector with that of the reference, by a sentence-transformers model.
+
+    .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
+
+    `model` is the path of the model's folder, or a hub name; nothing is downloaded unless `allow_download` is true. A
+    text longer than the model reads is cut, and counted (`num_truncated`). `device` is `auto`, `cpu` or `cuda`, and
+    there `precision` may be `float16` or `bfloat16`, which the signature shows. `cache` names a file that keeps the
+    vectors. Otherwise as `embedding_similarity`, with which it shares the vectors of the same model.
+    """
+
+    cache: str | None = field(default=None, kw_only=True, compare=False)
+
+    reference = "Reimers and Gurevych 2019"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.embedder  # an option that cannot be meant is told here, not when scoring
+
+    @property
+    def embedder(self) -> SentenceTransformerEmbedder:
+        """What makes the vectors."""
+        return SentenceTransformerEmbedder(self.model, cache=self.cache, **self._model_options)
+
+    def require_ready(self) -> None:
+        """Raise unless the packages and the model are at hand."""
+        self.embedder.require_ready()
+
+    def choices(self) -> dict[str, str]:
+        """The model, how exactly it computes, and what answers are compared to."""
+        return {**self.embedder.source.choices(), **super().choices()}
+
+    def told(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+        """The cosines."""
+        return cosines_told(batch, self.embedder, rows)
+
+
+@register("cross_encoder_similarity")
+@dataclass(frozen=True)
+class CrossEncoderSimilarity(_ModelMetric):
+    r"""How well the answer fits the reference, by a model that reads both together.
+
+    .. math:: f(\text{reference}, \text{answer})
+
+    `model` is the path of a cross-encoder's folder, or a hub name; nothing is downloaded unless `allow_download` is
+    true. The model's own activation is applied: with a sigmoid, the usual one, the range is [0, 1] and a failed answer
+    counts as 0; where the model gives bare numbers (identity) there is no worst value, and failures leave the mean. The
+    text compared to comes first, as a query does for models of relevance; `compare_to: query` takes the query. The best
+    of several references counts. What is too long for the model is cut, from the longer text, and counted.
+
+    Under a bounded range two empty texts score its upper end and an empty text beside another 0; a model of bare
+    numbers reads empty texts like any other.
+    """
+
+    range = (-np.inf, np.inf)
+    reference = "Nogueira and Cho 2019"
+    failure_note = "counts at the worst value where the model's activation has one, else leaves the mean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        activation = activation_name(self.pair_model.source)
+        if activation is not None:
+            object.__setattr__(self, "range", ACTIVATIONS[activation][1])
+
+    @property
+    def pair_model(self) -> PairModel:
+        """What reads the pairs."""
+        return PairModel(self.model, **self._model_options)
+
+    @property
+    def both_empty(self) -> float | None:
+        """The upper end of the range, if it has one."""
+        return self.range[1] if np.isfinite(self.range[1]) else None
+
+    def require_ready(self) -> None:
+        """Raise unless the packages and the model are at hand, and it gives one number for a pair."""
+        labels = self.pair_model.loaded().model.config.num_labels
+        if labels != 1:
+            raise BadValueError(
+                f"cross_encoder_similarity needs a model that gives one number for a pair, and '{self.model}' gives "
+                f"{labels}; for a model of entailment take nli_grounding"
+            )
+
+    def choices(self) -> dict[str, str]:
+        """The model, how exactly it computes, and what answers are compared to."""
+        return {**self.pair_model.source.choices(), **super().choices()}
+
+    def told(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+        """The model's number for each pair, through its activation."""
+        flat = [pair for pairs in rows for pair in pairs]
+        if not flat:
+            return PairsTold(np.zeros(0), [], [])
+        self.require_ready()
+        known = pair_logits(batch, self.pair_model, rows)
+        found = [known[pair] for pair in flat]
+        activate = ACTIVATIONS[activation_name(self.pair_model.source) or "sigmoid"][0]
+        numbers = np.array([0.0 if isinstance(one, Lost) else one[0][0] for one in found])
+        problems = [one.reason if isinstance(one, Lost) else None for one in found]
+        return PairsTold(activate(numbers), problems, [not isinstance(one, Lost) and one[1] for one in found])

@@ -1,0 +1,147 @@
+"""What metrics of meaning share: who is compared to what, empty texts, and what a model could not read."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.texts import Role, answers, wanted
+from .answers import ReferencedMetric, require_choice
+
+__all__ = ["MeaningMetric", "Pair", "PairsTold", "SemanticMetric", "note_cut", "problem_masks"]
+
+Floats = npt.NDArray[np.float64]
+Pair = tuple[str, str]
+"""What an answer is compared to, and the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairsTold:
+    """What a model says of pairs of texts."""
+
+    values: Floats
+    problems: Sequence[str | None]
+    """Per pair why there is no value."""
+    cut: Sequence[int]
+    """Per pair how many texts were longer than the model reads."""
+
+
+def problem_masks(problems: Sequence[str | None]) -> dict[str, npt.NDArray[np.bool_]]:
+    """Per reason which rows could not be measured for it."""
+    reasons = dict.fromkeys(filter(None, problems))
+    return {reason: np.array([one == reason for one in problems], np.bool_) for reason in reasons}
+
+
+def note_cut(batch: Batch, metric: str, cut: Floats) -> None:
+    """Tell the user which samples hold texts that the model did not read to their end."""
+    for row in np.flatnonzero(cut):
+        batch.note(
+            f"metric '{metric}': a text is longer than the model reads, and what lies beyond was left out",
+            batch.samples[int(row)].sample_id,
+        )
+
+
+@dataclass(frozen=True)
+class MeaningMetric(ReferencedMetric):
+    """A metric that holds the meaning of an answer against each reference, the best of which counts, or the query."""
+
+    compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
+
+    suggested: ClassVar[bool] = False  # it needs a model, which the user names
+
+    def __post_init__(self) -> None:
+        require_choice("compare_to", self.compare_to, ("reference", "query"))
+        super().__post_init__()
+        if self.compare_to == "query":
+            object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
+
+    @property
+    def role(self) -> Role:
+        """What answers are compared to."""
+        return self.compare_to
+
+    def choices(self) -> dict[str, str]:
+        """What answers are compared to."""
+        return {} if self.compare_to == "reference" else {"to": "query"}
+
+
+@dataclass(frozen=True)
+class SemanticMetric(MeaningMetric):
+    """A metric that asks a model about each pair of texts."""
+
+    range = (-1.0, 1.0)
+    stat_names: ClassVar[tuple[str, ...]] = ("num_truncated",)
+
+    @property
+    def worst_stats(self) -> Sequence[float] | None:
+        """Of a failed answer nothing was cut."""
+        return (0.0,)
+
+    @property
+    def both_empty(self) -> float | None:
+        """The value of two empty texts, where one alone gives 0; ``None`` leaves empty texts to the model."""
+        return 1.0
+
+    @abstractmethod
+    def told(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+        """What the model says of the pairs of all rows, one after the other."""
+
+    def score(self, batch: Batch) -> Scores:
+        """The highest value among each answer's pairs."""
+        compared: list[list[str]] = [[] for _ in range(len(batch))]
+        found = wanted(batch, self.role)
+        for owner, text in zip(found.owners.tolist(), found.texts, strict=True):
+            compared[owner].append(text)
+        values, stats = np.zeros(len(batch)), np.zeros((len(batch), 1))
+        rows: list[list[Pair]] = []
+        for row, (answer, texts, output) in enumerate(zip(answers(batch), compared, batch.outputs, strict=True)):
+            answered = output is not None and output.error is None and output.response is not None
+            known, pairs = self._settled(answer, texts) if answered else (0.0, [])
+            values[row] = 0.0 if known is None else known
+            rows.append(pairs)
+        told = self.told(batch, rows)
+        problems: list[str | None] = [None] * len(batch)
+        start = 0
+        for row, pairs in enumerate(rows):
+            if pairs:
+                here = slice(start, start + len(pairs))
+                problems[row] = next(filter(None, told.problems[here]), None)
+                values[row], stats[row] = told.values[here].max(), sum(told.cut[here])
+                start += len(pairs)
+        note_cut(batch, self.name, stats[:, 0])
+        return self.outcome(
+            batch, values, skip=self.without_reference(batch), fail=problem_masks(problems), stats=stats
+        )
+
+    def _settled(self, answer: str, texts: Sequence[str]) -> tuple[float | None, list[Pair]]:
+        """The value where an empty text decides it, else the pairs a model must see.
+
+        Empty references do not count while there is another.
+        """
+        if self.both_empty is None:
+            return None, [(text, answer) for text in texts]
+        said = [text for text in texts if text.strip()]
+        if not answer.strip():
+            return (0.0 if said else self.both_empty), []
+        return (None, [(text, answer) for text in said]) if said else (0.0, [])
+
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The best pair, each asked about by itself."""
+        known, pairs = self._settled(answer, self.compared_texts(sample))
+        if known is not None:
+            return Score(known)
+        outcomes = []
+        for pair in pairs:
+            told = self.told(Batch([sample], [output]), [[pair]])
+            if told.problems[0] is not None:
+                return Score.fail(told.problems[0])
+            outcomes.append(float(told.values[0]))
+        return Score(max(outcomes))

@@ -1,0 +1,246 @@
+"""Variants of questions: every sample asked again with noise, linked to the one it was made of."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any, Protocol, runtime_checkable
+
+from ..core.batch import check_samples
+from ..core.errors import BadTypeError, BadValueError, DuplicateIdError
+from ..core.runner import require_distinct_ids
+from ..core.types import EvaluationSample
+from .query_calls import Caller, Given
+from .query_edits import DropWords, Keyboard, LowerCase, NoPunctuation, RandomCase, SwapWords, Typo, UpperCase
+from .query_paraphrase import Paraphraser
+
+__all__ = [
+    "DropWords",
+    "Keyboard",
+    "LowerCase",
+    "NoPunctuation",
+    "Paraphraser",
+    "QueryPerturber",
+    "RandomCase",
+    "SwapWords",
+    "Typo",
+    "UpperCase",
+    "VariantCounts",
+    "Variants",
+    "perturb_queries",
+]
+
+_NAME = re.compile(r"\w[\w.-]*")
+
+
+@runtime_checkable
+class QueryPerturber(Protocol):
+    """What makes a variant of a question.
+
+    ``perturb`` may be ``async``. A perturber that takes many questions at once has ``perturb_batch(queries, rngs)``
+    beside it, which gives a text, or an exception, for each. ``tries`` (1 unless it says otherwise) is how often it is
+    asked again where a variant equals its question, or another variant of it. One that is ``deterministic`` is asked
+    for a single variant, however many are wanted.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called in the ids of its variants: ``typo`` in ``q1~typo-1``."""
+
+    @property
+    def scenario(self) -> str | tuple[str, ...]:
+        """What ``labels["scenario"]`` of its variants says; by default ``noise_robustness`` reads typo, paraphrase."""
+
+    def perturb(self, query: str, rng: Random) -> Any:
+        """The question asked otherwise; ``rng`` is the only source of chance, so that a seed repeats it."""
+
+
+@dataclass(slots=True)
+class VariantCounts:
+    """What became of the variants that one perturber was asked for."""
+
+    made: int = 0
+    unchanged: int = 0
+    """Left out, since they came out as their question."""
+    repeated: int = 0
+    """Left out, since another variant of the same question reads the same."""
+    failed: int = 0
+    """Left out, since the perturber raised or gave no text."""
+    failure: str | None = None
+    """Why the first of these failed."""
+
+
+class Variants(list[EvaluationSample]):
+    """Samples and their variants, with what became of those that were asked for."""
+
+    def __init__(self, samples: Iterable[EvaluationSample] = ()) -> None:
+        super().__init__(samples)
+        self.counts: dict[str, VariantCounts] = {}
+        """By the name of the perturber."""
+        self.bases = 0
+        """How many samples were perturbed."""
+        self.variants_left = 0
+        """How many were not, since they are variants themselves."""
+        self.without_query = 0
+        """How many were not, since they have no query."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """One sample, and the variants it has so far from one perturber."""
+
+    sample: EvaluationSample
+    texts: dict[int, str] = field(default_factory=dict)
+
+
+def perturb_queries(
+    samples: Iterable[EvaluationSample],
+    perturbers: QueryPerturber | Iterable[QueryPerturber],
+    *,
+    seed: int = 0,
+    variants: int = 1,
+    only_variants: bool = False,
+    variants_too: bool = False,
+    concurrency: int = 1,
+) -> Variants:
+    """The samples, each followed by its variants: ``variants`` of them from each perturber.
+
+    A variant has all that its sample has, another query, the id ``<id>~<name>-<number>``, ``labels["variant_of"]`` and
+    ``labels["scenario"]``. It follows from seed, sample id, perturber and number alone, not from what else is there.
+    One that equals its question, or another variant of it, is drawn anew a few times and then left out; one at which
+    the perturber fails is left out. ``counts`` tells how many.
+
+    Samples that are variants already are not perturbed, unless ``variants_too``. ``only_variants`` leaves out what was
+    there before. ``concurrency`` is how many questions a perturber is asked at a time.
+    """
+    rows = list(samples)
+    check_samples(rows)
+    require_distinct_ids(rows)
+    chosen = _checked_perturbers(perturbers)
+    _require_whole("seed", seed)
+    _require_whole("variants", variants, at_least=1)
+    _require_whole("concurrency", concurrency, at_least=1)
+    made = Variants()
+    bases = [row for row in rows if variants_too or row.labels.get("variant_of") is None]
+    asked = [row for row in bases if row.query.strip()]
+    made.variants_left, made.without_query, made.bases = len(rows) - len(bases), len(bases) - len(asked), len(asked)
+    of_sample: dict[int, list[EvaluationSample]] = {}
+    with Caller(concurrency) as caller:
+        for perturber in chosen:
+            counts = made.counts[perturber.name] = VariantCounts()
+            for job in _made(perturber, asked, counts, caller, seed=seed, variants=variants):
+                linked = [_variant(job.sample, text, perturber, number, seed) for number, text in job.texts.items()]
+                of_sample.setdefault(id(job.sample), []).extend(linked)
+    for row in rows:
+        made.extend([*([] if only_variants else [row]), *of_sample.get(id(row), ())])
+    _require_new_ids(rows, of_sample.values())
+    return made
+
+
+def _made(
+    perturber: QueryPerturber,
+    samples: Sequence[EvaluationSample],
+    counts: VariantCounts,
+    caller: Caller,
+    *,
+    seed: int,
+    variants: int,
+) -> list[_Job]:
+    """Each sample with the variants that one perturber gave of it."""
+    jobs = [_Job(sample) for sample in samples]
+    tries = max(1, int(getattr(perturber, "tries", 1)))
+    if getattr(perturber, "deterministic", False):
+        variants = 1
+    for number in range(1, variants + 1):
+        waiting, left = jobs, Counter[str]()
+        for attempt in range(tries):
+            rngs = [_rng(seed, job.sample.sample_id, perturber.name, number, attempt) for job in waiting]
+            given = caller.ask(perturber, [job.sample.query for job in waiting], rngs)
+            outcomes = [_settled(job, number, text, counts) for job, text in zip(waiting, given, strict=True)]
+            left = Counter(filter(None, outcomes))
+            waiting = [job for job, outcome in zip(waiting, outcomes, strict=True) if outcome]
+        counts.unchanged += left["unchanged"]
+        counts.repeated += left["repeated"]
+    return jobs
+
+
+def _settled(job: _Job, number: int, text: Given, counts: VariantCounts) -> str:
+    """Take a variant, or count why there is none; what it is that may come out better another time, if anything."""
+    if isinstance(text, Exception):
+        counts.failed += 1
+        counts.failure = counts.failure or (f"{type(text).__name__}: {text}" if str(text) else type(text).__name__)
+    elif text == job.sample.query:
+        return "unchanged"
+    elif text in job.texts.values():
+        return "repeated"
+    else:
+        counts.made += 1
+        job.texts[number] = text
+    return ""
+
+
+def _rng(seed: int, sample_id: str, name: str, number: int, attempt: int) -> Random:
+    """Chance that is the same for the same variant, wherever its sample stands and whatever else is asked for."""
+    key = "\x1f".join([str(seed), name, str(number), str(attempt), sample_id])
+    return Random(int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()))  # noqa: S311
+
+
+def _variant(base: EvaluationSample, query: str, perturber: QueryPerturber, number: int, seed: int) -> EvaluationSample:
+    scenario = perturber.scenario
+    return replace(
+        base,
+        sample_id=f"{base.sample_id}~{perturber.name}-{number}",
+        query=query,
+        labels={
+            **base.labels,
+            "variant_of": base.sample_id,
+            "scenario": scenario if isinstance(scenario, str) else list(scenario),
+        },
+        metadata={**base.metadata, "perturbed": {"by": perturber.name, "number": number, "seed": seed}},
+        # A variant of a variant belongs to the question that both come from.
+        cluster_id=base.cluster if base.labels.get("variant_of") is not None else base.cluster_id,
+    )
+
+
+def _checked_perturbers(perturbers: QueryPerturber | Iterable[QueryPerturber]) -> list[QueryPerturber]:
+    listed: list[Any] = list(perturbers) if isinstance(perturbers, Iterable) else [perturbers]
+    if not listed:
+        raise BadValueError("no perturbation is chosen; give at least one, such as Typo(0.05)")
+    seen: set[str] = set()
+    for one in listed:
+        name, scenario = getattr(one, "name", None), getattr(one, "scenario", None)
+        if isinstance(one, type) or not callable(getattr(one, "perturb", None)):
+            raise BadTypeError(f"{one!r:.100} is no perturber: it needs a name, a scenario and perturb(query, rng)")
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise BadValueError(
+                f"a perturber's name becomes part of ids: letters, digits, '_', '-' and '.'; not {name!r}"
+            )
+        scenarios = [scenario] if isinstance(scenario, str) else list(scenario or ())
+        if not scenarios or not all(isinstance(part, str) and part.strip() for part in scenarios):
+            raise BadValueError(f"the perturber '{name}' must name its scenario, such as 'typo'; not {scenario!r}")
+        if name in seen:
+            raise BadValueError(f"two perturbers are called '{name}'; give one of them another name")
+        seen.add(name)
+    return listed
+
+
+def _require_whole(what: str, value: Any, *, at_least: int | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadTypeError(f"{what} must be a whole number, not {value!r}")
+    if at_least is not None and value < at_least:
+        raise BadValueError(f"{what} must be at least {at_least}, not {value}")
+
+
+def _require_new_ids(rows: Sequence[EvaluationSample], families: Iterable[Sequence[EvaluationSample]]) -> None:
+    there = {row.sample_id for row in rows}
+    for variant in (one for family in families for one in family):
+        if variant.sample_id in there:
+            raise DuplicateIdError(
+                f"a variant would be called {variant.sample_id!r}, and a sample is; "
+                "perturb the samples without their old variants, or give the perturber another name"
+            )
+        there.add(variant.sample_id)

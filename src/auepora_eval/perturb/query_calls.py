@@ -1,0 +1,120 @@
+"""Asking a perturber for many questions: one by one, side by side, as coroutines, or as a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from random import Random
+from types import TracebackType
+from typing import Any, Self
+
+from ..core.errors import BadTypeError
+
+__all__ = ["Caller", "Given"]
+
+Given = str | Exception
+"""What a perturber gave for a question: a text, or why there is none."""
+
+
+class Caller:
+    """Asks perturbers, up to ``concurrency`` questions at a time; what they raise stands in place of a text.
+
+    Coroutines all run in one event loop, since a client that was opened in one cannot be used in another. The loop has
+    a thread of its own: the caller may be in a loop already, as in a notebook.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self._concurrency = concurrency
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._loop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def ask(self, perturber: Any, queries: Sequence[str], rngs: Sequence[Random]) -> list[Given]:
+        """What a perturber gives for each question, in their order."""
+        if not queries:
+            return []
+        batched = getattr(perturber, "perturb_batch", None)
+        if callable(batched):
+            return self._of_batch(batched, queries, rngs)
+
+        def call(query: str, rng: Random) -> Any:
+            try:
+                return perturber.perturb(query, rng)
+            except Exception as error:  # the user's code may raise anything
+                return error
+
+        first = call(queries[0], rngs[0])
+        if inspect.isawaitable(first):  # only what comes back tells for sure: a plain function may give a coroutine
+            return list(map(_checked, self._awaited(first, call, queries[1:], rngs[1:])))
+        if self._concurrency == 1:
+            rest = list(map(call, queries[1:], rngs[1:]))
+        else:
+            with ThreadPoolExecutor(self._concurrency) as pool:
+                rest = list(pool.map(call, queries[1:], rngs[1:]))
+        return list(map(_checked, [first, *rest]))
+
+    def _of_batch(self, batched: Callable[..., Any], queries: Sequence[str], rngs: Sequence[Random]) -> list[Given]:
+        try:
+            given = batched(list(queries), list(rngs))
+            texts = list(self._run(given) if inspect.isawaitable(given) else given)
+        except Exception as error:  # the user's code may raise anything
+            return [error] * len(queries)
+        if len(texts) != len(queries):
+            return [BadTypeError(f"perturb_batch gave {len(texts)} texts for {len(queries)} questions")] * len(queries)
+        return list(map(_checked, texts))
+
+    def _awaited(
+        self,
+        first: Awaitable[Any],
+        call: Callable[[str, Random], Any],
+        queries: Sequence[str],
+        rngs: Sequence[Random],
+    ) -> list[Any]:
+        async def one(start: Callable[[], Any]) -> Any:
+            async with places:
+                given = start()
+                try:
+                    return await given if inspect.isawaitable(given) else given
+                except Exception as error:  # the user's code may raise anything
+                    return error
+
+        async def all_of_them() -> list[Any]:
+            rest = (one(partial(call, query, rng)) for query, rng in zip(queries, rngs, strict=True))
+            return await asyncio.gather(one(lambda: first), *rest)
+
+        places = asyncio.Semaphore(self._concurrency)
+        found: list[Any] = self._run(all_of_them())
+        return found
+
+    def _run(self, work: Awaitable[Any]) -> Any:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-perturb", daemon=True)
+            self._thread.start()
+        return asyncio.run_coroutine_threadsafe(_outcome(work), self._loop).result()
+
+
+async def _outcome(work: Awaitable[Any]) -> Any:
+    return await work
+
+
+def _checked(text: Any) -> Given:
+    if isinstance(text, Exception):
+        return text
+    if not isinstance(text, str):
+        return BadTypeError(f"it gave {type(text).__name__} where a text is wanted")
+    return text if text.strip() else BadTypeError("it gave an empty text")

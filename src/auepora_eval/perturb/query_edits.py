@@ -1,0 +1,272 @@
+"""Edits of a question that need no model: typing errors, wrong keys, words lost or swapped, case, punctuation."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Literal
+
+from ..core.errors import BadTypeError, BadValueError
+from .query_clusters import clusters, words_of
+from .query_layouts import neighbours, require_layout
+
+__all__ = ["DropWords", "Keyboard", "LowerCase", "NoPunctuation", "RandomCase", "SwapWords", "Typo", "UpperCase"]
+
+Scenario = str | tuple[str, ...]
+TRIES = 20
+"""So often an edit is drawn anew where it leaves a question as it was, or gives a variant that is there already."""
+
+
+def _require_rate(rate: Any, owner: object) -> None:
+    what = type(owner).__name__
+    if isinstance(rate, bool) or not isinstance(rate, (int, float)):
+        raise BadTypeError(f"the rate of {what} must be a number from 0 to 1, not {rate!r}")
+    if not 0 <= rate <= 1:  # NaN is not either
+        raise BadValueError(f"the rate of {what} must be from 0 to 1, not {rate}")
+
+
+def _chosen(places: list[int], rate: float, rng: Random) -> list[int]:
+    """The places to edit, in order: the rate's share of them, its fraction at random, and never none."""
+    if not places or not rate:
+        return []
+    whole, fraction = divmod(rate * len(places), 1)
+    # Rounded, since 0.1 * 30 is a little more than 3, and must not become 4 once in a blue moon.
+    count = int(whole) + (rng.random() < round(fraction, 9))
+    return sorted(rng.sample(places, min(max(1, count), len(places))))
+
+
+def _is_letter(cell: str) -> bool:
+    return unicodedata.category(cell[0])[0] in "LN"
+
+
+def _has_number(cells: list[str], word: range) -> bool:
+    return any(unicodedata.category(character)[0] == "N" for place in word for character in cells[place])
+
+
+@dataclass(frozen=True, slots=True)
+class _OfLetters:
+    """What edits letters and digits of a question, one here and there."""
+
+    rate: float
+    keep_numbers: bool = False
+    """Whether words with a digit in them stay as they are."""
+
+    tries: ClassVar[int] = TRIES
+
+    def __post_init__(self) -> None:
+        _require_rate(self.rate, self)
+
+    def _edited(self, query: str, rng: Random, edit: Callable[[list[str], int, range, Random], None]) -> str:
+        cells = clusters(query)
+        word_at = {
+            place: word
+            for word in words_of(cells)
+            if not (self.keep_numbers and _has_number(cells, word))
+            for place in word
+            if _is_letter(cells[place])
+        }
+        # From the right, so that a letter swapped with the next one does not meet its own edit again.
+        for place in reversed(_chosen(list(word_at), self.rate, rng)):
+            edit(cells, place, word_at[place], rng)
+        return "".join(cells)
+
+
+@dataclass(frozen=True, slots=True)
+class Typo(_OfLetters):
+    """Typing errors: a letter swapped with the next, left out, or typed twice; ``rate`` is the share of letters.
+
+    It needs no alphabet and so works in every script.
+    """
+
+    name: str = "typo"
+    scenario: Scenario = "typo"
+
+    def perturb(self, query: str, rng: Random) -> str:
+        """The question with typing errors."""
+        return self._edited(query, rng, _slip)
+
+
+@dataclass(frozen=True, slots=True)
+class Keyboard(_OfLetters):
+    """Wrong keys: a letter replaced by one beside it on the keyboard, a digit by a digit; ``rate`` is their share.
+
+    A letter that the layout has not, such as one of another script, gets a typing error as of ``Typo`` instead.
+    """
+
+    layout: str = "qwerty"
+    name: str = "keyboard"
+    scenario: Scenario = ("typo", "keyboard")
+
+    def __post_init__(self) -> None:
+        _require_rate(self.rate, self)
+        require_layout(self.layout)
+
+    def perturb(self, query: str, rng: Random) -> str:
+        """The question with wrong keys hit."""
+        beside = neighbours(self.layout)
+
+        def hit_another(cells: list[str], place: int, word: range, rng: Random) -> None:
+            typed = unicodedata.normalize("NFC", cells[place])
+            others = beside.get(typed.lower(), "")
+            if typed != typed.lower():
+                others = "".join(one.upper() for one in others if len(one.upper()) == 1)
+            if others:
+                cells[place] = rng.choice(others)
+            else:
+                _slip(cells, place, word, rng)
+
+        return self._edited(query, rng, hit_another)
+
+
+def _slip(cells: list[str], place: int, word: range, rng: Random) -> None:
+    """One typing error at a place of a word."""
+    kinds: list[Literal["swap", "drop", "double"]] = ["double"]
+    following = place + 1
+    if following in word and cells[following] not in ("", cells[place]) and _is_letter(cells[following]):
+        kinds.append("swap")
+    if sum(bool(cells[other]) and _is_letter(cells[other]) for other in word) > 1:
+        kinds.append("drop")
+    kind = rng.choice(kinds)
+    if kind == "swap":
+        cells[place], cells[following] = cells[following], cells[place]
+    else:
+        cells[place] = "" if kind == "drop" else cells[place] * 2
+
+
+@dataclass(frozen=True, slots=True)
+class DropWords:
+    """Words left out; ``rate`` is their share. One word always stays, and so a question of one word is as it was."""
+
+    rate: float
+    keep_numbers: bool = False
+    """Whether words with a digit in them stay."""
+    name: str = "drop_words"
+    scenario: Scenario = ("typo", "drop_words")
+
+    tries: ClassVar[int] = TRIES
+
+    def __post_init__(self) -> None:
+        _require_rate(self.rate, self)
+
+    def perturb(self, query: str, rng: Random) -> str:
+        """The question with words left out, each together with the space after it."""
+        cells = clusters(query)
+        words = words_of(cells)
+        free = [at for at, word in enumerate(words) if not (self.keep_numbers and _has_number(cells, word))]
+        dropped = _chosen(free, self.rate, rng)
+        if len(dropped) == len(words):
+            dropped = sorted(rng.sample(dropped, len(dropped) - 1)) if dropped else []
+        for at in dropped:
+            end = words[at + 1].start if at + 1 < len(words) else len(cells)
+            cells[words[at].start : end] = [""] * (end - words[at].start)
+        return "".join(cells).rstrip() if dropped else query
+
+
+@dataclass(frozen=True, slots=True)
+class SwapWords:
+    """Words swapped with the one after them; ``rate`` is the share of neighbouring pairs."""
+
+    rate: float
+    name: str = "swap_words"
+    scenario: Scenario = ("typo", "swap_words")
+
+    tries: ClassVar[int] = TRIES
+
+    def __post_init__(self) -> None:
+        _require_rate(self.rate, self)
+
+    def perturb(self, query: str, rng: Random) -> str:
+        """The question with words swapped; the spaces between stay where they are."""
+        cells = clusters(query)
+        words = words_of(cells)
+        texts = ["".join(cells[word.start : word.stop]) for word in words]
+        pairs = [at for at in range(len(words) - 1) if texts[at] != texts[at + 1]]
+        for at in reversed(_chosen(pairs, self.rate, rng)):
+            texts[at], texts[at + 1] = texts[at + 1], texts[at]
+        made, end = [], 0
+        for word, text in zip(words, texts, strict=True):
+            made += ["".join(cells[end : word.start]), text]
+            end = word.stop
+        return "".join([*made, *cells[end:]])
+
+
+@dataclass(frozen=True, slots=True)
+class LowerCase:
+    """Everything in lower case."""
+
+    name: str = "lower_case"
+    scenario: Scenario = ("typo", "lower_case")
+
+    deterministic: ClassVar[bool] = True
+
+    def perturb(self, query: str, rng: Random) -> str:
+        """The question in lower case."""
+        return query.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class UpperCase:
+    """Everything in capitals."""
+
+    name: str = "upper_case"
+    scenario: Scenario = ("typo", "upper_case")
+
+    deterministic: ClassVar[bool] = True
+
+    def perturb(self, query: str, rng: Random) -> str:
+        """The question in capitals."""
+        return query.upper()
+
+
+@dataclass(frozen=True, slots=True)
+class RandomCase:
+    """Letters in the other case; ``rate`` is the share of letters that have one."""
+
+    rate: float = 0.5
+    name: str = "random_case"
+    scenario: Scenario = ("typo", "random_case")
+
+    tries: ClassVar[int] = TRIES
+
+    def __post_init__(self) -> None:
+        _require_rate(self.rate, self)
+
+    def perturb(self, query: str, rng: Random) -> str:
+        """The question with letters in the other case."""
+        cells = clusters(query)
+        cased = [place for place, cell in enumerate(cells) if cell.swapcase() != cell]
+        for place in _chosen(cased, self.rate, rng):
+            cells[place] = cells[place].swapcase()
+        return "".join(cells)
+
+
+@dataclass(frozen=True, slots=True)
+class NoPunctuation:
+    """No punctuation, except within words and numbers: "What's 3.5 %?" becomes "What's 3.5"."""
+
+    name: str = "no_punctuation"
+    scenario: Scenario = ("typo", "no_punctuation")
+
+    deterministic: ClassVar[bool] = True
+
+    def perturb(self, query: str, rng: Random) -> str:
+        """The question without punctuation; a mark that stands alone goes with the space before it."""
+        cells = clusters(query)
+        made: list[str] = []
+        end = 0
+        for word in words_of(cells):
+            text = "".join(cells[place] for place in word if not _is_loose_mark(cells, place))
+            if text:
+                made += ["".join(cells[end : word.start]) if made or not end else "", text]
+            end = word.stop
+        return "".join([*made, *cells[end:]]) if made else query
+
+
+def _is_loose_mark(cells: list[str], place: int) -> bool:
+    """Whether this is punctuation, and not between two letters. A mark with more to it, such as a keycap, is none."""
+    cell = cells[place]
+    if len(cell) > 1 or unicodedata.category(cell)[0] != "P":
+        return False
+    return not (0 < place < len(cells) - 1 and _is_letter(cells[place - 1]) and _is_letter(cells[place + 1]))

@@ -1,0 +1,89 @@
+"""Samples as a perturbed system is asked: with what metrics must know of the documents it was given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..core.errors import BadValueError
+from ..core.types import EvaluationSample
+from ..features.refusals import is_unanswerable
+from .false_texts import Edit, wrong_answer
+from .gold import has_gold
+from .kinds import ARMS_KIND, NEED_GOLD, Level, Sweep
+from .lists import none_relevant_left
+
+__all__ = ["arm_variant", "marked", "require_annotations"]
+
+
+def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit: Edit | None = None) -> None:
+    """Raise where a kind of perturbation would find nothing to do, for want of annotations."""
+    for kind in sorted(sweep.perturbs & NEED_GOLD):
+        if not any(map(has_gold, samples)):
+            raise BadValueError(
+                f"{sweep} must know which documents are relevant, and no sample says so (relevant_docs, or "
+                "metadata.expected_doc_ids)"
+            )
+        false = [one for one in samples if has_gold(one) and wrong_answer(one) is not None and one.references]
+        if kind == "counterfactual" and edit is None and not false:
+            raise BadValueError(
+                f"{sweep} puts a false answer in place of the right one, and no sample has relevant documents, a "
+                "reference answer and metadata.wrong_answer; add them, or give a function 'edit' that makes documents "
+                "false"
+            )
+
+
+def marked(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int = 0) -> EvaluationSample:
+    """The sample as it is asked at a level; the same object where nothing is to be said of it.
+
+    With noise, ``labels["noise_ratio"]`` is the rate. Where nothing relevant can be left, declining is right:
+    ``labels["answerable"]`` is false, and ``metadata["perturbation"]`` says by what. An arm stands in
+    ``labels["arm"]``; only in ``edited`` does the sample keep its wrong answer, by which metrics know false documents.
+    """
+    if sweep.kind == ARMS_KIND:
+        return _in_arm(sample, str(level))
+    labels: dict[str, Any] = dict(sample.labels)
+    metadata = sample.metadata
+    if sweep.kind == "noise":
+        if level:
+            labels["noise_ratio"] = level
+        else:
+            labels.setdefault("noise_ratio", level)  # nothing is changed at rate 0: what a sample says itself stays
+    if none_relevant_left(sample, sweep.perturbation(level, seed)) and is_unanswerable(sample) is False:
+        labels["answerable"] = False
+        metadata = {**_dict(metadata), "perturbation": f"{sweep.label(level)}: nothing relevant is left"}
+    if labels == sample.labels:
+        return sample
+    return replace(sample, labels=labels, metadata=metadata)
+
+
+def _in_arm(sample: EvaluationSample, arm: str) -> EvaluationSample:
+    metadata = _dict(sample.metadata)
+    if arm != "edited":
+        metadata.pop("wrong_answer", None)
+    return replace(sample, labels={**sample.labels, "arm": arm}, metadata=metadata)
+
+
+def arm_variant(sample: EvaluationSample, *, of_base: bool, is_false: bool) -> EvaluationSample:
+    """A sample of one arm beside those of the others: a variant of that of the first arm, unless it is that one.
+
+    ``is_false`` says whether its documents were false, which takes more than being asked for: a document must have
+    held the right answer.
+    """
+    arm, labels, metadata = sample.labels["arm"], dict(sample.labels), _dict(sample.metadata)
+    if not is_false:
+        metadata.pop("wrong_answer", None)
+    cluster = sample.cluster
+    if of_base:
+        return replace(sample, labels=labels, metadata=metadata, cluster_id=cluster)
+    if is_unanswerable(sample):
+        labels["answerable"] = False  # which its scenario said, and that is another one now
+    labels["scenario"] = "false_documents" if is_false else f"{arm}_documents"
+    labels["variant_of"] = sample.sample_id
+    name = f"{sample.sample_id} [{arm}]"
+    return replace(sample, sample_id=name, labels=labels, metadata=metadata, cluster_id=cluster)
+
+
+def _dict(metadata: object) -> dict[str, Any]:
+    return dict(metadata) if isinstance(metadata, Mapping) else {}

@@ -1,0 +1,179 @@
+"""A curve: how every metric goes as something is made worse step by step; as data, and drawn in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..core.results import Results
+from .markdown import escaped, markdown_table
+from .tables import figure, one_line, results_table, table
+
+__all__ = ["Curve", "CurvePoint", "curve_markdown", "curve_text"]
+
+WIDTH = 25
+"""So many characters wide is a drawing."""
+_DOUBT = "?"
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """One metric at one level. Numbers are unrounded; ``None`` where there is none."""
+
+    level: float | str
+    value: float | None
+    interval: tuple[float, float] | None = None
+    n: int = 0
+    """How many samples are in the value."""
+    delta: float | None = None
+    """How far it is from the base, over the samples that both have."""
+    delta_interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    p_adjusted: float | None = None
+    """Allows for the number of metrics; ``None`` where the metric is not among the primary ones."""
+    verdict: str | None = None
+    """What that comes to; ``None`` at the base itself."""
+    flags: tuple[str, ...] = ()
+    """Why its interval may claim too much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Every metric at every level, each held against the base."""
+
+    kind: str
+    """What is done to the documents: ``noise``, ``drop``, ``arms``, ..."""
+    levels: tuple[float | str, ...]
+    """The rates, or the names of the arms."""
+    base: float | str
+    seed: int
+    runs: list[str]
+    """The id of the run at each level."""
+    metrics: dict[str, list[CurvePoint]] = field(default_factory=dict)
+    scaled: frozenset[str] = frozenset()
+    """Metrics that are drawn on a scale of their own, and not from 0 to 1."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that could not be held against the base, and why."""
+    notes: list[str] = field(default_factory=list)
+    together: Results | None = None
+    """Metrics that look at the answers of all arms at once."""
+
+    @property
+    def axis(self) -> str:
+        """What the levels are called."""
+        return "arm" if self.kind == "arms" else "rate"
+
+    @property
+    def column(self) -> str:
+        """What stands above the levels."""
+        return "arm" if self.kind == "arms" else self.kind
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {
+            "schema": 1,
+            "perturbation": self.kind,
+            f"{self.axis}s": list(self.levels),
+            "base": self.base,
+            "seed": self.seed,
+            "runs": list(self.runs),
+            "metrics": {name: [self._point(one) for one in points] for name, points in self.metrics.items()},
+            **({} if self.together is None else {"together": self.together.to_dict()}),
+            "refused": dict(self.refused),
+            "notes": list(self.notes),
+        }
+
+    def _point(self, point: CurvePoint) -> dict[str, Any]:
+        values = {key: list(one) if isinstance(one, tuple) else one for key, one in asdict(point).items()}
+        return {self.axis: values.pop("level"), **values}
+
+
+def curve_text(curve: Curve) -> str:
+    """A table with a row per metric and level: value, interval, a drawing of both, the change from the base."""
+    rows = []
+    for name, points in curve.metrics.items():
+        low, high = _scale(points, own=name in curve.scaled)
+        for place, one in enumerate(points):
+            rows.append([name if place == 0 else "", *_cells(one), _drawn(one, low, high), *_change(one)])
+    headers = [
+        "metric",
+        curve.column,
+        "value",
+        "95 % interval",
+        "",
+        f"from {_level(curve.base)}",
+        "95 % interval",
+        "p",
+        "",
+    ]
+    text = table(rows, headers=headers, right=(2, 5, 7))
+    return "\n\n".join(filter(None, [text, "\n".join(_remarks(curve)), _together(curve, markdown=False)]))
+
+
+def curve_markdown(curve: Curve) -> str:
+    """The same as a Markdown table, without drawings."""
+    rows = [[escaped(name), *_cells(one), *_change(one)] for name, points in curve.metrics.items() for one in points]
+    headers = ["Metric", curve.column, "Value", "95 % interval", f"From {_level(curve.base)}", "95 % interval", "p", ""]
+    text = markdown_table(headers, rows, right=(2, 4, 6))
+    remarks = "\n".join(f"- {escaped(one)}" for one in _remarks(curve, drawn=False))
+    return "\n\n".join(filter(None, [text, remarks, _together(curve, markdown=True)]))
+
+
+def _cells(one: CurvePoint) -> list[str]:
+    ends = "" if one.interval is None else " – ".join(map(figure, one.interval)) + (f" {_DOUBT}" if one.flags else "")
+    return [_level(one.level), "n/a" if one.value is None else figure(one.value), ends]
+
+
+def _change(one: CurvePoint) -> list[str]:
+    if one.delta is None:
+        return ["", "", "", ""]
+    ends = "" if one.delta_interval is None else " … ".join(f"{end:+.4f}" for end in one.delta_interval)
+    p = one.p_value if one.p_adjusted is None else one.p_adjusted
+    shown = "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001"
+    return [f"{one.delta:+.4f}", ends, shown, one.verdict or ""]
+
+
+def _scale(points: Sequence[CurvePoint], *, own: bool) -> tuple[float, float]:
+    """From 0 to 1 where everything lies there, else as far as it goes; a scale of its own ends where the values do."""
+    ends = [end for one in points if one.value is not None for end in (one.value, *(one.interval or ()))]
+    low, high = min([0.0, *ends]), max(ends, default=0.0)
+    if not own and low == 0.0:
+        high = max(high, 1.0)
+    return low, high if high > low else low + 1.0
+
+
+def _drawn(one: CurvePoint, low: float, high: float) -> str:
+    """The value as a point and its interval as a line, on a dotted ground."""
+    if one.value is None:
+        return ""
+
+    def at(value: float) -> int:
+        return round((value - low) / (high - low) * (WIDTH - 1))
+
+    cells = ["·"] * WIDTH
+    if one.interval is not None:
+        first, last = (at(end) for end in one.interval)
+        cells[first : last + 1] = "─" * (last + 1 - first)
+    cells[at(one.value)] = "●"
+    return "".join(cells)
+
+
+def _level(level: float | str) -> str:
+    return level if isinstance(level, str) else repr(level).removesuffix(".0")
+
+
+def _remarks(curve: Curve, *, drawn: bool = True) -> list[str]:
+    points = [one for several in curve.metrics.values() for one in several]
+    scale = "drawn from 0 to 1, or as far as the values go" if drawn and points else ""
+    doubt = (
+        f"{_DOUBT} few or skewed samples: the interval may be too narrow" if any(one.flags for one in points) else ""
+    )
+    refused = [f"not held against {_level(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
+    return [one_line(one) for one in filter(None, [scale, doubt, *refused, *curve.notes])]
+
+
+def _together(curve: Curve, *, markdown: bool) -> str:
+    if curve.together is None:
+        return ""
+    return curve.together.to_markdown() if markdown else results_table(curve.together)

@@ -1,0 +1,217 @@
+"""A live system perturbed step by step: a stored run at each rate, and the curve that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..calling.policy import CallPolicy
+from ..calling.stop import Stop
+from ..core.conventions import Conventions
+from ..core.dataset import EvaluationDataset
+from ..core.engine import Metrics
+from ..core.errors import AueporaWarning, BadValueError
+from ..core.secrets import Secrets
+from ..core.slices import SliceSpec
+from ..core.types import EvaluationSample
+from ..perturb.false_texts import Edit
+from ..perturb.kinds import ARMS_KIND, Level, Sweep
+from ..perturb.noise import NoisePool
+from ..perturb.samples import arm_variant, marked, require_annotations
+from ..perturb.systems import require_retriever
+from ..planfile.prepare import prepare
+from ..planfile.read import read_plan
+from ..planfile.source import read_source
+from ..reporting.curve import Curve
+from ..store.runs import RunStore
+from .perturbed_curve import curve_of
+from .perturbed_levels import Levels, sweep_token
+from .perturbed_noise import NoiseSource, corpus_pool, noise_beforehand, noise_of_run
+from .perturbed_together import arms_together, over_arms
+from .plans import closed_after, default_store, plan_request, system_request
+from .run import RunOutcome, RunRequest, Watcher
+
+__all__ = ["PerturbedRuns", "noise_curve", "run_perturbed"]
+
+RATES = "noise=0,0.2,0.4,0.6,0.8"
+Given = str | Mapping[str, Sequence[Level]] | Sweep
+
+
+@dataclass(frozen=True, slots=True)
+class PerturbedRuns:
+    """What came of a sweep: a run for each level, and the curve where all of them came to their end."""
+
+    sweep: Sweep
+    outcomes: dict[Level, RunOutcome]
+    """How the run of each level ended, by level; one that ended early is the last."""
+    curve: Curve | None = None
+    together: RunOutcome | None = None
+    """The answers of all arms as one run."""
+    store: str | None = field(repr=False, default=None)
+    """Where the runs are kept, where that is known by name."""
+
+    @property
+    def last(self) -> RunOutcome:
+        """The run that was made last."""
+        return list(self.outcomes.values())[-1]
+
+    @property
+    def finished(self) -> bool:
+        """Whether every level came to its end."""
+        return self.curve is not None
+
+
+def run_perturbed(
+    path: str | Path,
+    perturb: Given = RATES,
+    *,
+    corpus: NoiseSource | None = None,
+    edit: Edit | None = None,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+    tags: Sequence[str] = (),
+    resume: bool = False,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+) -> PerturbedRuns:
+    """Run the system of a plan at each rate of ``perturb`` (``noise=0,0.2,0.4``, ``arms=none,original,edited``).
+
+    Noise is drawn from ``corpus``, else from the plan's corpus, else from the samples' documents, else from what the
+    run at rate 0 found for other samples. The seed is the plan's. With ``resume`` the latest such sweep of the plan
+    goes on: what is finished is kept. The plan's gates are not checked.
+    """
+    sweep = perturb if isinstance(perturb, Sweep) else Sweep.of(perturb)
+    plan = read_plan(path, changes={**(changes or {}), "gates": None})  # they are about the system as it is
+    if read_source(Path(path)).values.get("gates") and "gates" not in (changes or {}):
+        _warn(f"the gates of {path} are not checked on perturbed runs")
+    if plan.system is None:
+        raise BadValueError(f"{path} has saved outputs and no system; to perturb what is retrieved, name the system")
+
+    def variants(samples: list[EvaluationSample]) -> list[EvaluationSample]:
+        require_annotations(samples, sweep, edit)
+        return _every_variant(samples, sweep, plan.seed)
+
+    prepared = prepare(plan, limit=limit, variants=variants)
+    secrets = Secrets(plan.secrets)
+    with secrets.kept_from_errors(), closed_after(prepared.system, secrets):
+        for remark in prepared.remarks:
+            _warn(secrets.message(remark))
+        pool = corpus_pool(plan.dataset.corpus if corpus is None else corpus)
+        where = default_store(store, plan.store)
+        with RunStore.open(where, secrets=plan.secrets) as opened:
+            return _swept(
+                plan_request(prepared, tags, store=where), sweep, opened, pool, edit, plan.seed,
+                resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
+            )  # fmt: skip
+
+
+def noise_curve(
+    system: object,
+    dataset: EvaluationDataset | Sequence[EvaluationSample],
+    metrics: Metrics = (),
+    *,
+    perturb: Given = RATES,
+    corpus: NoiseSource | None = None,
+    edit: Edit | None = None,
+    seed: int = 0,
+    store: str | Path | RunStore | None = None,
+    name: str | None = None,
+    top_k: int = 10,
+    concurrency: int = 1,
+    timeout: float | None = None,
+    retries: int = 0,
+    max_failures: int | None = None,
+    repeats: int = 1,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    config: Mapping[str, Any] | None = None,
+    tags: Sequence[str] = (),
+    resume: bool = False,
+    retry_failed: bool = False,
+    stop: Stop | None = None,
+    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+) -> PerturbedRuns:
+    """Run a live system at each rate of ``perturb``: ``run_perturbed`` without a plan file.
+
+    The system must have its retriever in reach; what is stored and scored is as with ``run_system``.
+    """
+    sweep = perturb if isinstance(perturb, Sweep) else Sweep.of(perturb)
+    request = system_request(
+        system,
+        dataset,
+        metrics,
+        name=name,
+        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures),
+        repeats=repeats,
+        conventions=conventions,
+        slices=slices,
+        config=config,
+        tags=tags,
+    )
+    require_annotations(request.samples, sweep, edit)
+    pool = corpus_pool(corpus)
+    given: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "stop": stop, "watcher": watcher}
+    if isinstance(store, RunStore):
+        return _swept(request, sweep, store, pool, edit, seed, where=None, **given)
+    where = default_store(store)
+    with RunStore.open(where) as opened:
+        return _swept(request, sweep, opened, pool, edit, seed, where=where, **given)
+
+
+def _swept(
+    request: RunRequest,
+    sweep: Sweep,
+    store: RunStore,
+    corpus: NoisePool | None,
+    edit: Edit | None,
+    seed: int,
+    *,
+    resume: bool,
+    retry_failed: bool,
+    stop: Stop | None,
+    watcher: Watcher,
+    where: str | None,
+) -> PerturbedRuns:
+    require_retriever(request.system)
+    if "duplicate" in sweep.perturbs and request.conventions.duplicates == "error":
+        raise BadValueError(f"{sweep}: to the conventions '{request.conventions.name}' a document twice is an error")
+    pool = noise_beforehand(request, sweep, corpus, seed)
+    token = sweep_token(store, request, sweep, seed, resume=resume)
+    levels = Levels(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
+    outcomes: dict[Level, RunOutcome] = {}
+    notes: list[str] = []
+    # The base first: where there is no other noise, what it found is what the others are given.
+    for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
+        if pool is None and sweep.perturbation(level).noise:
+            pool = noise_of_run(store, outcomes[sweep.base].record, request, sweep, seed)
+        outcomes[level] = levels.run(level, pool)
+        if outcomes[level].results is None:
+            return PerturbedRuns(sweep, outcomes, store=where)
+        notes += levels.notes(level, outcomes[level].record)
+    together = None
+    if sweep.kind == ARMS_KIND and "edited" in sweep.levels and len(sweep.levels) > 1:
+        together = levels.together() or arms_together(request, sweep, outcomes, store, levels.said())
+    seen = over_arms(None if together is None else together.results)
+    curve = curve_of(store, sweep, outcomes, seed=seed, notes=notes, together=seen)
+    return PerturbedRuns(sweep, outcomes, curve, together, where)
+
+
+def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int) -> list[EvaluationSample]:
+    """All samples as they will be scored: what metrics may find something to look at in."""
+    found = [marked(sample, sweep, level, seed) for level in sweep.levels for sample in samples]
+    if sweep.kind != ARMS_KIND:
+        return found
+    return [
+        arm_variant(one, of_base=one.labels["arm"] == sweep.base, is_false=one.labels["arm"] == "edited")
+        for one in found
+    ]
+
+
+def _warn(remark: str) -> None:
+    import warnings
+
+    warnings.warn(remark, AueporaWarning, stacklevel=3)

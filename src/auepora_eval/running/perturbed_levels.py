@@ -1,0 +1,150 @@
+"""One level of a sweep as a stored run: made anew, gone on with, or read back where it is finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..calling.parts import NOT_ASKED
+from ..calling.stop import Stop
+from ..core.errors import BadValueError, UnknownRunError
+from ..core.types import SystemOutputs
+from ..io.fingerprint import dataset_fingerprint
+from ..perturb.false_texts import Edit
+from ..perturb.kinds import Level, Sweep
+from ..perturb.lists import Perturber
+from ..perturb.noise import NoisePool
+from ..perturb.samples import marked
+from ..perturb.systems import PERTURBATION, perturbed_system
+from ..planfile.changes import plan_changes
+from ..store.ids import RUN_PREFIX, new_run_id
+from ..store.records import RunRecord, RunStatus
+from ..store.run_rows import PERTURBED_TAG
+from ..store.runs import RunStore
+from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
+
+__all__ = ["Levels", "sweep_token"]
+
+
+def sweep_token(store: RunStore, request: RunRequest, sweep: Sweep, seed: int, *, resume: bool) -> str:
+    """What the runs of one sweep have in common: a new name, or that of the latest one that can be gone on with."""
+    if not resume:
+        return new_run_id().removeprefix(RUN_PREFIX)
+    wanted = store.as_stored({"kind": sweep.kind, "levels": list(sweep.levels), "seed": seed})
+    changed: list[str] = []
+    for record in store.runs(tag=PERTURBED_TAG):
+        held = record.plan.get(PERTURBATION) or {}
+        if not record.name.startswith(f"{request.name} [") or any(held.get(key) != wanted[key] for key in wanted):
+            continue
+        now = plan_changes(_without(record.plan), store.as_stored(_without(request.plan)))
+        if not now:
+            return str(held["sweep"])
+        changed = changed or [record.run_id, *now[:5]]
+    if changed:
+        raise BadValueError(
+            f"cannot resume {changed[0]}: the plan has changed since ({'; '.join(changed[1:])}); begin anew without "
+            "--resume, or undo the change"
+        )
+    raise UnknownRunError(
+        f"there is no run of '{request.name}' with {sweep} and seed {seed} to resume; leave out --resume to begin one"
+    )
+
+
+def _without(plan: Any) -> dict[str, Any]:
+    return {key: value for key, value in plan.items() if key != PERTURBATION}
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """Makes the runs of a sweep, one for each level."""
+
+    request: RunRequest
+    """The run without any perturbation."""
+    sweep: Sweep
+    store: RunStore
+    edit: Edit | None
+    seed: int
+    token: str
+    """What tells the runs of this sweep from those of another."""
+    retry_failed: bool
+    stop: Stop | None
+    watcher: Watcher
+
+    def said(self, level: Level | None = None, pool: NoisePool | None = None) -> dict[str, Any]:
+        """What a run's plan says of the perturbation."""
+        return {
+            "kind": self.sweep.kind,
+            "levels": list(self.sweep.levels),
+            "seed": self.seed,
+            "sweep": self.token,
+            **({} if level is None else {"level": level}),
+            **({} if pool is None else {"noise_from": pool.said}),
+        }
+
+    def run(self, level: Level, pool: NoisePool | None) -> RunOutcome:
+        """The run of a level, from its beginning or from where it stopped."""
+        perturbation, label = self.sweep.perturbation(level, self.seed), self.sweep.label(level)
+        drawn = pool if perturbation.noise else None
+        request = replace(
+            self.request,
+            name=f"{self.request.name} [{label}]",
+            samples=[marked(one, self.sweep, level, self.seed) for one in self.request.samples],
+            system=perturbed_system(self.request.system, Perturber(perturbation, drawn, self.edit)),
+            plan={**self.request.plan, PERTURBATION: self.said(level, drawn)},
+            config={**self.request.config, PERTURBATION: label},
+            tags=(*self.request.tags, PERTURBED_TAG, label),
+        )
+        earlier = self._earlier(request.name)
+        if earlier is None:
+            return start_run(request, self.store, stop=self.stop, watcher=self.watcher)
+        if dataset_fingerprint(request.samples) != earlier.fingerprint:
+            raise BadValueError(
+                f"cannot resume {earlier.run_id}: the dataset has changed since; begin anew without --resume, or bring "
+                "the old samples back"
+            )
+        if earlier.status is RunStatus.FINISHED and not self.retry_failed:
+            return self._read_back(earlier)
+        return resume_run(
+            request, self.store, earlier, retry_failed=self.retry_failed, stop=self.stop, watcher=self.watcher
+        )
+
+    def together(self) -> RunOutcome | None:
+        """The run of all arms at once, where it is there and nothing was asked again since."""
+        earlier = self._earlier(f"{self.request.name} [{self.sweep}]")
+        if earlier is None or earlier.status is not RunStatus.FINISHED or self.retry_failed:
+            return None
+        return self._read_back(earlier)
+
+    def _read_back(self, record: RunRecord) -> RunOutcome:
+        return RunOutcome(record, "finished", self.store.results(record.run_id))
+
+    def _earlier(self, name: str) -> RunRecord | None:
+        held = self.store.runs(name=name)
+        return next((one for one in held if (one.plan.get(PERTURBATION) or {}).get("sweep") == self.token), None)
+
+    def notes(self, level: Level, record: RunRecord) -> list[str]:
+        """What the outputs of a level say that a reader should know; an error where nothing was perturbed at all."""
+        outputs = [row.output for row in self.store.outputs(record.run_id, texts=False) if row.output.error is None]
+        unasked = sum(NOT_ASKED in one.extra for one in outputs)
+        if outputs and unasked == len(outputs):
+            raise BadValueError(
+                f"the system answered every sample without asking its 'retriever' for documents, so nothing is "
+                f"perturbed in {record.run_id}; give its parts as a pair (retriever, generator)"
+            )
+        label = self.sweep.label(level)
+        found = [f"{label}: {unasked} of {len(outputs)} answers were given without asking for documents"] * bool(
+            unasked
+        )
+        if few := _count(outputs, lambda done: bool(done.get("too_few"))):
+            found.append(f"{label}: for {few} of {len(outputs)} answers there was too little noise")
+        if self.sweep.perturbation(level).counterfactual:
+            false = _count(outputs, lambda done: bool(done.get("edited")))
+            true = _count(outputs, lambda done: bool(done.get("unedited")))
+            held = f"; in relevant documents of {true} the right answer was not found" if true else ""
+            found.append(f"{label}: {false} of {len(outputs)} answers were given false documents{held}")
+        return found
+
+
+def _count(outputs: list[SystemOutputs], which: Callable[[dict[str, Any]], bool]) -> int:
+    return sum(which(one.extra.get(PERTURBATION) or {}) for one in outputs)

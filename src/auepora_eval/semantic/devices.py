@@ -1,0 +1,42 @@
+"""Where a model runs, and how exactly it computes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ..core.errors import BadValueError
+
+__all__ = ["DEVICES", "PRECISIONS", "Device", "Precision", "chosen_device", "require_device", "require_precision"]
+
+Device = Literal["auto", "cpu", "cuda"]
+Precision = Literal["float32", "float16", "bfloat16"]
+DEVICES = ("auto", "cpu", "cuda")
+PRECISIONS = ("float32", "float16", "bfloat16")
+
+
+def require_device(device: object) -> None:
+    """Raise unless it is a place that can be named; whether it is there is asked when a model is loaded."""
+    if device not in DEVICES:
+        raise BadValueError(f"device must be one of {', '.join(DEVICES)}; not {device!r}")
+
+
+def require_precision(precision: object) -> None:
+    """Raise unless it is a precision there is."""
+    if precision not in PRECISIONS:
+        raise BadValueError(f"precision must be one of {', '.join(PRECISIONS)}; not {precision!r}")
+
+
+def chosen_device(device: Device, precision: Precision = "float32", *, torch: Any) -> str:
+    """The place meant by ``device``, after making sure that it is there and can compute so."""
+    there = bool(torch.cuda.is_available())
+    if device == "cuda" and not there:
+        raise BadValueError(
+            f"device: cuda asks for a GPU, and PyTorch {torch.__version__} finds none; install a PyTorch built for "
+            "your GPU, or take device: auto or cpu"
+        )
+    chosen = "cpu" if device == "cpu" or not there else "cuda"
+    if chosen == "cpu" and precision != "float32":
+        raise BadValueError(
+            f"precision: {precision} is for a GPU, and this model runs on the CPU; leave it out, or take a GPU"
+        )
+    return chosen

@@ -1,0 +1,206 @@
+"""Whatever makes vectors: a function, a model, an import path or an endpoint, as plans and Python name it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..core.errors import BadTypeError, BadValueError, did_you_mean
+from ..core.resources import Use, held, used
+from ..core.signature import function_name
+from ..features.vectors import Embed, Encoded
+from .endpoint import OpenAIEmbedder
+from .models import LoadedModel
+from .sentences import SentenceTransformerEmbedder, encoded_by
+
+__all__ = [
+    "EMBEDDER_KINDS",
+    "ObjectEmbedder",
+    "PythonEmbedder",
+    "as_embedder",
+    "build_embedder",
+    "embedder_name",
+    "require_embedder",
+    "usable_embedder",
+]
+
+
+@dataclass(frozen=True)
+class ObjectEmbedder:
+    """Makes vectors with a sentence-transformers model that somebody has loaded already."""
+
+    model: Any
+
+    @property
+    def identity(self) -> str:
+        """The model's name, as far as it knows one."""
+        card = getattr(self.model, "model_card_data", None)
+        return str(getattr(card, "base_model", None) or type(self.model).__name__).replace("|", "/")
+
+    def encoded(self, texts: list[str]) -> Encoded:
+        """The vectors of some texts, and which of them were cut."""
+        model = self.model
+        device = str(getattr(model, "device", "cpu")).partition(":")[0]
+        longest = int(getattr(model, "max_seq_length", None) or 512)
+        return encoded_by(LoadedModel(model, getattr(model, "tokenizer", None), device, longest), texts, None)
+
+
+@dataclass(frozen=True)
+class PythonEmbedder:
+    """Makes vectors with a function, class or object at an import path, such as ``my_app.vectors:embed``.
+
+    A class, and a function that is given ``args``, is called with them and gives what makes the vectors.
+    """
+
+    path: str
+    args: tuple[tuple[str, Any], ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        module, colon, name = self.path.partition(":") if isinstance(self.path, str) else ("", "", "")
+        if not (colon and module and name):
+            raise BadValueError(f"python: takes an import path, module:name, not {self.path!r:.80}")
+        object.__setattr__(self, "args", tuple(dict(self.args).items()))
+
+    @property
+    def identity(self) -> str:
+        """The path, and what is given to it."""
+        return " ".join([self.path, *(f"{key}={value!r}" for key, value in self.args)]).replace("|", "/")
+
+    def spec(self) -> dict[str, Any]:
+        """How a plan names it."""
+        return {"python": self.path, **({"args": dict(self.args)} if self.args else {})}
+
+    def require_ready(self) -> None:
+        """Raise unless it can be imported."""
+        self._made()
+
+    def encoded(self, texts: list[str]) -> Encoded:
+        """The vectors of some texts."""
+        made = self._made()
+        if hasattr(made, "encoded"):
+            found: Encoded = made.encoded(texts)
+            return found
+        rows = made(texts)
+        return Encoded(rows if hasattr(rows, "shape") else list(rows), [False] * len(texts))
+
+    def _made(self) -> Any:
+        return _imported(self.path, self.args)
+
+
+_made: dict[tuple[str, str], Any] = {}
+
+
+def _imported(path: str, args: tuple[tuple[str, Any], ...]) -> Any:
+    key = repr(args)
+    if (path, key) not in _made:
+        module_name, _, name = path.partition(":")
+        found: Any = _module(module_name)
+        for part in name.split("."):
+            if not hasattr(found, part):
+                raise BadValueError(f"'{module_name}' has no '{name}'{did_you_mean(name, dir(found))}")
+            found = getattr(found, part)
+        if inspect.isclass(found) or args:
+            found = found(**dict(args))
+        _made[path, key] = as_embedder(found, what=f"python: {path}")
+    return _made[path, key]
+
+
+def _module(name: str) -> Any:
+    # Beside the folder of the plan, which whoever runs it puts there: the place where the command was given.
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.append(here)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise BadValueError(f"there is no module '{error.name}' in {here}, nor is one installed") from None
+        raise BadValueError(f"module '{name}' needs '{error.name}', which is not installed") from error
+    except Exception as error:  # the user's code may raise anything
+        raise BadValueError(f"importing '{name}' raised {type(error).__name__}: {error}") from error
+
+
+EMBEDDER_KINDS: dict[str, Callable[..., Any]] = {
+    "sentence_transformers": SentenceTransformerEmbedder,
+    "openai_embeddings": OpenAIEmbedder,
+}
+"""Kinds of embedders that a plan can name, each with options of its own."""
+
+
+def build_embedder(kind: str, options: Mapping[str, Any] | None) -> Any:
+    """The embedder of a kind, from its options; nothing is loaded and nobody is asked yet."""
+    make = EMBEDDER_KINDS.get(kind)
+    if make is None:
+        raise BadValueError(f"there is no kind of embedder '{kind}'; there are {', '.join(EMBEDDER_KINDS)}")
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
+        raise BadTypeError(f"{kind} takes options, such as {{model: ...}}, not {options!r:.80}")
+    known = inspect.signature(make).parameters
+    for name in options:
+        if name not in known:
+            raise BadValueError(f"{kind} has no option '{name}'{did_you_mean(name, known, otherwise=_listed(known))}")
+    if "model" not in options:
+        raise BadValueError(f"{kind} needs its option 'model'")
+    return make(**options)
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return f"; its options are: {', '.join(names)}"
+
+
+def as_embedder(option: Any, *, what: str = "embed_fn") -> Any:
+    """An option that says how vectors are made, as a metric keeps it.
+
+    It may be a function from texts to a vector for each, a sentence-transformers model or where one lies, or what a
+    plan writes:
+    ``{use: NAME}``, ``{python: module:name}``, ``{sentence_transformers: {model: ...}}``,
+    ``{openai_embeddings: {model: ...}}``.
+    """
+    option = used(option)
+    if isinstance(option, (str, os.PathLike)):
+        return SentenceTransformerEmbedder(os.fspath(option))
+    if isinstance(option, Mapping):
+        kind = next(iter(option), "")
+        if kind == "python" and set(option) <= {"python", "args"}:
+            args = option.get("args") or {}
+            if not isinstance(args, Mapping):
+                raise BadTypeError(f"{what}: args must be a mapping, not {args!r:.80}")
+            return PythonEmbedder(option["python"], tuple(args.items()))
+        if len(option) == 1:
+            return build_embedder(kind, option[kind])
+    if isinstance(option, Use) or hasattr(option, "encoded"):
+        return option
+    if callable(getattr(option, "encode", None)) and hasattr(option, "max_seq_length"):
+        return ObjectEmbedder(option)
+    if callable(option):
+        return option
+    raise BadTypeError(
+        f"{what} must be a function from a list of texts to a vector for each, the path of a sentence-transformers "
+        f"model, {{use: RESOURCE}}, {{python: module:name}}, {{sentence_transformers: {{model: PATH}}}} or "
+        f"{{openai_embeddings: {{model: NAME}}}}; not {option!r:.80}"
+    )
+
+
+def usable_embedder(option: Any, *, what: str = "embed_fn") -> Embed:
+    """What makes the vectors, from an option as a metric keeps it."""
+    found: Embed = as_embedder(held(option, what=what), what=what)
+    return found
+
+
+def embedder_name(option: Any) -> str:
+    """An embedder as a signature shows it."""
+    if isinstance(option, Use):
+        return option.name if option.thing is None else embedder_name(as_embedder(option.thing))
+    known = getattr(option, "identity", None)
+    return known if isinstance(known, str) else function_name(option)
+
+
+def require_embedder(option: Any, *, what: str = "embed_fn") -> None:
+    """Raise unless an embedder can be used: its packages, its model, its key are at hand."""
+    ready = getattr(usable_embedder(option, what=what), "require_ready", None)
+    if ready is not None:
+        ready()

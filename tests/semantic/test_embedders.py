@@ -1,0 +1,181 @@
+"""Whatever makes vectors: how it is named, and an endpoint that is asked for them."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from letter_vectors import letters
+
+from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
+from auepora_eval.core.errors import BadTypeError, BadValueError
+from auepora_eval.core.registry import spec_of
+from auepora_eval.core.resources import given_resources
+from auepora_eval.semantic.embedders import PythonEmbedder, as_embedder, build_embedder, embedder_name
+from auepora_eval.semantic.endpoint import OpenAIEmbedder
+from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
+from parts import need
+
+KEY = "sk-not-a-real-key-0123456789"
+SAMPLE = EvaluationSample("q1", "why?", reference_answer=Response("cab"))
+OUTPUT = SystemOutputs([], Response("abc"))
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    """Speaks OpenAI's embeddings protocol: vectors by letter, in reverse order; says no to what it is told to."""
+
+    server: Any
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, self.headers["Authorization"], body))
+        answer: dict[str, Any]
+        if any("refused" in text for text in body["input"]):
+            status, answer = 400, {"error": {"message": f"not this, {self.headers['Authorization']}"}}
+        else:
+            rows = [{"index": at, "embedding": row.tolist()} for at, row in enumerate(letters(body["input"]))]
+            status, answer = 200, {"object": "list", "data": rows[::-1], "model": body["model"]}
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@contextmanager
+def endpoint() -> Iterator[tuple[str, list[Any]]]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    server.asked = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", server.asked  # type: ignore[attr-defined]
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_an_endpoint_is_asked_once_for_each_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("openai")
+    monkeypatch.setenv("MY_KEY", KEY)
+    with endpoint() as (url, asked):
+        options = {"model": "letters", "base_url": url, "api_key_env": "MY_KEY", "batch_size": 2}
+        cached = {**options, "cache": str(tmp_path / "vectors.sqlite")}
+        built = metric("embedding_similarity", embed_fn={"openai_embeddings": cached})
+        rows = [EvaluationSample(f"q{at}", "why?", reference_answer=Response(text)) for at, text in enumerate("aab")]
+        outs: list[Any] = [SystemOutputs([], Response(text)) for text in ("a", "ab", "c")]
+        (result,) = evaluate(rows, outs, [built])
+        assert list(result.scores or ()) == pytest.approx([1, 2**-0.5, 0])
+        assert [body["input"] for _, _, body in asked] == [["a", "ab"], ["b", "c"]]
+        assert {key for _, key, _ in asked} == {f"Bearer {KEY}"}
+        assert asked[0][2]["encoding_format"] == "float"
+        asked.clear()
+        assert evaluate(rows, outs, [built])[0].value == result.value
+        assert asked == []  # paid for once
+        assert KEY.encode() not in (tmp_path / "vectors.sqlite").read_bytes()
+        with pytest.warns(AueporaWarning, match="the endpoint gave no vectors") as said:
+            (result,) = evaluate(
+                [SAMPLE],
+                [SystemOutputs([], Response("refused"))],
+                [metric("embedding_similarity", embed_fn={"openai_embeddings": options})],
+            )
+        assert list(result.outcomes or ()) == ["measure_failed:embed_failed"]
+        assert KEY not in str(said[0].message)
+
+
+def test_a_key_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("openai")
+    monkeypatch.delenv("MY_KEY", raising=False)
+    built: Any = metric("embedding_similarity", embed_fn={"openai_embeddings": {"model": "m", "api_key_env": "MY_KEY"}})
+    with pytest.raises(BadValueError, match="the environment variable MY_KEY is not set"):
+        built.require_ready()
+    with pytest.raises(BadValueError, match="the environment variable MY_KEY is not set"):
+        built.compute([SAMPLE], [OUTPUT])
+    for wrong in (KEY, "", 5):
+        with pytest.raises(BadValueError, match="api_key_env must"):
+            OpenAIEmbedder("m", api_key_env=wrong)  # type: ignore[arg-type]
+
+
+NAMED: list[tuple[Any, str, str]] = [
+    ({"python": "letter_vectors:letters"}, "letter_vectors:letters", "a function"),
+    (
+        {"python": "letter_vectors:Scaled", "args": {"without": "ab"}},
+        "letter_vectors:Scaled without='ab'",
+        "a class and what it is given",
+    ),
+    ({"sentence_transformers": {"model": "org/name"}}, "org/name", "a model"),
+    ({"sentence_transformers": {"model": "org/name", "precision": "float16"}}, "org/name float16", "half as exact"),
+    ({"openai_embeddings": {"model": "small", "dimensions": 64}}, "small 64", "an endpoint"),
+]
+
+
+@pytest.mark.parametrize(("option", "shown"), [row[:2] for row in NAMED], ids=[row[2] for row in NAMED])
+def test_what_plans_write_comes_back(option: Any, shown: str) -> None:
+    built = metric("embedding_similarity", embed_fn=option)
+    assert spec_of(built) == {"embedding_similarity": {"embed_fn": option}}
+    assert metric(spec_of(built)) == built
+    assert str(built.signature) == f"embedding_similarity|embed:{shown}|v1"  # type: ignore[attr-defined]
+
+
+WRONG: list[tuple[Any, str, str]] = [
+    (5, "embed_fn must be a function from a list of texts", "a number"),
+    ({"hub": {}}, "there is no kind of embedder 'hub'", "another kind"),
+    ({"sentence_transformers": {"modell": "m"}}, "no option 'modell'; did you mean 'model'", "a slip"),
+    ({"sentence_transformers": {}}, "needs its option 'model'", "nothing named"),
+    ({"sentence_transformers": ["m"]}, "takes options", "a list"),
+    ({"python": "letter_vectors"}, "python: takes an import path, module:name", "no object"),
+    ({"python": "letter_vectors:letters", "args": 5}, "args must be a mapping", "args that are none"),
+    ({"use": ""}, "use: takes the name of a resource", "no resource"),
+]
+
+
+@pytest.mark.parametrize(("option", "message"), [row[:2] for row in WRONG], ids=[row[2] for row in WRONG])
+def test_what_cannot_be_meant(option: Any, message: str) -> None:
+    with pytest.raises(BadValueError, match=message):
+        metric("embedding_similarity", embed_fn=option)
+
+
+MISSING = [
+    ("no_such_module:x", "there is no module 'no_such_module'"),
+    ("letter_vectors:leters", "'letter_vectors' has no 'leters'; did you mean 'letters'"),
+]
+
+
+@pytest.mark.parametrize(("path", "message"), MISSING)
+def test_an_import_path_that_leads_nowhere(path: str, message: str) -> None:
+    built: Any = metric("embedding_similarity", embed_fn={"python": path})  # it can be named and compared
+    for use in (built.require_ready, lambda: built.compute([SAMPLE], [OUTPUT])):
+        with pytest.raises(BadValueError, match=message):
+            use()
+
+
+def test_a_resource_of_the_plan() -> None:
+    spec = {"embedding_similarity": {"embed_fn": {"use": "vectors"}}}
+    with given_resources({"vectors": letters}):
+        built: Any = metric(spec)
+    assert built.compute([SAMPLE], [OUTPUT]).value == pytest.approx(1)
+    assert spec_of(built) == spec
+    with given_resources({"vectors": build_embedder("sentence_transformers", {"model": "org/name"})}):
+        assert "|embed:org/name|" in str(metric(spec).signature)  # type: ignore[attr-defined]
+    alone: Any = metric(spec)
+    with pytest.raises(BadValueError, match="embed_fn is the resource 'vectors' of a plan, which is not at hand"):
+        alone.compute([SAMPLE], [OUTPUT])
+
+
+def test_other_shapes() -> None:
+    assert as_embedder("org/name") == SentenceTransformerEmbedder("org/name") == as_embedder(Path("org/name"))
+    assert embedder_name(letters) == "letter_vectors.letters"
+    assert isinstance(as_embedder({"python": "a:b"}), PythonEmbedder)
+    assert np.array_equal(as_embedder(letters)(["ab"]), letters(["ab"]))
+    with pytest.raises(BadTypeError, match="embed must be"):
+        as_embedder(None, what="embed")

@@ -1,0 +1,133 @@
+"""Batches of similar length: what is asked together, and what happens when memory runs out."""
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_models import LONGEST, WORDS, made
+
+from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
+from auepora_eval.core.errors import BadValueError
+from auepora_eval.features.told import Lost
+from auepora_eval.semantic.encoding import in_batches, padded, tokenised
+from auepora_eval.semantic.models import ModelSource, load_classifier, load_layers, load_sentence_transformer
+from auepora_eval.semantic.pairs import PairModel
+from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
+
+
+def test_the_longest_come_first_and_batches_hold_so_many_tokens() -> None:
+    asked: list[list[int]] = []
+
+    def run(places: list[int]) -> list[str]:
+        asked.append(places)
+        return [f"row {place}" for place in places]
+
+    assert in_batches([1, 5, 2, 5, 1], run, tokens=10) == [f"row {place}" for place in range(5)]
+    assert asked == [[1, 3], [2, 0, 4]]
+    asked.clear()
+    in_batches([1, 5, 2, 50, 1], run, tokens=10, most=2)
+    assert asked == [[3], [1, 2], [0, 4]]  # what is longer than a batch is one
+    assert in_batches([], run, tokens=10) == []
+
+
+LACKS = [
+    (RuntimeError("CUDA out of memory. Tried to allocate"), "on a GPU"),
+    (RuntimeError("[enforce fail] DefaultCPUAllocator: not enough memory: you tried to allocate"), "on the CPU"),
+    (MemoryError(), "in Python"),
+]
+
+
+@pytest.mark.parametrize("error", [row[0] for row in LACKS], ids=[row[1] for row in LACKS])
+def test_where_memory_runs_out_batches_are_halved(error: Exception) -> None:
+    sizes: list[int] = []
+
+    def run(places: list[int]) -> list[int]:
+        sizes.append(len(places))
+        if len(places) > 3 or 7 in places:
+            raise error
+        return places
+
+    found = in_batches([1] * 16, run, tokens=16)
+    assert [one for one in found if not isinstance(one, Lost)] == [place for place in range(16) if place != 7]
+    lost = found[7]
+    assert isinstance(lost, Lost)
+    assert lost.reason == "out_of_memory"
+    assert sizes[:3] == [16, 8, 4]
+    assert max(sizes[3:]) <= 2  # once halved, they stay so
+
+
+def test_another_error_is_not_taken_for_a_lack_of_memory() -> None:
+    def run(places: list[int]) -> list[int]:
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        in_batches([1, 1], run, tokens=10)
+
+
+def texts(count: int) -> list[str]:
+    rng = random.Random(count)
+    return [" ".join(rng.choices(WORDS, k=rng.randint(1, 40))) for _ in range(count)]
+
+
+def test_a_model_that_runs_out_of_memory_gives_the_same_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = SentenceTransformerEmbedder(made("sbert"))
+    whole = embedder(texts(40))
+    model = load_sentence_transformer(embedder.source, purpose="a test").model
+    forward, sizes = model.forward, []
+
+    def small(features: dict[str, Any], **options: Any) -> Any:
+        sizes.append(len(features["input_ids"]))
+        if sizes[-1] > 4:
+            raise RuntimeError("CUDA out of memory")
+        return forward(features, **options)
+
+    monkeypatch.setattr(model, "forward", small)
+    assert np.abs(embedder(texts(40)) - whole).max() < 1e-5
+    assert max(sizes) > 4
+    monkeypatch.setattr(model, "forward", lambda *_, **__: (_ for _ in ()).throw(MemoryError()))
+    samples = [EvaluationSample("q1", "why?", reference_answer=Response("the cat"))]
+    with pytest.warns(AueporaWarning, match="not enough memory for the model to read one of the texts"):
+        (result,) = evaluate(
+            samples, [SystemOutputs([], Response("a cat"))], [metric("sbert_similarity", model=made("sbert"))]
+        )
+    assert list(result.outcomes or ()) == ["measure_failed:out_of_memory"]
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, None])
+def test_no_batch_size_and_no_order_matters(batch_size: int | None) -> None:
+    some = texts(30)
+    whole = SentenceTransformerEmbedder(made("sbert"))(some)
+    again = SentenceTransformerEmbedder(made("sbert"), batch_size=batch_size)(some[::-1])
+    assert np.abs(again[::-1] - whole).max() < 1e-5
+    for name in ("cross-encoder-roberta", "nli-deberta"):
+        pairs = list(zip(some, some[::-1], strict=True))
+        first = [one[0] for one in PairModel(made(name)).logits(pairs) if not isinstance(one, Lost)]
+        second = [
+            one[0]
+            for one in PairModel(made(name), batch_size=batch_size).logits(pairs[::-1])
+            if not isinstance(one, Lost)
+        ]
+        assert np.abs(np.array(first) - np.array(second[::-1])).max() < 1e-5
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "deberta"])
+def test_tokens_are_those_of_the_tokenizer(name: str) -> None:
+    loaded = load_layers(ModelSource(made(name)), None, purpose="a test")
+    some = [*texts(5), "cat " * 200, ""]
+    tokens = tokenised(loaded, some)
+    want = loaded.tokenizer(some, truncation=True, max_length=LONGEST, padding=True, return_tensors="pt")
+    given = padded(tokens, range(len(some)), loaded)
+    assert all((given[key] == want[key]).all() for key in given)
+    assert not any(want[key].any() for key in want.keys() - given.keys())  # types that are all the same are not told
+    assert tokens.cut == [False] * 5 + [True, False]
+    pair = tokenised(load_classifier(ModelSource(made("nli")), purpose="a test"), ["cat " * 60], ["dog " * 60])
+    assert pair.lengths == [LONGEST]
+    assert pair.cut == [True]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, 2.5, "many"])
+def test_a_batch_size_that_is_none(wrong: Any) -> None:
+    for name in ("sbert_similarity", "cross_encoder_similarity", "nli_grounding"):
+        with pytest.raises(BadValueError, match="batch_size must be a whole number of at least 1"):
+            metric(name, model="anything", batch_size=wrong)

@@ -48,6 +48,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.compare_runs
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
+	$(BIN)/python -m benchmarks.semantic
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis auepora-demo

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 
-__all__ = ["made_pairs"]
+__all__ = ["letter_counts", "made_pairs"]
 
 _IDS = [f"d{number}" for number in range(14)]
 _WORDS = [
@@ -33,6 +33,11 @@ def made_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[Eva
             base = pairs[number - number % 3][0].sample_id
             sample.labels = {"scenario": rng.choice(_SCENARIOS), **sample.labels, "variant_of": base}
     return pairs
+
+
+def letter_counts(texts: list[str]) -> list[list[float]]:
+    """How often each of some letters occurs in a text: vectors for metrics that are given an embedder."""
+    return [[float(text.lower().count(letter)) for letter in "acegilmnorstu"] for text in texts]
 
 
 def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSample, SystemOutputs]:

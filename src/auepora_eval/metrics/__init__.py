@@ -13,6 +13,10 @@ rouge                    ROUGE-1, -2, -L, -Lsum against references or the query
 bleu, chrf               BLEU and chrF of all answers together
 grounding                evidence overlap, support coverage and density, hallucination rate
 citations                citation coverage, precision and recall of cited gold
+generation_semantic      similarity of meaning: embeddings, SBERT, cross-encoders
+context_semantic         relevance and redundancy of returned documents, by embeddings
+nli_grounding            sentences of the answer that the evidence entails
+semantic_base            what metrics of meaning share
 expectations             groundedness: what an answer must and must not contain
 abstention               refusals of what cannot be answered, and of what can
 refusals                 what metrics of refusals share

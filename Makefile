@@ -42,6 +42,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.trec_files
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.judge
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.comparison
 	$(BIN)/python -m benchmarks.compare_runs

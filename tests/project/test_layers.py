@@ -15,6 +15,9 @@ LAYERS = {
     "core.errors": 0,
     "core.secrets": 0,
     "core.targets": 0,
+    "core.daemons": 0,
+    "core.retrying": 0,
+    "core.sqlite_files": 0,
     "core.exact": 0,
     "core.collector": 0,
     "core.conventions": 1,
@@ -57,6 +60,7 @@ LAYERS = {
     "perturb": 5,  # what a system is given, made worse on purpose
     "io": 6,
     "store": 6,
+    "systems.addresses": 0,  # judges are at addresses too
     "systems": 6,  # systems that are not Python objects: endpoints, commands
     "crosscheck": 6,
     "reporting": 6,

@@ -9,13 +9,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from ..core.errors import SystemCallError
+from ..core.retrying import StandInError
 from ..core.types import EvaluationSample, SystemOutputs
 from ..features.rankings import retrieved_problem
 
 __all__ = ["PartWayError", "split_call"]
 
 
-class PartWayError(Exception):
+class PartWayError(StandInError):
     """The generator raised; holds what it raised and what had been found by then. Never leaves this package."""
 
     def __init__(self, cause: Exception, found: SystemOutputs) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .judgements import judgement_lines
 from .saying import quiet_option
 from .stores import complete_run, opened_store, run_of, store_option
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ..store.runs import RunStore
 
 __all__ = ["command"]
+
+JUDGEMENTS = "judgements.jsonl"
 
 
 @click.command(name="export")
@@ -31,23 +34,30 @@ def command(run: str, folder: str | None, force: bool, parquet: bool, store: str
 
     dataset.jsonl and outputs.jsonl can be scored again with `auepora score`; results.json has every number and every
     score, results.csv one row per metric and group, scores.csv one row per sample, run.json what is known of the run.
-    Of repeats, each has a file of its own. With --parquet both tables are there with types, and scores.parquet says of
-    each sample what became of it.
+    Of repeats, each has a file of its own. Where judges were asked, judgements.jsonl has what they said; as a resource
+    of a plan ({recorded: judgements.jsonl}) it is replayed.
+    With --parquet both tables are there with types, and scores.parquet says of each sample what became of it.
 
     \b
     auepora export latest
     auepora export nightly exported/ --force
     """
+    from ..io.files import write_lines
+
     with opened_store(store) as found:
         record = found.find(run)
         target = Path(folder or record.run_id)
         names = ["dataset.jsonl", *_output_names(record), "results.json", "results.csv", "scores.csv", "run.json"]
         names += ["results.parquet", "scores.parquet"] if parquet else []
+        if any(found.judgement_counts(record.run_id)):
+            names.append(JUDGEMENTS)
         there = [name for name in names if (target / name).exists()]
         if there and not force:
             raise click.UsageError(f"{target / there[0]} is already there; --force overwrites it")
         target.mkdir(parents=True, exist_ok=True)
         _write(found, record, target, parquet=parquet)
+        if JUDGEMENTS in names:
+            write_lines(target / JUDGEMENTS, judgement_lines(found, record))
     if as_json:
         click.echo(json.dumps([str(target / name) for name in names]))
     else:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from .judging import JudgeOptions, JudgingOptions, ScoringLine, judge_options, judging_options, preview_text, with_judge
 from .saying import quiet_option, say
 from .score import PRESETS
 from .stores import complete_run, conventions_of, opened_store, store_option
@@ -31,6 +32,8 @@ __all__ = ["command"]
     "--executor", default="serial", show_default=True, type=click.Choice(["serial", "processes"]), help="Who scores."
 )
 @click.option("--workers", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
+@judge_options
+@judging_options
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -43,19 +46,23 @@ def command(
     incomplete: bool,
     executor: Literal["serial", "processes"],
     workers: int | None,
+    judge: JudgeOptions,
+    judging: JudgingOptions,
     store: str | None,
     as_json: bool,
     output: str | None,
 ) -> None:
     """Compute new or changed metrics on the stored outputs of RUN. The system is not called.
 
-    The new values are stored beside the old ones; each keeps the signature that says how it was computed.
+    The new values are stored beside the old ones; each keeps the signature that says how it was computed. Metrics that
+    need a judge ask the one of the run's plan, of another plan, or the one named here.
 
     \b
     auepora rescore latest -m bleu -m chrf
     auepora rescore run_01HX -m map@10:conventions=trec
+    auepora rescore latest -m llm_faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1 --preview
     """
-    from ..reporting.progress import progress
+    from ..running.judging import judges_of_run
     from ..running.scoring import ScoringOptions, rescore
     from .output import output_format, write_out
     from .run import STOPPED_EARLY, rendered
@@ -66,17 +73,29 @@ def command(
     form = "json" if as_json else output_format(output)
     with opened_store(store, output=output) as found:
         record = found.find(run)
-        total = record.num_samples * record.repeats
-        with progress("scoring", total) as advance:
+        changes = judging.changes()
+        named = judge.judges(changes)
+        specs = with_judge(parse_specs(metrics), (record.plan.get("resources") or {}) if named is None else named.names)
+        judges = named or judges_of_run(found, record, specs or record.plan.get("metrics"), changes=changes)
+        rules = None if conventions == "auto" else conventions
+        if judging.preview:
+            from ..running.previews import preview_stored
+
+            would = preview_stored(found, record, specs, conventions=rules, judges=judges)
+            write_out(preview_text(would, as_json=form == "json"), output)
+            return
+        with ScoringLine() as line:
             results = rescore(
                 found,
                 record,
-                parse_specs(metrics),
-                conventions=None if conventions == "auto" else conventions,
+                specs,
+                conventions=rules,
                 slices=slices or None,
                 options=ScoringOptions(executor, workers),
                 incomplete=incomplete,
-                progress=advance,
+                judges=judges,
+                progress=line.scoring(record.num_samples * record.repeats),
+                judged=line.judging,
             )
         said = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_of(record)}"
         write_out(rendered(results, form, said), output)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
+from .judging import JudgingOptions, ScoringLine, judging_options, preview_text
 from .perturbed_options import perturb_options
 from .saying import quiet_option, say
 from .score import PRESETS
@@ -49,6 +50,7 @@ DEFAULT_STORE = "runs.sqlite"
 @click.option("--against", metavar="RUN", help="The run that the plan's gates compare with.")
 @click.option("--no-gates", is_flag=True, help="Do not check the plan's gates.")
 @junit_option
+@judging_options
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
@@ -72,6 +74,7 @@ def command(
     against: str | None,
     no_gates: bool,
     junit: str | None,
+    judging: JudgingOptions,
     store: str | None,
     as_json: bool,
     per_query: bool,
@@ -93,6 +96,7 @@ def command(
     auepora run plan.yaml --resume --retry-failed
     auepora run plan.yaml --tag nightly --json -o results.json
     auepora run plan.yaml --against main --junit gates.xml
+    auepora run plan.yaml --preview
     auepora run plan.yaml --perturb noise=0,0.2,0.4,0.6,0.8
     """
     from ..calling.stop import Stop
@@ -119,6 +123,15 @@ def command(
     changes = {key: value for key, value in changes.items() if value is not None} | (
         {"gates": None} if no_gates else {}
     )
+    changes |= judging.changes()
+    if judging.preview:
+        from ..running.previews import preview_plan
+
+        if perturb:
+            raise click.UsageError("--preview tells of one run: leave out --perturb")
+        found, remarks = preview_plan(plan, store=store, changes=changes, limit=limit, resume=resume, run=run_name)
+        write_out(preview_text(found, as_json=form == "json", remarks=remarks), output)
+        return
     if perturb or perturb_corpus is not None:
         from .run_perturbed import run_sweep
 
@@ -240,6 +253,7 @@ _CARRIED = {
     "-m": "metrics",
     "--conventions": "conventions",
     "--concurrency": "concurrency",
+    "--judge-repeats": "judge_repeats",
 }
 """Options without which the run would be another one."""
 
@@ -269,6 +283,7 @@ class Teller:
 
     def __init__(self) -> None:
         self._line = ExitStack()
+        self._scored = ScoringLine()
         self._advance: Any = None
         self._failed = 0
         self.run_id: str | None = None
@@ -279,12 +294,13 @@ class Teller:
 
     def __exit__(self, *error: object) -> None:
         self._line.close()
+        self._scored.__exit__()
 
     def watcher(self) -> Watcher:
         """What ``run_plan`` is to tell how it goes."""
         from ..running.run import Watcher
 
-        return Watcher(self._started, self._answered, self._scoring)
+        return Watcher(self._started, self._answered, self._scoring, self._scored.judging)
 
     def _started(self, record: RunRecord, to_do: int) -> None:
         from ..reporting.progress import progress
@@ -300,7 +316,5 @@ class Teller:
         self._advance(len(answers))
 
     def _scoring(self, total: int) -> Any:
-        from ..reporting.progress import progress
-
         self._line.close()
-        return self._line.enter_context(progress("scoring", total))
+        return self._scored.scoring(total)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from .judging import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
 from .saying import quiet_option, say
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     is_flag=True,
     help="Keep no score of a sample: memory does not grow with the data, but only means have intervals.",
 )
+@judge_options
+@judging_options
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
@@ -95,6 +98,8 @@ def command(
     workers: int | None,
     slices: tuple[str, ...],
     lean: bool,
+    judge: JudgeOptions,
+    judging: JudgingOptions,
     as_json: bool,
     per_query: bool,
     output: str | None,
@@ -111,11 +116,12 @@ def command(
     auepora score data.jsonl outputs.jsonl -m recall@5 -m rougeL_answer --json
     auepora score data.jsonl outputs.jsonl --slice labels.lang --slice metadata.source
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
+    auepora score data.jsonl outputs.jsonl -m llm_faithfulness --plan plan.yaml --preview
     """
     from ..core.executors import chosen_executor
     from ..reporting.tables import results_table, slices_tables
     from .output import output_format, refuse_input_as_output, write_out
-    from .score_files import data_files, score_files
+    from .score_files import data_files, preview_files, score_files
     from .specs import parse_specs, translation
 
     trec = qrels is not None or run_file is not None
@@ -123,6 +129,8 @@ def command(
         raise click.UsageError("give --qrels and --run together and nothing else, or DATASET and OUTPUTS")
     if trec and (executor != "serial" or workers is not None):
         raise click.UsageError("a TREC run is scored in one process: leave out --executor and --workers")
+    if trec and (judging.preview or judge != JudgeOptions()):
+        raise click.UsageError("a TREC run has no answers to judge: leave out --preview, --plan and --judge-model")
     if trec and corpus is not None:
         raise click.UsageError("a TREC run is scored by its ids: leave out --corpus")
     if trec and slices:
@@ -145,10 +153,16 @@ def command(
         results = _score_trec(qrels, run_file, specs, rules)
     else:
         assert dataset is not None
+        judges = judge.judges(judging.changes())
+        specs = with_judge(specs, () if judges is None else judges.names)
         files = data_files(dataset, outputs, sample_format, outputs_format)
         rules, said = _rules(conventions, files.judged_pool, min_relevance, complete, depth)
+        if judging.preview:
+            would = preview_files(files, specs, rules, judges, corpus=corpus)
+            write_out(preview_text(would, as_json=form == "json"), output)
+            return
         with chosen_executor(executor, workers) as scoring:
-            results = score_files(files, specs, rules, scoring, slices, lean=lean, corpus=corpus)
+            results = score_files(files, specs, rules, scoring, slices, lean=lean, corpus=corpus, judges=judges)
     if form == "json":
         text = results.to_json(per_query=per_query)
     elif form == "csv":

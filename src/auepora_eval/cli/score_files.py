@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
     from ..core.slices import Slice
     from ..io.formats import Format
     from ..io.streams import PairStream
+    from ..judge.preview import Preview
+    from ..planfile.planned_judges import PlannedJudges
 
-__all__ = ["DataFiles", "data_files", "score_files"]
+__all__ = ["DataFiles", "data_files", "preview_files", "score_files"]
 
 _LOOKED_AT = 1024
 """How many pairs are looked at together."""
@@ -70,27 +73,67 @@ def score_files(
     *,
     lean: bool = False,
     corpus: str | None = None,
+    judges: PlannedJudges | None = None,
 ) -> Results:
     """Score what is in the files; without ``metrics``, by all that it supports."""
-    from ..core.engine import resolve_metrics
     from ..core.slices import slices_of
+
+    chosen = _chosen(metrics, conventions, judges)
+    wanted = slices_of(list(dict.fromkeys(slices)))
+    with _paired(files, corpus, keep_ids=not lean) as pairs:
+        return _scored(pairs, chosen, conventions, executor, wanted, judges, keep_scores=not lean, suggest=not metrics)
+
+
+def preview_files(
+    files: DataFiles,
+    metrics: Sequence[Spec],
+    conventions: Conventions,
+    judges: PlannedJudges | None,
+    *,
+    corpus: str | None = None,
+) -> Preview:
+    """What judging what is in the files would take."""
+    from ..judge.policy import JudgePolicy
+    from ..judge.preview import preview
+    from ..reporting.progress import progress
+    from .judging import policy_of
+
+    chosen = _chosen(metrics, conventions, judges, need_key=False)
+    with _paired(files, corpus, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
+        every = list(pairs)
+    policy = JudgePolicy() if judges is None else policy_of(judges)
+    return preview([sample for sample, _ in every], [output for _, output in every], chosen, policy)
+
+
+def _chosen(
+    metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None, *, need_key: bool = True
+) -> list[Metric]:
+    from ..core.engine import resolve_metrics
+    from ..core.resources import given_resources
+    from ..planfile.resources_section import used_resources
+
+    if judges is None:
+        return resolve_metrics(metrics, conventions)
+    with given_resources(judges.built(list(used_resources(list(metrics))), need_key=need_key)):
+        return resolve_metrics(metrics, conventions)
+
+
+@contextmanager
+def _paired(files: DataFiles, corpus: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
+    """Samples with their outputs, and with the texts of a corpus where there is one."""
     from ..io.corpus import Corpus, Filling
     from ..io.streams import PairStream
     from ..reporting.progress import progress
 
-    chosen = resolve_metrics(metrics, conventions)
-    wanted = slices_of(list(dict.fromkeys(slices)))
     if corpus is None:
-        pairs = PairStream(files.samples, files.outputs, keep_ids=not lean)
-        return _scored(pairs, chosen, conventions, executor, wanted, keep_scores=not lean, suggest=not metrics)
+        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids)
+        return
     with progress(f"reading {corpus}"):
         opened = Corpus.open(corpus)
     with opened:
         filling = Filling(opened)
-        pairs = PairStream(files.samples, files.outputs, keep_ids=not lean, filling=filling)
-        results = _scored(pairs, chosen, conventions, executor, wanted, keep_scores=not lean, suggest=not metrics)
+        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, filling=filling)
         filling.report()
-        return results
 
 
 def _scored(
@@ -99,6 +142,7 @@ def _scored(
     conventions: Conventions,
     executor: Executor,
     slices: Sequence[Slice],
+    judges: PlannedJudges | None,
     *,
     keep_scores: bool,
     suggest: bool,
@@ -114,7 +158,7 @@ def _scored(
         if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
-    results = _evaluated(pairs, chosen, executor, slices, keep_scores=keep_scores)
+    results = _evaluated(pairs, chosen, executor, slices, judges, keep_scores=keep_scores)
     warn_of_strays(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
     return results
 
@@ -133,21 +177,33 @@ def _supported(pairs: PairStream, conventions: Conventions) -> list[str]:
 
 
 def _evaluated(
-    pairs: PairStream, metrics: Sequence[Metric], executor: Executor, slices: Sequence[Slice], *, keep_scores: bool
+    pairs: PairStream,
+    metrics: Sequence[Metric],
+    executor: Executor,
+    slices: Sequence[Slice],
+    judges: PlannedJudges | None,
+    *,
+    keep_scores: bool,
 ) -> Results:
     from ..core.engine import evaluate, evaluate_stream
     from ..core.metrics_base import BatchMetric
     from ..io.streams import count_lines
-    from ..reporting.progress import progress
+    from .judging import ScoringLine, session_of, told_usage
 
-    with progress("scoring", count_lines(pairs.samples_path)) as advance:
+    with ScoringLine() as line:
+        session = None if judges is None else session_of(judges, line)
+        common: dict[str, Any] = {
+            "slices": slices,
+            "executor": executor,
+            "keep_scores": keep_scores,
+            "judging": session,
+            "progress": line.scoring(count_lines(pairs.samples_path)),
+        }
         if all(isinstance(one, BatchMetric) for one in metrics):
-            return evaluate_stream(
-                pairs, metrics, slices=slices, executor=executor, keep_scores=keep_scores, progress=advance
-            )
-        # A metric that only computes needs all samples at once.
-        every = list(pairs)
-        samples, outputs = [sample for sample, _ in every], [output for _, output in every]
-        return evaluate(
-            samples, outputs, metrics, slices=slices, executor=executor, keep_scores=keep_scores, progress=advance
-        )
+            results = evaluate_stream(pairs, metrics, **common)
+        else:  # a metric that only computes needs all samples at once
+            every = list(pairs)
+            results = evaluate([sample for sample, _ in every], [output for _, output in every], metrics, **common)
+    if session is not None:
+        told_usage(results, session)
+    return results

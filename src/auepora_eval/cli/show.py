@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .judgements import judge_failures, judge_failures_text, judgements_of, judgements_text, usage_text
 from .saying import quiet_option
 from .stores import complete_run, conventions_of, opened_store, run_of, store_option, when
 
@@ -28,8 +29,13 @@ WIDTH = 400
 @click.argument("run", default="latest", shell_complete=complete_run)
 @click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
 @click.option("--all", "every", is_flag=True, help="Also what was computed by other definitions before.")
-@click.option("--failures", is_flag=True, help="The samples on which the system failed, and why.")
-@click.option("--sample", "sample_id", metavar="ID", help="One sample: question, gold, what came back, its scores.")
+@click.option("--failures", is_flag=True, help="Where the system failed, or a judge did, and why.")
+@click.option(
+    "--sample",
+    "sample_id",
+    metavar="ID",
+    help="One sample: question, gold, what came back, scores, judgements.",
+)
 @click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
 @store_option
 @quiet_option
@@ -68,10 +74,13 @@ def command(
             write_out(json.dumps(told, indent=2, ensure_ascii=False) if form == "json" else _sample_text(told), output)
             return
         if failures:
-            rows = _failures(found, record)
-            write_out(
-                json.dumps(rows, indent=2, ensure_ascii=False) if form == "json" else _failures_text(rows), output
-            )
+            rows, unjudged = _failures(found, record), judge_failures(found, record)
+            if form == "json":
+                write_out(json.dumps([*rows, *unjudged], indent=2, ensure_ascii=False), output)
+            else:
+                parts = [_failures_text(rows)] if rows or not unjudged else []
+                not_judged = judge_failures_text(unjudged, shown=SHOWN, width=WIDTH)
+                write_out("\n\n".join([*parts, *(["\n".join(not_judged)] if not_judged else [])]), output)
             return
         results = found.results(record.run_id, every_signature=every)
         chosen = _chosen(results, metrics)
@@ -128,6 +137,8 @@ def _heading(store: RunStore, record: RunRecord) -> list[str]:
         lines.append(f"commit   {commit[:12]}{' with uncommitted changes' if plus else ''}")
     if record.config:
         lines.append(f"config   {', '.join(f'{key} {_short(value)}' for key, value in record.config.items())}")
+    if record.usage:
+        lines.append(f"judging  {usage_text(record.usage['total'])}")
     return lines
 
 
@@ -184,6 +195,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         "outputs": [json.loads(encode_output(sample_id, one)) for one in outputs],
         "scores": scores,
         "outcomes": outcomes,
+        "judgements": judgements_of(store, record, position),
     }
 
 
@@ -217,6 +229,8 @@ def _sample_text(told: dict[str, Any]) -> str:
     ]
     if rows:
         lines += ["", table(rows, headers=["metric", "score", "outcome"], right=(1,))]
+    if told["judgements"]:
+        lines += ["", *judgements_text(told["judgements"], WIDTH)]
     return "\n".join(lines)
 
 

@@ -72,6 +72,7 @@ def run_of(record: RunRecord, store: RunStore) -> dict[str, Any]:
         "failed": failed,
         "commit": record.commit,
         "config": record.config,
+        "usage": record.usage,
         "tags": list(record.tags),
         "version": record.version,
         "plan": record.plan,

@@ -207,9 +207,14 @@ class JudgeError(AueporaError, RuntimeError):
         retry: bool = False,
         retry_after: float | None = None,
         lasting: bool = False,
+        tokens: tuple[int, int] = (0, 0),
+        calls: int = 1,
     ) -> None:
-        """``raw`` is what the judge said. ``lasting`` failures hold for every further question: a wrong key."""
-        self.reason, self.message, self.raw = reason, message, raw
+        """``raw`` is what the judge said. ``lasting`` failures hold for every further question: a wrong key.
+
+        ``tokens`` were spent nevertheless, on what was asked and on what was said, in so many ``calls``.
+        """
+        self.reason, self.message, self.raw, self.tokens, self.calls = reason, message, raw, tokens, calls
         self.retry, self.retry_after, self.lasting = retry, retry_after, lasting
         super().__init__(f"{reason}: {message}" if message else reason)
 

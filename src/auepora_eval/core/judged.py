@@ -25,6 +25,8 @@ class JudgedMetric(PerSampleMetric):
     """
 
     suggested: ClassVar[bool] = False  # it costs money and needs somebody to ask
+    asks_on: ClassVar[bool] = False
+    """Whether it asks further questions that depend on answers: a preview counts the first ones only, and says so."""
 
     async def ascore(self, batch: Batch, judge: Judging) -> Scores:
         """One outcome per sample, all asked for at once; the session sees to it that not too many are under way."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, TypeVar
 
+from ..core.daemons import DaemonExecutor
+
 __all__ = ["LoopThread"]
 
 T = TypeVar("T")
+_PARTING = 3.0
+"""Seconds that cancelled coroutines have to clean up; those that do not are left behind."""
+_THREADS = 1_000_000
 
 
 class LoopThread:
@@ -19,6 +25,8 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        # Of daemons: a critic that hangs in ``to_thread`` must not hold up the end of the process.
+        self._loop.set_default_executor(DaemonExecutor(_THREADS))
         self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-judging", daemon=True)
         self._thread.start()
 
@@ -39,18 +47,24 @@ class LoopThread:
         return self.start(coroutine).result()
 
     def close(self) -> None:
-        """Cancel what is under way and end the thread."""
+        """Cancel what is under way and end the thread; never waits long, whatever hangs there."""
         if self._loop.is_closed():
             return
-        self.run(_cancel_others())
+        with contextlib.suppress(TimeoutError):  # then something blocks the loop itself, and its thread is left behind
+            self.start(_cancel_others()).result(2 * _PARTING)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+        self._thread.join(_PARTING)
+        if not self._thread.is_alive():
+            self._loop.close()
 
 
 async def _cancel_others() -> None:
+    loop = asyncio.get_running_loop()
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await asyncio.get_running_loop().shutdown_asyncgens()
+    if others:
+        # What goes wrong from here on concerns nobody any more.
+        loop.set_exception_handler(lambda _loop, _context: None)
+        await asyncio.wait(others, timeout=_PARTING)
+    await loop.shutdown_asyncgens()

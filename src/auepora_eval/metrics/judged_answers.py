@@ -74,6 +74,11 @@ class CriticMetric(ConfiguredMetric, JudgedMetric):
         """What the critic is asked with."""
         return self.own_prompt or prompt_of(None, otherwise=self.prompt_name)
 
+    def require_ready(self) -> None:
+        """Raise unless there is somebody to ask."""
+        critic_at_hand(self.critic, self.name)
+        super().require_ready()
+
     @property
     def dimension_names(self) -> tuple[str, ...]:
         """What is judged apart, where that is more than one thing."""

@@ -28,7 +28,7 @@ def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """What differs between two plans as they are stored, such as ``run.top_k: 5 -> 10``; empty where nothing counts.
 
     Where runs are kept (``store``), who scores (``scoring``), reports, gates and how patiently a system is asked
-    (``retries``, ``backoff``, ``max_failures``) do not count.
+    (``retries``, ``backoff``, ``max_failures``) do not count, and of ``judge`` its ``repeats`` alone do.
     """
     found: list[str] = []
     _compare("", _counted(old), _counted(new), found)
@@ -40,6 +40,9 @@ def _counted(resolved: Mapping[str, Any]) -> dict[str, Any]:
     run = counted.get("run")
     if isinstance(run, Mapping):
         counted["run"] = {key: value for key, value in run.items() if key not in PATIENCE}
+    judge = counted.pop("judge", None)
+    if isinstance(judge, Mapping) and judge.get("repeats", 1) != 1:  # the rest is patience, prices and limits
+        counted["judge"] = {"repeats": judge["repeats"]}
     return counted
 
 

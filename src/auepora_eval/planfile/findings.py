@@ -95,6 +95,20 @@ class Section:
         found = self._checked(key, default, lambda value: seconds_problem(value, zero=zero))
         return None if found is None else float(found)
 
+    def number(self, key: str, default: float | None, *, least: float = 0.0) -> float | None:
+        """A finite number."""
+        found = self._checked(key, default, lambda value: number_problem(value, least))
+        return None if found is None else float(found)
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """True or false."""
+        found = self._checked(
+            key,
+            default,
+            lambda value: None if isinstance(value, bool) else f"must be true or false, not {kind_of(value)}",
+        )
+        return bool(found)
+
     def choice(self, key: str, default: str, choices: Iterable[str]) -> str:
         """One of several words."""
         found = self.text(key, default)
@@ -175,6 +189,13 @@ def whole_problem(value: object, least: int) -> str | None:
         return None
     quotes = "; leave out the quotes" if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else ""
     return f"must be a whole number of at least {least}, not {kind_of(value)}{quotes}"
+
+
+def number_problem(value: object, least: float) -> str | None:
+    """Why a value is no number of at least ``least``, if it is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= least:
+        return None
+    return f"must be a number of at least {least:g}, not {kind_of(value)}"
 
 
 def seconds_problem(value: object, *, zero: bool = False) -> str | None:

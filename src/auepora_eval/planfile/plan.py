@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,9 +14,13 @@ from ..core.engine import BATCH_SIZE
 from ..core.executors import ExecutorName
 from ..core.registry import Spec
 from ..gates.kinds import Gate
+from ..judge.policy import JudgePolicy
 from .source import PlanSource
 
-__all__ = ["DataSource", "Plan", "Scoring", "SystemKind", "SystemSource"]
+__all__ = ["DataSource", "JudgeRules", "Plan", "ResourceSource", "Scoring", "SystemKind", "SystemSource"]
+
+DEFAULT_CACHE = "judgements.sqlite"
+"""Where judgements are kept, unless a plan says otherwise."""
 
 SystemKind = Literal["python", "http", "command"]
 
@@ -39,6 +44,34 @@ class SystemSource:
     options: Mapping[str, Any] = field(repr=False)
     """What it is built from, variables filled in: ``path`` and ``args``; ``url``, ``method``, ``headers``, ``request``
     and ``response``; or ``command``, ``cwd`` and ``env``. Not shown, since there may be secrets in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceSource:
+    """Something that metrics refer to by ``{use: NAME}``, such as a judge, and how it is built."""
+
+    kind: str
+    options: Mapping[str, Any] = field(repr=False)
+    """What it is built from, variables filled in. Not shown, since there may be secrets in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRules:
+    """How a plan has judges asked."""
+
+    policy: JudgePolicy = field(default_factory=JudgePolicy)
+    """All but where judgements are kept, unless the plan names a file."""
+    cache: bool = True
+    """Whether judgements are kept. Where the plan names no file, they lie beside the store."""
+    cache_only: bool = False
+    """Ask nobody, this once."""
+
+    def policy_for(self, store: str | Path | None, folder: Path) -> JudgePolicy:
+        """The policy with a file for judgements: beside the store where that is a file, else in ``folder``."""
+        if not self.cache:
+            return self.policy
+        beside = folder if store is None or "://" in str(store) else Path(os.path.abspath(store)).parent
+        return replace(self.policy, cache=self.policy.cache or beside / DEFAULT_CACHE, cache_only=self.cache_only)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +99,8 @@ class Plan:
     conventions: Mapping[str, Any]
     """``name``: ``auto`` or that of a preset; and choices that replace some of it."""
     primary: tuple[str, ...]
+    resources: Mapping[str, ResourceSource]
+    """What metrics may refer to, by name."""
     metrics: tuple[Spec, ...] | None
     """Specs as they are written; ``None`` stands for all that the data supports."""
     slices: tuple[str | Mapping[str, str], ...]
@@ -73,6 +108,7 @@ class Plan:
     repeats: int
     seed: int
     scoring: Scoring
+    judge: JudgeRules
     store: str | None = field(repr=False)
     """A file (with its folder) or an address, variables filled in."""
     gates: tuple[Gate, ...]

@@ -13,6 +13,7 @@ from ..core.engine import resolve_metrics
 from ..core.errors import AueporaError, DataFileError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
+from ..core.resources import given_resources
 from ..core.runner import require_distinct_ids
 from ..core.secrets import Secrets, refuse_secrets_in
 from ..core.slices import Slice, require_members, slices_of
@@ -23,8 +24,11 @@ from ..io.align import require_common_id, stray_remarks
 from ..io.checking.support import EVERYTHING
 from ..io.jsonl import OutputsFile
 from ..io.load import chosen_format, load_dataset, read_outputs_file
+from ..judge.prompting import prompts_in
+from .build_resources import build_resources
 from .findings import Findings
 from .plan import DataSource, Plan, SystemSource
+from .resources_section import used_resources
 
 __all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
 
@@ -63,16 +67,23 @@ class Prepared:
 
 
 def prepare(
-    plan: Plan, *, need_system: bool = True, limit: int | None = None, variants: Variants | None = None
+    plan: Plan,
+    *,
+    need_system: bool = True,
+    need_keys: bool = True,
+    limit: int | None = None,
+    variants: Variants | None = None,
 ) -> Prepared:
     """Read what the plan names and check that it fits together; the first problem is raised.
 
     With a ``limit`` only the first samples are taken, and checked. With ``need_system`` the system is imported or built
-    too, and checked that it can be called; it is not called. What ``variants`` makes of the samples is what metrics
-    must find something to look at in.
+    too, and checked that it can be called; it is not called. With ``need_keys`` the keys of judges must be there. What
+    ``variants`` makes of the samples is what metrics must find something to look at in.
     """
     findings = Findings(plan.source)
-    made = prepare_gathering(plan, findings, need_system=need_system, limit=limit, variants=variants)
+    made = prepare_gathering(
+        plan, findings, need_system=need_system, need_keys=need_keys, limit=limit, variants=variants
+    )
     findings.raise_first()
     assert made is not None
     return made
@@ -83,6 +94,7 @@ def prepare_gathering(
     findings: Findings,
     *,
     need_system: bool = True,
+    need_keys: bool = True,
     limit: int | None = None,
     variants: Variants | None = None,
 ) -> Prepared | None:
@@ -107,6 +119,11 @@ def prepare_gathering(
         findings.add("metrics", f"no sample has what {', '.join(idle)} look at: every sample would be skipped")
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
         findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
+    if plan.resources and not findings.errors:
+        metrics = _with_resources(plan, findings, rules, metrics, need_key=need_keys)
+    for place, chosen_metric in enumerate(metrics or ()):
+        if isinstance(chosen_metric, BatchMetric) and not findings.errors:
+            _found(findings, f"metrics[{place}]", chosen_metric.require_ready)
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
@@ -121,6 +138,26 @@ def prepare_gathering(
     remarks = [f"no sample has what {', '.join(idle)} look at: every sample will be skipped"] if idle else []
     remarks += _remarks(plan, samples, metrics, rules, outputs)
     return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
+
+
+def _with_resources(
+    plan: Plan, findings: Findings, conventions: Conventions, metrics: list[Metric] | None, *, need_key: bool
+) -> list[Metric] | None:
+    """The metrics once more, with the resources that they refer to."""
+    names = set(used_resources(plan.metrics))
+    rules = plan.judge
+    built = build_resources(
+        findings,
+        plan.resources,
+        names,
+        plan.folder,
+        timeout=rules.policy.timeout,
+        need_key=need_key and not rules.cache_only,
+    )
+    if findings.errors or not names:
+        return metrics
+    with prompts_in(plan.folder), given_resources(built):
+        return _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), conventions))
 
 
 def _idle(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
@@ -203,11 +240,10 @@ def _metrics(
 ) -> list[Metric] | None:
     if plan.metrics is None:
         return None
-    chosen = _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
+    with prompts_in(plan.folder), given_resources(dict.fromkeys(plan.resources)):
+        chosen = _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
     for place, one in enumerate(chosen):
         _found(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
-        if isinstance(one, BatchMetric):
-            _found(findings, f"metrics[{place}]", one.require_ready)
     names = [one.name for one in chosen]
     for place, name in enumerate(plan.primary):
         if chosen and name not in names:  # a name may carry what the conventions choose
@@ -236,6 +272,8 @@ def _remarks(
     outputs: OutputsFile | None,
 ) -> list[str]:
     found: list[str] = []
+    if unused := [name for name in plan.resources if name not in set(used_resources(plan.metrics))]:
+        found.append(f"no metric refers to {', '.join(unused)} of the resources; write {{use: {unused[0]}}} in one")
     silent = sum(not sample.query.strip() for sample in samples)
     if silent and plan.system is not None:
         found.append(f"{silent} of {len(samples)} samples have no query to ask")

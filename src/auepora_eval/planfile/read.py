@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import AueporaError, PlanError
+from ..core.resources import given_resources
 from ..io.files import bare_name
 from ..io.problems import TOO_DEEP
+from ..judge.prompting import prompts_in
 from .findings import Findings, Section, kind_of
 from .gates_section import gates_section
+from .judge_section import judge_section
 from .plan import Plan
+from .resources_section import resources_section
 from .secrets import Environment, find_literal_secrets
 from .sections import (
     conventions_section,
@@ -29,7 +33,7 @@ from .system_section import config_of, store_section, system_section
 __all__ = ["VERSION", "plan_findings", "plan_problems", "read_plan"]
 
 VERSION = 1
-LATER = {"resources": "resources", "judge": "judges", "report": "reports from plans"}
+LATER = {"report": "reports from plans"}
 """Keys that plans will have, and what they will be for."""
 
 
@@ -106,12 +110,18 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (what is asked); give one of them")
     config = config_of(findings, "outputs" if outputs else "system")
     conventions = conventions_section(findings)
-    metrics = metrics_section(findings)
+    resources, stored_resources = resources_section(findings, folder, environment)
+    with (
+        prompts_in(folder),
+        given_resources(dict.fromkeys(resources)),
+    ):  # by name alone: what they stand for is built later
+        metrics = metrics_section(findings)
     primary = primary_section(findings, None if metrics is None else metrics[1])
     slices = slices_section(findings)
     gates = gates_section(findings, None if metrics is None else metrics[1], slices)
     policy, repeats, seed, run = run_section(findings)
     scoring, stored_scoring = scoring_section(findings)
+    judge, stored_judge = judge_section(findings, folder)
     store, written_store = store_section(findings, folder, environment)
     if findings.errors or dataset is None or name is None:
         return None
@@ -123,10 +133,12 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         **({} if system is None else {"system": system[1] | {"config": config}}),
         "conventions": conventions,
         "primary": list(primary) or None,
+        "resources": stored_resources or None,
         "metrics": None if metrics is None else list(metrics[0]),
         "slices": list(slices) or None,
         "run": run,
         "scoring": stored_scoring,
+        "judge": stored_judge,
         "store": written_store,
         "gates": [one.text for one in gates] or None,
     }
@@ -139,12 +151,14 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         system=None if system is None else system[0],
         conventions=conventions,
         primary=primary,
+        resources=resources,
         metrics=None if metrics is None else metrics[0],
         slices=slices,
         policy=policy,
         repeats=repeats,
         seed=seed,
         scoring=scoring,
+        judge=judge,
         store=store,
         gates=gates,
         config=config,

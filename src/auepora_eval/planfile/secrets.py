@@ -27,6 +27,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAMED = re.compile(r"(?P<name>[\w-]+)\s*[=:]\s*[\"']?(?:(?i:basic|bearer)\s+)?\Z")
 """What stands before a value that is named within a text: ``password=``, ``"Authorization: Bearer "``."""
 
+_NAMED_SECRETS = ("system", "outputs", "resources")
+"""Sections in which a secret goes by its name."""
 _STAND_INS = {"", "dummy", "empty", "none", "unused"}
 """What people write where a key is asked for and none is needed."""
 
@@ -48,6 +50,10 @@ class Environment:
         the name of an index, is data like what is written out.
         """
         return frozenset(one for one in self._secrets if len(one) >= SHORTEST)
+
+    def keep_secret(self, name: str) -> None:
+        """What the variable holds is secret, though the plan only names it; it need not be set."""
+        self._secrets.add(self._variables.get(name, ""))
 
     def filled(self, key: str, value: Any, *, in_template: bool = False) -> Any:
         """The value with every reference in its texts replaced; a mapping and a list throughout.
@@ -119,7 +125,7 @@ def find_literal_secrets(findings: Findings) -> None:
             findings.add(
                 key, f"the parameter '{parameter}' of the address looks like a secret; write ${{NAME}} in its place"
             )
-        elif key.partition(".")[0] in ("system", "outputs") and is_secret_name(name) and _is_literal(value):
+        elif key.partition(".")[0] in _NAMED_SECRETS and _is_named_secret(key, name, value):
             findings.add(
                 key,
                 "looks like a secret, and plans are stored with their runs; "
@@ -138,6 +144,11 @@ def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, A
             yield from _scalars(item, f"{key}[{place}]", name)
     else:
         yield key, name, value
+
+
+def _is_named_secret(key: str, name: str, value: Any) -> bool:
+    told_elsewhere = key.startswith("resources.") and key.endswith(".openai.api_key")  # not by ${NAME}
+    return is_secret_name(name) and _is_literal(value) and not told_elsewhere
 
 
 def _is_literal(value: Any) -> bool:

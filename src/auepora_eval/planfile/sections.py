@@ -27,6 +27,7 @@ __all__ = [
     "conventions_section",
     "data_section",
     "metrics_section",
+    "optional_section",
     "path_problem",
     "placed",
     "primary_section",
@@ -234,7 +235,7 @@ def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
     return tuple(good)
 
 
-def _optional(findings: Findings, key: str, known: tuple[str, ...]) -> Section:
+def optional_section(findings: Findings, key: str, known: tuple[str, ...]) -> Section:
     """A section that may be left out."""
     value = findings.source.values.get(key)
     section = None if value is None else findings.section(key, value, known=known)
@@ -243,7 +244,7 @@ def _optional(findings: Findings, key: str, known: tuple[str, ...]) -> Section:
 
 def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
     """``run``: how a system is called, how often each sample, and the seed."""
-    section = _optional(findings, "run", RUN_KEYS)
+    section = optional_section(findings, "run", RUN_KEYS)
     stored = {
         "top_k": section.whole("top_k", 10, least=1),
         "concurrency": section.whole("concurrency", 8, least=1),
@@ -260,7 +261,7 @@ def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
 
 def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
     """``scoring``: who computes the metrics."""
-    section = _optional(findings, "scoring", SCORING_KEYS)
+    section = optional_section(findings, "scoring", SCORING_KEYS)
     if section.values.get("executor") == "ray":
         section.add("executor", "this version does not score with ray yet; write 'serial' or 'processes'")
         section = Section(findings, "scoring", {**section.values, "executor": None})

@@ -15,7 +15,7 @@ from .findings import Findings, Section, kind_of, text_problem
 from .plan import SystemKind, SystemSource
 from .secrets import Environment
 
-__all__ = ["config_of", "is_import_path", "store_section", "system_section"]
+__all__ = ["config_of", "is_import_path", "is_web_address", "store_section", "system_section"]
 
 KINDS: tuple[str, ...] = get_args(SystemKind)
 HTTP_KEYS = ("url", "method", "headers", "request", "response")
@@ -122,7 +122,7 @@ def _http(section: Section, environment: Environment) -> tuple[SystemSource, Sto
         "headers": environment.filled(inner.name("headers"), headers),
         "request": environment.filled(inner.name("request"), stored["request"], in_template=True),
     }
-    if len(inner.findings.errors) == before and not _is_web_address(options["url"]):
+    if len(inner.findings.errors) == before and not is_web_address(options["url"]):
         inner.add("url", "must begin with http:// or https:// and name a host")
     for name, text in options["headers"].items():
         if isinstance(text, str) and ("\n" in text or "\r" in text):
@@ -130,7 +130,8 @@ def _http(section: Section, environment: Environment) -> tuple[SystemSource, Sto
     return SystemSource("http", options), {"http": stored}
 
 
-def _is_web_address(text: str) -> bool:
+def is_web_address(text: str) -> bool:
+    """Whether a text is an address of the web, with a host."""
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)

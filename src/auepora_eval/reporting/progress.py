@@ -70,13 +70,15 @@ def wipe() -> None:
 @contextmanager
 def progress(
     what: str,
-    total: int | None = None,
+    total: int | Callable[[], int] | None = None,
     *,
     linger: bool = True,
     rate: bool = False,
     remark: Callable[[], str] = str,
 ) -> Iterator[Callable[[int], None]]:
     """Show ``what`` is being done and, where ``total`` is known, how much of it; yields what counts it up.
+
+    A ``total`` that is found out on the way is a function.
 
     With ``rate`` the line tells how much is done a second and how long the rest will take; ``remark`` is asked for what
     else there is to say. The line goes at the end of the block, or, where it may not ``linger``, as soon as all is
@@ -86,12 +88,16 @@ def progress(
     if is_quiet() or not _is_terminal(stream):
         yield lambda _: None
         return
+
+    def of_all() -> int | None:
+        return total() if callable(total) else total
+
     done, began, over = 0, time.monotonic(), threading.Event()
 
     def advance(more: int) -> None:
         nonlocal done
         done += more
-        if not linger and done == total:
+        if not linger and done == of_all():
             end()
 
     def tick() -> None:
@@ -100,9 +106,10 @@ def progress(
         while not over.wait(pause):
             pause = EVERY
             seconds = time.monotonic() - began
-            parts = [f"{done:,} of {total:,}" if total is not None else f"{seconds:.0f} s"]
+            known = of_all()
+            parts = [f"{done:,} of {known:,}" if known is not None else f"{seconds:.0f} s"]
             if rate and done:
-                parts.append(_pace(done, total, seconds))
+                parts.append(_pace(done, known, seconds))
             parts.append(remark())
             _line.show(stream, f"{what} ... {', '.join(filter(None, parts))}")
 

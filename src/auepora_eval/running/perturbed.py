@@ -104,7 +104,7 @@ def run_perturbed(
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
             return _swept(
-                plan_request(prepared, tags), sweep, opened, pool, edit, plan.seed,
+                plan_request(prepared, tags, store=where), sweep, opened, pool, edit, plan.seed,
                 resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
             )  # fmt: skip
 

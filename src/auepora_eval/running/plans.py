@@ -33,6 +33,7 @@ from ..gates.kinds import needs_baseline
 from ..io.files import bare_name
 from ..io.fingerprint import dataset_fingerprint
 from ..io.jsonl import OutputsFile
+from ..judge.policy import JudgePolicy
 from ..planfile.changes import plan_changes
 from ..planfile.plan import Plan
 from ..planfile.prepare import Prepared, prepare
@@ -100,7 +101,7 @@ def run_plan(
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
             baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run
-            request = plan_request(prepared, tags)
+            request = plan_request(prepared, tags, store=where)
             if resume:
                 record = _to_resume(opened, request, run, retry_failed=retry_failed)
                 outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
@@ -124,6 +125,7 @@ def run_system(
     repeats: int = 1,
     conventions: str | Conventions = "auepora",
     slices: Iterable[SliceSpec] | SliceSpec = (),
+    judging: JudgePolicy | None = None,
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
     stop: Stop | None = None,
@@ -132,8 +134,8 @@ def run_system(
     """Run a live system over a dataset, store what it answers, score it: ``auepora run`` without a plan file.
 
     One call at a time, waiting as long as it takes, unless told otherwise: a plan's defaults are for systems that are
-    served. Without ``metrics``, everything the data supports is computed. ``config`` says what the system is made of,
-    beside what its own ``config`` says.
+    served. Without ``metrics``, everything the data supports is computed. ``judging`` says how judges are asked, where
+    a metric needs one. ``config`` says what the system is made of, beside what its own ``config`` says.
     """
     request = system_request(
         system,
@@ -144,6 +146,7 @@ def run_system(
         repeats=repeats,
         conventions=conventions,
         slices=slices,
+        judging=judging,
         config=config,
         tags=tags,
     )
@@ -164,6 +167,7 @@ def system_request(
     repeats: int = 1,
     conventions: str | Conventions = "auepora",
     slices: Iterable[SliceSpec] | SliceSpec = (),
+    judging: JudgePolicy | None = None,
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
 ) -> RunRequest:
@@ -204,6 +208,7 @@ def system_request(
         policy=policy,
         repeats=repeats,
         slices=groups,
+        judging=judging or JudgePolicy(),
         plan=plan,
         config=_config({}, system, config or {}),
         commit=commit_of(Path.cwd()),
@@ -211,8 +216,8 @@ def system_request(
     )
 
 
-def plan_request(prepared: Prepared, tags: Sequence[str] = ()) -> RunRequest:
-    """The run that a plan asks for."""
+def plan_request(prepared: Prepared, tags: Sequence[str] = (), *, store: str | None = None) -> RunRequest:
+    """The run that a plan asks for. ``store`` is where it is kept: judgements lie beside it."""
     plan = prepared.plan
     scoring = plan.scoring
     return RunRequest(
@@ -227,6 +232,8 @@ def plan_request(prepared: Prepared, tags: Sequence[str] = ()) -> RunRequest:
         repeats=plan.repeats if prepared.outputs is None else 1,
         slices=prepared.slices,
         options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size),
+        judging=plan.judge.policy_for(store, plan.folder),
+        secrets=plan.secrets,
         # What 'auto' came to belongs to the run: who scores it again must not have to guess.
         plan={**plan.resolved, "conventions": _named(prepared.rules)},
         config=_config(plan.config, prepared.system, {}),

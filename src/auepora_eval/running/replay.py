@@ -16,16 +16,20 @@ from ..core.engine import Metrics, evaluate, resolve_metrics
 from ..core.errors import AueporaError, BadValueError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.repeats import evaluate_repeats
+from ..core.resources import given_resources
 from ..core.results import Results
 from ..core.scores import Scores
 from ..core.scoring import cluster_codes
 from ..core.signature import Signature
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..judge.prompting import prompts_in
+from ..planfile.resources_section import used_resources
 from ..reporting.markdown import escaped, markdown_table
 from ..store.planned import planned_conventions, run_facts
 from ..store.records import RunRecord, RunStatus
 from ..store.run_rows import REPLAY_TAG
 from ..store.runs import RunStore
+from .judging import judges_of_run
 from .plans import specs_of
 from .replay_contexts import stored_contexts
 from .replay_origin import system_of_run
@@ -130,13 +134,17 @@ def swap_replay(
         if record.status is not RunStatus.FINISHED:
             raise BadValueError(f"{record.run_id} ({record.name}) is {record.status.value}; let it end, or resume it")
     refused: dict[str, str] = {}
-    chosen = _chosen(metrics, store, record_b, refused)
+    specs: Any = metrics or record_b.plan.get("metrics") or ()
+    judges = judges_of_run(store, record_b, specs)
+    with prompts_in(judges.folder), given_resources(judges.built(list(used_resources(specs)))):
+        chosen = _chosen(specs, store, record_b, refused)
     samples = _common(store, record_a, record_b)
     contexts, notes = stored_contexts(store, record_a, samples)
     system = replaying(system_b, contexts)
     origin, doubts = system_of_run(system_b, planned, store, record_b)
     notes += doubts
     request = _request(system, origin, record_a, record_b, samples, chosen, policy)
+    request = replace(request, judging=judges.rules.policy_for(store.file, judges.folder))
     earlier = None if fresh else _earlier(store, request)
     if earlier is None:
         outcome = start_run(request, store, stop=stop, watcher=watcher)
@@ -146,13 +154,13 @@ def swap_replay(
     if outcome.results is None:
         return report
     notes += _unasked(store, outcome.record)
-    return replace(report, splits=_splits(store, record_a, record_b, outcome, samples, chosen, refused))
+    return replace(report, splits=_splits(store, record_a, record_b, outcome, request, refused))
 
 
 def _chosen(metrics: Metrics, store: RunStore, record: RunRecord, refused: dict[str, str]) -> list[BatchMetric]:
     """The metrics to split by: those given, else those of the run's plan, else those of its results."""
     rules = planned_conventions(record)
-    found = resolve_metrics(metrics, rules) or resolve_metrics(record.plan.get("metrics") or (), rules)
+    found = resolve_metrics(metrics, rules)
     for result in () if found else store.results(record.run_id):
         try:
             found += resolve_metrics([result.name], rules)
@@ -210,6 +218,7 @@ def _request(
             "dataset": {"name": record_b.dataset_name},
             "system": {"replay": {"contexts": record_a.run_id, "generator": record_b.run_id, "system": origin}},
             "conventions": record_b.plan.get("conventions"),
+            **{key: record_b.plan[key] for key in ("resources", "judge") if record_b.plan.get(key)},
             "metrics": specs_of(metrics),
             "run": {**asdict(policy), "top_k": depth, "repeats": record_b.repeats},
         },
@@ -245,17 +254,18 @@ def _splits(
     record_a: RunRecord,
     record_b: RunRecord,
     outcome: RunOutcome,
-    samples: Sequence[EvaluationSample],
-    metrics: Sequence[BatchMetric],
+    request: RunRequest,
     refused: dict[str, str],
 ) -> list[MetricSplit]:
     assert outcome.results is not None
+    samples = request.samples
+    metrics = [one for one in request.metrics or () if isinstance(one, BatchMetric)]
     names = [sample.sample_id for sample in samples]
     clusters = cluster_codes(samples)
     replayed = outcome.results.by_name
     signatures = {one.name: replayed[one.name].signature or "" for one in metrics}
-    of_a = _scored(store, record_a, outcome.record, samples, metrics, signatures)
-    of_b = _scored(store, record_b, outcome.record, samples, metrics, signatures)
+    of_a = _scored(store, record_a, outcome.record, request, signatures)
+    of_b = _scored(store, record_b, outcome.record, request, signatures)
     splits = []
     for one in metrics:
         scores, (first, rules_a), (second, rules_b) = replayed[one.name].scores, of_a[one.name], of_b[one.name]
@@ -275,8 +285,7 @@ def _scored(
     store: RunStore,
     record: RunRecord,
     replay: RunRecord,
-    samples: Sequence[EvaluationSample],
-    metrics: Sequence[BatchMetric],
+    request: RunRequest,
     signatures: Mapping[str, str],
 ) -> dict[str, tuple[Scores | None, str]]:
     """A run's outcomes by metric, with their signature: as stored where they follow the same rules, else computed."""
@@ -285,24 +294,23 @@ def _scored(
         for result in store.results(record.run_id, every_signature=True):
             if result.signature == signatures.get(result.name) and isinstance(result.scores, Scores):
                 found[result.name] = (result.scores, result.signature or "")
-    lacking = [one for one in metrics if one.name not in found]
-    for result in _computed(store, record, samples, lacking) if lacking else ():
+    lacking = [one for one in request.metrics or () if one.name not in found]
+    for result in _computed(store, record, request, lacking) if lacking else ():
         found[result.name] = (result.scores if isinstance(result.scores, Scores) else None, result.signature or "")
     return found
 
 
-def _computed(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], metrics: Sequence[Metric]
-) -> Results:
+def _computed(store: RunStore, record: RunRecord, request: RunRequest, metrics: Sequence[Metric]) -> Results:
+    samples = request.samples
     wanted = {sample.sample_id: row for row, sample in enumerate(samples)}
     repeats: list[list[SystemOutputs | None]] = [[None] * len(samples) for _ in range(record.repeats)]
     for row in store.outputs(record.run_id):
         if row.sample_id in wanted:
             repeats[row.repeat][wanted[row.sample_id]] = row.output
-    facts = run_facts(record)
+    common: dict[str, Any] = {"run": run_facts(record), "judging": request.judging}
     if len(repeats) == 1:
-        return evaluate(samples, repeats[0], metrics, run=facts)
-    return evaluate_repeats(samples, [partial(iter, outputs) for outputs in repeats], metrics, run=facts)
+        return evaluate(samples, repeats[0], metrics, **common)
+    return evaluate_repeats(samples, [partial(iter, outputs) for outputs in repeats], metrics, **common)
 
 
 def _value(value: float | None) -> str:

@@ -18,9 +18,11 @@ from ..core.slices import SliceSpec
 from ..core.types import EvaluationSample, SystemOutputs
 from ..gates.report import GateReport
 from ..io.codec import LineError
+from ..judge.policy import JudgePolicy
 from ..store.processes import is_alive
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore
+from .judging import Judged, unwatched
 from .scoring import ScoringOptions, score_run
 
 __all__ = ["RunOutcome", "RunRequest", "Watcher", "resume_run", "start_run"]
@@ -46,6 +48,10 @@ class RunRequest:
     repeats: int = 1
     slices: Sequence[SliceSpec] = ()
     options: ScoringOptions = field(default_factory=ScoringOptions)
+    judging: JudgePolicy = field(default_factory=JudgePolicy)
+    """How judges are asked, where a metric needs one."""
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """What judges may know and must not tell."""
     plan: Mapping[str, Any] = field(default_factory=dict)
     """The resolved plan, as it is stored."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -63,6 +69,8 @@ class Watcher:
     answered: Callable[[Sequence[Answer]], None] = lambda _answers: None
     scoring: Callable[[int], Callable[[int], None]] = lambda _total: lambda _more: None
     """Given how many outputs there are, what is to be called with how many more were scored."""
+    judging: Callable[[], Judged] = unwatched
+    """Asked before a judge is, for what is to be called after each judgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +155,10 @@ def _carried_out(
             conventions=request.conventions,
             slices=request.slices,
             options=request.options,
+            judging=request.judging,
             progress=advance,
+            judged=watcher.judging,
+            secrets=request.secrets,
         )
         store.finish(record.run_id)
     except KeyboardInterrupt:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.conventions import Conventions
@@ -16,17 +18,23 @@ from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.registry import Spec
 from ..core.repeats import evaluate_repeats
+from ..core.resources import given_resources
 from ..core.results import Results
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.suggest import DataSeen, readers_of_retrieved
 from ..core.types import EvaluationSample, SystemOutputs, Unsaid
+from ..judge.policy import JudgePolicy
+from ..judge.prompting import prompts_in
+from ..planfile.planned_judges import PlannedJudges
+from ..planfile.resources_section import used_resources
 from ..store.planned import planned_conventions, run_facts
+from .judging import Judged, RunJudging, judged_signatures, judges_of_run, note_usage, unwatched
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["ScoringOptions", "rescore", "score_run", "stored_outputs"]
+__all__ = ["ScoringOptions", "chosen_again", "rescore", "score_run", "stored_outputs"]
 
 _LOOKED_AT = 1024
 
@@ -49,11 +57,15 @@ def score_run(
     slices: Sequence[SliceSpec] = (),
     options: ScoringOptions = ScoringOptions(),  # noqa: B008 -- frozen
     samples: Sequence[EvaluationSample] | None = None,
+    judging: JudgePolicy | None = None,
     progress: Progress | None = None,
+    judged: Callable[[], Judged] = unwatched,
+    secrets: Iterable[str] = (),
 ) -> Results:
     """Score the stored outputs of a run and store the results; what was stored by other signatures stays.
 
-    Where ``metrics`` is None, by all that the data supports.
+    Where ``metrics`` is None, by all that the data supports. ``judging`` says how judges are asked, where a metric
+    needs one; ``judged`` is asked, before the first is, for what to call after each judgement.
     """
     rows = store.samples(record.run_id) if samples is None else samples
     said = _Said()
@@ -67,20 +79,38 @@ def score_run(
     groups = slices_of(slices)
     EvaluationPlan(chosen).validate_dataset(rows)
     require_members(groups, rows)
+    facts = run_facts(record)
+    signatures = judged_signatures(chosen, facts)
+    session: RunJudging | None = None
+    if signatures:
+        session = RunJudging(
+            judging or JudgePolicy(),
+            store,
+            record,
+            signatures=signatures,
+            samples=rows,
+            repeat=lambda: said.reading,
+            judged=judged(),
+            secrets=secrets,
+        )
     common: dict[str, Any] = {
         "slices": groups,
         "executor": options.executor,
         "workers": options.workers,
         "batch_size": options.batch_size,
-        "run": run_facts(record),
+        "run": facts,
         "progress": progress,
+        "judging": session,
     }
-    if record.repeats > 1:
-        results = evaluate_repeats(rows, each, chosen, **common)
-    elif all(isinstance(one, BatchMetric) for one in chosen):
-        results = evaluate_stream(zip(rows, each[0](), strict=True), chosen, **common)
-    else:  # a metric that only computes needs all of them at once
-        results = evaluate(rows, list(each[0]()), chosen, **common)
+    with nullcontext() if session is None else session.storing():
+        if record.repeats > 1:
+            results = evaluate_repeats(rows, each, chosen, **common)
+        elif all(isinstance(one, BatchMetric) for one in chosen):
+            results = evaluate_stream(zip(rows, each[0](), strict=True), chosen, **common)
+        else:  # a metric that only computes needs all of them at once
+            results = evaluate(rows, list(each[0]()), chosen, **common)
+    if session is not None:
+        note_usage(results, session.accounts)
     said.check(chosen, record)
     results.run_id = record.run_id
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
@@ -110,13 +140,16 @@ def rescore(
     slices: Sequence[SliceSpec] | None = None,
     options: ScoringOptions = ScoringOptions(),  # noqa: B008 -- frozen
     incomplete: bool = False,
+    judges: PlannedJudges | None = None,
     progress: Progress | None = None,
+    judged: Callable[[], Judged] = unwatched,
 ) -> Results:
     """Compute new or changed metrics on stored outputs. The system is not called; old values stay, by signature.
 
     Conventions and slices are those of the run's plan unless given. Without ``metrics``, what the plan names is
     computed again, or all the data supports where it names none. A run that lacks outputs is refused unless
-    ``incomplete`` says that the missing ones shall count as failures.
+    ``incomplete`` says that the missing ones shall count as failures. ``judges`` are those of the run's plan unless
+    given (``judges_of_run``).
     """
     done, _ = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -125,17 +158,44 @@ def rescore(
             f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
             "--incomplete (missing outputs count as failures)"
         )
-    rules = Conventions.of(planned_conventions(record) if conventions is None else conventions)
-    planned = record.plan.get("metrics") or None
-    chosen = (
-        resolve_metrics(list(metrics), rules)
-        if metrics
-        else None
-        if planned is None
-        else resolve_metrics(planned, rules)
+    chosen, judges = chosen_again(store, record, metrics, conventions=conventions, judges=judges)
+    store.hide(judges.secrets)
+    return score_run(
+        store,
+        record,
+        chosen,
+        conventions=_rules(record, conventions),
+        slices=record.plan.get("slices") or () if slices is None else slices,
+        options=options,
+        judging=judges.rules.policy_for(store.file, judges.folder),
+        progress=progress,
+        judged=judged,
+        secrets=judges.secrets,
     )
-    wanted = record.plan.get("slices") or () if slices is None else slices
-    return score_run(store, record, chosen, conventions=rules, slices=wanted, options=options, progress=progress)
+
+
+def chosen_again(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Spec | Metric],
+    *,
+    conventions: str | Conventions | None = None,
+    judges: PlannedJudges | None = None,
+    need_key: bool = True,
+) -> tuple[list[Metric] | None, PlannedJudges]:
+    """The metrics to score a run by again, and the judges they ask: by default those of its plan.
+
+    ``None`` for the metrics stands for all that the data supports.
+    """
+    specs = list(metrics) or record.plan.get("metrics") or None
+    judges = judges or judges_of_run(store, record, specs)
+    built = judges.built(list(used_resources(specs)), need_key=need_key)
+    with prompts_in(Path.cwd() if metrics else judges.folder), given_resources(built):
+        return None if specs is None else resolve_metrics(specs, _rules(record, conventions)), judges
+
+
+def _rules(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
+    return Conventions.of(planned_conventions(record) if conventions is None else conventions)
 
 
 def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) -> Iterator[SystemOutputs | None]:
@@ -158,10 +218,13 @@ class _Said:
     """Takes down, as outputs pass, how many of the answers say what was retrieved."""
 
     def __init__(self) -> None:
+        self.reading = 0
+        """Which repeat is being read."""
         self._counts: dict[int, tuple[int, int]] = {}
 
     def watching(self, repeat: int, outputs: Iterator[SystemOutputs | None]) -> Iterator[SystemOutputs | None]:
         """The same outputs; a repeat that is read again is counted anew."""
+        self.reading = repeat
         answered = unsaid = 0
         for output in outputs:
             if output is not None and output.error is None:

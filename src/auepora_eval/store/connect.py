@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from sqlalchemy import URL, Connection, create_engine, event, make_url
 from sqlalchemy.engine import Engine
@@ -18,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from ..core.errors import AueporaError, MissingDependencyError, StoreError
 from ..core.secrets import Secrets
+from ..core.sqlite_files import may_write, open_sqlite
 from ..io.codec import LineError
 from .faults import problem_of
 
@@ -129,19 +129,10 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
             raise StoreError(label, "does not exist; check the name, or make a run first")
         if not path.absolute().parent.is_dir():
             raise StoreError(label, f"its folder {path.absolute().parent} does not exist; create it first")
-    read_only = path.exists() and not _may_write(path)
-    address = f"file:{quote(str(path.absolute()))}"
+    read_only = path.exists() and not may_write(path)
 
     def open_one() -> sqlite3.Connection:
-        if not read_only:
-            return _opened(address, timeout, _write_ahead)
-        try:
-            return _opened(f"{address}?mode=ro", timeout, _look)
-        except sqlite3.OperationalError:
-            # Readers share a file beside the store, which may not be made here. Nobody writes where there is no log.
-            if path.with_name(f"{path.name}-wal").exists():
-                raise
-            return _opened(f"{address}?mode=ro&immutable=1", timeout, _look)
+        return open_sqlite(path, timeout=timeout, read_only=read_only)
 
     engine = create_engine(f"sqlite:///{label}", creator=open_one, hide_parameters=True)
 
@@ -151,47 +142,6 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
         connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
 
     return Database(engine, label, timeout=timeout, secrets=Secrets(), read_only=read_only)
-
-
-def _opened(address: str, timeout: float, prepare: Callable[[sqlite3.Connection, float], None]) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, cached_statements=256
-    )
-    try:
-        connection.execute("PRAGMA synchronous=NORMAL")
-        prepare(connection, timeout)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _look(connection: sqlite3.Connection, timeout: float) -> None:
-    """Read something, since a file is not opened before that."""
-    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-
-
-def _write_ahead(connection: sqlite3.Connection, timeout: float) -> None:
-    """Have changes written to a log first, so that readers and a writer are not in each other's way.
-
-    The one moment at which this is set, on a fresh file, is not covered by SQLite's own waiting for others.
-    """
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
-                connection.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
-        else:
-            return
-
-
-def _may_write(path: Path) -> bool:
-    effective = os.access in os.supports_effective_ids
-    return os.access(path, os.W_OK, effective_ids=effective)
 
 
 # --- PostgreSQL ------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from .output_rows import output_chunks
 from .packing import read_packed, sample_text_keys
 from .run_rows import require_run
 from .sample_rows import sample_chunks
-from .schema import documents, query_results, runs, samples, scores, versions
+from .schema import documents, judgements, query_results, runs, samples, scores, versions
 
 __all__ = ["delete_runs"]
 
@@ -28,7 +28,7 @@ def delete_runs(database: Database, connection: Connection, run_ids: Sequence[st
     orphans = _orphaned_fingerprints(connection, run_ids)
     keys = {key for run_id in run_ids for key in _output_keys(connection, run_id)}
     keys |= {key for fingerprint in orphans for key in _sample_keys(connection, fingerprint)}
-    for table in (query_results, scores, runs):
+    for table in (query_results, scores, judgements, runs):
         for part in _parts(run_ids):
             connection.execute(delete(table).where(table.c.run_id.in_(part)))
     for part in _parts(orphans):

@@ -5,17 +5,9 @@ from __future__ import annotations
 import sqlite3
 
 from ..core.secrets import Secrets
+from ..core.sqlite_files import sqlite_problem
 
 __all__ = ["problem_of"]
-
-_SQLITE: tuple[tuple[str, str], ...] = (
-    ("file is not a database", "is not a store: the file is no SQLite database; name another file"),
-    ("malformed", "is damaged: restore it from a copy, or save what `sqlite3 FILE .recover` still finds"),
-    ("disk is full", "cannot grow: the disk is full; free some space and repeat, what was stored before is safe"),
-    ("readonly", "is read-only: nothing can be written to it; copy it, or change its rights"),
-    ("unable to open", "cannot be opened: check its folder, and the rights to read and write it"),
-    ("disk i/o error", "cannot be read or written: the disk reports an error; check its space and its health"),
-)
 
 _UNREACHABLE = ("OperationalError", "InterfaceError")
 """What a driver raises that has not heard from the server; another error without a code is about what it was given."""
@@ -25,21 +17,8 @@ def problem_of(error: BaseException, *, timeout: float, secrets: Secrets) -> str
     """The problem as one clause, without the secrets that a driver may have put into it."""
     message = secrets.text(" ".join(str(error).split()))
     if isinstance(error, sqlite3.Error):
-        return _of_sqlite(message, timeout)
+        return sqlite_problem(message, timeout)
     return _of_postgresql(error, message, timeout)
-
-
-def _of_sqlite(message: str, timeout: float) -> str:
-    lower = message.lower()
-    if "locked" in lower or "busy" in lower:
-        return (
-            f"is locked by another process (waited {timeout:g} s); nothing was written, "
-            "repeat it when the other is done"
-        )
-    for sign, told in _SQLITE:
-        if sign in lower:
-            return told
-    return f"cannot be used: {message}"
 
 
 def _of_postgresql(error: BaseException, message: str, timeout: float) -> str:

@@ -81,7 +81,23 @@ def _scores_by_hash(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _scores_by_hash)
+def _judgements(connection: Connection) -> None:
+    """What judges said, and what asking them took."""
+    is_server = connection.dialect.name == "postgresql"
+    blob, by_key = ("BYTEA", "") if is_server else ("BLOB", " WITHOUT ROWID")
+    for statement in (
+        f"""CREATE TABLE eval_judgements (
+            run_id TEXT NOT NULL, score_key TEXT NOT NULL, repeat INTEGER NOT NULL, "position" INTEGER NOT NULL,
+            judge_repeat INTEGER NOT NULL, request TEXT NOT NULL, metric TEXT NOT NULL, signature TEXT NOT NULL,
+            critic TEXT NOT NULL, prompt_id TEXT NOT NULL, reason TEXT, body {blob} NOT NULL,
+            PRIMARY KEY (run_id, score_key, repeat, "position", judge_repeat, request)){by_key}""",
+        """CREATE INDEX eval_judgements_failed ON eval_judgements (run_id) WHERE reason IS NOT NULL""",
+        "ALTER TABLE eval_runs ADD COLUMN usage_json TEXT",
+    ):
+        connection.exec_driver_sql(statement)
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _scores_by_hash, _judgements)
 """Only ever added to: a store knows by number how many of them it has seen."""
 
 _LOCK = 0x61756570  # any number, the same for all: PostgreSQL's way of letting one at a time pass

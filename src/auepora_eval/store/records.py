@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -13,7 +14,7 @@ from sqlalchemy import RowMapping
 from ..core.types import SystemOutputs
 from .ids import from_iso
 
-__all__ = ["RunRecord", "RunStatus", "StoredOutput", "column_text", "from_json", "record_of", "to_json"]
+__all__ = ["RunRecord", "RunStatus", "StoredOutput", "column_text", "from_json", "record_of", "summed", "to_json"]
 
 
 class RunStatus(StrEnum):
@@ -50,6 +51,8 @@ class RunRecord:
     """``host:pid:start`` of who made it, or resumed it last."""
     aggregate: dict[str, Any] | None = None
     message: str | None = None
+    usage: dict[str, Any] | None = None
+    """What judging it took, over all times it was scored: calls, tokens, cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ def record_of(row: RowMapping) -> RunRecord:
         process=row["process"],
         aggregate=None if row["aggregate_json"] is None else from_json(row["aggregate_json"]),
         message=row["message"],
+        usage=None if row["usage_json"] is None else from_json(row["usage_json"]),
     )
 
 
@@ -97,6 +101,20 @@ def _as_text(value: object) -> object:
 def from_json(text: str) -> Any:
     """The value again."""
     return msgspec.json.decode(text)
+
+
+def summed(held: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Two tables of figures added up, by name, however deep; whatever is no number is taken from the second."""
+    made = dict(held)
+    for name, value in more.items():
+        old = made.get(name)
+        if isinstance(value, Mapping):
+            made[name] = summed(old if isinstance(old, Mapping) else {}, value)
+        elif isinstance(value, int | float) and isinstance(old, int | float) and not isinstance(value, bool):
+            made[name] = old + value
+        else:
+            made[name] = value
+    return made
 
 
 def column_text(text: str) -> str:

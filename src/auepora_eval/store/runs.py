@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -19,10 +19,17 @@ from ..core.types import EvaluationSample, MetricResult
 from .connect import Database, connect
 from .deletion import delete_runs
 from .ids import new_run_id, to_iso, utc_now
+from .judgement_rows import (
+    StoredJudgement,
+    count_judgements,
+    delete_judgements,
+    read_judgements,
+    write_judgements,
+)
 from .migrations import bring_up_to_date
 from .output_rows import count_outputs, output_rows, places, read_outputs, write_outputs
 from .processes import this_process
-from .records import RunRecord, RunStatus, StoredOutput, column_text, from_json, to_json
+from .records import RunRecord, RunStatus, StoredOutput, column_text, from_json, summed, to_json
 from .results import read_result, read_results, write_results
 from .run_rows import change_run, find_run, get_run, list_runs, require_run, take_up, unknown_run
 from .sample_rows import packed_samples, read_sample_ids, read_samples, write_samples
@@ -42,12 +49,10 @@ class RunStore:
     def __init__(self, database: Database, *, secrets: Iterable[str] = ()) -> None:
         """``open`` is the way to get one."""
         self._database = database
-        secrets = list(secrets)
-        self._secrets = Secrets(secrets)
-        self._record_secrets = Secrets(secrets, hide_passwords=True)
-        self._keys = TextKeys(self._secrets)
+        self._hidden: frozenset[str] = frozenset()
         self._written = WrittenTexts()
         self._lock = threading.RLock()
+        self.hide(secrets)
 
     @classmethod
     def open(
@@ -66,6 +71,18 @@ class RunStore:
             database.close()
             raise
         return cls(database, secrets=secrets)
+
+    def hide(self, secrets: Iterable[str]) -> None:
+        """Keep these texts, too, from being written."""
+        self._hidden |= frozenset(secrets)
+        self._secrets = Secrets(self._hidden)
+        self._record_secrets = Secrets(self._hidden, hide_passwords=True)
+        self._keys = TextKeys(self._secrets)
+
+    @property
+    def file(self) -> Path | None:
+        """The file it is, with its folder; ``None`` on a server."""
+        return None if self._database.is_postgresql else Path(self.label).absolute()
 
     @property
     def label(self) -> str:
@@ -299,6 +316,38 @@ class RunStore:
         with self._database.read() as connection:
             names = read_sample_ids(connection, get_run(connection, run_id).fingerprint)
             return read_results(connection, run_id, every_signature=every_signature, sample_ids=names)
+
+    # --- judgements --------------------------------------------------------------------------------------------------
+
+    def put_judgements(self, run_id: str, rows: Sequence[StoredJudgement]) -> None:
+        """Store what judges said; the same question asked again replaces what was said before."""
+        with self._writing() as connection:
+            require_run(connection, run_id)
+            write_judgements(self._database, connection, run_id, rows, self._secrets)
+
+    def clear_judgements(self, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
+        """Forget what judges said for metrics of these names and signatures."""
+        with self._writing() as connection:
+            delete_judgements(connection, run_id, metrics)
+
+    def judgements(
+        self, run_id: str, *, position: int | None = None, failed: bool = False
+    ) -> Iterator[StoredJudgement]:
+        """What judges said of a run, or of the sample at one position; or only where they failed."""
+        with self._database.read() as connection:
+            require_run(connection, run_id)
+        return read_judgements(self._database, run_id, position=position, failed=failed)
+
+    def judgement_counts(self, run_id: str) -> tuple[int, int]:
+        """How many judgements there are, and how many of them failed."""
+        with self._database.read() as connection:
+            return count_judgements(connection, run_id)
+
+    def add_usage(self, run_id: str, usage: Mapping[str, Any]) -> None:
+        """Add to what judging a run took: numbers add up, by name, however deep."""
+        with self._writing() as connection:
+            held = get_run(connection, run_id, to_change=True).usage or {}
+            change_run(connection, run_id, usage_json=self._json(summed(held, usage)))
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, MetaData, PrimaryKeyConstraint, Table, Text
 
-__all__ = ["documents", "metadata", "query_results", "runs", "samples", "scores", "versions"]
+__all__ = ["documents", "judgements", "metadata", "query_results", "runs", "samples", "scores", "versions"]
 
 metadata = MetaData()
 
@@ -34,6 +34,7 @@ runs = Table(
     Column("process", Text, nullable=False),
     Column("aggregate_json", Text),
     Column("message", Text),
+    Column("usage_json", Text),
 )
 
 query_results = Table(
@@ -88,3 +89,22 @@ scores = Table(
     PrimaryKeyConstraint("run_id", "score_key"),
 )
 """``score_key`` is a hash of name and signature, which may be too long for a key."""
+
+judgements = Table(
+    "eval_judgements",
+    metadata,
+    Column("run_id", Text, nullable=False),
+    Column("score_key", Text, nullable=False),
+    Column("repeat", Integer, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("judge_repeat", Integer, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("metric", Text, nullable=False),
+    Column("signature", Text, nullable=False),
+    Column("critic", Text, nullable=False),
+    Column("prompt_id", Text, nullable=False),
+    Column("reason", Text),
+    Column("body", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "score_key", "repeat", "position", "judge_repeat", "request"),
+)
+"""``score_key`` as in ``scores``, where the metric that asked has a result of its own."""

@@ -1,4 +1,4 @@
-"""A system named by its import path, such as ``my_rag.system:MySystem``."""
+"""A system, or another object, named by its import path, such as ``my_rag.system:MySystem``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..adapters.recognise import adapted, framework_of
 from ..calling.systems import as_system
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
 
-__all__ = ["load_object", "load_python"]
+__all__ = ["load_made", "load_object", "load_python"]
 
 
 def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Path) -> object:
@@ -26,20 +26,33 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
     that ``calling.systems.as_system`` takes; what comes from a framework is wrapped by its adapter. ``folder`` stays on
     ``sys.path``, so that the system may import more of its own later.
     """
+    given = dict(args or {})
+
+    def is_system(found: Any) -> bool:
+        return _has_method(found) or framework_of(found) is not None or (not given and _answers(found))
+
+    found, made = load_made(path, given, folder=folder, as_is=is_system)
+    return _checked(found, path, made_by=made)
+
+
+def load_made(
+    path: str, args: Mapping[str, Any] | None = None, *, folder: Path, as_is: Callable[[Any], bool]
+) -> tuple[Any, bool]:
+    """The object at ``path``, imported with ``folder`` first on ``sys.path``; and whether it was made by a call.
+
+    A class is called with ``args``, and so is whatever else can be called, unless ``as_is`` says that it is what is
+    looked for; anything else is taken as it is.
+    """
     module_name, attribute = _parts(path)
     folder = Path(folder).resolve()
     module = _imported(module_name, folder)
     found = _attribute(module, attribute, module_name)
     given = dict(args or {})
-    if inspect.isclass(found):
-        return _checked(_called(found, given, path, folder), path, made_by=True)
-    if callable(found) and not _has_method(found) and framework_of(found) is None:
-        if not given and _answers(found):
-            return _checked(found, path)
-        return _checked(_called(found, given, path, folder), path, made_by=True)
+    if inspect.isclass(found) or (callable(found) and not as_is(found)):
+        return _called(found, given, path, folder), True
     if given:
         raise BadValueError(f"{path} is neither a class nor a function but an object: it takes no args")
-    return _checked(found, path)
+    return found, False
 
 
 def load_object(path: str, *, folder: Path) -> Any:

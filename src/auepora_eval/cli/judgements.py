@@ -1,0 +1,121 @@
+"""What judges said of a stored run, as the command line tells it: of one sample, where they failed, all for replay."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..store.judgement_rows import StoredJudgement
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+__all__ = ["judge_failures", "judge_failures_text", "judgement_lines", "judgements_of", "judgements_text", "usage_text"]
+
+
+def judgements_of(store: RunStore, record: RunRecord, position: int) -> list[dict[str, Any]]:
+    """What judges said of one sample, as JSON tells it."""
+    return [_told(one) for one in store.judgements(record.run_id, position=position)]
+
+
+def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
+    """Every judgement that failed, as JSON tells it."""
+    rows = list(store.judgements(record.run_id, failed=True))
+    ids = store.sample_ids(record.run_id) if rows else []
+    return [{"sample_id": ids[one.position], **_told(one)} for one in rows]
+
+
+def _told(one: StoredJudgement) -> dict[str, Any]:
+    body = one.body
+    told: dict[str, Any] = {"metric": one.metric, "repeat": one.repeat, "judge_repeat": one.judge_repeat}
+    told |= {"critic": one.critic, "prompt_id": one.prompt_id}
+    if one.reason is not None:
+        return {**told, "error": one.reason, "message": body.get("message"), "raw": body.get("raw")}
+    kept = ("answer", "weighted", "mass", "usage", "repaired", "cached", "raw")
+    return {**told, **{name: body[name] for name in kept if name in body}}
+
+
+def judgements_text(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """What judges said of one sample, line by line."""
+    lines = []
+    for row in rows:
+        again = f", repeat {row['repeat']}" if row["repeat"] else ""
+        again += f", judged for the {row['judge_repeat'] + 1}. time" if row["judge_repeat"] else ""
+        head = f"judged     {row['metric']} by {row['critic']}{again}: "
+        if "error" in row:
+            lines.append(f"{head}failed, {_failure(row, width)}")
+            continue
+        answer = dict(row["answer"])
+        why = answer.pop("rationale", None)
+        told = ", ".join(
+            f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in answer.items()
+        )
+        lines.append(head + _short(told, width))
+        if why:
+            lines.append(f"           {_short(why, width)}")
+    return lines
+
+
+def judge_failures_text(rows: Sequence[Mapping[str, Any]], *, shown: int, width: int) -> list[str]:
+    """Where judges failed, and what they said."""
+    if not rows:
+        return []
+    counts = Counter(str(row["error"]) for row in rows)
+    lines = [f"{len(rows)} not judged: " + ", ".join(f"{reason} {n}" for reason, n in counts.items()), ""]
+    for row in rows[:shown]:
+        again = f" (repeat {row['repeat']})" if row["repeat"] else ""
+        lines.append(f"{row['sample_id']}{again}: {row['metric']}: {_failure(row, width)}")
+    if len(rows) > shown:
+        lines.append(f"... and {len(rows) - shown} more; --json has all")
+    return lines
+
+
+def _failure(row: Mapping[str, Any], width: int) -> str:
+    told = f"{row['error']}: {row['message']}" if row["message"] else str(row["error"])
+    said = f"; it said: {_short(row['raw'], width)}" if row["raw"] else ""
+    return _short(told, width) + said
+
+
+def _short(text: str, width: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[:width]}…"
+
+
+def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
+    """All judgements of a run, one JSON object per line, as ``RecordedCritic`` replays them."""
+    ids = store.sample_ids(record.run_id)
+    for one in store.judgements(record.run_id):
+        body = one.body
+        row: dict[str, Any] = {
+            "key": one.request,
+            "critic": one.critic,
+            "one_number": bool(body.get("one_number")),
+            "logprobs": bool(body.get("logprobs")),
+            "metric": one.metric,
+            "sample_id": ids[one.position],
+            "repeat": one.judge_repeat,
+            "prompt_id": one.prompt_id,
+        }
+        if one.reason is not None:
+            row["error"] = {"reason": one.reason, "message": body.get("message"), "raw": body.get("raw")}
+        else:
+            row |= {name: body.get(name) for name in ("answer", "raw", "usage", "weighted", "mass", "repaired")}
+        yield json.dumps(row).encode()
+
+
+def usage_text(usage: Mapping[str, Any]) -> str:
+    """What judging a run took, in one line."""
+    failed = sum((usage.get("failed") or {}).values())
+    parts = [f"{usage.get('judgements', 0):,} judgements", f"{usage.get('calls', 0):,} calls"]
+    if usage.get("cached"):
+        parts.append(f"{usage['cached']:,} from the cache")
+    if failed:
+        parts.append(f"{failed:,} failed")
+    tokens = usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0)
+    if any(tokens):
+        parts.append(f"{tokens[0]:,} + {tokens[1]:,} tokens")
+    if usage.get("cost") is not None:
+        parts.append(f"cost {usage['cost']:.4g}")
+    return ", ".join(parts)

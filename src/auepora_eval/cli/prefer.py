@@ -1,0 +1,70 @@
+"""``auepora prefer``: which of two stored runs' answers a judge prefers."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from .judging import JudgeOptions, JudgingOptions, ScoringLine, judge_options, limit_options, session_of
+from .saying import quiet_option, say
+from .stores import complete_run, opened_store, store_option
+
+__all__ = ["command"]
+
+
+@click.command(name="prefer")
+@click.argument("run_a", shell_complete=complete_run)
+@click.argument("run_b", shell_complete=complete_run)
+@click.option("--judge", "judge_name", metavar="NAME", help="Which resource of the plan judges, where it has several.")
+@click.option("--prompt", type=click.Path(), help="Ask with this prompt instead of ours.")
+@judge_options
+@limit_options
+@store_option
+@quiet_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, else Markdown).")
+def command(
+    run_a: str,
+    run_b: str,
+    judge_name: str | None,
+    prompt: str | None,
+    judge: JudgeOptions,
+    judging: JudgingOptions,
+    store: str | None,
+    as_json: bool,
+    output: str | None,
+) -> None:
+    """Have a judge say whose answers are better, RUN_A's or RUN_B's, on the samples that both have.
+
+    Each pair is shown in both orders, and an answer wins that is preferred in both; where the order decides, it is a
+    tie. The judge is that of RUN_B's plan, of another plan, or the one named here. Exits with 0 whatever it finds.
+
+    \b
+    auepora prefer baseline latest
+    auepora prefer baseline latest --plan plan.yaml --judge strict
+    auepora prefer baseline latest --judge-model small --judge-url http://127.0.0.1:8080/v1
+    """
+    from ..running.judging import judges_of_run
+    from ..running.preferring import chosen_judge, prefer_runs
+    from .judgements import usage_text
+    from .output import output_format, write_out
+
+    form = "json" if as_json else output_format(output)
+    if form == "csv":
+        raise click.UsageError("a preference has no CSV; write .json or .md")
+    changes = judging.changes()
+    with opened_store(store, output=output) as found, ScoringLine() as line:
+        record_a, record_b = found.find(run_a), found.find(run_b)
+        every = [{"use": name} for name in record_b.plan.get("resources") or ()]
+        judges = judge.judges(changes) or judges_of_run(found, record_b, every, changes=changes)
+        critic = chosen_judge(judges, judge_name)
+        session = session_of(judges, line, store=found.file)
+        report = prefer_runs(found, record_a, record_b, critic, judging=session, prompt=prompt)
+    if form == "json":
+        document = {**report.to_dict(), "judging": session.accounts.total.to_dict()}
+        write_out(json.dumps(document, indent=2, ensure_ascii=False), output)
+    else:
+        write_out(report.to_markdown().rstrip("\n"), output)
+    if session.accounts.total.judgements:
+        say(f"judging: {usage_text(session.accounts.total.to_dict())}")

@@ -1,0 +1,94 @@
+"""Files of SQLite: opened so that several processes may share one, and what goes wrong in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+__all__ = ["may_write", "open_sqlite", "sqlite_problem"]
+
+_SQLITE: tuple[tuple[str, str], ...] = (
+    ("file is not a database", "is not a store: the file is no SQLite database; name another file"),
+    ("malformed", "is damaged: restore it from a copy, or save what `sqlite3 FILE .recover` still finds"),
+    ("disk is full", "cannot grow: the disk is full; free some space and repeat, what was stored before is safe"),
+    ("readonly", "is read-only: nothing can be written to it; copy it, or change its rights"),
+    ("unable to open", "cannot be opened: check its folder, and the rights to read and write it"),
+    ("disk i/o error", "cannot be read or written: the disk reports an error; check its space and its health"),
+)
+
+
+def sqlite_problem(message: str, timeout: float) -> str:
+    """The problem as one clause, after a wait of ``timeout`` seconds."""
+    lower = message.lower()
+    if "locked" in lower or "busy" in lower:
+        return (
+            f"is locked by another process (waited {timeout:g} s); nothing was written, "
+            "repeat it when the other is done"
+        )
+    for sign, told in _SQLITE:
+        if sign in lower:
+            return told
+    return f"cannot be used: {message}"
+
+
+def may_write(path: Path) -> bool:
+    """Whether the file may be written to."""
+    effective = os.access in os.supports_effective_ids
+    return os.access(path, os.W_OK, effective_ids=effective)
+
+
+def open_sqlite(path: Path, *, timeout: float, read_only: bool = False) -> sqlite3.Connection:
+    """The database in a file, made if it is not there; readers and a writer are not in each other's way.
+
+    The driver begins no transaction of its own accord. ``timeout`` is how many seconds others are waited for.
+    """
+    address = f"file:{quote(str(path.absolute()))}"
+    if not read_only:
+        return _opened(address, timeout, _write_ahead)
+    try:
+        return _opened(f"{address}?mode=ro", timeout, _look)
+    except sqlite3.OperationalError:
+        # Readers share a file beside the store, which may not be made here. Nobody writes where there is no log.
+        if path.with_name(f"{path.name}-wal").exists():
+            raise
+        return _opened(f"{address}?mode=ro&immutable=1", timeout, _look)
+
+
+def _opened(address: str, timeout: float, prepare: Callable[[sqlite3.Connection, float], None]) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, cached_statements=256
+    )
+    try:
+        connection.execute("PRAGMA synchronous=NORMAL")
+        prepare(connection, timeout)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _look(connection: sqlite3.Connection, timeout: float) -> None:
+    """Read something, since a file is not opened before that."""
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+
+
+def _write_ahead(connection: sqlite3.Connection, timeout: float) -> None:
+    """Have changes written to a log first, so that readers and a writer are not in each other's way.
+
+    The one moment at which this is set, on a fresh file, is not covered by SQLite's own waiting for others.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+                connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return

@@ -1,0 +1,191 @@
+"""What judging may cost: guessed before each call, held back, and settled when the call is over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.errors import BadValueError, JudgeError
+from .critic import Critic, JudgeRequest, Usage, critic_name
+from .policy import JudgePolicy, Price
+
+__all__ = ["Budget", "Guess", "Held", "model_of"]
+
+_BYTES_PER_TOKEN = 4
+_FIRST_COMPLETION = 256
+"""Tokens of an answer, as long as none was seen and the critic sets no limit."""
+
+
+def model_of(critic: Critic) -> str:
+    """What prices go by: the critic's model, or its name where it has none."""
+    model = getattr(critic, "model", None)
+    return model if isinstance(model, str) and model else critic_name(critic)
+
+
+class Guess:
+    """How many tokens a request will take: a quarter of its bytes, corrected by what the server has counted so far.
+
+    It stays on the safe side: the highest ratio and the longest answer seen count, and the critic's own limit for
+    answers (``max_tokens``) where it has one.
+    """
+
+    def __init__(self) -> None:
+        self._ratio, self._completion = 1.0, 0
+        self.learned = False
+        """Whether any call is over, so that there was something to learn from."""
+
+    def of(self, critic: Critic, request: JudgeRequest) -> Usage:
+        """The tokens that the request may take."""
+        limit = getattr(critic, "max_tokens", None)
+        if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0:
+            completion = limit
+        else:
+            completion = self._completion or _FIRST_COMPLETION
+        return Usage(math.ceil(_plain_guess(request) * self._ratio), completion)
+
+    def learn(self, request: JudgeRequest, usage: Usage | None) -> None:
+        """Take note of what a request took; ``None`` where nobody counted."""
+        self.learned = True
+        if usage is not None and usage.prompt_tokens:
+            self._ratio = max(self._ratio, usage.prompt_tokens / _plain_guess(request))
+            self._completion = max(self._completion, usage.completion_tokens)
+
+
+def _plain_guess(request: JudgeRequest) -> int:
+    texts = (request.system, request.prompt, json.dumps(request.schema, default=str) if request.schema else "")
+    return max(1, math.ceil(sum(len(text.encode(errors="replace")) for text in texts) / _BYTES_PER_TOKEN))
+
+
+@dataclass(slots=True)
+class _Amount:
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+    def add(self, other: _Amount, sign: int = 1) -> None:
+        self.calls += sign * other.calls
+        self.tokens += sign * other.tokens
+        self.cost += sign * other.cost
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is held back for a call that is under way."""
+
+    critic: Critic
+    request: JudgeRequest
+    amount: _Amount
+    guess: Usage
+
+
+class Budget:
+    """Hard caps on calls, tokens and cost. A call begins only if it would fit even if all under way cost their most.
+
+    Where it would fit only if those turn out cheaper, it waits for them. Where tokens or cost are capped, the first
+    call of a model goes alone, for there is nothing to guess from before. A critic that may make several requests for
+    one question says how many in ``calls_at_most``.
+    """
+
+    def __init__(self, policy: JudgePolicy) -> None:
+        self._policy = policy
+        self._spent, self._held = _Amount(), _Amount()
+        self._guesses: dict[str, Guess] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+        self._caps: dict[str, Any] = {
+            name: cap
+            for name, cap in (
+                ("calls", policy.max_calls),
+                ("tokens", policy.max_tokens),
+                ("cost", policy.max_cost),
+            )
+            if cap is not None
+        }
+        self._counts_tokens = not self._caps.keys().isdisjoint(("tokens", "cost"))
+        self.refused = 0
+        """How many calls did not fit."""
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Calls, tokens and cost so far, as they count against the caps."""
+        return {"calls": self._spent.calls, "tokens": self._spent.tokens, "cost": self._spent.cost}
+
+    @property
+    def remark(self) -> str | None:
+        """What there is to say about a budget that is spent."""
+        if not self.refused:
+            return None
+        caps = ", ".join(f"max_{name} {cap:g}" for name, cap in self._caps.items())
+        return (
+            f"the budget for judging ({caps}) is spent: {self.refused:,} requests were not made, and what they were "
+            "about is a failed measurement (budget_exhausted)"
+        )
+
+    def price(self, critic: Critic) -> Price | None:
+        """What the critic's tokens cost; an error where cost is capped and nobody said."""
+        model = model_of(critic)
+        price = self._policy.prices.get(model)
+        if price is None and "cost" in self._caps:
+            raise BadValueError(f"max_cost needs the price of '{model}': add it to the prices, 0 if it costs nothing")
+        return price
+
+    async def hold(self, critic: Critic, request: JudgeRequest) -> Held:
+        """Hold back what a call may take; a ``JudgeError`` where it does not fit any more."""
+        while True:
+            held = self._guessed(critic, request)
+            over = self._over(held.amount, self._spent)
+            if over:
+                self.refused += 1
+                raise JudgeError("budget_exhausted", f"the call would go beyond max_{over} ({self._caps[over]:g})")
+            alone = self._counts_tokens and not self._guess(critic).learned
+            if not self._held.calls or not (alone or self._over(held.amount, self._spent, self._held)):
+                self._held.add(held.amount)
+                return held
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            await turn
+
+    def settle(self, held: Held, usage: Usage | None, *, calls: int = 1) -> None:
+        """Put what a call took in place of what was held back: ``None`` if nobody knows, then it counts in full."""
+        self._held.add(held.amount, -1)
+        if not self._held.calls:
+            self._held = _Amount()  # so that no rounding stays
+        counted = usage if usage is None or usage.prompt_tokens or usage.completion_tokens else None
+        self._spent.add(self._amount(held.critic, held.guess if counted is None else counted, calls))
+        if self._counts_tokens:
+            self._guess(held.critic).learn(held.request, counted)
+        self._wake()
+
+    def release(self, held: Held, *, calls: int = 1) -> None:
+        """A call that took no tokens: it was refused, or never arrived."""
+        self._held.add(held.amount, -1)
+        self._spent.add(_Amount(calls))
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for turn in waiting:
+            if not turn.done():
+                turn.set_result(None)
+
+    def _guess(self, critic: Critic) -> Guess:
+        return self._guesses.setdefault(model_of(critic), Guess())
+
+    def _guessed(self, critic: Critic, request: JudgeRequest) -> Held:
+        guess = self._guess(critic).of(critic, request) if self._counts_tokens else Usage()
+        calls = getattr(critic, "calls_at_most", 1)
+        return Held(critic, request, self._amount(critic, guess, calls), guess)
+
+    def _amount(self, critic: Critic, usage: Usage, calls: int) -> _Amount:
+        price = self.price(critic)
+        cost = 0.0 if price is None else price.of(usage.prompt_tokens, usage.completion_tokens)
+        return _Amount(calls, usage.prompt_tokens + usage.completion_tokens, cost)
+
+    def _over(self, *amounts: _Amount) -> str | None:
+        """The cap that these amounts together would go beyond."""
+        for name, cap in self._caps.items():
+            if sum(getattr(one, name) for one in amounts) > cap * (1 + 1e-12):
+                return name
+        return None

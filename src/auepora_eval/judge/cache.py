@@ -1,0 +1,210 @@
+"""Judgements kept in a SQLite file, each under a digest of everything that was sent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import StoreError
+from ..core.secrets import Secrets
+from ..core.sqlite_files import may_write, open_sqlite, sqlite_problem
+from .critic import Critic, Judgement, JudgeRequest, LLMCritic, Usage, critic_name
+
+__all__ = ["JudgementCache", "known_as", "request_digest"]
+
+_APPLICATION = 0x4A554447  # marks the file as a cache of judgements
+_VERSION = 1
+_PATIENCE = 10.0
+"""Seconds to wait for another process that writes."""
+_KEY_VERSION = 1
+"""Part of every digest: raised when what is sent for a request changes without showing in the request."""
+_TABLE = """
+CREATE TABLE IF NOT EXISTS judgements (
+    digest BLOB PRIMARY KEY,
+    critic TEXT NOT NULL,
+    prompt_id TEXT NOT NULL,
+    repeat INTEGER NOT NULL,
+    answer TEXT NOT NULL,
+    raw TEXT NOT NULL,
+    weighted REAL,
+    mass REAL,
+    repaired INTEGER NOT NULL,
+    prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL,
+    created_at TEXT NOT NULL
+)
+"""
+_FIND = """
+SELECT answer, raw, weighted, mass, repaired, prompt_tokens, completion_tokens FROM judgements WHERE digest = ?
+"""
+
+
+def known_as(critic: Critic, request: JudgeRequest) -> Any | None:
+    """All that the critic's answer depends on besides the request, if it says so; else nothing of it is kept."""
+    key = getattr(critic, "cache_key", None)
+    return key(request) if callable(key) else key
+
+
+def request_digest(critic: Critic, request: JudgeRequest, known: Any | None) -> bytes | None:
+    """A digest of all that decides about the answer; ``None`` where there is something that JSON cannot write."""
+    sent = {
+        "version": _KEY_VERSION,
+        "critic": critic_name(critic),
+        "known": known,
+        "system": request.system,
+        "prompt": request.prompt,
+        "prompt_id": request.prompt_id,
+        "schema": request.schema,
+        "weighted": request.weighted,
+        "repeat": request.repeat,
+        "metadata": request.metadata if isinstance(critic, LLMCritic) else None,
+    }
+    try:
+        text = _CANONICAL.encode(sent)
+    except (TypeError, ValueError):
+        return None
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _as_dict(value: object) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is nothing that JSON can write")
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_as_dict)
+
+
+class JudgementCache:
+    """An open file of judgements. Several processes may share it; within one, it is used by one thread at a time.
+
+    What is put is written a moment later, together with what else has come (``flush``). Prompts are not kept, only
+    their digests; secrets are hidden in what is.
+    """
+
+    def __init__(self, path: Path, *, secrets: Secrets | None = None) -> None:
+        self._path, self._secrets = path, secrets or Secrets()
+        self._waiting: dict[bytes, tuple[Any, ...]] = {}
+        if path.is_dir():
+            raise StoreError(str(path), "is a folder; name a file in it, such as judgements.sqlite")
+        if not path.absolute().parent.is_dir():
+            raise StoreError(str(path), f"its folder {path.absolute().parent} does not exist; create it first")
+        read_only = path.exists() and not may_write(path)
+        with self._told():
+            self._file = open_sqlite(path, timeout=_PATIENCE, read_only=read_only)
+        try:
+            with self._told():
+                self._prepare()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def get(self, digest: bytes) -> Judgement | None:
+        """The judgement that goes by this digest, if it is known."""
+        row = self._waiting.get(digest)
+        if row is not None:
+            row = row[4:11]
+        else:
+            with self._told():
+                row = self._file.execute(_FIND, (digest,)).fetchone()
+        if row is None:
+            return None
+        answer, raw, weighted, mass, repaired, prompt_tokens, completion_tokens = row
+        try:
+            answer = json.loads(answer)
+        except ValueError as error:
+            raise StoreError(str(self._path), "is damaged: an answer in it is no JSON; delete the file") from error
+        return Judgement(
+            answer, Usage(prompt_tokens, completion_tokens), raw, weighted, mass, repaired=bool(repaired), cached=True
+        )
+
+    def put(self, digest: bytes, critic: Critic, request: JudgeRequest, judgement: Judgement) -> None:
+        """Keep a judgement; it is found from now on, and written with the next ``flush``."""
+        answer = json.dumps(dict(judgement.answer), ensure_ascii=False, default=_as_dict)
+        self._waiting[digest] = (
+            digest,
+            critic_name(critic),
+            request.prompt_id,
+            request.repeat,
+            self._secrets.text(answer),
+            self._secrets.text(judgement.raw),
+            judgement.weighted,
+            judgement.mass,
+            int(judgement.repaired),
+            judgement.usage.prompt_tokens,
+            judgement.usage.completion_tokens,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+    @property
+    def waiting(self) -> int:
+        """How many judgements are not written yet."""
+        return len(self._waiting)
+
+    def flush(self, *, wait: bool = False) -> None:
+        """Write what is waiting; unless told to ``wait``, nothing happens while another process writes."""
+        if not self._waiting:
+            return
+        with self._told():
+            if not wait:
+                self._file.execute("PRAGMA busy_timeout = 0")
+            try:
+                self._file.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if wait or error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                    raise
+                return
+            finally:
+                if not wait:
+                    self._file.execute(f"PRAGMA busy_timeout = {int(1000 * _PATIENCE)}")
+            try:
+                # Who came first stays: everybody who asks again shall get the same.
+                places = ", ".join("?" * 12)
+                self._file.executemany(
+                    f"INSERT OR IGNORE INTO judgements VALUES ({places})",  # noqa: S608 -- question marks alone
+                    self._waiting.values(),
+                )
+                self._file.execute("COMMIT")
+            except BaseException:
+                if self._file.in_transaction:
+                    self._file.execute("ROLLBACK")
+                raise
+        self._waiting.clear()
+
+    def close(self) -> None:
+        """Write what is waiting, and give the file back."""
+        try:
+            self.flush(wait=True)
+        finally:
+            self._file.close()
+
+    def _prepare(self) -> None:
+        version, application, tables = (
+            self._file.execute(question).fetchone()[0]
+            for question in ("PRAGMA user_version", "PRAGMA application_id", "SELECT count(*) FROM sqlite_master")
+        )
+        if application != _APPLICATION and (tables or version or application):
+            raise StoreError(str(self._path), "is a database, but keeps no judgements; name another file")
+        if version > _VERSION:
+            raise StoreError(
+                str(self._path), "was written by a newer version of this library; use that version, or another file"
+            )
+        if version == 0:
+            self._file.execute("BEGIN IMMEDIATE")
+            self._file.execute(_TABLE)
+            self._file.execute(f"PRAGMA application_id = {_APPLICATION}")
+            self._file.execute(f"PRAGMA user_version = {_VERSION}")
+            self._file.execute("COMMIT")
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise StoreError(str(self._path), sqlite_problem(" ".join(str(error).split()), _PATIENCE)) from error

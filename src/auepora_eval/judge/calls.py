@@ -1,0 +1,135 @@
+"""One call of a critic: bounded in time whatever the critic does, and what comes of it checked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import math
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import Any
+
+from ..core.errors import JudgeError
+from ..core.retrying import http_status, may_pass, retry_after
+from .critic import Critic, Judgement, JudgeRequest, LLMCritic
+
+__all__ = ["PARTING", "call_critic", "is_too_much"]
+
+PARTING = 1.0
+"""Seconds that a call has to end once it is cancelled; one that does not is left behind."""
+_TOO_MUCH = frozenset({"rate_limited", "timeout"})
+
+
+async def call_critic(critic: Critic, request: JudgeRequest, *, timeout: float, threads: Executor) -> Judgement:
+    """What the critic says. Whatever goes wrong is a ``JudgeError``; it takes no longer than ``timeout`` seconds."""
+    loop = asyncio.get_running_loop()
+    work: asyncio.Future[Judgement | BaseException]
+    if isinstance(critic, LLMCritic):
+        work = loop.run_in_executor(threads, contextvars.copy_context().run, _scored, critic, request)
+    else:
+        work = loop.create_task(_judged(critic, request))
+    try:
+        await asyncio.wait((work,), timeout=timeout)
+    except asyncio.CancelledError:
+        await _parted(work)
+        raise
+    if not work.done():
+        await _parted(work)
+    if not work.done() or work.cancelled():
+        raise JudgeError("timeout", f"no answer within {timeout:g} s", retry=True)
+    said = work.result()
+    if isinstance(said, BaseException):
+        raise _told(said) from said
+    return said
+
+
+def is_too_much(error: JudgeError) -> bool:
+    """Whether the judge is asked too much: by too many at once, or more often than it likes."""
+    return error.reason in _TOO_MUCH or (error.__cause__ is not None and http_status(error.__cause__) == 429)
+
+
+async def _parted(work: asyncio.Future[Any]) -> None:
+    """Cancel it and wait a moment for its end."""
+    work.cancel()
+    if isinstance(work, asyncio.Task):  # a thread does not hear it
+        await asyncio.wait((work,), timeout=PARTING)
+
+
+async def _judged(critic: Any, request: JudgeRequest) -> Judgement | BaseException:
+    """What a structured critic says or raises, handed back: an exit that is raised in a task would end the loop."""
+    try:
+        return _checked(await critic.judge(request), request.schema)
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return error
+    except KeyboardInterrupt as error:
+        if threading.current_thread() is threading.main_thread():  # then it may well be the user
+            raise
+        return error
+    except (Exception, SystemExit) as error:
+        return error
+
+
+def _scored(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseException:
+    """What a simple critic says or raises, handed back: not everything can be raised across threads."""
+    try:
+        value = critic.score(prompt=request.prompt, metadata=dict(request.metadata))
+        return Judgement({_number_name(request.schema): _number(value, _number_schema(request.schema))})
+    except BaseException as error:
+        return error
+
+
+def _told(error: BaseException) -> JudgeError:
+    if isinstance(error, JudgeError):
+        return error
+    return JudgeError(
+        "critic_raised",
+        f"{type(error).__name__}: {error}"[:1000],
+        retry=may_pass(error),
+        retry_after=retry_after(error),
+    )
+
+
+def _checked(judgement: Any, schema: Mapping[str, Any]) -> Judgement:
+    """The judgement, if its numbers are what the schema allows; whoever wrote the critic may have left that out."""
+    if not isinstance(judgement, Judgement) or not isinstance(judgement.answer, Mapping):
+        raise JudgeError("unparseable", f"the critic returned {judgement!r:.200}, not a Judgement with an object")
+    for name, inner in _properties(schema).items():
+        value = judgement.answer.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            _number(value, inner, raw=judgement.raw)
+    return judgement
+
+
+def _number(value: Any, schema: Mapping[str, Any], raw: str | None = None) -> float:
+    try:
+        number = math.nan if isinstance(value, (bool, str)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    said = repr(value)[:200] if raw is None else raw
+    if not math.isfinite(number):
+        raise JudgeError("unparseable", f"the critic returned {value!r:.80}, not a number", raw=said)
+    low, high = schema.get("minimum", -math.inf), schema.get("maximum", math.inf)
+    if not low <= number <= high:
+        raise JudgeError("out_of_range", f"the critic returned {value!r:.80}, not between {low} and {high}", raw=said)
+    return number
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = schema.get("properties")
+    return {key: one for key, one in found.items() if isinstance(one, Mapping)} if isinstance(found, Mapping) else {}
+
+
+def _number_name(schema: Mapping[str, Any]) -> str:
+    """What the one number of the answer is called."""
+    properties = _properties(schema)
+    numbers = [name for name, inner in properties.items() if inner.get("type") in ("number", "integer")]
+    return numbers[0] if "score" not in properties and len(numbers) == 1 else "score"
+
+
+def _number_schema(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = _properties(schema).get(_number_name(schema), {})
+    return found if isinstance(found, Mapping) else {}

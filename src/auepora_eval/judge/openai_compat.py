@@ -1,0 +1,290 @@
+"""A judge behind any server that speaks OpenAI's chat completions: vLLM, Ollama, llama.cpp, hosted services."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
+from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
+
+from ..core.errors import AueporaWarning, BadValueError, JudgeError
+from ..core.secrets import SHORTEST, Secrets
+from ..systems.addresses import checked_headers
+from .connections import own_client, without_proxy
+from .critic import Judgement, JudgeRequest, StructuredCritic, Usage
+from .openai_checks import checked_address, checked_extra, checked_number, checked_whole, is_near, require_openai
+from .openai_faults import connection_fault, no_key, status_fault
+from .openai_reply import Said, decoded, said_in, with_tokens
+from .openai_request import REVISION, Dialect, SchemaMode, messages_of, repair_messages, response_format
+from .parse import read_answer, shortened
+from .probabilities import Weighted, labels_of, tokens_of, weighted_mean
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+__all__ = ["OpenAICritic"]
+
+_HOSTED = "https://api.openai.com/v1"
+_TOP = 20
+"""How many tokens per place one may ask the probabilities of, at most services."""
+_REPAIRED = ("unparseable", "out_of_range")
+
+
+class OpenAICritic(StructuredCritic):
+    """Asks a model behind an endpoint. The key is read from the environment variable that ``api_key_env`` names.
+
+    ``base_url`` is the server's, by default ``$OPENAI_BASE_URL`` or OpenAI's own; one on this machine or in its network
+    needs no key. ``temperature``, ``seed`` and ``max_tokens`` are not sent where they are ``None``; a repeated
+    judgement has the next seed. ``schema`` says how the form of answers is asked for: ``json_schema``, ``json_object``,
+    ``none`` (by the prompt alone), or ``auto``, the first of these that the server takes. With ``logprobs`` scores may
+    be means weighted by probability. ``extra`` is sent along in the body, ``headers`` as headers, which count as
+    secret and not for the cache. Once an answer cannot be read, the judge is told so and asked again.
+    """
+
+    calls_at_most = 2
+    """Requests for one question: one, and one to have the answer repaired."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key_env: str | None = "OPENAI_API_KEY",
+        temperature: float | None = 0.0,
+        seed: int | None = 0,
+        max_tokens: int | None = 2048,
+        schema: SchemaMode = "auto",
+        logprobs: bool = False,
+        headers: Mapping[str, str] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        timeout: float | None = 120.0,
+    ) -> None:
+        require_openai()
+        if not isinstance(model, str) or not model.strip():
+            raise BadValueError(f"model must be the name of a model, not {model!r:.80}")
+        if schema not in get_args(SchemaMode):
+            raise BadValueError(f"schema must be one of {', '.join(get_args(SchemaMode))}, not {schema!r:.80}")
+        self.model, self.schema, self.logprobs, self.api_key_env = model, schema, bool(logprobs), api_key_env
+        self.temperature = checked_number("temperature", temperature)
+        self.seed = checked_whole("seed", seed, least=0)
+        self.max_tokens = checked_whole("max_tokens", max_tokens, least=1)
+        self.timeout = checked_number("timeout", timeout, above=True)
+        self.extra = checked_extra(extra or {})
+        self._address = checked_address(base_url or os.environ.get("OPENAI_BASE_URL") or _HOSTED)
+        self._headers, self._secrets = checked_headers(headers or {}, self._address)
+        self.name = self._signed_name()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew with what is found out about the server, and without connections."""
+        auto = self.schema == "auto"
+        self._dialect = Dialect("json_schema" if auto else self.schema, logprobs=self.logprobs, may_step_down=auto)
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
+        self._warned: set[str] = set()
+
+    def _signed_name(self) -> str:
+        parts = [f"openai:{self.model}"]
+        if self.temperature != 0:
+            parts.append(f"temperature={self.temperature if self.temperature is not None else 'default'}")
+        if self.schema != "auto":
+            parts.append(f"schema={self.schema}")
+        if self.logprobs:
+            parts.append("weighted")
+        if self.extra:
+            parts.append(f"extra={hashlib.sha256(json.dumps(self.extra, sort_keys=True).encode()).hexdigest()[:8]}")
+        return ",".join(parts).replace("|", "/")
+
+    def __repr__(self) -> str:
+        return f"OpenAICritic({self.model!r}, base_url={self._address.shown!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: held for name, held in vars(self).items() if name not in ("_clients", "_dialect", "_warned")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._forget()
+
+    def cache_key(self, request: JudgeRequest) -> Mapping[str, Any]:
+        """All that is sent besides what the request holds, the key and the headers."""
+        return {
+            "critic": "openai",
+            "revision": REVISION,
+            "base_url": self._address.shown.rstrip("/"),
+            "model": self.model,
+            "temperature": self.temperature,
+            "seed": self._seed(request),
+            "max_tokens": self.max_tokens,
+            "schema": self.schema,
+            "logprobs": self.logprobs and request.weighted is not None,
+            "extra": self.extra,
+        }
+
+    def require_key(self) -> None:
+        """Raise where the server will want a key and there is none, before anybody is asked."""
+        self._key()
+
+    async def judge(self, request: JudgeRequest) -> Judgement:
+        """One judgement; an answer that cannot be read is answered with what is wrong about it, once."""
+        try:
+            return await self._judge(request)
+        except JudgeError as error:
+            self._raise_without_secrets(error)
+
+    async def aclose(self) -> None:
+        """Close the connections that were opened on the running loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.close()
+
+    # --- a judgement ------------------------------------------------------------------------------------------------
+
+    async def _judge(self, request: JudgeRequest) -> Judgement:
+        first = await self._ask(request)
+        try:
+            return self._read(request, first, first.usage)
+        except JudgeError as error:
+            if error.reason not in _REPAIRED:
+                raise with_tokens(error, first.usage) from None
+            why = error.message
+        try:
+            second = await self._ask(request, repair_messages(first.text, why, request.schema))
+        except JudgeError as error:
+            error.calls += 1
+            raise with_tokens(error, first.usage) from None
+        usage = first.usage + second.usage
+        try:
+            return self._read(request, second, usage, repaired=True)
+        except JudgeError as error:
+            told = f"{error.message}; before that: {why}"
+            both = f"{shortened(first.text)}\n\n[asked again]\n\n{shortened(second.text)}"
+            raise with_tokens(JudgeError(error.reason, told, raw=both, calls=2), usage) from None
+
+    def _read(self, request: JudgeRequest, said: Said, usage: Usage, *, repaired: bool = False) -> Judgement:
+        reading = read_answer(said.text, request.schema)
+        found: Weighted | None = None
+        name = request.weighted
+        if self.logprobs and name is not None and name in reading.spans and (tokens := tokens_of(said.logprobs)):
+            labels = labels_of(request.schema.get("properties", {}).get(name, {}))
+            found = weighted_mean(tokens, said.text, reading.spans[name], labels) if labels else None
+        return Judgement(
+            reading.answer,
+            usage,
+            raw=said.text,
+            weighted=None if found is None else found.value,
+            mass=None if found is None else found.mass,
+            repaired=repaired,
+        )
+
+    async def _ask(self, request: JudgeRequest, further: list[dict[str, str]] | None = None) -> Said:
+        """One answer; where the server refuses what it is asked for beside the question, asked again without it."""
+        dialect = self._dialect
+        losses: dict[str, str] = {}
+        refused: JudgeError | None = None
+        while True:
+            try:
+                reply = await self._send(self._body(request, further or [], dialect))
+            except JudgeError as error:
+                other = dialect.after_refusal(error.message) if error.reason == "bad_request" else None
+                if other is None:
+                    raise refused or error from None
+                losses |= other.losses
+                dialect, refused = other.dialect, None if other.is_said else refused or error
+                continue
+            if dialect != self._dialect:
+                self._dialect = dialect
+                self._tell(losses.values())
+            return said_in(reply, max_tokens=self.max_tokens)
+
+    def _tell(self, losses: Iterable[str]) -> None:
+        for lost in losses:
+            if lost not in self._warned:
+                self._warned.add(lost)
+                warnings.warn(f"the judge {self.model} at {self._address.shown} {lost}", AueporaWarning, stacklevel=2)
+
+    def _seed(self, request: JudgeRequest) -> int | None:
+        return None if self.seed is None else self.seed + request.repeat
+
+    def _body(self, request: JudgeRequest, further: list[dict[str, str]], dialect: Dialect) -> dict[str, Any]:
+        weighs = dialect.logprobs and request.weighted is not None
+        body = {
+            **self.extra,
+            "model": self.model,
+            "messages": [*messages_of(request, dialect.schema), *further],
+            "temperature": self.temperature,
+            "seed": self._seed(request),
+            dialect.tokens_field: self.max_tokens,
+            "response_format": response_format(request.schema, dialect.schema),
+            "logprobs": True if weighs else None,
+            "top_logprobs": _TOP if weighs else None,
+        }
+        return {name: held for name, held in body.items() if held is not None}
+
+    # --- the wire ---------------------------------------------------------------------------------------------------
+
+    async def _send(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The reply as JSON."""
+        client = self._client()
+        import httpx2
+        import openai
+
+        place, variable = self._address.shown, self.api_key_env
+        try:
+            reply = await client.post("/chat/completions", body=body, cast_to=httpx2.Response)
+        except openai.APIStatusError as error:
+            fault = error.response
+            told = status_fault(error.status_code, fault.headers, fault.text, place=place, variable=variable)
+            raise told from None
+        except openai.OpenAIError as error:
+            raise connection_fault(error, place=place) from None
+        except httpx2.HTTPError as error:
+            raise connection_fault(error, place=place) from None
+        return decoded(reply.content, reply.headers, place=place, variable=variable)
+
+    def _client(self) -> AsyncOpenAI:
+        """The client of the running loop, made when first asked for."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._new_client()
+        return client
+
+    def _new_client(self) -> AsyncOpenAI:
+        import openai
+
+        return openai.AsyncOpenAI(
+            api_key=self._key(),
+            base_url=self._address.shown,
+            default_query=dict(parse_qsl(self._address.query)),
+            default_headers=self._headers,
+            timeout=self.timeout,
+            max_retries=0,  # the session repeats
+            http_client=own_client(self.timeout) if self._is_direct() else None,
+        )
+
+    def _is_direct(self) -> bool:
+        """Whether no proxy stands between; to what is near none does."""
+        return is_near(self._address.host) or without_proxy(self._address.host)
+
+    def _key(self) -> str:
+        key = os.environ.get(self.api_key_env or "", "").strip()
+        if key and not (key.isascii() and key.isprintable() and " " not in key):
+            raise JudgeError(
+                "no_key", f"what the environment variable {self.api_key_env} holds is no key", lasting=True
+            )
+        signed = any(name.lower() in ("authorization", "api-key", "x-api-key") for name in self._headers)
+        if not key and not signed and not is_near(self._address.host):
+            raise no_key(self.api_key_env, self._address.shown)
+        return key or "none"
+
+    def _raise_without_secrets(self, error: JudgeError) -> NoReturn:
+        key = os.environ.get(self.api_key_env or "", "").strip()
+        # The error as it was may quote what was sent, so that it is not kept as a cause.
+        for secrets in (self._secrets, Secrets([key] if len(key) >= SHORTEST else [])):
+            if secrets:
+                secrets.hide_in(error)
+        raise error from None

@@ -1,0 +1,84 @@
+"""The ``judge`` section of a plan: how judges are asked, what it may cost, where judgements are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..judge.policy import JudgePolicy, Price
+from .findings import Findings, Section, kind_of
+from .plan import JudgeRules
+from .sections import optional_section, path_problem, placed
+
+__all__ = ["judge_section"]
+
+JUDGE_KEYS = (
+    "cache", "cache_only", "concurrency", "timeout", "retries", "backoff", "repeats", "max_calls", "max_tokens",
+    "max_cost", "prices",
+)  # fmt: skip
+
+Stored = dict[str, Any]
+
+
+def judge_section(findings: Findings, folder: Path) -> tuple[JudgeRules, Stored]:
+    """``judge``: the rules for asking judges, and what is stored of them."""
+    section = optional_section(findings, "judge", JUDGE_KEYS)
+    usual = JudgePolicy()
+    cache = _cache(section)
+    prices = _prices(section)
+    stored: Stored = {
+        "concurrency": section.whole("concurrency", usual.concurrency, least=1),
+        "timeout": section.seconds("timeout", usual.timeout) or usual.timeout,
+        "retries": section.whole("retries", usual.retries, least=0),
+        "backoff": section.seconds("backoff", usual.backoff, zero=True),
+        "repeats": section.whole("repeats", usual.repeats, least=1),
+        "max_calls": section.whole("max_calls", None, least=0),
+        "max_tokens": section.whole("max_tokens", None, least=0),
+        "max_cost": section.number("max_cost", None),
+    }
+    # Not kept with the run: it says how this once judges are asked.
+    only = section.flag("cache_only")
+    if only and cache is False:
+        section.add("cache_only", "there is no cache to answer from: 'cache' is false")
+    if stored["max_cost"] is not None and not prices:
+        section.add("max_cost", "nobody knows what a judge costs; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
+    path = placed(cache, folder) if isinstance(cache, str) else None
+    policy = JudgePolicy(
+        **stored,
+        cache=path,
+        prices={model: Price(**price) for model, price in prices.items()},
+    )
+    rules = JudgeRules(policy, cache=cache is not False, cache_only=only and cache is not False)
+    return rules, {"cache": cache, **stored, "prices": prices or None}
+
+
+def _cache(section: Section) -> str | bool | None:
+    """A path as it is written, ``False`` for none, ``None`` for the usual one."""
+    value = section.values.get("cache")
+    if value is None or value is True:
+        return None
+    if value is False:
+        return False
+    problem = path_problem(value)
+    if problem is not None:
+        section.add("cache", f"{problem}; write a path, or false to keep no judgements")
+        return None
+    return str(value)
+
+
+def _prices(section: Section) -> dict[str, dict[str, float]]:
+    prices: dict[str, dict[str, float]] = {}
+    for model, value in section.mapping("prices").items():
+        key = f"{section.name('prices')}.{model}"
+        if not isinstance(value, Mapping):
+            section.findings.add(
+                key, f"must be what a million tokens cost, {{prompt: 1, completion: 2}}, not {kind_of(value)}"
+            )
+            continue
+        one = Section(section.findings, key, dict(value))
+        one.refuse_unknown(("prompt", "completion"))
+        if not one.has("prompt") and not one.is_misspelt("prompt"):
+            one.add("prompt", "is missing; it is what a million tokens of prompts cost")
+        prices[model] = {"prompt": one.number("prompt", 0.0) or 0.0, "completion": one.number("completion", 0.0) or 0.0}
+    return prices

@@ -1,0 +1,196 @@
+"""The ``resources`` of a plan: judges and other things that metrics refer to by ``{use: NAME}``.
+
+A new kind is one entry of ``RESOURCE_KINDS`` here and its builder in ``build_resources``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..core.secrets import looks_like_secret
+from ..io.problems import shown
+from .findings import Findings, Section, kind_of
+from .plan import ResourceSource
+from .secrets import Environment
+from .sections import path_problem, placed
+from .system_section import is_import_path, is_web_address
+
+__all__ = ["EMBEDDERS", "RESOURCE_KINDS", "resources_section", "used_resources"]
+
+DEFAULT_KEY = "OPENAI_API_KEY"
+MOST_TOKENS = 2048
+SCHEMA_MODES = ("auto", "json_schema", "json_object", "none")
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Stored = dict[str, Any]
+Read = Callable[[Section, Path, Environment], tuple[dict[str, Any], Stored] | None]
+"""From the section of one resource to what it is built from, and what is stored of that under its kind."""
+
+
+def resources_section(
+    findings: Findings, folder: Path, environment: Environment
+) -> tuple[dict[str, ResourceSource], Stored]:
+    """``resources``: by name, what each is built from, and what is stored of that."""
+    section = Section(findings, "", findings.source.values)
+    made: dict[str, ResourceSource] = {}
+    stored: Stored = {}
+    for name, value in section.mapping("resources").items():
+        key = f"resources.{name}"
+        if not _NAME.fullmatch(name):
+            findings.add(key, "the name of a resource is made of letters, digits, '_' and '-'")
+            continue
+        one = _resource(findings, key, value, folder, environment)
+        if one is not None:
+            made[name], stored[name] = one
+    return made, stored
+
+
+def used_resources(specs: Any) -> Iterator[str]:
+    """The names after ``use`` in specs of metrics, however deep one metric stands in another."""
+    if isinstance(specs, Mapping):
+        if set(specs) == {"use"} and isinstance(specs["use"], str):
+            yield specs["use"]
+        for inner in specs.values():
+            yield from used_resources(inner)
+    elif isinstance(specs, (list, tuple)):
+        for inner in specs:
+            yield from used_resources(inner)
+
+
+def _resource(
+    findings: Findings, key: str, value: object, folder: Path, environment: Environment
+) -> tuple[ResourceSource, Stored] | None:
+    kinds = tuple(RESOURCE_KINDS)
+    if not isinstance(value, Mapping):
+        findings.add(key, f"must say what kind it is, such as {{openai: {{model: NAME}}}}, not {kind_of(value)}")
+        return None
+    section = Section(findings, key, dict(value))
+    section.refuse_unknown((*kinds, "args"))
+    named = [kind for kind in kinds if section.has(kind)]
+    if not named and section.is_misspelt(*kinds):
+        return None
+    if len(named) != 1:
+        found = "there is none" if not named else f"there are {' and '.join(map(repr, named))}"
+        findings.add(key, f"needs exactly one of {', '.join(kinds)}; {found}")
+        return None
+    (kind,) = named
+    if section.has("args") and kind != "python":
+        section.add("args", "goes with 'python' alone")
+    before = len(findings.errors)
+    read = RESOURCE_KINDS[kind](section, folder, environment)
+    if read is None or len(findings.errors) > before:
+        return None
+    return ResourceSource(kind, read[0]), read[1]
+
+
+# --- the kinds -------------------------------------------------------------------------------------------------------
+
+
+def _openai(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+    """A judge behind an endpoint that speaks as OpenAI's does."""
+    value = section.values["openai"]
+    inner = section.findings.section(
+        section.name("openai"), {"model": value} if isinstance(value, str) else value, known=(*OPENAI_KEYS, "api_key")
+    )
+    if inner is None:
+        return None
+    model = inner.text("model")
+    if not inner.has("model") and not inner.is_misspelt("model"):
+        inner.add("model", "is missing; it names the model that judges")
+    if inner.has("api_key"):
+        inner.add("api_key", f"a plan names the variable that holds a key: write api_key_env: {DEFAULT_KEY}")
+    key_variable = inner.text("api_key_env", DEFAULT_KEY) or DEFAULT_KEY
+    if not _VARIABLE.fullmatch(key_variable) or looks_like_secret(key_variable):
+        # Not shown: people put the key itself here.
+        inner.add("api_key_env", f"must be the name of a variable, such as {DEFAULT_KEY}, and never the key itself")
+    schema = inner.choice("schema", "auto", SCHEMA_MODES)
+    headers = inner.mapping("headers")
+    for name, text in headers.items():
+        if not isinstance(text, str):
+            inner.findings.add(f"{inner.name('headers')}.{name}", f"must be a text, not {kind_of(text)}")
+    url = inner.text("base_url")
+    stored: Stored = {
+        "model": model,
+        "base_url": url,
+        "api_key_env": key_variable,
+        "temperature": inner.number("temperature", 0.0),
+        "seed": inner.whole("seed", 0, least=0),
+        "max_tokens": inner.whole("max_tokens", MOST_TOKENS, least=1),
+        "schema": schema,
+        "logprobs": inner.flag("logprobs"),
+        "headers": headers,
+        "extra": inner.mapping("extra"),
+    }
+    for key in ("temperature", "seed", "max_tokens"):
+        if key in inner.values and inner.values[key] is None:
+            stored[key] = None  # written out: not sent at all
+    before = len(inner.findings.errors)
+    filled = {key: environment.filled(inner.name(key), stored[key]) for key in ("base_url", "headers", "extra")}
+    if url is not None and len(inner.findings.errors) == before and not is_web_address(str(filled["base_url"])):
+        inner.add("base_url", "must begin with http:// or https:// and name a host")
+    environment.keep_secret(key_variable)
+    return {**stored, **filled}, {"openai": stored}
+
+
+OPENAI_KEYS = (
+    "model", "base_url", "api_key_env", "temperature", "seed", "max_tokens", "schema", "logprobs", "headers",
+    "extra",
+)  # fmt: skip
+
+
+def _python(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+    """Whatever a class or function of the user's makes."""
+    path = section.text("python")
+    if path is None:
+        return None
+    if not is_import_path(path):
+        section.add("python", f"must be 'module:name', such as 'my_app.judge:build', not {shown(path)}")
+    args = section.mapping("args")
+    return {"path": path, "args": environment.filled(section.name("args"), args)}, {"python": path, "args": args}
+
+
+def _recorded(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+    """Judgements that were saved, replayed."""
+    path = section.values["recorded"]
+    problem = path_problem(path)
+    if problem is not None:
+        section.add("recorded", problem)
+        return None
+    return {"path": placed(str(path), folder)}, {"recorded": str(path)}
+
+
+def _embedder(kind: str) -> Read:
+    """What makes vectors; its options are checked when it is built."""
+
+    def read(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+        value = section.values[kind]
+        stored = {"model": value} if isinstance(value, str) else value
+        if not isinstance(stored, Mapping):
+            section.add(kind, f"must be options such as {{model: NAME}}, not {kind_of(value)}")
+            return None
+        options = environment.filled(section.name(kind), dict(stored))
+        if kind == "openai_embeddings":
+            variable = options.get("api_key_env", DEFAULT_KEY)
+            environment.keep_secret(variable if isinstance(variable, str) else "")
+        # A model may go by a name; what is a path starts at the plan's folder, like all others.
+        for key in ("cache", "model") if kind == "sentence_transformers" else ("cache",):
+            path = options.get(key)
+            if path_problem(path) is None and (key == "cache" or placed(str(path), folder).exists()):
+                options[key] = str(placed(str(path), folder))
+        return options, {kind: dict(stored)}
+
+    return read
+
+
+EMBEDDERS = ("sentence_transformers", "openai_embeddings")
+RESOURCE_KINDS: dict[str, Read] = {
+    "openai": _openai,
+    "python": _python,
+    "recorded": _recorded,
+    **{kind: _embedder(kind) for kind in EMBEDDERS},
+}
+"""What a resource may be, by the key that says so."""

@@ -1,0 +1,167 @@
+"""Judges asked for a stored run: what they say is stored with it as it comes, and so is what asking took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.errors import JudgeError, StoreError
+from ..core.judged import judged_parts
+from ..core.metrics_base import BatchMetric, Metric, RunFacts
+from ..core.results import Results
+from ..core.secrets import Secrets
+from ..core.types import EvaluationSample
+from ..judge.accounts import Accounts
+from ..judge.asking import one_number, tells_probabilities
+from ..judge.critic import Critic, Judgement, JudgeRequest, critic_name
+from ..judge.policy import JudgePolicy
+from ..judge.recorded import request_key
+from ..judge.session import JudgeSession
+from ..planfile.planned_judges import PlannedJudges, judges_in_plan
+from ..planfile.resources_section import used_resources
+from ..store.judgement_rows import StoredJudgement
+
+if TYPE_CHECKING:
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+__all__ = ["Judged", "RunJudging", "judged_signatures", "judges_of_run", "note_usage", "unwatched"]
+
+AT_ONCE = 200
+"""So many judgements are stored together."""
+Judged = Callable[[int, int, int], None]
+"""Called after every judgement: how many there are, how many were asked for so far, how many failed."""
+
+
+def unwatched() -> Judged:
+    """What to call where nobody watches."""
+    return lambda _done, _asked, _failed: None
+
+
+def judged_signatures(metrics: Sequence[Metric], run: RunFacts) -> dict[str, str]:
+    """The signatures of the metrics that ask a judge, by their names, those inside of others included."""
+    found: dict[str, str] = {}
+    for outer in metrics:
+        if isinstance(outer, BatchMetric):
+            for one in judged_parts(outer):
+                of_run = one.for_run(run)
+                found.setdefault(one.name, str(of_run.signature.adding(**of_run.run_choices(run))))
+    return found
+
+
+def judges_of_run(
+    store: RunStore, record: RunRecord, specs: Any, *, changes: Mapping[str, Any] | None = None
+) -> PlannedJudges:
+    """The judges that a run's plan has for these metrics.
+
+    A stored plan does not know where it lay: its relative paths start beside the store where that is a file, else at
+    the current folder.
+    """
+    folder = Path.cwd() if store.file is None else store.file.parent
+    label = f"the plan of {record.run_id}"
+    return judges_in_plan(record.plan, folder, label=label, names=set(used_resources(specs)), changes=changes)
+
+
+def note_usage(results: Results, accounts: Accounts) -> None:
+    """Tell in each result what judging it took."""
+    for result in results:
+        taken = accounts.metrics.get(result.name)
+        if taken is not None:
+            result.details["judging"] = taken.to_dict()
+
+
+class RunJudging(JudgeSession):
+    """A session whose judgements are stored with a run, in batches."""
+
+    def __init__(
+        self,
+        policy: JudgePolicy,
+        store: RunStore,
+        record: RunRecord,
+        *,
+        signatures: Mapping[str, str],
+        samples: Sequence[EvaluationSample],
+        repeat: Callable[[], int],
+        judged: Judged,
+        secrets: Iterable[str] = (),
+    ) -> None:
+        super().__init__(policy, on_progress=self._progressed, secrets=Secrets(secrets))
+        self._store, self._run_id = store, record.run_id
+        self._signatures = signatures
+        self._positions = {sample.sample_id: position for position, sample in enumerate(samples)}
+        self._repeat, self._judged, self._num_failed = repeat, judged, 0
+        self._rows: list[StoredJudgement] = []
+        self._not_stored: StoreError | None = None
+
+    async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
+        """The critic's judgement, which is kept; so is why there is none."""
+        try:
+            judgement = await super().ask(critic, request)
+        except JudgeError as error:
+            self._keep(critic, request, error.reason, {"message": error.message, "raw": error.raw})
+            raise
+        self._keep(critic, request, None, _said(judgement))
+        return judgement
+
+    @contextmanager
+    def storing(self) -> Iterator[None]:
+        """Within it judgements are stored, in place of those of earlier times; at the end, what they took."""
+        self._store.clear_judgements(self._run_id, list(self._signatures.items()))
+        try:
+            yield
+        finally:
+            self._flush()
+            if self._not_stored is not None:
+                raise self._not_stored
+            self._store.add_usage(self._run_id, self.accounts.to_dict())
+
+    def _keep(self, critic: Critic, request: JudgeRequest, reason: str | None, body: dict[str, Any]) -> None:
+        self._num_failed += reason is not None
+        position = self._positions.get(request.sample_id)
+        if position is None:
+            return  # asked about no sample of the run, or about several at once
+        self._rows.append(
+            StoredJudgement(
+                request.metric,
+                self._signatures.get(request.metric, ""),
+                position,
+                request_key(request),
+                self._repeat(),
+                request.repeat,
+                critic_name(critic),
+                request.prompt_id,
+                reason,
+                _kept({**body, "one_number": one_number(critic), "logprobs": tells_probabilities(critic)}),
+            )
+        )
+        if len(self._rows) >= AT_ONCE:
+            self._flush()
+
+    def _progressed(self, done: int, asked: int) -> None:
+        self._judged(done, asked, self._num_failed)
+
+    def _flush(self) -> None:
+        rows, self._rows = self._rows, []
+        try:
+            if rows and self._not_stored is None:
+                self._store.put_judgements(self._run_id, rows)
+        except StoreError as error:  # raised at the end: a judgement that was paid for is still counted, and cached
+            self._not_stored = error
+
+
+def _kept(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if value not in (None, "", False)}
+
+
+def _said(judgement: Judgement) -> dict[str, Any]:
+    return {
+        "answer": dict(judgement.answer),
+        "raw": judgement.raw,
+        "usage": [judgement.usage.prompt_tokens, judgement.usage.completion_tokens],
+        "weighted": judgement.weighted,
+        "mass": judgement.mass,
+        "repaired": judgement.repaired,
+        "cached": judgement.cached,
+    }

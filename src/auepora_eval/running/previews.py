@@ -1,0 +1,103 @@
+"""What judging would ask and cost, told before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.conventions import Conventions
+from ..core.metrics_base import Metric
+from ..core.registry import Spec
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..judge.preview import Preview, preview
+from ..planfile.planned_judges import PlannedJudges
+from ..planfile.prepare import Prepared, prepare
+from ..planfile.read import read_plan
+from ..store.runs import RunStore
+from .plans import default_store
+from .scoring import chosen_again, stored_outputs
+
+if TYPE_CHECKING:
+    from ..store.records import RunRecord
+
+__all__ = ["GUESSED", "preview_plan", "preview_stored"]
+
+GUESSED = (
+    "the system has not answered yet: reference answers and relevant documents stand in for what it will return, so "
+    "that tokens and cost are a guess"
+)
+_FILLER = "word " * 80
+_FILLER_DOCUMENT = "word " * 200
+
+
+def preview_plan(
+    path: str | Path,
+    *,
+    store: str | Path | None = None,
+    changes: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+    resume: bool = False,
+    run: str | None = None,
+) -> tuple[Preview, list[str]]:
+    """What judging a run of the plan would take, and remarks on that. Neither the system nor a judge is called.
+
+    With ``resume`` the outputs of the run named by ``run`` are looked at, or of the latest of the plan's name. Else
+    saved outputs are, or stand-ins for what the system may return.
+    """
+    plan = read_plan(path, changes=changes)
+    prepared = prepare(plan, need_system=False, need_keys=False, limit=limit)
+    where = default_store(store, plan.store)
+    policy = plan.judge.policy_for(where, plan.folder)
+    samples, outputs, remarks = prepared.samples, _stand_ins(prepared), [GUESSED]
+    if prepared.outputs is not None:
+        outputs, remarks = [prepared.outputs.outputs.get(one.sample_id) for one in samples], []
+    elif resume:
+        with RunStore.open(where, create=False) as opened:
+            record = opened.find(run or plan.name)
+            samples, outputs = _stored(opened, record)
+            remarks = [GUESSED] if None in outputs else []
+            if remarks:
+                known = _stand_ins(prepared)
+                outputs = [one or known[place % len(known)] for place, one in enumerate(outputs)]
+    elif plan.repeats > 1:
+        samples, outputs = samples * plan.repeats, outputs * plan.repeats
+    return preview(samples, outputs, prepared.metrics or [], policy), remarks
+
+
+def preview_stored(
+    store: RunStore,
+    record: RunRecord,
+    metrics: Sequence[Spec | Metric] = (),
+    *,
+    conventions: str | Conventions | None = None,
+    judges: PlannedJudges | None = None,
+) -> Preview:
+    """What scoring a stored run again would take."""
+    chosen, judges = chosen_again(store, record, metrics, conventions=conventions, judges=judges, need_key=False)
+    samples, outputs = _stored(store, record)
+    return preview(samples, outputs, chosen or [], judges.rules.policy_for(store.file, judges.folder))
+
+
+def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    """The samples of a run, once per repeat, and what it has of their outputs."""
+    samples = store.samples(record.run_id)
+    outputs = [
+        output
+        for repeat in range(record.repeats)
+        for output in stored_outputs(store, record.run_id, len(samples), repeat)
+    ]
+    return samples * record.repeats, outputs
+
+
+def _stand_ins(prepared: Prepared) -> list[SystemOutputs | None]:
+    return [_stand_in(sample, prepared.plan.policy.top_k) for sample in prepared.samples]
+
+
+def _stand_in(sample: EvaluationSample, top_k: int) -> SystemOutputs:
+    documents = [one for one in sample.relevant_docs or () if one.text][:top_k]
+    documents = documents or [Document(f"stand-in {place}", _FILLER_DOCUMENT) for place in range(top_k)]
+    reference = sample.reference_answer
+    answer = reference.text if reference is not None and reference.text.strip() else _FILLER
+    found = [RetrievedDocument(one, None, rank) for rank, one in enumerate(documents, start=1)]
+    return SystemOutputs(found, Response(answer))

@@ -1,0 +1,230 @@
+"""Budgets: never exceeded, whatever is under way at once; used up as far as possible; and previews of them."""
+
+import asyncio
+import random
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_critic import SCHEMA, Scripted, request
+from virtual_time import run_virtually
+
+from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
+from auepora_eval.core.errors import AueporaWarning, JudgeError
+from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging, Usage
+from auepora_eval.judge.policy import JudgePolicy, Price
+from auepora_eval.judge.preview import preview
+from auepora_eval.judge.session import JudgeSession
+
+SPENT = pytest.mark.filterwarnings("ignore:the budget for judging")
+
+
+def judged(policy: JudgePolicy, critic: Any, requests: list[JudgeRequest]) -> tuple[Counter[str], JudgeSession]:
+    async def scene() -> tuple[Counter[str], JudgeSession]:
+        async with JudgeSession(policy) as session:
+            asked = (session.ask(critic, one) for one in requests)
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+        told = (one.reason if isinstance(one, JudgeError) else "judged" for one in answers)
+        assert not [one for one in answers if not isinstance(one, (JudgeError, Judgement))]
+        return Counter(told), session
+
+    return run_virtually(scene())
+
+
+@SPENT
+@pytest.mark.parametrize("faults", [0.0, 0.3])
+def test_calls_are_capped_and_repetitions_count(faults: float) -> None:
+    chance = random.Random(1)
+
+    def script(one: JudgeRequest, number: int) -> Any:
+        return JudgeError("server_error", "", retry=True) if chance.random() < faults else 0.5
+
+    critic = Scripted(script, seconds=1)
+    told, session = judged(JudgePolicy(concurrency=64, max_calls=100), critic, [request(str(n)) for n in range(500)])
+    assert len(critic.asked) == 100 == session.accounts.total.calls
+    assert told["judged"] == 100 if not faults else told["judged"] < 90
+    assert told["judged"] + told["budget_exhausted"] == 500
+
+
+@SPENT
+def test_a_question_that_may_take_two_calls_counts_as_many_as_it_takes() -> None:
+    class Repairing(Scripted):
+        calls_at_most = 2
+
+    chance = random.Random(5)
+
+    def script(one: JudgeRequest, number: int) -> Any:
+        return Judgement({"score": 1}, Usage(1, 1), repaired=chance.random() < 0.5)
+
+    _, session = judged(
+        JudgePolicy(concurrency=64, max_calls=101), Repairing(script, seconds=1), [request(str(n)) for n in range(500)]
+    )
+    assert 100 <= session.accounts.total.calls <= 101
+
+
+@SPENT
+@pytest.mark.parametrize("cap", [{"max_tokens": 10_000}, {"max_cost": 0.01}], ids=["tokens", "cost"])
+def test_tokens_and_cost_are_capped_whatever_is_under_way_and_nearly_used_up(cap: dict[str, Any]) -> None:
+    """A server that counts more than we guess: three tokens a word, as for some languages."""
+    chance = random.Random(2)
+
+    def script(one: JudgeRequest, number: int) -> Any:
+        return Judgement({"score": 1}, Usage(3 * len(one.prompt) // 4 + 100, chance.randint(10, 40)))
+
+    class Bounded(Scripted):
+        max_tokens = 40
+
+    policy = JudgePolicy(concurrency=64, prices={"model-1": Price(1.0, 1.0)}, **cap)
+    _, session = judged(policy, Bounded(script, seconds=1), [request(f"{n:050d}") for n in range(500)])
+    spent = session.accounts.total.prompt_tokens + session.accounts.total.completion_tokens
+    assert 9_500 < spent <= 10_000
+
+
+@SPENT
+def test_the_first_call_goes_alone_where_nothing_is_known_yet() -> None:
+    critic = Scripted(seconds=1, usage=Usage(4000, 100))
+    _, session = judged(JudgePolicy(concurrency=64, max_tokens=10_000), critic, [request(str(n)) for n in range(500)])
+    assert session.accounts.total.prompt_tokens + session.accounts.total.completion_tokens == 2 * 4100
+
+
+@SPENT
+def test_a_judge_that_does_not_count_is_charged_what_was_guessed() -> None:
+    told, _ = judged(
+        JudgePolicy(max_tokens=10_000), Scripted(usage=Usage()), [request("x" * 400 + f"{n:04d}") for n in range(500)]
+    )
+    tokens = (
+        404
+        + len(
+            '{"type": "object", "properties": {"score": {"type": "number", "minimum": 0, "maximum": 1}, "rationale": {"type": "string"}}, "required": ["score"]}'
+        )
+        + 3
+    ) // 4 + 256
+    assert told["judged"] == 10_000 // tokens
+
+
+@SPENT
+def test_what_costs_nothing_is_given_back() -> None:
+    def script(one: JudgeRequest, number: int) -> Any:
+        return JudgeError("rate_limited", "", retry=True) if number < 4 else 0.5
+
+    told, _ = judged(JudgePolicy(max_tokens=5 * 120 + 400), Scripted(script), [request(str(n)) for n in range(5)])
+    assert told == {"judged": 5}
+
+
+def test_a_spent_budget_is_said_once() -> None:
+    with pytest.warns(AueporaWarning, match=r"max_calls 2\) is spent: 8 requests were not made") as told:
+        judged(JudgePolicy(max_calls=2), Scripted(), [request(str(n)) for n in range(10)])
+    assert len(told) == 1
+
+
+def test_a_cap_on_cost_needs_prices() -> None:
+    async def scene() -> None:
+        async with JudgeSession(JudgePolicy(max_cost=1)) as session:
+            with pytest.raises(ValueError, match="max_cost needs the price of 'model-1'"):
+                await session.ask(critic, request())
+
+    critic = Scripted()
+    run_virtually(scene())
+    assert critic.asked == []
+
+
+def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
+    cache = tmp_path / "c.sqlite"
+    requests = [request(str(n)) for n in range(10)]
+    judged(JudgePolicy(cache=cache), Scripted(), requests)
+    told, _ = judged(JudgePolicy(cache=cache, max_calls=0, max_tokens=0), Scripted(), requests)
+    assert told == {"judged": 10}
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"max_calls": -1}, "max_calls must be a whole number"),
+    ({"max_tokens": 1.5}, "max_tokens must be a whole number"),
+    ({"max_cost": float("nan")}, "max_cost must be a number"),
+    ({"timeout": 0}, "timeout must be a number of seconds above 0"),
+    ({"backoff": -1}, "backoff must be a number"),
+    ({"prices": {"m": 3}}, "the price of 'm' must be a Price"),
+    ({"concurrency": True}, "concurrency must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), BAD, ids=[row[1] for row in BAD])
+def test_policies_that_cannot_be_meant(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        JudgePolicy(**fields)
+
+
+def test_prices_that_cannot_be_meant() -> None:
+    with pytest.raises(ValueError, match="the price of completion tokens must be a number of at least 0"):
+        Price(1, -1)
+
+
+# --- previews --------------------------------------------------------------------------------------------------------
+
+
+class Judged(JudgedMetric):
+    target = TargetCategory.GENERATION_FAITHFULNESS
+
+    def __init__(self, critic: Any, name: str, *, asks_on: bool = False) -> None:
+        self.critic, self.name = critic, name
+        self.asks_on = asks_on  # type: ignore[misc]
+
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+        assert output.response is not None
+        asked = JudgeRequest(output.response.text, SCHEMA, metric=self.name)
+        judgement, *_ = await asyncio.gather(
+            *(judge.ask(self.critic, replace(asked, repeat=repeat)) for repeat in range(judge.repeats))
+        )
+        if self.asks_on:
+            judgement = await judge.ask(self.critic, JudgeRequest(f"{judgement}", SCHEMA, metric=self.name))
+        return Score(judgement.scores["score"])
+
+
+def rows(count: int) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
+    return [EvaluationSample(str(n), "?") for n in range(count)], [
+        SystemOutputs([], Response(f"{n:04d}" * 100)) for n in range(count)
+    ]
+
+
+def test_a_preview_counts_what_would_be_asked_and_asks_nobody(tmp_path: Path) -> None:
+    critic = Scripted(usage=Usage(300, 50))
+    policy = JudgePolicy(cache=tmp_path / "c.sqlite", prices={"model-1": Price(1.0, 2.0)})
+    metrics = [Judged(critic, "one"), Judged(critic, "two"), Judged(critic, "three", asks_on=True)]
+    seen = preview(*rows(10), metrics, policy)
+    assert critic.asked == []
+    assert not (tmp_path / "c.sqlite").exists()
+    assert seen.metrics["one"].to_dict() | {"prompt_tokens": 0, "cost": 0} == {
+        "judgements": 10, "cached": 0, "shared": 0, "calls": 10,
+        "prompt_tokens": 0, "completion_tokens": 10 * 200, "cost": 0,
+    }  # fmt: skip
+    assert (seen.metrics["two"].calls, seen.metrics["two"].shared) == (0, 10)
+    assert (seen.total.judgements, seen.total.calls) == (30, 10)
+    assert 10 * 100 < seen.total.prompt_tokens < 10 * 200
+    assert seen.total.cost == pytest.approx((seen.total.prompt_tokens + 2 * 2000) / 1e6)
+    assert seen.to_dict()["lower_bound_for"] == ["three"]
+    text = seen.to_text()
+    assert "These ask on after an answer, which is not counted: three." in text
+    assert text.splitlines()[0].split()[:2] == ["metric", "judgements"]
+
+
+def test_a_preview_knows_the_cache_and_learns_from_it(tmp_path: Path) -> None:
+    critic = Scripted(usage=Usage(300, 50))
+    policy = JudgePolicy(cache=tmp_path / "c.sqlite")
+    samples, outputs = rows(10)
+    judged(policy, critic, [JudgeRequest(one.response.text, SCHEMA) for one in outputs[:4] if one.response])
+    seen = preview(samples, outputs, [Judged(critic, "one")], policy).total
+    assert (seen.judgements, seen.cached, seen.calls) == (10, 4, 6)
+    assert (seen.prompt_tokens, seen.completion_tokens, seen.cost) == (6 * 300, 6 * 50, None)
+    assert len(critic.asked) == 4
+    assert "No price is known for model-1." in preview(samples, outputs, [Judged(critic, "one")], policy).to_text()
+
+
+def test_a_preview_is_what_then_happens() -> None:
+    critic = Scripted()
+    policy = JudgePolicy(repeats=3)
+    metrics = [Judged(critic, "one"), Judged(critic, "two")]
+    seen = preview(*rows(10), metrics, policy)
+    evaluate(*rows(10), metrics, judging=policy)
+    assert seen.total.calls == len(critic.asked) == 30

@@ -1,0 +1,316 @@
+"""Judgements that are kept: found again by everything that was sent, by several processes, or said why not."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from scripted_critic import Scripted, request
+
+from auepora_eval.core.errors import AueporaWarning, JudgeError, StoreError
+from auepora_eval.judge.cache import JudgementCache, known_as, request_digest
+from auepora_eval.judge.critic import Critic, Judgement, JudgeRequest, LLMCritic, Usage
+from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.session import JudgeSession
+
+
+def judged(policy: JudgePolicy, critic: Any, requests: list[JudgeRequest]) -> tuple[list[Any], JudgeSession]:
+    async def scene() -> tuple[list[Any], JudgeSession]:
+        async with JudgeSession(policy) as session:
+            asked = (session.ask(critic, one) for one in requests)
+            return await asyncio.gather(*asked, return_exceptions=True), session
+
+    return asyncio.run(scene())
+
+
+def digest(one: JudgeRequest, critic: Critic | None = None) -> bytes | None:
+    critic = critic or Scripted()
+    return request_digest(critic, one, known_as(critic, one))
+
+
+def test_a_second_run_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
+    policy = JudgePolicy(cache=tmp_path / "judgements.sqlite")
+    said = Judgement(
+        {"score": 0.25, "rationale": "gründlich"}, Usage(7, 3), '{"score": 0.25}', 0.31, 0.97, repaired=True
+    )
+    critic = Scripted(lambda one, _: said if one.prompt == "0" else 0.5)
+    requests = [request(str(n)) for n in range(20)]
+    first, _ = judged(policy, critic, requests)
+    assert len(critic.asked) == 20
+    again, session = judged(replace(policy, cache_only=True), critic, requests)
+    assert len(critic.asked) == 20
+    assert again == [replace(one, cached=True) for one in first]
+    assert again[0] == replace(said, cached=True)
+    assert session.accounts.to_dict()["total"] == {
+        "judgements": 20, "calls": 0, "cached": 20, "shared": 0, "retried": 0, "repaired": 0,
+        "failed": {}, "prompt_tokens": 0, "completion_tokens": 0, "cost": None, "seconds": 0.0,
+    }  # fmt: skip
+
+
+CHANGES: list[tuple[dict[str, Any], bool, str]] = [
+    ({"prompt": "!"}, True, "the prompt"),
+    ({"schema": {}}, True, "the schema"),
+    ({"system": "Be strict."}, True, "the system message"),
+    ({"prompt_id": "p/2"}, True, "the version of the prompt"),
+    ({"weighted": "score"}, True, "whether a weighted mean is asked for"),
+    ({"repeat": 1}, True, "which of several judgements it is"),
+    ({"metric": "another"}, False, "the metric, which is not sent"),
+    ({"sample_id": "another"}, False, "the sample's id, which is not sent"),
+    ({"metadata": {"scale": "1-5"}}, False, "what only simple critics are handed"),
+]
+
+
+@pytest.mark.parametrize(("change", "differs", "why"), CHANGES, ids=[row[-1] for row in CHANGES])
+def test_what_makes_another_judgement(change: dict[str, Any], differs: bool, why: str) -> None:
+    assert (digest(request()) != digest(replace(request(), **change))) is differs
+
+
+def test_what_makes_another_critic() -> None:
+    known = digest(request())
+    assert digest(request(), Scripted(model="model-2")) != known
+    assert digest(request(), Scripted(name="another")) != known
+    assert digest(request(), Scripted()) == known
+
+
+def test_schemas_are_the_same_whatever_their_order_and_kind() -> None:
+    one = JudgeRequest("?", {"type": "object", "properties": {"a": {}}})
+    other = JudgeRequest("?", MappingProxyType({"properties": MappingProxyType({"a": {}}), "type": "object"}))
+    assert digest(one) == digest(other)
+
+
+class Named(LLMCritic):
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
+        self.calls += 1
+        return 0.5
+
+
+class Versioned(Named):
+    cache_key = "v1"
+
+
+class Keyed(Named):
+    def cache_key(self, request: JudgeRequest) -> Mapping[str, Any]:
+        return {"weights": "2024-05"}
+
+
+@pytest.mark.parametrize(("kind", "calls"), [(Named, 2), (Versioned, 1), (Keyed, 1)])
+def test_simple_critics_are_remembered_where_they_say_what_they_depend_on(
+    tmp_path: Path, kind: type[Named], calls: int
+) -> None:
+    policy, critic = JudgePolicy(cache=tmp_path / "c.sqlite"), kind()
+    for _ in range(2):
+        judged(policy, critic, [request(metadata={"scale": "0-1"})])
+    assert critic.calls == calls
+    judged(policy, critic, [request(metadata={"scale": "1-5"})])
+    assert critic.calls == calls + 1
+
+
+def test_what_json_cannot_write_is_asked_each_time(tmp_path: Path) -> None:
+    critic = Versioned()
+    for _ in range(2):
+        judged(JudgePolicy(cache=tmp_path / "c.sqlite"), critic, [request(metadata={"thing": object()})])
+    assert critic.calls == 2
+
+
+def test_failures_are_not_kept_and_repeats_are_each_their_own(tmp_path: Path) -> None:
+    policy = JudgePolicy(cache=tmp_path / "c.sqlite")
+    critic = Scripted(lambda one, _: JudgeError("unparseable", "?") if one.prompt == "bad" else one.repeat / 10)
+    requests = [request("bad"), request("good"), request("good", repeat=1)]
+    for _ in range(2):
+        judged(policy, critic, requests)
+    assert [one.prompt for one in critic.asked] == ["bad", "good", "good", "bad"]
+    answers, _ = judged(replace(policy, cache_only=True), critic, requests)
+    assert answers[0].reason == "not_cached"
+    assert [one.scores["score"] for one in answers[1:]] == [0.0, 0.1]
+
+
+def test_prompts_are_not_in_the_file(tmp_path: Path) -> None:
+    judged(JudgePolicy(cache=tmp_path / "c.sqlite"), Scripted(), [request("a private question")])
+    assert not any(b"private" in one.read_bytes() for one in tmp_path.iterdir())
+
+
+def test_a_judgement_is_in_the_file_soon_after_it_was_made(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+
+    async def scene() -> None:
+        async with JudgeSession(JudgePolicy(cache=path)) as session:
+            await session.ask(Scripted(), request())
+            with sqlite3.connect(path) as other:
+                while not other.execute("SELECT count(*) FROM judgements").fetchone()[0]:
+                    await asyncio.sleep(0.01)
+            other.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def test_while_another_process_writes_judging_goes_on_and_is_kept_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    JudgementCache(path).close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def scene() -> None:
+        async with JudgeSession(JudgePolicy(cache=path)) as session:
+            for number in range(30):
+                await session.ask(Scripted(seconds=0.02), request(str(number)))
+                assert session._cache is not None
+                session._cache.flush()
+                assert session._cache.waiting == number + 1
+            other.execute("COMMIT")
+
+    asyncio.run(scene())
+    assert other.execute("SELECT count(*) FROM judgements").fetchone()[0] == 30
+    other.close()
+
+
+def test_the_first_judgement_stays(tmp_path: Path) -> None:
+    first, second = (JudgementCache(tmp_path / "c.sqlite") for _ in range(2))
+    key = digest(request())
+    assert key is not None
+    first.put(key, Scripted(), request(), Judgement({"score": 1}))
+    second.put(key, Scripted(), request(), Judgement({"score": 2}))
+    first.close()
+    second.close()
+    third = JudgementCache(tmp_path / "c.sqlite")
+    assert third.get(key) == Judgement({"score": 1}, cached=True)
+    third.close()
+
+
+PROCESS = """
+import asyncio, sys
+sys.path.insert(0, {tests!r})
+from scripted_critic import Scripted, request
+from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.session import JudgeSession
+
+async def main():
+    async with JudgeSession(JudgePolicy(cache={path!r}, concurrency=8)) as session:
+        own = [session.ask(Scripted(seconds=0.001), request(f"{{n}}-{{sys.argv[1]}}")) for n in range(200)]
+        common = [session.ask(Scripted(seconds=0.001), request(f"{{n}}")) for n in range(200)]
+        await asyncio.gather(*own, *common)
+
+asyncio.run(main())
+"""
+
+
+def test_several_processes_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+    script = PROCESS.format(tests=str(Path(__file__).parent), path=str(path))
+    processes = [subprocess.Popen([sys.executable, "-c", script, str(n)], stderr=subprocess.PIPE) for n in range(3)]
+    for process in processes:
+        _, err = process.communicate(timeout=100)
+        assert process.returncode == 0, err.decode()
+    with sqlite3.connect(path) as file:
+        assert file.execute("SELECT count(*) FROM judgements").fetchone()[0] == 4 * 200
+        assert file.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+    file.close()
+
+
+def test_two_sessions_in_two_threads_share_a_file(tmp_path: Path) -> None:
+    def work(name: str) -> None:
+        answers.extend(
+            judged(JudgePolicy(cache=tmp_path / "c.sqlite"), Scripted(), [request(f"{name}{n}") for n in range(50)])[0]
+        )
+
+    answers: list[Any] = []
+    threads = [threading.Thread(target=work, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sum(isinstance(one, Judgement) for one in answers) == 100
+
+
+def _written(data: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(data)
+
+
+def _damaged(path: Path) -> None:
+    cache = JudgementCache(path)
+    for number in range(500):
+        cache.put(b"%d" % number, Scripted(), request(), Judgement({"score": 1}, raw="x" * 200))
+    cache.close()
+    data = bytearray(path.read_bytes())
+    data[200:4096] = b"\xff" * (4096 - 200)
+    path.write_bytes(data)
+
+
+def _foreign(path: Path) -> None:
+    with sqlite3.connect(path) as file:
+        file.execute("CREATE TABLE eval_runs (id TEXT)")
+    file.close()
+
+
+def _newer(path: Path) -> None:
+    JudgementCache(path).close()
+    with sqlite3.connect(path) as file:
+        file.execute("PRAGMA user_version = 99")
+    file.close()
+
+
+BAD_FILES: list[tuple[Callable[[Path], object], str, str]] = [
+    (_written(b"This is a letter. " * 200), "is not a store", "a file of another kind"),
+    (_damaged, "is damaged", "a damaged file"),
+    (_foreign, "keeps no judgements", "another database"),
+    (_newer, "newer version", "a file from the future"),
+    (Path.mkdir, "is a folder", "a folder"),
+]
+
+
+@pytest.mark.parametrize(("make", "message", "why"), BAD_FILES, ids=[row[-1] for row in BAD_FILES])
+def test_a_file_that_cannot_be_used_is_named_before_anything_is_asked(
+    tmp_path: Path, make: Callable[[Path], object], message: str, why: str
+) -> None:
+    path = tmp_path / "cache.sqlite"
+    make(path)
+    critic = Scripted()
+    with pytest.raises(StoreError, match=message) as told:
+        judged(JudgePolicy(cache=path), critic, [request()])
+    assert str(path) in str(told.value)
+    assert critic.asked == []
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="does not exist; create it first"):
+        judged(JudgePolicy(cache=tmp_path / "nowhere" / "c.sqlite"), Scripted(), [request()])
+
+
+def test_what_cannot_be_written_is_said_and_the_judgements_stand(tmp_path: Path) -> None:
+    path = tmp_path / "c.sqlite"
+
+    async def scene() -> Judgement:
+        async with JudgeSession(JudgePolicy(cache=path)) as session:
+            other = sqlite3.connect(path)
+            other.execute("DROP TABLE judgements")
+            other.commit()
+            other.close()
+            session._cache = session._cache  # it stays open
+            assert session._cache is not None
+            session._cache.put(b"x", Scripted(), request(), Judgement({"score": 1}))
+            return await session.ask(Scripted(kept=False), request())
+
+    with pytest.warns(AueporaWarning, match="judgements are not kept"):
+        assert asyncio.run(scene()).scores == {"score": 0.5}
+
+
+def test_a_cache_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = JudgePolicy(cache=tmp_path / "c.sqlite")
+    judged(policy, Scripted(), [request()])
+    monkeypatch.setattr("auepora_eval.judge.cache.may_write", lambda path: False)
+    answers, _ = judged(replace(policy, cache_only=True), Scripted(), [request()])
+    assert answers[0].cached
+
+
+def test_cache_only_needs_a_cache() -> None:
+    with pytest.raises(ValueError, match="cache_only needs a cache"):
+        JudgePolicy(cache_only=True)

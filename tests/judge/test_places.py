@@ -1,0 +1,184 @@
+"""Places at a judge: first come, first served, fewer after refusals, none during a pause."""
+
+import asyncio
+import random
+from collections import deque
+
+import pytest
+from virtual_time import run_virtually
+
+from auepora_eval.judge.places import SUCCESSES_PER_PLACE, Places
+
+
+def test_so_many_are_inside_and_no_more_in_the_order_they_came() -> None:
+    async def scene() -> None:
+        places, came = Places(3), list[int]()
+
+        async def visit(number: int) -> None:
+            await places.enter()
+            came.append(number)
+            assert places.inside <= 3
+            await asyncio.sleep(random.Random(number).random())
+            places.leave()
+
+        await asyncio.gather(*(visit(number) for number in range(50)))
+        assert came == list(range(50))
+        assert places.inside == 0
+
+    run_virtually(scene())
+
+
+def test_a_scripted_sequence_of_answers_and_refusals() -> None:
+    async def scene() -> list[int]:
+        places, limits = Places(4), list[int]()
+        for sign in "r" + "r" + "a" * SUCCESSES_PER_PLACE + "r" + "a" * (2 * SUCCESSES_PER_PLACE) + "a" * 60 + "rrrrrr":
+            if sign == "a":
+                places.answered(0.0)
+            else:
+                places.refused(0.0)
+            if not limits or places.limit != limits[-1]:
+                limits.append(places.limit)
+        return limits
+
+    assert run_virtually(scene()) == [3, 2, 3, 2, 3, 4, 3, 2, 1]
+
+
+def test_retry_after_holds_for_everybody() -> None:
+    async def scene() -> None:
+        loop = asyncio.get_running_loop()
+        places, entered = Places(2), list[float]()
+
+        async def visit() -> None:
+            await places.enter()
+            entered.append(loop.time())
+            await asyncio.sleep(1)
+            places.leave()
+
+        await places.enter()
+        places.refused(loop.time(), 30)
+        places.leave()
+        assert places.limit == 1
+        await asyncio.gather(visit(), visit())
+        assert entered == [30, 31]
+
+    run_virtually(scene())
+
+
+def test_where_nobody_is_welcome_the_pauses_grow_and_an_answer_ends_them() -> None:
+    async def scene() -> list[float]:
+        loop = asyncio.get_running_loop()
+        places, entered = Places(1, backoff=1), list[float]()
+        for number in range(6):
+            await places.enter()
+            entered.append(loop.time())
+            if number == 3:
+                places.answered(0.0)
+            else:
+                places.refused(loop.time())
+            places.leave()
+            await asyncio.sleep(0)
+        return entered
+
+    assert run_virtually(scene()) == [0, 1, 3, 7, 7, 8]
+
+
+def test_refusals_of_what_was_under_way_do_not_lengthen_a_pause() -> None:
+    async def scene() -> float:
+        places = Places(8, backoff=1)
+        for _ in range(8):
+            await places.enter()
+        await asyncio.sleep(5)
+        for _ in range(8):  # seven take places away, the last one makes a pause
+            places.refused(0.0)
+            places.leave()
+        for _ in range(50):
+            places.refused(0.0)
+        await places.enter()
+        return asyncio.get_running_loop().time()
+
+    assert run_virtually(scene()) == 6
+
+
+@pytest.mark.parametrize("when", ["waiting", "just let in"])
+def test_one_who_gives_up_takes_no_place_along(when: str) -> None:
+    async def scene() -> None:
+        places = Places(1)
+        await places.enter()
+        first, second = asyncio.ensure_future(places.enter()), asyncio.ensure_future(places.enter())
+        await asyncio.sleep(0)
+        if when == "just let in":
+            places.leave()
+            first.cancel()
+        else:
+            first.cancel()
+            await asyncio.sleep(0)
+            places.leave()
+        await second
+        assert first.cancelled()
+        assert places.inside == 1
+        places.leave()
+        assert places.inside == 0
+
+    run_virtually(scene())
+
+
+def test_closing_sends_everybody_away_with_the_reason() -> None:
+    async def scene() -> None:
+        places = Places(1)
+        await places.enter()
+        waiting = [asyncio.ensure_future(places.enter()) for _ in range(5)]
+        await asyncio.sleep(0)
+        places.close(ValueError("closed"))
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+        assert [str(one) for one in told] == ["closed"] * 5
+
+    run_virtually(scene())
+
+
+SERVERS = [  # how many it serves at once, share of refusals that come whatever we do, times the ideal, why
+    (64, 0.0, 1.03, "as many as we like"),
+    (64, 0.1, 1.5, "every tenth refused at random"),
+    (20, 0.0, 1.25, "a third of what we would like"),
+    (4, 0.0, 1.35, "far fewer than we would like"),
+    (1, 0.0, 1.8, "one at a time"),
+]
+
+
+@pytest.mark.parametrize(("served", "share", "times", "why"), SERVERS, ids=[row[-1] for row in SERVERS])
+def test_the_limit_finds_what_a_server_can_serve(served: int, share: float, times: float, why: str) -> None:
+    """And few requests are refused more than five times."""
+
+    async def scene() -> tuple[float, int]:
+        loop, chance = asyncio.get_running_loop(), random.Random(7)
+        places, serving, most_refused = Places(64), 0, 0
+        tasks: deque[int] = deque([0] * 1000)
+
+        async def visit(refusals: int) -> None:
+            nonlocal serving, most_refused
+            in_a_row, failed_at = 0, loop.time()
+            while True:
+                await places.enter(again=refusals > 0)
+                began = loop.time()
+                if serving >= served or chance.random() < share:
+                    await asyncio.sleep(0.002)
+                    places.refused(began)
+                    places.leave()
+                    refusals += 1
+                    most_refused = max(most_refused, refusals)
+                    in_a_row = 1 if places.healthy_at > failed_at else in_a_row + 1
+                    failed_at = loop.time()
+                    await asyncio.sleep(chance.uniform(0, 0.5 * 2 ** (in_a_row - 1)))
+                    continue
+                serving += 1
+                await asyncio.sleep(0.2)
+                serving -= 1
+                places.answered(began)
+                places.leave()
+                return
+
+        await asyncio.gather(*(visit(one) for one in tasks))
+        return loop.time() / (1000 / served * 0.2), most_refused
+
+    taken, most_refused = run_virtually(scene())
+    assert taken <= times
+    assert most_refused <= 5

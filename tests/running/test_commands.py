@@ -15,6 +15,7 @@ import pytest
 
 from auepora_eval.calling.stop import Stop
 from auepora_eval.cli.interrupts import stopping_on_signals
+from auepora_eval.semantic.models import model_at_hand
 from auepora_eval.store.runs import RunStore
 from user_project import Project
 
@@ -155,6 +156,7 @@ class TestDemoInitCompare:
         assert code == 0, err
         assert out.index("Retrieval relevance") < out.index("Did it get better?")
         assert "+ better" in out
+        assert ("sbert_similarity" in out) == (model_at_hand() is not None)
         store = str(mine.folder / "auepora-demo" / "runs.sqlite")
         code, out, _ = auepora("compare", "quickstart-baseline", "quickstart-bm25", "--why", "--store", store, "--json")
         assert code == 0

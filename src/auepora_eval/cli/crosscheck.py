@@ -15,29 +15,38 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 DEVIATES = 1
+_MODEL_CASES = 50
+"""Enough: one pair of texts at a time is slow."""
 
 
 @click.command(name="crosscheck")
 @click.option("--cases", default=200, show_default=True, type=click.IntRange(min=1), help="Generated cases per metric.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the generated cases.")
 @click.option("--peers/--no-peers", default=True, show_default=True, help="Check against other tools as well.")
+@click.option(
+    "--model", type=click.Path(), help="A folder with a sentence-transformers model, to check metrics of meaning too."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def command(cases: int, seed: int, peers: bool, as_json: bool) -> None:
+def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool) -> None:
     """Compute every metric by the fast path and by its plain definition, and compare with other tools.
 
-    The deviation is |a - b| / max(1, |b|); above 1e-9 anywhere the exit code is 1.
+    The deviation is |a - b| / max(1, |b|); above 1e-9 anywhere, or 1e-4 where a model computes, the exit code is 1.
 
     \b
     auepora crosscheck
     auepora crosscheck --no-peers --cases 1000 --json
+    auepora crosscheck --model models/all-MiniLM-L6-v2
     """
     from ..crosscheck.peers import DEFECTS, PEERS, peer_checks
-    from ..crosscheck.plain import plain_checks
+    from ..crosscheck.plain import model_checks, plain_checks
     from ..crosscheck.report import TOLERANCE, merged
     from ..crosscheck.roc import roc_checks
 
     say("checking against the plain definitions")
     checks = [*plain_checks(cases, seed=seed), *roc_checks(cases, seed=seed)]
+    if model is not None:
+        say("checking metrics of meaning")
+        checks += model_checks(min(cases, _MODEL_CASES), seed=seed, model=model)
     absent = []
     for name, peer in PEERS.items() if peers else ():
         if not peer.installed:
@@ -58,7 +67,8 @@ def command(cases: int, seed: int, peers: bool, as_json: bool) -> None:
             click.echo(f"left out: {defect.peer} {defect.metric}: {defect.what}")
         if absent:
             click.echo(f"not installed: {', '.join(absent)}")
-        click.echo(f"{len(checks) - len(wrong)} of {len(checks)} agree within {TOLERANCE:g}")
+        less = " (1e-4 where a model computes)" if model is not None else ""
+        click.echo(f"{len(checks) - len(wrong)} of {len(checks)} agree within {TOLERANCE:g}{less}")
     if wrong:
         sys.exit(DEVIATES)
 

@@ -15,6 +15,7 @@ from .saying import quiet_option, say
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ..core.registry import Spec
     from ..running.run import RunOutcome
 
 __all__ = ["command"]
@@ -57,10 +58,36 @@ def command(folder: str, as_json: bool) -> None:
         click.echo(json.dumps({name: one.to_dict() for name, one in results.items()}, indent=2, ensure_ascii=False))
     else:
         click.echo(side_by_side(results))
+        if in_meaning := _in_meaning(store, outcomes):
+            click.echo(f"\nIn meaning, by a small model that is installed here (not stored):\n\n{in_meaning}")
         click.echo(f"\nDid it get better?\n\n{_compared(store, outcomes)}")
     say(_next_steps(target, store))
     if any(outcome.ended != "finished" for outcome in outcomes.values()):
         sys.exit(STOPPED_EARLY)
+
+
+def _in_meaning(store: str, outcomes: Mapping[str, RunOutcome]) -> str | None:
+    """How alike in meaning answers and references are, questions and documents; ``None`` where no model is at hand."""
+    from ..core.engine import evaluate
+    from ..reporting.tables import side_by_side
+    from ..running.scoring import stored_outputs
+    from ..semantic.models import model_at_hand
+    from ..store.runs import RunStore
+
+    model = model_at_hand()
+    if model is None:
+        return None
+    metrics: list[Spec] = [
+        {"sbert_similarity": {"model": model}},
+        {"embedding_context_relevance@5": {"embed_fn": model}},
+    ]
+    results = {}
+    with RunStore.open(store) as runs:
+        for name, outcome in outcomes.items():
+            samples = runs.samples(outcome.record.run_id)
+            outputs = list(stored_outputs(runs, outcome.record.run_id, len(samples)))
+            results[name] = evaluate(samples, outputs, metrics)
+    return side_by_side(results)
 
 
 def _compared(store: str, outcomes: Mapping[str, RunOutcome]) -> str:

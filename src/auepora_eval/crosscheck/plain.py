@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
 from ..core.conventions import PRESETS
 from ..core.engine import evaluate
+from ..core.errors import AueporaWarning
 from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric
 from ..core.registry import MetricInfo, metric, metric_infos
 from ..core.types import EvaluationSample, SystemOutputs
 from .cases import made_pairs
-from .report import Check, Tally
+from .report import MODEL_TOLERANCE, Check, Tally
 
-__all__ = ["plain_checks", "specs_to_check"]
+__all__ = ["MODEL_OPTIONS", "model_checks", "plain_checks", "specs_to_check"]
+
+MODEL_OPTIONS = {"model", "model_type"}
+"""By these a metric is told its model."""
 
 # Options that a metric cannot do without, for the metrics that have such.
 _NEEDED: dict[str, Any] = {
@@ -112,7 +117,7 @@ def plain_checks(count: int, *, seed: int) -> Iterator[Check]:
     """One row per registered metric that has a plain definition."""
     pairs = {repeats: made_pairs(count, seed=seed, repeats=repeats) for repeats in (True, False)}
     for info in metric_infos().values():
-        if {"model", "model_type"} & set(info.options):  # its numbers are the model's, and none comes with this library
+        if MODEL_OPTIONS & set(info.options):  # its numbers are the model's, and none comes with this library
             continue
         tally = Tally(info.name, "plain definition")
         specs = specs_to_check(info)
@@ -124,6 +129,23 @@ def plain_checks(count: int, *, seed: int) -> Iterator[Check]:
             _compare(built, spec, rows, tally)
             _compare_values(built, spec, rows, tally, parts=-(-_VALUES // len(specs)))
         if tally.cases:
+            yield tally.check()
+
+
+def model_checks(count: int, *, seed: int, model: str) -> Iterator[Check]:
+    """One row per metric of meaning that this model serves: whole batches against one pair of texts at a time."""
+    pairs = made_pairs(count, seed=seed, repeats=True)
+    specs: list[dict[str, dict[str, Any]]] = [
+        {"sbert_similarity": {"model": model}},
+        {"bertscore": {"model_type": model, "num_layers": 4}},
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AueporaWarning)  # texts that are cut are cut on both sides
+        for spec in specs:
+            built = metric(spec)
+            assert isinstance(built, BatchMetric)
+            tally = Tally(built.name, "plain definition", tolerance=MODEL_TOLERANCE)
+            _compare(built, spec, pairs, tally)
             yield tally.check()
 
 

@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 class NliGrounding(AnswerMetric):
     r"""Share of the answer's sentences that the retrieved documents entail, by a model of entailment.
 
-    .. math:: |\{s \in \text{answer} : P(\text{evidence entails } s) \geq t\}| / |\text{answer}|
+    .. math:: |\{s \in \text{answer} : \text{evidence entails } s\}| / |\text{answer}|
 
     `model` is the path or hub name of any classifier of pairs of texts with a label for entailment, found by its name
     in the model's config (`entailment_label` names it where that says nothing). Nothing is downloaded unless

@@ -1,6 +1,7 @@
 """What a plan comes to: defaults, three syntaxes, what is stored, and what counts as another plan."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,9 @@ SAME = [  # one, another way to write it, why
     ("system: {command: [ls]}", "system: {command: {run: ls, cwd: ., env: {}}}", "a command and its surroundings"),
     ("system: {http: 'http://x/y'}", "system: {http: {url: 'http://x/y', method: post}}", "an address alone"),
     ("system: {python: 'a:b'}", "system: {python: 'a:b', args: {}, config: {}}", "a system without arguments"),
+    ("resources: {j: {openai: m}}", "resources: {j: {openai: {model: m, temperature: 0, schema: auto}}}", "a judge by its model alone"),
+    ("judge: {cache: true}", "judge: {repeats: 1, concurrency: 16}", "the usual way to ask judges"),
+    ("judge: {cache_only: true}", "judge: null", "what holds for this once is not kept"),
 ]  # fmt: skip
 
 
@@ -181,14 +185,20 @@ def test_plans_that_mean_the_same_are_stored_alike(one: str, other: str, why: st
         "system: {python: 'a.b:c.d', args: {index: idx, depth: [1, {x: null}]}}",
         "system: {http: 'http://x/y'}",
         "system: {command: ls -l}",
+        "outputs: o\nresources: {j: {openai: {model: m, seed: null, headers: {X-Y: '${A_KEY}'}}}, k: {recorded: r.jsonl}}\n"
+        "judge: {cache: false, repeats: 3, prices: {m: {prompt: 1, completion: 2}}, max_cost: 5}",
+        "outputs: o\nresources: {e: {sentence_transformers: m}, f: {openai_embeddings: {model: x}}, p: {python: 'a:b'}}",
     ],
 )
 def test_what_is_stored_is_a_plan_of_its_own(system: str, tmp_path: Path) -> None:
-    plan = read_plan(written(tmp_path, "p.yaml", f"dataset: d\n{system}\nmetrics: [map]\nstore: r.sqlite\n"))
+    text = f"dataset: d\n{system}\nmetrics: [map]\nstore: r.sqlite\n"
+    plan = read_plan(written(tmp_path, "p.yaml", text), environment={"A_KEY": "secret-1"})
     stored = json.dumps(plan.resolved)
-    again = read_plan(written(tmp_path, "other.json", stored))
+    assert "secret-1" not in stored
+    again = read_plan(written(tmp_path, "other.json", stored), environment={"A_KEY": "secret-1"})
     assert again.resolved == plan.resolved
     assert (again.system, again.outputs, again.policy) == (plan.system, plan.outputs, plan.policy)
+    assert (again.resources, again.judge) == (plan.resources, plan.judge)
 
 
 def test_a_store_may_be_a_file_or_an_address(tmp_path: Path) -> None:
@@ -235,3 +245,26 @@ def test_what_makes_another_plan(change: dict[str, Any], said: list[str], why: s
     new = read_plan(written(tmp_path, "b.json", json.dumps(base | change))).resolved
     assert plan_changes(old, new) == said
     assert (plan_key(old) == plan_key(new)) is (not said)
+
+
+def test_of_judging_only_repeats_make_another_run(tmp_path: Path) -> None:
+    def resolved(judge: str) -> Mapping[str, Any]:
+        return read_plan(written(tmp_path, "p.yaml", f"dataset: d\noutputs: o\njudge: {judge}\n")).resolved
+
+    bare = resolved("null")
+    assert plan_changes(bare, resolved("{max_calls: 5, cache: false, retries: 0, concurrency: 2, timeout: 9}")) == []
+    assert plan_changes(bare, resolved("{repeats: 3}")) == ['judge: nothing -> {"repeats": 3}']
+    without = {key: value for key, value in bare.items() if key != "judge"}  # as earlier versions stored it
+    assert plan_changes(without, bare) == []
+
+
+def test_judgements_are_kept_beside_the_store(tmp_path: Path) -> None:
+    def cache(judge: str, store: str | None) -> Path | None:
+        plan = read_plan(written(tmp_path, "p.yaml", f"dataset: d\noutputs: o\njudge: {judge}\n"))
+        return plan.judge.policy_for(store, plan.folder).cache
+
+    assert cache("null", "/var/runs/a.sqlite") == Path("/var/runs/judgements.sqlite")
+    assert cache("null", "postgresql://me@host/runs") == tmp_path / "judgements.sqlite"
+    assert cache("null", None) == tmp_path / "judgements.sqlite"
+    assert cache("{cache: mine.sqlite}", "/var/runs/a.sqlite") == tmp_path / "mine.sqlite"
+    assert cache("{cache: false}", "/var/runs/a.sqlite") is None

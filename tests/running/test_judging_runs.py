@@ -37,6 +37,9 @@ class Judge(StructuredCritic):
 
 def nobody():
     return 5
+
+def embed(texts):
+    return [[float(len(text)), 1.0] for text in texts]
 '''
 RESOURCES = "resources: {judge: {python: 'a_judge_rag:Judge', args: {broken: %s}}}\n"
 METRICS = "[recall@5, {llm_faithfulness: {critic: {use: judge}, scale: 1-5}}]"
@@ -141,6 +144,14 @@ def test_what_no_metric_refers_to_is_neither_built_nor_asked(judged: Callable[..
 
 
 MISTAKES = [
+    ("critic: {use: judge}, ", "", 4, "metrics[1]", "needs somebody to ask"),
+    (
+        "python: 'a_judge_rag:Judge', args: {broken: []}",
+        "python: 'a_judge_rag:embed'",
+        4,
+        "metrics[1]",
+        "must be an LLMCritic or a StructuredCritic",
+    ),
     (
         "critic: {use: judge}",
         "critic: {use: jugde}",
@@ -248,3 +259,18 @@ def test_exported_judgements_are_replayed_by_a_plan(
             other.signature,
             list(other.outcomes or ()),
         )
+
+
+def test_a_resource_may_make_vectors(
+    judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]
+) -> None:
+    judged(3)
+    path = Path("plan.yaml")
+    text = path.read_text().replace("python: 'a_judge_rag:Judge', args: {broken: []}", "python: 'a_judge_rag:embed'")
+    path.write_text(text.replace(METRICS, "[{embedding_similarity: {embed_fn: {use: judge}}}]"))
+    assert auepora("run", "plan.yaml", "-q")[0] == 0
+    assert auepora("rescore", "latest", "-q")[0] == 0
+    with RunStore.open("runs.sqlite") as store:
+        result = store.result(store.find("latest").run_id, "embedding_similarity")
+        assert result.details["num_scored"] == 3
+        assert list(store.judgements(store.find("latest").run_id)) == []

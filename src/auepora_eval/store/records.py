@@ -104,7 +104,7 @@ def from_json(text: str) -> Any:
 
 
 def summed(held: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Two tables of figures added up, by name, however deep; whatever is no number is taken from the second."""
+    """Two tables of figures added up, by name, however deep; of what is no number, the second one's is taken."""
     made = dict(held)
     for name, value in more.items():
         old = made.get(name)
@@ -112,7 +112,7 @@ def summed(held: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
             made[name] = summed(old if isinstance(old, Mapping) else {}, value)
         elif isinstance(value, int | float) and isinstance(old, int | float) and not isinstance(value, bool):
             made[name] = old + value
-        else:
+        elif value is not None or name not in made:
             made[name] = value
     return made
 

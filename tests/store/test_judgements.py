@@ -1,0 +1,102 @@
+"""What judges said, stored with a run: replaced, read in part, without secrets, deleted with it."""
+
+from typing import Any
+
+import pytest
+
+from auepora_eval.core.errors import UnknownRunError
+from auepora_eval.core.types import EvaluationSample
+from auepora_eval.store import RunStore, StoredJudgement
+from auepora_eval.store.records import RunRecord, summed
+
+SAMPLES = [EvaluationSample(str(number), f"question {number}?") for number in range(3)]
+
+
+@pytest.fixture
+def record(store: RunStore) -> RunRecord:
+    return store.create_run("judged", SAMPLES, dataset_name="set", plan={"version": 1})
+
+
+def one(position: int, request: str = "r", **given: Any) -> StoredJudgement:
+    return StoredJudgement("faith", "faith|v1", position, request, critic="c", prompt_id="p/1/ab", **given)
+
+
+def test_they_come_back_as_they_were_in_order(store: RunStore, record: RunRecord) -> None:
+    body = {"answer": {"score": 4, "rationale": "Gründe \x00 und mehr"}, "raw": "", "usage": [3, 4], "mass": 0.5}
+    rows = [one(2, body=body), one(0, repeat=1), one(0, judge_repeat=1), one(0, "other"), one(0)]
+    store.put_judgements(record.run_id, rows)
+    found = list(store.judgements(record.run_id))
+    assert found == [rows[3], rows[4], rows[2], rows[0], rows[1]]
+    assert list(store.judgements(record.run_id, position=2)) == [rows[0]]
+    assert store.judgement_counts(record.run_id) == (5, 0)
+
+
+def test_the_same_question_again_replaces_what_was_said(store: RunStore, record: RunRecord) -> None:
+    store.put_judgements(record.run_id, [one(1, reason="timeout", body={"message": "late"}), one(2)])
+    assert [row.position for row in store.judgements(record.run_id, failed=True)] == [1]
+    store.put_judgements(record.run_id, [one(1, body={"answer": {"score": 1}})])
+    assert list(store.judgements(record.run_id, failed=True)) == []
+    assert store.judgement_counts(record.run_id) == (2, 0)
+
+
+def test_of_one_metric_they_can_be_forgotten(store: RunStore, record: RunRecord) -> None:
+    other = StoredJudgement("quality", "quality|v1", 0, "r")
+    store.put_judgements(record.run_id, [one(0), other])
+    store.clear_judgements(record.run_id, [("faith", "faith|v2"), ("quality", "quality|v1")])
+    assert [row.metric for row in store.judgements(record.run_id)] == ["faith"]
+
+
+def test_more_than_are_read_at_once(store: RunStore, record: RunRecord) -> None:
+    rows = [one(position % 3, f"{position:05}") for position in range(2500)]
+    store.put_judgements(record.run_id, rows)
+    found = list(store.judgements(record.run_id))
+    assert sorted(row.request for row in found) == [row.request for row in rows]
+    assert [row.position for row in found] == sorted(row.position for row in found)
+
+
+def test_half_a_character_is_no_reason_to_lose_it(store: RunStore, record: RunRecord) -> None:
+    store.put_judgements(record.run_id, [one(0, body={"raw": "\ud83d half", "answer": {"score": 2}})])
+    (row,) = store.judgements(record.run_id)
+    assert row.body == {"raw": "? half", "answer": {"score": 2}}
+
+
+def test_secrets_are_hidden_and_what_came_later_too(store: RunStore, record: RunRecord) -> None:
+    store.hide(["geheim-1"])
+    store.hide(["geheim-2"])
+    body = {"answer": {"rationale": "geheim-1"}, "raw": ["geheim-2"], "message": "sk geheim-1!"}
+    store.put_judgements(record.run_id, [one(0, body=body)])
+    (row,) = store.judgements(record.run_id)
+    assert row.body == {"answer": {"rationale": "***"}, "raw": ["***"], "message": "sk ***!"}
+
+
+def test_they_go_with_their_run(store: RunStore, record: RunRecord) -> None:
+    store.put_judgements(record.run_id, [one(0)])
+    store.delete(record.run_id)
+    with pytest.raises(UnknownRunError):
+        store.judgements(record.run_id)
+    with pytest.raises(UnknownRunError):
+        store.put_judgements(record.run_id, [one(0)])
+    with store._database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM eval_judgements").scalar_one() == 0
+
+
+def test_usage_adds_up_over_all_times_a_run_is_scored(store: RunStore, record: RunRecord) -> None:
+    assert store.get(record.run_id).usage is None
+    for cost in (None, 0.25, 0.5):
+        store.add_usage(record.run_id, {"total": {"calls": 2, "cost": cost, "failed": {"timeout": 1}}})
+    assert store.get(record.run_id).usage == {"total": {"calls": 6, "cost": 0.75, "failed": {"timeout": 3}}}
+
+
+ROWS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"a": 1}, {"a": 1}, "nothing before"),
+    ({"a": 1}, {"a": 2, "b": 1.5}, {"a": 3, "b": 1.5}, "by name"),
+    ({"a": {"x": 1}}, {"a": {"x": 1, "y": 2}}, {"a": {"x": 2, "y": 2}}, "however deep"),
+    ({"a": 1}, {"a": None}, {"a": 1}, "nothing added"),
+    ({"a": None}, {"a": 1}, {"a": 1}, "nothing held"),
+    ({"a": "x"}, {"a": "y"}, {"a": "y"}, "a text"),
+]
+
+
+@pytest.mark.parametrize(("held", "more", "want", "why"), ROWS, ids=[row[3] for row in ROWS])
+def test_tables_of_figures_add_up(held: dict[str, Any], more: dict[str, Any], want: dict[str, Any], why: str) -> None:
+    assert summed(held, more) == want

@@ -286,6 +286,18 @@ def test_a_generator_that_fails_leaves_the_record_of_what_it_was_given() -> None
 # --- kinds -----------------------------------------------------------------------------------------------------------
 
 
+def test_rates_that_a_short_list_cannot_tell_apart_are_named() -> None:
+    runs = swept("noise=0,0.2,0.3,1")
+    assert runs.curve is not None
+    assert runs.curve.notes == [
+        "noise=0.2 and noise=0.3 are the same in a list of 4 (1 of noise); a larger top_k tells them apart"
+    ]
+    assert len(set(values(runs, "mrr")[1:3])) == 1
+    apart = swept("noise=0,0.25,0.5,1", store="apart.sqlite").curve
+    assert apart is not None
+    assert apart.notes == []
+
+
 def test_dropping_and_emptying_make_declining_right() -> None:
     for perturb in ("drop=0,1", "empty=0,1"):
         runs = noise_curve(pair(), samples(), [*METRICS, "negative_rejection_rate"], perturb=perturb, top_k=4)

@@ -16,6 +16,7 @@ __all__ = [
     "AsyncRetrieverSystem",
     "PipelineSystem",
     "RetrieverSystem",
+    "Searched",
     "SyncRetriever",
     "class_known_to_user",
     "pipeline_system",

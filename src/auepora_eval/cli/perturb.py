@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..perturb.query_layouts import LAYOUTS
 from .saying import quiet_option, say
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _read_cases(context: click.Context, parameter: click.Parameter, values: tupl
 @click.option("--keyboard", type=RATE, metavar="RATE", help="Letters replaced by one beside them on the keyboard.")
 @click.option(
     "--layout",
-    type=click.Choice(["qwerty", "qwertz", "azerty"]),
+    type=click.Choice(LAYOUTS),
     default="qwerty",
     show_default=True,
     help="The keyboard.",

@@ -49,7 +49,7 @@ def from_langchain(
     """
     version = require_tested(LANGCHAIN, any_version=any_version)
     config = provenance(LANGCHAIN, version, obj)
-    mapper = Mapper(id_key=id_key, parent_key=parent_key)
+    mapper = Mapper(_found, id_key=id_key, parent_key=parent_key)
     if not is_a(obj, LANGCHAIN, "Runnable"):
         kind = type(obj).__name__
         raise BadTypeError(
@@ -132,7 +132,7 @@ class _Retriever:
         return await retriever.ainvoke(query, **options)
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        return self._mapper.ranked(map(_found, reply), top_k)
+        return self._mapper.ranked(reply, top_k)
 
 
 _Depth = Callable[[Any, int], tuple[Any, dict[str, Any]]]
@@ -186,11 +186,11 @@ class _Chain:
         documents = self._documents(value)
         if documents is None:
             documents = watcher.documents
-        retrieved = Unsaid() if documents is None else self._mapper.ranked(map(_found, documents))
+        retrieved = Unsaid() if documents is None else self._mapper.ranked(documents)
         steps = [
             {
                 "query": search.query,
-                "retrieved": [item.doc.doc_id for item in self._mapper.ranked(map(_found, search.documents or ()))],
+                "retrieved": [item.doc.doc_id for item in self._mapper.ranked(search.documents or ())],
                 "timing": search.seconds,
             }
             for search in watcher.searches

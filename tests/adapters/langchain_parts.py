@@ -33,6 +33,15 @@ class Listing(BaseRetriever):
         return list(self.held)
 
 
+class Replying(Listing):
+    """Returns anything, be it documents or not."""
+
+    reply: Any
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> Any:
+        return self.reply
+
+
 class WithField(Listing):
     """Has a field that says how many, as BM25 and TF-IDF retrievers do."""
 

@@ -277,6 +277,19 @@ def test_what_is_no_system(lc: ModuleType) -> None:
         from_langchain(lc.function(str), generator=lc.function(str))
 
 
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (["a text"], "among the documents is a str, which is none"),
+        ("a text", "documents were expected, and a str came back"),
+        ({"ada": "a text"}, "documents were expected, and a dict came back"),
+    ],
+)
+def test_what_is_no_list_of_documents_is_told(lc: ModuleType, reply: Any, problem: str) -> None:
+    with pytest.raises(SystemCallError, match=f"bad_output: {problem}"):
+        from_langchain(lc.Replying(held=[], reply=reply)).retrieve("q", top_k=3)
+
+
 def test_a_failure_inside_is_a_failure_of_the_system(lc: ModuleType, tmp_path: Path) -> None:
     samples = [EvaluationSample("a", "break", relevant_docs=[Document("d0")])]
     samples += [EvaluationSample("b", "fine", relevant_docs=[Document("d0")])]

@@ -226,7 +226,18 @@ def test_nothing_is_returned() -> None:
 def test_documents_come_twice_one_after_the_other_and_the_last_go() -> None:
     ids, done = perturbed(found(), duplicate=1.0)
     assert ids == ["d1", "d1", "d2", "d2", "d3"]
-    assert done["duplicated"] == ["d1", "d2", "d3", "d4", "d5"]
+    assert done == {"duplicated": ["d1", "d2"], "displaced": ["d4", "d5"]}
+
+
+def test_a_second_copy_that_finds_no_place_is_no_duplicate() -> None:
+    items = found(1)
+    assert Perturber(Perturbation(duplicate=1.0)).applied(SAMPLE, items) == (items, {})
+
+
+def test_what_noise_and_duplicates_push_out_is_told_together() -> None:
+    ids, done = perturbed(found(), noise=0.2, duplicate=1.0)
+    assert done["displaced"][0] == "d5"
+    assert {*done["displaced"], *ids} == {"d1", "d2", "d3", "d4", "d5", *done["injected"]}
 
 
 def test_shuffling_moves_everything_at_1_and_some_at_a_half() -> None:

@@ -286,6 +286,18 @@ def test_a_generator_that_fails_leaves_the_record_of_what_it_was_given() -> None
 # --- kinds -----------------------------------------------------------------------------------------------------------
 
 
+def test_rates_that_a_short_list_cannot_tell_apart_are_named() -> None:
+    runs = swept("noise=0,0.2,0.3,1")
+    assert runs.curve is not None
+    assert runs.curve.notes == [
+        "noise=0.2 and noise=0.3 are the same in a list of 4 (1 of noise); a larger top_k tells them apart"
+    ]
+    assert len(set(values(runs, "mrr")[1:3])) == 1
+    apart = swept("noise=0,0.25,0.5,1", store="apart.sqlite").curve
+    assert apart is not None
+    assert apart.notes == []
+
+
 def test_dropping_and_emptying_make_declining_right() -> None:
     for perturb in ("drop=0,1", "empty=0,1"):
         runs = noise_curve(pair(), samples(), [*METRICS, "negative_rejection_rate"], perturb=perturb, top_k=4)
@@ -369,7 +381,7 @@ REFUSED = [  # perturb, samples, options, message, why
     ("counterfactual=1", samples(wrong=False), {}, "metadata.wrong_answer", "no wrong answers"),
     ("arms=original,edited", samples(wrong=False), {}, "metadata.wrong_answer", "no wrong answers for the arm"),
     ("noise=0.5,1", samples(texts=False), {}, "no sample has documents with a text", "noise out of nothing"),
-    ("noise=0.5,1", samples()[:3], {}, "too little noise: 4 documents are wanted", "too few samples to draw noise from"),
+    ("noise=0.5,1", samples()[:3], {}, "too little noise for sample .0.: it takes 4,", "too few samples to draw noise from"),
     ("noise=0,1", samples(), {"corpus": corpus()[:3]}, "only 2 are sure not to be relevant", "a corpus too small"),
     ("noise=0,1", samples(), {"corpus": "there.jsonl"}, "there.jsonl", "a corpus that is not there"),
     ("duplicate=0,1", samples(), {"conventions": "trec"}, "a document twice is an error", "conventions without duplicates"),
@@ -527,6 +539,11 @@ COMMANDS = [  # arguments, message, why
     (["--perturb", "noize=0,1"], "did you mean 'noise'?", "a slip in the kind"),
     (["--perturb", "drop=0", "--perturb", "noise=0"], "give --perturb once", "two kinds"),
     (["--perturb-corpus", "x.jsonl"], "--perturb-corpus goes with --perturb", "a corpus alone"),
+    (
+        ["--perturb", "drop=0,1", "--perturb-corpus", "x.jsonl"],
+        "drop=0,1 draws none",
+        "a corpus for what draws no noise",
+    ),
     (["--perturb", "drop=0,1", "--against", "latest"], "--against is about one run", "gates against a run"),
     (["--perturb", "drop=0,1", "--per-query", "--json"], "--per-query is about one run", "scores of samples"),
     (["--perturb", "drop=0,1", "-o", "x.csv"], "a curve has no CSV", "a table of another shape"),
@@ -561,7 +578,7 @@ def test_saved_outputs_and_endpoints_have_no_retriever(plan: str, auepora: Run) 
 def test_metrics_that_only_the_perturbation_gives_work_are_no_mistake(plan: str, auepora: Run) -> None:
     code, out, err = auepora("run", plan, "--perturb", "noise=0,1", "-m", "context_noise_accuracy", "--json")
     assert code == 0, err
-    assert "no sample has what" not in err
+    assert "no sample has anything for" not in err
     assert [one["value"] for one in json.loads(out)["metrics"]["context_noise_accuracy"]] == [1, 0]
 
 

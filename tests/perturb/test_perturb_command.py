@@ -166,6 +166,8 @@ def test_perturbers_of_ones_own_by_import_path(data: Path, auepora: Command) -> 
 
 REFUSED: list[tuple[list[str], str, str]] = [
     (["data.jsonl"], "choose what is done to the questions", "nothing chosen"),
+    (["data.jsonl", "--typo", "0.1", "--layout", "azerty"], "goes with --keyboard", "a layout without a keyboard"),
+    (["data.jsonl", "--case", "upper", "--keep-numbers"], "goes with --typo", "numbers that nothing would change"),
     (["data.jsonl", "--typo", "1.5"], "1.5 is not in the range 0<=x<=1", "a rate above 1"),
     (["data.jsonl", "--drop-words", "-0.1"], "-0.1 is not in the range", "a rate below 0"),
     (["data.jsonl", "--typo", "nan"], "must be from 0 to 1, not nan", "a rate that is no number"),

@@ -235,7 +235,7 @@ def test_a_function_is_a_perturber_under_its_own_name() -> None:
     def politely(query: str, rng: Random) -> str:
         return f"Please: {query}"
 
-    (made,) = perturb_queries([sample()], as_perturber(politely), only_variants=True)
+    (made,) = perturb_queries([sample()], politely, only_variants=True)
     assert (made.sample_id, made.labels["scenario"]) == ("q1~politely-1", "paraphrase")
     assert isinstance(as_perturber(politely), QueryPerturber)
     assert as_perturber(ALL[0]) is ALL[0]
@@ -266,6 +266,8 @@ BAD: list[tuple[Any, dict[str, Any], type[AueporaError], str]] = [
     ([], {}, BadValueError, "no perturbation is chosen"),
     (Typo, {}, BadTypeError, "is no perturber"),
     ([object()], {}, BadTypeError, "is no perturber"),
+    ("typo", {}, BadTypeError, "'typo' is no perturber"),
+    (lambda query, rng: query, {}, BadValueError, "becomes part of ids.*<lambda>"),
     ([named(name="with space")], {}, BadValueError, "becomes part of ids"),
     ([named(name=None)], {}, BadValueError, "becomes part of ids"),
     ([named(scenario="")], {}, BadValueError, "must name its scenario"),

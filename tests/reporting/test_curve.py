@@ -53,6 +53,14 @@ def test_the_table() -> None:
     ]
 
 
+def test_a_metric_is_called_as_in_every_other_table() -> None:
+    points = [CurvePoint(0.0, 0.5)]
+    drawn = Curve("noise", (0.0,), 0.0, 0, ["a"], {"map": points, "mrr": points}, shown={"map": "map (over hits)"})
+    assert [line[:15].strip() for line in curve_text(drawn).splitlines()[2:4]] == ["map (over hits)", "mrr"]
+    assert "| map (over hits) | 0 |" in curve_markdown(drawn)
+    assert list(drawn.to_dict()["metrics"]) == ["map", "mrr"]
+
+
 def test_the_page() -> None:
     page = curve_markdown(curve())
     assert r"| f\|1 | 0.2 | 0.3000 | 0.2000 – 0.4000 ? | -0.2000 |" in page

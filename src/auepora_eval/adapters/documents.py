@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..core.errors import AueporaWarning, SystemCallError
@@ -29,16 +29,28 @@ class Found(NamedTuple):
 
 
 class Mapper:
-    """Makes documents of what frameworks return, by the keys a user named; says once what is odd about them."""
+    """Makes documents of what a framework returns, by the keys a user named; says once what is odd about them."""
 
-    def __init__(self, *, id_key: str | None = None, parent_key: str | None = None) -> None:
-        self._id_key, self._parent_key = id_key, parent_key
+    def __init__(
+        self, read: Callable[[Any], Found], *, id_key: str | None = None, parent_key: str | None = None
+    ) -> None:
+        self._read, self._id_key, self._parent_key = read, id_key, parent_key
         self._said: set[str] = set()
 
-    def ranked(self, found: Iterable[Found], top_k: int | None = None) -> list[RetrievedDocument]:
-        """The documents in their order, at most ``top_k`` of them."""
-        documents = [(self.document(one), self._score(one.score)) for one in list(found)[:top_k]]
+    def ranked(self, items: Any, top_k: int | None = None) -> list[RetrievedDocument]:
+        """The documents in their order, at most ``top_k`` of them; what is none is the system's failure."""
+        if not isinstance(items, Iterable) or isinstance(items, (str, Mapping)):
+            raise SystemCallError("bad_output", f"documents were expected, and a {type(items).__name__} came back")
+        found = list(map(self._found, list(items)[:top_k]))
+        documents = [(self.document(one), self._score(one.score)) for one in found]
         return [RetrievedDocument(document, score, rank) for rank, (document, score) in enumerate(documents, 1)]
+
+    def _found(self, item: Any) -> Found:
+        try:
+            return self._read(item)
+        except AttributeError as error:
+            kind = type(item).__name__
+            raise SystemCallError("bad_output", f"among the documents is a {kind}, which is none: {error}") from error
 
     def document(self, found: Found) -> Document:
         """One document."""

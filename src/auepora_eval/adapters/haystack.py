@@ -46,7 +46,7 @@ def from_haystack(
     """
     version = require_tested(HAYSTACK, any_version=any_version)
     config = provenance(HAYSTACK, version, pipeline)
-    mapper = Mapper(id_key=id_key, parent_key=parent_key)
+    mapper = Mapper(_found, id_key=id_key, parent_key=parent_key)
     if is_a(pipeline, HAYSTACK, "PipelineBase"):
         runner: Any = pipeline
     elif framework_of(pipeline) is HAYSTACK and callable(getattr(pipeline, "run", None)):
@@ -183,12 +183,12 @@ class _Wired:
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
         """What a pipeline that only retrieves has found."""
-        return self._mapper.ranked(map(_found, _first(reply, self._finders) or ()), top_k)
+        return self._mapper.ranked(_first(reply, self._finders) or (), top_k)
 
     def output(self, reply: Any) -> SystemOutputs:
         """What a pipeline that answers has found and said."""
         found = _first(reply, self._finders) or ()
-        retrieved = self._mapper.ranked(map(_found, found)) if self._finders else Unsaid()
+        retrieved = self._mapper.ranked(found) if self._finders else Unsaid()
         said = _first(reply, self.answers)
         said = said[0] if isinstance(said, list) and said else said
         reports = [report for component, _ in self.answers for report in _reports(reply.get(component, {}), said)]

@@ -10,7 +10,7 @@ from ..core.errors import BadTypeError, SystemCallError
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 from .documents import Found, Mapper, span_from
-from .inputs import InputForm, input_form
+from .inputs import InputForm, input_form, listed
 from .recognise import is_a
 from .replies import answer_from, counted
 from .systems import pipeline_system, provenance, retriever_system
@@ -49,7 +49,7 @@ def from_langchain(
     """
     version = require_tested(LANGCHAIN, any_version=any_version)
     config = provenance(LANGCHAIN, version, obj)
-    mapper = Mapper(id_key=id_key, parent_key=parent_key)
+    mapper = Mapper(_found, id_key=id_key, parent_key=parent_key)
     if not is_a(obj, LANGCHAIN, "Runnable"):
         kind = type(obj).__name__
         raise BadTypeError(
@@ -74,7 +74,7 @@ def from_langchain(
     form = input_form(obj, input_key)
     if form.missing:
         raise BadTypeError(
-            f"the runnable wants {_listed(form.missing)} besides '{form.key}': if that is the context, give it as the "
+            f"the runnable wants {listed(form.missing)} besides '{form.key}': if that is the context, give it as the "
             "generator: from_langchain(retriever, generator=runnable)"
         )
     chain = _Chain(obj, form, mapper, answer_key, documents_key)
@@ -100,10 +100,6 @@ def langchain_generator(
 
 def _texts(documents: Sequence[Document]) -> str:
     return "\n\n".join(document.text for document in documents)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 def _found(document: Any) -> Found:
@@ -136,7 +132,7 @@ class _Retriever:
         return await retriever.ainvoke(query, **options)
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        return self._mapper.ranked(map(_found, reply), top_k)
+        return self._mapper.ranked(reply, top_k)
 
 
 _Depth = Callable[[Any, int], tuple[Any, dict[str, Any]]]
@@ -187,14 +183,14 @@ class _Chain:
 
     def output(self, reply: Any) -> SystemOutputs:
         value, watcher = reply
-        listed = self._documents(value)
-        if listed is None:
-            listed = watcher.documents
-        retrieved = Unsaid() if listed is None else self._mapper.ranked(map(_found, listed))
+        documents = self._documents(value)
+        if documents is None:
+            documents = watcher.documents
+        retrieved = Unsaid() if documents is None else self._mapper.ranked(documents)
         steps = [
             {
                 "query": search.query,
-                "retrieved": [item.doc.doc_id for item in self._mapper.ranked(map(_found, search.documents or ()))],
+                "retrieved": [item.doc.doc_id for item in self._mapper.ranked(search.documents or ())],
                 "timing": search.seconds,
             }
             for search in watcher.searches
@@ -206,10 +202,10 @@ class _Chain:
             return value  # type: ignore[no-any-return]
         held = value if isinstance(value, Mapping) else {}
         if self._documents_key is not None:
-            listed = held.get(self._documents_key)
-            if not _are_documents(listed):
+            documents = held.get(self._documents_key)
+            if not _are_documents(documents):
                 raise _unreadable(value, f"no documents at '{self._documents_key}'", "documents_key")
-            return listed
+            return documents
         return next((held[key] for key in _DOCUMENT_KEYS if key in held and _are_documents(held[key])), None)
 
     def _answer(self, value: Any) -> Response | None:
@@ -235,7 +231,7 @@ class _Chain:
 
 
 def _unreadable(value: Any, problem: str, option: str) -> SystemCallError:
-    there = f"the keys {_listed([str(key) for key in value])}" if isinstance(value, Mapping) else type(value).__name__
+    there = f"the keys {listed([str(key) for key in value])}" if isinstance(value, Mapping) else type(value).__name__
     return SystemCallError(
         "bad_output", f"the chain returned {there}, and {problem}: name it with from_langchain(chain, {option}='...')"
     )

@@ -39,7 +39,7 @@ def from_llamaindex(
     """
     version = require_tested(LLAMAINDEX, any_version=any_version)
     config = provenance(LLAMAINDEX, version, obj)
-    mapper = Mapper(id_key=id_key, parent_key=parent_key)
+    mapper = Mapper(_found, id_key=id_key, parent_key=parent_key)
     if is_a(obj, LLAMAINDEX, "BaseRetriever"):
         system = retriever_system(_Retriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
         if generator is None:
@@ -118,7 +118,7 @@ class _Retriever:
         return await self._asked(top_k).aretrieve(query)
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        return self._mapper.ranked(map(_found, reply), top_k)
+        return self._mapper.ranked(reply, top_k)
 
 
 class _Engine:
@@ -128,7 +128,7 @@ class _Engine:
         self._mapper = mapper
 
     def output(self, reply: Any) -> SystemOutputs:
-        return SystemOutputs(self._mapper.ranked(map(_found, reply.source_nodes)), _answer(reply))
+        return SystemOutputs(self._mapper.ranked(reply.source_nodes), _answer(reply))
 
 
 def _answer(reply: Any) -> Response:

@@ -16,7 +16,9 @@ __all__ = [
     "AsyncRetrieverSystem",
     "PipelineSystem",
     "RetrieverSystem",
+    "Searched",
     "SyncRetriever",
+    "class_known_to_user",
     "pipeline_system",
     "provenance",
     "retriever_system",
@@ -165,6 +167,11 @@ def retriever_system(searched: Searched, config: Mapping[str, Any], holder: obje
 def pipeline_system(asked: Asked, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
     """A framework's pipeline as a system of the kind that was asked for."""
     return AsyncPipelineSystem(asked, config, holder) if use_async else PipelineSystem(asked, config, holder)
+
+
+def class_known_to_user(system: object) -> str:
+    """The class of a system as messages name it: where ours is wrapped around a framework's, that one."""
+    return type(system._holder if isinstance(system, _Made) else system).__name__
 
 
 def provenance(framework: Framework, version: str, holder: object) -> dict[str, Any]:

@@ -9,7 +9,15 @@ from typing import Any
 
 from ..core.errors import BadTypeError
 
-__all__ = ["Place", "answer_places", "document_places", "places_named", "question_places", "unfilled"]
+__all__ = [
+    "Place",
+    "answer_places",
+    "document_places",
+    "places_named",
+    "question_places",
+    "takes_messages",
+    "unfilled",
+]
 
 Place = tuple[str, str]
 """A component and one of its sockets."""
@@ -25,13 +33,13 @@ def question_places(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, Ma
         (component, name, info)
         for component, sockets in free.items()
         for name, info in sockets.items()
-        if name not in data.get(component, {}) and (takes_text(info["type"]) or takes_messages(info["type"]))
+        if name not in data.get(component, {}) and (_takes_text(info["type"]) or takes_messages(info["type"]))
     ]
     wanted = [
         (component, name)
         for component, name, info in open_ones
         if (info["is_mandatory"] and (name in _QUESTION_SOCKETS or takes_messages(info["type"])))
-        or (name in _OPTIONAL_QUESTIONS and takes_text(info["type"]))
+        or (name in _OPTIONAL_QUESTIONS and _takes_text(info["type"]))
     ]
     needy = [(component, name) for component, name, info in open_ones if info["is_mandatory"]]
     return wanted or (needy if len(needy) == 1 else [])
@@ -92,9 +100,9 @@ def places_named(
     return places
 
 
-def takes_text(kind: Any) -> bool:
+def _takes_text(kind: Any) -> bool:
     """Whether a text may be given to a socket of this type."""
-    return kind in (str, Any) or any(takes_text(one) for one in _choices(kind))
+    return kind in (str, Any) or any(_takes_text(one) for one in _choices(kind))
 
 
 def takes_messages(kind: Any) -> bool:

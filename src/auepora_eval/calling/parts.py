@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..adapters.systems import class_known_to_user
 from ..core.errors import BadTypeError
 from ..core.rag_interface import SimpleRAGSystem
 
@@ -46,7 +47,10 @@ def parts_of(system: object, wanted: str) -> SystemParts:
     if runs and callable(getattr(retriever, "retrieve", None)):
         return SystemParts(retriever, _twin(system, wanted), whole=True)
     if runs:
-        raise BadTypeError(f"{wanted}; {type(system).__name__} has a run() of its own and no 'retriever'")
+        known = class_known_to_user(system)
+        if known != type(system).__name__:
+            raise BadTypeError(f"{wanted}; a {known} answers as a whole: give its retriever and its generator apart")
+        raise BadTypeError(f"{wanted}; {known} has a run() of its own and no 'retriever'")
     retrieves, answers = (callable(getattr(system, name, None)) for name in ("retrieve", "generate"))
     if retrieves or answers:
         return _pair(system if retrieves else None, system if answers else None)

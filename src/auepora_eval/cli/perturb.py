@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..perturb.query_layouts import LAYOUTS
 from .saying import quiet_option, say
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _read_cases(context: click.Context, parameter: click.Parameter, values: tupl
 @click.option("--keyboard", type=RATE, metavar="RATE", help="Letters replaced by one beside them on the keyboard.")
 @click.option(
     "--layout",
-    type=click.Choice(["qwerty", "qwertz", "azerty"]),
+    type=click.Choice(LAYOUTS),
     default="qwerty",
     show_default=True,
     help="The keyboard.",
@@ -156,6 +157,11 @@ def _perturbers(
 ) -> list[Any]:
     from ..perturb import query_edits as edits
 
+    given = click.get_current_context().get_parameter_source
+    if keyboard is None and given("layout") is not click.core.ParameterSource.DEFAULT:
+        raise click.UsageError("--layout says which keyboard, and goes with --keyboard")
+    if keep_numbers and typo is keyboard is drop_words is None:
+        raise click.UsageError("--keep-numbers goes with --typo, --keyboard or --drop-words")
     made: list[Any] = []
     if typo is not None:
         made.append(edits.Typo(typo, keep_numbers))
@@ -171,10 +177,9 @@ def _perturbers(
     if no_punctuation:
         made.append(edits.NoPunctuation())
     if own:
-        from ..perturb.query_paraphrase import as_perturber
         from ..systems.python import load_object
 
-        made += [as_perturber(load_object(path, folder=Path.cwd())) for path in own]
+        made += [load_object(path, folder=Path.cwd()) for path in own]
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
 
-__all__ = ["ARMS", "ARMS_KIND", "KINDS", "NEED_GOLD", "Level", "Perturbation", "Sweep", "number_text"]
+__all__ = ["ARMS", "ARMS_KIND", "KINDS", "NEED_GOLD", "Level", "Perturbation", "Sweep", "level_text"]
 
 KINDS = {
     "noise": "documents that are not relevant take the place of the last ones",
@@ -102,7 +102,7 @@ class Sweep:
             raise BadValueError(f"{kind} is given no rates; write some, such as {kind}=0,0.5,1")
         for level in found:
             if found.count(level) > 1:
-                raise BadValueError(f"{kind}={_shown(level)} is there twice; each is run once")
+                raise BadValueError(f"{kind}={level_text(level)} is there twice; each is run once")
         return cls(kind, found)
 
     @property
@@ -123,19 +123,15 @@ class Sweep:
 
     def label(self, level: Level) -> str:
         """A level as names and tags have it: ``noise=0.2``, ``arm=edited``."""
-        return f"{'arm' if self.kind == ARMS_KIND else self.kind}={_shown(level)}"
+        return f"{'arm' if self.kind == ARMS_KIND else self.kind}={level_text(level)}"
 
     def __str__(self) -> str:
-        return f"{self.kind}={','.join(map(_shown, self.levels))}"
+        return f"{self.kind}={','.join(map(level_text, self.levels))}"
 
 
-def number_text(value: float) -> str:
-    """A rate as short as it is exact: ``0``, ``0.2``, ``1``."""
-    return repr(value).removesuffix(".0")
-
-
-def _shown(level: Level) -> str:
-    return level if isinstance(level, str) else number_text(level)
+def level_text(level: Level) -> str:
+    """The name of an arm, or a rate as short as it is exact: ``0``, ``0.2``, ``1``."""
+    return level if isinstance(level, str) else repr(level).removesuffix(".0")
 
 
 def _rate(kind: str, given: Any) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -134,10 +135,13 @@ class Perturber:
     def _doubled(self, sample: EvaluationSample, documents: list[Document], done: Done) -> list[Document]:
         if not self.perturbation.duplicate:
             return documents
-        hit = [_is_hit(sample, "duplicate", one.doc_id, self.perturbation) for one in documents]
-        made = [copy for one, twice in zip(documents, hit, strict=True) for copy in ([one, one] if twice else [one])]
-        _note(done, "duplicated", [one for one, twice in zip(documents, hit, strict=True) if twice])
-        return made[: len(documents)]
+        n = len(documents)
+        copies = [2 if _is_hit(sample, "duplicate", one.doc_id, self.perturbation) else 1 for one in documents]
+        places = [place for place in range(n) for _ in range(copies[place])][:n]
+        left = Counter(places)
+        _note(done, "duplicated", [one for place, one in enumerate(documents) if left[place] > 1])
+        _note(done, "displaced", [one for place, one in enumerate(documents) if not left[place]])
+        return [documents[place] for place in places]
 
     def _shuffled(self, sample: EvaluationSample, documents: list[Document], done: Done) -> list[Document]:
         places = [
@@ -155,7 +159,7 @@ class Perturber:
 
 def _note(done: Done, what: str, documents: Sequence[Document]) -> None:
     if documents:
-        done[what] = _ids(documents)
+        done[what] = done.get(what, []) + _ids(documents)
 
 
 def _ids(documents: Sequence[Document]) -> list[str]:

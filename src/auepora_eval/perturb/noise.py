@@ -88,9 +88,10 @@ class NoisePool:
         """Raise unless so much noise can be drawn for a sample."""
         found = sum(1 for _ in islice(self.draw(sample, seed, besides), wanted))
         if found < wanted:
+            others = " and were not found for it anyway" if besides else ""
             raise BadValueError(
-                f"there is too little noise: {wanted} documents are wanted for sample '{sample.sample_id}', and of the "
-                f"{len(self)} in {self.said} only {found} are sure not to be relevant to it; "
+                f"there is too little noise for sample '{sample.sample_id}': it takes {wanted}, and of the {len(self)} "
+                f"documents in {self.said} only {found} are sure not to be relevant to it{others}; "
                 f"{hint or 'give a larger corpus'}"
             )
 

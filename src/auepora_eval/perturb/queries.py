@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Protocol, runtime_checkable
@@ -16,7 +16,7 @@ from ..core.runner import require_distinct_ids
 from ..core.types import EvaluationSample
 from .query_calls import Caller, Given
 from .query_edits import DropWords, Keyboard, LowerCase, NoPunctuation, RandomCase, SwapWords, Typo, UpperCase
-from .query_paraphrase import Paraphraser
+from .query_paraphrase import Paraphraser, as_perturber
 
 __all__ = [
     "DropWords",
@@ -59,6 +59,9 @@ class QueryPerturber(Protocol):
         """The question asked otherwise; ``rng`` is the only source of chance, so that a seed repeats it."""
 
 
+Perturbing = QueryPerturber | Callable[[str, Random], Any]
+
+
 @dataclass(slots=True)
 class VariantCounts:
     """What became of the variants that one perturber was asked for."""
@@ -99,7 +102,7 @@ class _Job:
 
 def perturb_queries(
     samples: Iterable[EvaluationSample],
-    perturbers: QueryPerturber | Iterable[QueryPerturber],
+    perturbers: Perturbing | Iterable[Perturbing],
     *,
     seed: int = 0,
     variants: int = 1,
@@ -108,6 +111,9 @@ def perturb_queries(
     concurrency: int = 1,
 ) -> Variants:
     """The samples, each followed by its variants: ``variants`` of them from each perturber.
+
+    A function ``(query, rng)`` is a perturber too: its variants are called after it, and are paraphrases unless it has
+    an attribute ``scenario``.
 
     A variant has all that its sample has, another query, the id ``<id>~<name>-<number>``, ``labels["variant_of"]`` and
     ``labels["scenario"]``. It follows from seed, sample id, perturber and number alone, not from what else is there.
@@ -206,8 +212,9 @@ def _variant(base: EvaluationSample, query: str, perturber: QueryPerturber, numb
     )
 
 
-def _checked_perturbers(perturbers: QueryPerturber | Iterable[QueryPerturber]) -> list[QueryPerturber]:
-    listed: list[Any] = list(perturbers) if isinstance(perturbers, Iterable) else [perturbers]
+def _checked_perturbers(perturbers: Perturbing | Iterable[Perturbing]) -> list[QueryPerturber]:
+    several = isinstance(perturbers, Iterable) and not isinstance(perturbers, str)
+    listed: list[Any] = [as_perturber(one) for one in (perturbers if several else [perturbers])]  # type: ignore[union-attr]
     if not listed:
         raise BadValueError("no perturbation is chosen; give at least one, such as Typo(0.05)")
     seen: set[str] = set()

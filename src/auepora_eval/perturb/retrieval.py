@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..adapters.recognise import adapted
+from ..adapters.systems import class_known_to_user
 from ..calling.systems import is_async
 from ..core.errors import BadTypeError, BadValueError
 from ..core.types import Document, EvaluationSample
@@ -26,9 +28,8 @@ class _Asking:
         inner = getattr(retriever, "retrieve", None)
         later = getattr(retriever, "aretrieve", None)
         if isinstance(retriever, type) or not (callable(inner) or callable(later)):
-            raise BadTypeError(
-                f"a retriever is an object with a method retrieve(query, *, top_k), not {retriever!r:.80}"
-            )
+            given = "a class" if isinstance(retriever, type) else f"a {class_known_to_user(retriever)}"
+            raise BadTypeError(f"a retriever is an object with a method retrieve(query, *, top_k), not {given}")
         self._retriever, self._perturber = retriever, perturber
         if callable(inner):
             self.retrieve = self._awaiting(inner) if is_async(inner) else self._plain(inner)
@@ -89,10 +90,11 @@ class PerturbedRetriever(_Asking):
     What happens to a sample depends on the seed, its id and the kind alone: not on the order of calls nor on how many
     are in flight. What happens at one rate happens at every higher one. A rate of 0 changes nothing.
 
-    ``samples`` say what is relevant to a query; a query that is none of theirs has nothing relevant. Noise is drawn
-    from the ``corpus`` (documents, or an ``io.corpus.Corpus``), else from the samples' documents that have a text.
-    ``edit`` makes a relevant document false; without it, ``metadata["wrong_answer"]`` takes the place of the right one.
-    ``arm`` stands for rates: ``none`` for no documents, ``original`` for those found, ``edited`` for false ones.
+    The retriever has ``retrieve(query, *, top_k)``, or is one of LangChain, LlamaIndex or Haystack. ``samples`` say
+    what is relevant to a query; a query that is none of theirs has nothing relevant. Noise is drawn from the ``corpus``
+    (documents, or an ``io.corpus.Corpus``), else from the samples' documents that have a text. ``edit`` makes a
+    relevant document false; without it, ``metadata["wrong_answer"]`` takes the place of the right one. ``arm`` stands
+    for rates: ``none`` for no documents, ``original`` for those found, ``edited`` for false ones.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class PerturbedRetriever(_Asking):
             perturbation = Perturbation.of_arm(arm, seed)
         held = list(samples)
         pool = NoisePool.of_samples(held) if corpus is None else NoisePool.of(corpus)
-        super().__init__(retriever, Perturber(perturbation, pool, edit))
+        super().__init__(adapted(retriever), Perturber(perturbation, pool, edit))
         self._by_query: dict[str, EvaluationSample] = {}
         for sample in held:
             self._by_query.setdefault(sample.query, sample)

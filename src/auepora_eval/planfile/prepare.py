@@ -116,7 +116,7 @@ def prepare_gathering(
     scored = samples if variants is None else _found(findings, "dataset", lambda: variants(samples)) or samples
     idle = _idle(metrics, scored)
     if metrics and len(idle) == len(metrics):  # it would ask everything for nothing
-        findings.add("metrics", f"no sample has what {', '.join(idle)} look at: every sample would be skipped")
+        findings.add("metrics", f"no sample has anything for {', '.join(idle)}: every sample would be skipped")
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
         findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
     if plan.resources and not findings.errors:
@@ -135,7 +135,7 @@ def prepare_gathering(
         Secrets(plan.secrets).hide_in(found)
     if findings.errors:
         return None
-    remarks = [f"no sample has what {', '.join(idle)} look at: every sample will be skipped"] if idle else []
+    remarks = [f"no sample has anything for {', '.join(idle)}: every sample will be skipped"] if idle else []
     remarks += _remarks(plan, samples, metrics, rules, outputs)
     return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..core.results import Results
+from ..perturb.kinds import ARMS_KIND, Level, level_text
 from .markdown import escaped, markdown_table
 from .tables import figure, one_line, results_table, table
 
@@ -21,7 +22,7 @@ _DOUBT = "?"
 class CurvePoint:
     """One metric at one level. Numbers are unrounded; ``None`` where there is none."""
 
-    level: float | str
+    level: Level
     value: float | None
     interval: tuple[float, float] | None = None
     n: int = 0
@@ -44,9 +45,9 @@ class Curve:
 
     kind: str
     """What is done to the documents: ``noise``, ``drop``, ``arms``, ..."""
-    levels: tuple[float | str, ...]
+    levels: tuple[Level, ...]
     """The rates, or the names of the arms."""
-    base: float | str
+    base: Level
     seed: int
     runs: list[str]
     """The id of the run at each level."""
@@ -58,16 +59,18 @@ class Curve:
     notes: list[str] = field(default_factory=list)
     together: Results | None = None
     """Metrics that look at the answers of all arms at once."""
+    shown: Mapping[str, str] = field(default_factory=dict)
+    """What tables call a metric, where that is not simply its name."""
 
     @property
     def axis(self) -> str:
         """What the levels are called."""
-        return "arm" if self.kind == "arms" else "rate"
+        return "arm" if self.kind == ARMS_KIND else "rate"
 
     @property
     def column(self) -> str:
         """What stands above the levels."""
-        return "arm" if self.kind == "arms" else self.kind
+        return "arm" if self.kind == ARMS_KIND else self.kind
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -95,14 +98,15 @@ def curve_text(curve: Curve) -> str:
     for name, points in curve.metrics.items():
         low, high = _scale(points, own=name in curve.scaled)
         for place, one in enumerate(points):
-            rows.append([name if place == 0 else "", *_cells(one), _drawn(one, low, high), *_change(one)])
+            named = curve.shown.get(name, name) if place == 0 else ""
+            rows.append([named, *_cells(one), _drawn(one, low, high), *_change(one)])
     headers = [
         "metric",
         curve.column,
         "value",
         "95 % interval",
         "",
-        f"from {_level(curve.base)}",
+        f"from {level_text(curve.base)}",
         "95 % interval",
         "p",
         "",
@@ -113,8 +117,21 @@ def curve_text(curve: Curve) -> str:
 
 def curve_markdown(curve: Curve) -> str:
     """The same as a Markdown table, without drawings."""
-    rows = [[escaped(name), *_cells(one), *_change(one)] for name, points in curve.metrics.items() for one in points]
-    headers = ["Metric", curve.column, "Value", "95 % interval", f"From {_level(curve.base)}", "95 % interval", "p", ""]
+    rows = [
+        [escaped(curve.shown.get(name, name)), *_cells(one), *_change(one)]
+        for name, points in curve.metrics.items()
+        for one in points
+    ]
+    headers = [
+        "Metric",
+        curve.column,
+        "Value",
+        "95 % interval",
+        f"From {level_text(curve.base)}",
+        "95 % interval",
+        "p",
+        "",
+    ]
     text = markdown_table(headers, rows, right=(2, 4, 6))
     remarks = "\n".join(f"- {escaped(one)}" for one in _remarks(curve, drawn=False))
     return "\n\n".join(filter(None, [text, remarks, _together(curve, markdown=True)]))
@@ -122,7 +139,7 @@ def curve_markdown(curve: Curve) -> str:
 
 def _cells(one: CurvePoint) -> list[str]:
     ends = "" if one.interval is None else " – ".join(map(figure, one.interval)) + (f" {_DOUBT}" if one.flags else "")
-    return [_level(one.level), "n/a" if one.value is None else figure(one.value), ends]
+    return [level_text(one.level), "n/a" if one.value is None else figure(one.value), ends]
 
 
 def _change(one: CurvePoint) -> list[str]:
@@ -159,17 +176,13 @@ def _drawn(one: CurvePoint, low: float, high: float) -> str:
     return "".join(cells)
 
 
-def _level(level: float | str) -> str:
-    return level if isinstance(level, str) else repr(level).removesuffix(".0")
-
-
 def _remarks(curve: Curve, *, drawn: bool = True) -> list[str]:
     points = [one for several in curve.metrics.values() for one in several]
     scale = "drawn from 0 to 1, or as far as the values go" if drawn and points else ""
     doubt = (
         f"{_DOUBT} few or skewed samples: the interval may be too narrow" if any(one.flags for one in points) else ""
     )
-    refused = [f"not held against {_level(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
+    refused = [f"not held against {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
     return [one_line(one) for one in filter(None, [scale, doubt, *refused, *curve.notes])]
 
 

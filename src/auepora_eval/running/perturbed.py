@@ -28,7 +28,7 @@ from ..reporting.curve import Curve
 from ..store.runs import RunStore
 from .perturbed_curve import curve_of
 from .perturbed_levels import Levels, sweep_token
-from .perturbed_noise import NoiseSource, corpus_pool, noise_beforehand, noise_of_run
+from .perturbed_noise import NoiseSource, corpus_pool, noise_beforehand, noise_of_run, rates_alike
 from .perturbed_together import arms_together, over_arms
 from .plans import closed_after, default_store, plan_request, system_request
 from .run import RunOutcome, RunRequest, Watcher
@@ -183,7 +183,7 @@ def _swept(
     token = sweep_token(store, request, sweep, seed, resume=resume)
     levels = Levels(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
     outcomes: dict[Level, RunOutcome] = {}
-    notes: list[str] = []
+    notes = rates_alike(sweep, request.policy.top_k)
     # The base first: where there is no other noise, what it found is what the others are given.
     for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
         if pool is None and sweep.perturbation(level).noise:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..compare.paired import compare_metrics
 from ..compare.types import MetricComparison
-from ..core.results import Results
+from ..core.results import Results, display_name
 from ..core.types import MetricResult, TargetCategory
 from ..features.refusals import is_unanswerable
 from ..perturb.kinds import Level, Sweep
@@ -63,6 +63,7 @@ def curve_of(
         refused,
         list(notes),
         together,
+        {name: display_name(one) for name, one in every.items()},
     )
 
 

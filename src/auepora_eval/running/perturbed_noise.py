@@ -15,7 +15,7 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .run import RunRequest
 
-__all__ = ["NoiseSource", "corpus_pool", "noise_beforehand", "noise_of_run"]
+__all__ = ["NoiseSource", "corpus_pool", "noise_beforehand", "noise_of_run", "rates_alike"]
 
 NoiseSource = str | Path | CorpusLike | Iterable[Document]
 """A corpus of JSONL, an open one, or documents."""
@@ -64,6 +64,20 @@ def noise_of_run(store: RunStore, record: RunRecord, request: RunRequest, sweep:
         wanted = share_of(_highest(sweep), len(row.output.retrieved))
         pool.require(request.samples[row.position], wanted, seed, ids, hint="name a corpus (--perturb-corpus, corpus=)")
     return pool
+
+
+def rates_alike(sweep: Sweep, top_k: int) -> list[str]:
+    """Which rates come to the same number of documents in a list this short, in words."""
+    if sweep.kind != "noise":
+        return []
+    by_share: dict[int, list[str]] = {}
+    for level in sweep.levels:
+        by_share.setdefault(share_of(sweep.perturbation(level).noise, top_k), []).append(sweep.label(level))
+    return [
+        f"{' and '.join(labels)} are the same in a list of {top_k} ({share} of noise); a larger top_k tells them apart"
+        for share, labels in by_share.items()
+        if len(labels) > 1
+    ]
 
 
 def _require_for_all(pool: NoisePool, request: RunRequest, sweep: Sweep, seed: int) -> None:

@@ -54,8 +54,8 @@ def arms_together(
         outputs=outputs,
         repeats=1,
         slices=[*request.slices, "labels.arm"],
-        plan={**request.plan, "perturbation": {**made_of, "runs": runs}},
-        config={**request.config, "perturbation": str(sweep)},
+        plan={**request.plan, PERTURBATION: {**made_of, "runs": runs}},
+        config={**request.config, PERTURBATION: str(sweep)},
         tags=(*request.tags, PERTURBED_TAG, str(sweep)),
     )
     return start_run(together, store)

@@ -14,7 +14,8 @@ import pytest
 import auepora_eval
 from auepora_eval import EvaluationSample, RunStore, SystemOutputs
 from auepora_eval.adapters.documents import Found, Mapper
-from auepora_eval.adapters.recognise import adapted, framework_of
+from auepora_eval.adapters.kinds import framework_of
+from auepora_eval.adapters.recognise import adapted
 from auepora_eval.adapters.replies import counted
 from auepora_eval.adapters.versions import FRAMEWORKS, Framework, major_version, require_tested
 from auepora_eval.calling.systems import as_system

@@ -72,7 +72,7 @@ BAD: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         BadValueError,
         "two numbers would be logged as 'a_low', one of them of 'a_low'",
     ),
-    ([result("???")], {}, BadValueError, "has no letter or digit"),
+    ([result("???")], {}, BadValueError, "has no letter of a to z and no digit"),
     ([result("a")], {"prefix": "dev set:"}, BadValueError, "the prefix 'dev set:' may hold"),
     ([0.5], {}, BadTypeError, "log the results of an evaluation or of a run, not a list"),
     (0.5, {}, BadTypeError, "not a float"),

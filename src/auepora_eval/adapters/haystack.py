@@ -9,7 +9,7 @@ from typing import Any
 from ..core.errors import BadTypeError, SystemCallError
 from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 from .documents import Found, Mapper, span_from
-from .recognise import framework_of, is_a
+from .kinds import framework_of, is_a
 from .replies import answer_from, counted, earlier_turns
 from .systems import pipeline_system, provenance, retriever_system
 from .versions import HAYSTACK, require_tested

@@ -11,7 +11,7 @@ from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 from .documents import Found, Mapper, span_from
 from .inputs import InputForm, input_form, listed
-from .recognise import is_a
+from .kinds import is_a
 from .replies import answer_from, counted
 from .systems import pipeline_system, provenance, retriever_system
 from .versions import LANGCHAIN, require_tested

@@ -11,7 +11,7 @@ from ..core.errors import BadTypeError
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from .documents import Found, Mapper
-from .recognise import is_a
+from .kinds import is_a
 from .replies import answer_from, earlier_turns
 from .systems import pipeline_system, provenance, retriever_system
 from .versions import LLAMAINDEX, require_tested

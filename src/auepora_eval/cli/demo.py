@@ -40,7 +40,7 @@ def command(folder: str, as_json: bool) -> None:
     """
     from ..reporting.tables import side_by_side
     from ..running.plans import run_plan
-    from .run import STOPPED_EARLY, Teller
+    from .telling import STOPPED_EARLY, Teller
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .run import INTERRUPTED, STOPPED_EARLY, Teller
 from .saying import quiet_option, say
 from .stores import complete_run, store_option
+from .telling import INTERRUPTED, STOPPED_EARLY, Teller
 
 if TYPE_CHECKING:
     from ..running.replay import ReplayReport

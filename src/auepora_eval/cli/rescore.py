@@ -65,8 +65,9 @@ def command(
     from ..running.judging import judges_of_run
     from ..running.scoring import ScoringOptions, rescore
     from .output import output_format, write_out
-    from .run import STOPPED_EARLY, rendered
+    from .run import rendered
     from .specs import parse_specs
+    from .telling import STOPPED_EARLY
 
     if workers is not None and executor != "processes":
         raise click.UsageError("--workers goes with --executor processes")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .run import INTERRUPTED, STOPPED_EARLY, Teller, options_again
 from .saying import say
+from .telling import INTERRUPTED, STOPPED_EARLY, Teller, options_again
 
 if TYPE_CHECKING:
     from ..reporting.curve import Curve

@@ -23,7 +23,9 @@ def legal_name(name: str) -> str:
     """
     made = _OTHER.sub("_", name.replace("@", "_at_")).strip("_")
     if not made:
-        raise BadValueError(f"the metric name {name!r} has no letter or digit; give the metric another one (`as:`)")
+        raise BadValueError(
+            f"the metric name {name!r} has no letter of a to z and no digit; give it another one (`as:`)"
+        )
     return f"_{made}" if made[0].isdigit() else made
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..adapters.recognise import adapted, framework_of
+from ..adapters.kinds import framework_of
+from ..adapters.recognise import adapted
 from ..calling.systems import as_system
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
 

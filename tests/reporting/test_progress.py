@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from auepora_eval.cli.judging import ScoringLine
 from auepora_eval.reporting.progress import progress, wipe
 from terminal import terminal
 
@@ -19,6 +20,19 @@ def test_long_work_shows_a_line_and_takes_it_away(
         assert stream.written.wait(30)
     assert stream.getvalue().startswith(want)
     assert stream.getvalue().endswith("\r" + " " * (len(want) - 1) + "\r")
+
+
+def test_a_total_may_be_found_out_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = terminal(monkeypatch, patience=0.01)
+    with ScoringLine() as line:
+        line.scoring(5)  # which goes when judging begins
+        tell = line.judging()
+        tell(3, 8, 1)
+        stream.written.clear()
+        assert stream.written.wait(30)
+    shown = stream.getvalue()
+    assert "judging ... 3 of 8, " in shown
+    assert ", 1 failed" in shown
 
 
 @pytest.mark.parametrize(("tty", "patience"), [(False, 0.0), (True, 3600.0)], ids=["no terminal", "short work"])

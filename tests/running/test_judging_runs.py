@@ -274,3 +274,55 @@ def test_a_resource_may_make_vectors(
         result = store.result(store.find("latest").run_id, "embedding_similarity")
         assert result.details["num_scored"] == 3
         assert list(store.judgements(store.find("latest").run_id)) == []
+
+
+def test_stored_judgements_are_compared_without_the_judge(
+    judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]
+) -> None:
+    made = judged(12)
+    for name in ("one", "two"):
+        assert auepora("run", "plan.yaml", "-q", "--name", name)[0] == 0
+    for name in ("a_judge_rag.py", "plan.yaml", "judgements.sqlite"):
+        (made.folder / name).unlink()
+    code, out, err = auepora("compare", "one", "two", "--json")
+    assert code == 0, err
+    assert json.loads(out)["deltas"]["metrics"]["llm_faithfulness"]["delta"] == 0
+    assert auepora("gate", "two", "-g", "llm_faithfulness >= 0.5")[0] == 0
+    assert auepora("show", "two", "--json")[0] == 0
+
+
+SPLIT = """
+from auepora_eval import Document, Response, RetrievedDocument
+
+class Finder:
+    def retrieve(self, query, *, top_k=5):
+        return [RetrievedDocument(Document("d", "it is so"), 1.0, 1)]
+
+class Sayer:
+    def __init__(self, prefix):
+        self.prefix = prefix
+
+    def generate(self, query, documents):
+        return Response(self.prefix + documents[0].text)
+
+def build(prefix=""):
+    return Finder(), Sayer(prefix)
+"""
+
+
+def test_a_replay_asks_the_judge_of_the_run(
+    judged: Callable[..., Project], auepora: Callable[..., tuple[int, str, str]]
+) -> None:
+    made = judged(4)
+    (made.folder / "split_rag.py").write_text(SPLIT)
+    path = made.folder / "plan.yaml"
+    text = path.read_text()
+    for name, prefix in (("a", "no, "), ("b", "")):
+        system = f"system: {{python: 'split_rag:build', args: {{prefix: '{prefix}'}}}}\n"
+        path.write_text(text[: text.index("system:")] + system + text[text.index("metrics:") :])
+        assert auepora("run", "plan.yaml", "-q", "--name", name)[0] == 0
+    before = len(asked(made))
+    code, out, err = auepora("replay", "a", "b", "plan.yaml", "--json")
+    assert code == 0, err
+    assert "llm_faithfulness" in out
+    assert len(asked(made)) == before  # the same documents and the same answers: all of it is known

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_common import SPECS, built, made_data
+from test_common import SPECS, about, asks_a_model, built, made_data
+from tiny_models import made
 
 from auepora_eval import (
     EvaluationSample,
@@ -34,13 +35,23 @@ def pool() -> Iterator[ProcessExecutor]:
 @pytest.mark.parametrize("size", [3, 17, 1000])
 def test_the_same_to_the_last_bit(pool: ProcessExecutor, size: int) -> None:
     rows, outs = made_data(n=60)
-    metrics = [built(spec) for spec in SPECS]
+    metrics = [built(spec) for spec in SPECS if not asks_a_model(spec)]
     chosen = list({one.name: one for one in metrics}.values())
     here = evaluate(rows, outs, chosen, batch_size=size)
     there = evaluate(rows, outs, chosen, batch_size=size, executor=pool)
     assert list(there) == list(here)
     streamed = evaluate_stream(zip(rows, outs, strict=True), chosen, batch_size=size, executor=pool)
     assert list(streamed) == list(here)
+
+
+def test_models_are_asked_in_other_processes_too(pool: ProcessExecutor) -> None:
+    rows, outs = made_data(n=30)
+    specs = [{"sbert_similarity": {"model": made("sbert")}}, {"nli_grounding": {"model": made("nli")}}]
+    here = evaluate(rows, outs, specs)
+    there = evaluate(rows, outs, specs, batch_size=5, executor=pool)
+    for one, other in zip(here, there, strict=True):
+        assert list(other.scores or ()) == about(one.scores)
+        assert other.outcomes == one.outcomes
 
 
 def test_by_name_and_with_progress() -> None:

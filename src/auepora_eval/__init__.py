@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .core.engine import evaluate_stream as evaluate_stream
     from .core.errors import AueporaError as AueporaError
     from .core.errors import AueporaWarning as AueporaWarning
+    from .core.judged import JudgedMetric as JudgedMetric
     from .core.metrics_base import BatchMetric as BatchMetric
     from .core.metrics_base import Metric as Metric
     from .core.metrics_base import SampleMetric as SampleMetric
@@ -41,6 +42,14 @@ if TYPE_CHECKING:
     from .core.types import RetrievedDocument as RetrievedDocument
     from .core.types import SystemOutputs as SystemOutputs
     from .core.types import TargetCategory as TargetCategory
+    from .judge.critic import LLMCritic as LLMCritic
+    from .judge.critic import StructuredCritic as StructuredCritic
+    from .judge.openai_compat import OpenAICritic as OpenAICritic
+    from .judge.policy import JudgePolicy as JudgePolicy
+    from .judge.preference import prefer as prefer
+    from .judge.recorded import RecordedCritic as RecordedCritic
+    from .judge.session import JudgeSession as JudgeSession
+    from .perturb.queries import perturb_queries as perturb_queries
     from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
     from .running.perturbed import noise_curve as noise_curve
     from .running.perturbed import run_perturbed as run_perturbed
@@ -60,12 +69,18 @@ _EXPORTS = {
     "EvaluationPlan": "core.plan",
     "EvaluationSample": "core.types",
     "InMemoryDataset": "core.dataset",
+    "JudgePolicy": "judge.policy",
+    "JudgeSession": "judge.session",
+    "JudgedMetric": "core.judged",
+    "LLMCritic": "judge.critic",
     "LazyDataset": "core.dataset",
     "Metric": "core.metrics_base",
     "MetricResult": "core.types",
+    "OpenAICritic": "judge.openai_compat",
     "PerturbedRetriever": "perturb.retrieval",
     "RAGEvaluationClient": "client",
     "RAGSystem": "core.rag_interface",
+    "RecordedCritic": "judge.recorded",
     "Response": "core.types",
     "Results": "core.results",
     "RetrievedDocument": "core.types",
@@ -73,6 +88,7 @@ _EXPORTS = {
     "SampleMetric": "core.metrics_base",
     "Score": "core.scores",
     "Scores": "core.scores",
+    "StructuredCritic": "judge.critic",
     "SystemOutputs": "core.types",
     "TargetCategory": "core.types",
     "evaluate": "core.engine",
@@ -83,6 +99,8 @@ _EXPORTS = {
     "from_llamaindex": "adapters.llamaindex",
     "metric": "core.registry",
     "noise_curve": "running.perturbed",
+    "perturb_queries": "perturb.queries",
+    "prefer": "judge.preference",
     "register": "core.registry",
     "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",

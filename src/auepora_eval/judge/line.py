@@ -97,10 +97,13 @@ class Line:
                 raise
             finally:
                 outcome.seconds += self._loop.time() - began
-            calls = 1 + judgement.repaired
-            self._budget.settle(held, judgement.usage, calls=calls)
-            outcome.calls += calls
-            outcome.usage += judgement.usage
+            if judgement.cached:  # the critic knew it from before, and asked nobody
+                self._budget.release(held, calls=0)
+            else:
+                calls = 1 + judgement.repaired
+                self._budget.settle(held, judgement.usage, calls=calls)
+                outcome.calls += calls
+                outcome.usage += judgement.usage
             self._places.answered(began)
             self._silence.end()
             return judgement
@@ -111,7 +114,7 @@ class Line:
         usage = Usage(*error.tokens)
         outcome.calls += error.calls
         outcome.usage += usage
-        if error.reason in _COSTS_NOTHING and not any(error.tokens):
+        if not any(error.tokens) and (not error.calls or error.reason in _COSTS_NOTHING):
             self._budget.release(held, calls=error.calls)
         else:
             self._budget.settle(held, usage, calls=error.calls)

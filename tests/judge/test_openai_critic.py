@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -256,6 +257,13 @@ def test_after_the_second_it_has_failed_with_both_texts_kept() -> None:
     with JudgeServer("x" * 90_000) as server:
         error = failed(OpenAICritic("m", base_url=server.base_url))
     assert len(error.raw or "") < 10_000
+
+
+def test_with_the_last_call_of_a_budget_there_is_no_second_try() -> None:
+    with JudgeServer(at={0: "prose"}) as server:
+        error = failed(OpenAICritic("m", base_url=server.base_url), replace(REQUEST, may_repair=False))
+        assert len(server.asked) == 1
+    assert (error.reason, error.calls, error.raw) == ("unparseable", 1, FAULTS["prose"].content)
 
 
 def test_what_fails_for_another_reason_is_not_repaired_but_counted() -> None:

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+import parts
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, DataFileError, JudgeError
+from auepora_eval.judge.budget import model_of
 from auepora_eval.judge.critic import Critic, Judgement, Usage
-from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.openai_compat import OpenAICritic
+from auepora_eval.judge.policy import JudgePolicy, Price
 from auepora_eval.judge.recorded import RecordedCritic, RecordingCritic
+from auepora_eval.judge.session import JudgeSession
 from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMFaithfulnessScore
 from made_critics import ScriptedBareCritic, ScriptedCritic, SteadyBareCritic, SteadyCritic
 
@@ -39,6 +43,34 @@ def test_a_replay_gives_the_same_results_by_the_same_name(critic: Critic, tmp_pa
         == len(path.read_text().splitlines())
         == 6 * 2 * (4 if isinstance(critic, SteadyBareCritic) else 2)
     )
+
+
+def test_a_replay_is_no_call_and_costs_nothing(tmp_path: Path) -> None:
+    def says(request: Any) -> Any:
+        if request.sample_id == "3":
+            return JudgeError("content_filter", "not for me")
+        return Judgement({"score": 0.5}, usage=Usage(7, 3), repaired=True)
+
+    path = tmp_path / "said.jsonl"
+    prices = {"scripted": Price(1, 1)}
+    rows: list[tuple[Any, dict[str, Any], int]] = [
+        (lambda: RecordingCritic(ScriptedCritic(says), path), {}, 11),
+        (lambda: RecordedCritic(path), {"max_calls": 1, "max_cost": 0.001}, 0),
+    ]
+    for make, caps, calls in rows:
+        session = JudgeSession(JudgePolicy(prices=prices, **caps))
+        with pytest.warns(AueporaWarning, match="content_filter"):
+            (result,) = evaluate(SAMPLES, OUTPUTS, [LLMFaithfulnessScore(make())], judging=session)
+        assert result.details["num_samples"] == 5
+        total = session.accounts.total
+        assert (total.calls, total.prompt_tokens, total.cached) == (calls, 7 * 5 * bool(calls), 5 * (not calls))
+
+
+def test_what_is_recorded_is_priced_as_the_critic_is(tmp_path: Path) -> None:
+    parts.need("openai")
+    inner = OpenAICritic("small", base_url="http://127.0.0.1:9/v1", max_tokens=77)
+    recording = RecordingCritic(inner, tmp_path / "said.jsonl")
+    assert (model_of(recording), recording.max_tokens, recording.calls_at_most) == ("small", 77, 2)
 
 
 def test_failures_are_replayed_with_their_reason(tmp_path: Path) -> None:

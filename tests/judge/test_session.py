@@ -187,6 +187,47 @@ def test_a_lasting_failure_reaches_those_who_wait_to_ask_again() -> None:
     run_virtually(scene())
 
 
+SILENT: list[tuple[Any, float, dict[str, Any], tuple[float, float], str]] = [  # what it does, for how long, ..., ends
+    (JudgeError("unreachable", "nobody", retry=True), 0.0, {}, (120, 190), "nobody takes connections"),
+    (0.5, 1000.0, {"timeout": 0.5, "retries": 1}, (120, 190), "hangs, and one is not patient"),
+    (0.5, 1000.0, {"timeout": 30}, (6 * 30, 6 * 30 + 120), "hangs, and one is patient"),
+    (BUSY, 0.1, {}, (120, 190), "refuses all and does not say for how long"),
+    (JudgeError("rate_limited", "?", retry=True, retry_after=60), 0.0, {}, (6 * 60, 6 * 60 + 120), "asks to wait"),
+    (BROKEN, 20.0, {"retries": 20, "backoff": 0.1}, (21 * 20, 21 * 80), "is broken, and one is very patient"),
+]
+
+
+@pytest.mark.parametrize(("said", "seconds", "policy", "ends", "why"), SILENT, ids=[row[-1] for row in SILENT])
+def test_a_judge_that_never_answers_is_given_up(
+    said: Any, seconds: float, policy: dict[str, Any], ends: tuple[float, float], why: str
+) -> None:
+    async def scene() -> tuple[list[Any], float]:
+        async with JudgeSession(JudgePolicy(**policy)) as session:
+            answers: list[Any] = []
+            for batch in range(40):
+                questions = [request(f"{batch} {n}") for n in range(50)]
+                answers += await asked(session, critic, questions)
+            return answers, asyncio.get_running_loop().time()
+
+    critic = Scripted(lambda *_: said, seconds)
+    answers, ended = run_virtually(scene())
+    assert None not in reasons(answers)
+    assert ends[0] <= ended <= ends[1]
+    assert "is not asked any more" in str(answers[-1])
+
+
+def test_a_judge_that_answers_now_and_then_is_not_given_up() -> None:
+    """Each question fails for minutes, but there is always one that is answered."""
+
+    def script(one: JudgeRequest, number: int) -> Any:
+        return 0.5 if one.prompt.endswith("0") else BROKEN
+
+    critic = Scripted(script, seconds=10)
+    answers, _ = judged(JudgePolicy(concurrency=4, retries=1), critic, [request(str(n)) for n in range(200)])
+    assert [one is None for one in reasons(answers)] == [n % 10 == 0 for n in range(200)]
+    assert "not asked any more" not in "".join(map(str, answers))
+
+
 # --- one call for equal questions ------------------------------------------------------------------------------------
 
 

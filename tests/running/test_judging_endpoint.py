@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -262,7 +263,7 @@ def test_score_takes_a_judge_from_the_command_line_or_a_plan(project: Make, auep
         assert json.loads(out)["results"][0]["value"] == pytest.approx(truth(4))
         assert len(server.asked) == 4
         code, _, err = auepora("score", *files)
-        assert (code, "needs somebody to ask" in err) == (2, True)
+        assert (code, "needs somebody to ask" in err, "--judge-model" in err) == (2, True, True)
 
 
 def test_a_server_that_is_down_is_a_failed_measurement(project: Make, auepora: Cli) -> None:
@@ -272,6 +273,7 @@ def test_a_server_that_is_down_is_a_failed_measurement(project: Make, auepora: C
     code, _, err = auepora("run", "plan.yaml")
     assert code == 0
     assert "gave no judgement (unreachable)" in err
+    assert re.search(r"auepora show \S+ --failures .*tells why", err)
     result = judged()
     assert not result.defined
     assert result.details["failed_unreachable"] == 3

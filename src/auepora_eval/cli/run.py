@@ -236,6 +236,8 @@ def _close(outcome: RunOutcome) -> None:
             say(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
         elsewhere = _elsewhere(outcome.store)
         say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
+        if any(one.details.get("judging", {}).get("failed") for one in outcome.results or ()):
+            say(f"auepora show {record.run_id} --failures{elsewhere} tells why there are answers that were not judged")
         if outcome.results is not None and not any(one.defined for one in outcome.results):
             say("Error: nothing could be scored", always=True)
             sys.exit(STOPPED_EARLY)

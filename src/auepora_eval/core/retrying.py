@@ -13,11 +13,21 @@ from typing import Any, Protocol
 
 from .errors import JudgeError, SystemCallError
 
-__all__ = ["LONGEST_WAIT", "StandInError", "Waits", "http_status", "may_pass", "parse_retry_after", "retry_after"]
+__all__ = [
+    "LONGEST_BACKOFF",
+    "LONGEST_WAIT",
+    "StandInError",
+    "Waits",
+    "http_status",
+    "may_pass",
+    "parse_retry_after",
+    "retry_after",
+]
 
 LONGEST_WAIT = 120.0
 """Seconds: the longest wait that a system may ask for; it is asked again then, whatever it said."""
-_LONGEST_BACKOFF = 60.0
+LONGEST_BACKOFF = 60.0
+"""Seconds: the longest wait of our own choice."""
 _PASSING_STATUSES = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _PASSING_ERRNOS = frozenset(
     getattr(errno, name)
@@ -136,4 +146,4 @@ class Waits:
         if asked is not None:
             return min(asked, LONGEST_WAIT) + self._random.uniform(0, min(self._backoff, 1.0))
         # The exponent is bounded because a float is not.
-        return self._random.uniform(0, min(self._backoff * 2 ** min(number - 1, 60), _LONGEST_BACKOFF))
+        return self._random.uniform(0, min(self._backoff * 2 ** min(number - 1, 60), LONGEST_BACKOFF))

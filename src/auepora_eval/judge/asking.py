@@ -58,7 +58,8 @@ def critic_at_hand(critic: object, metric: str) -> Critic:
     if found is None:
         raise BadValueError(
             f"metric '{metric}' needs somebody to ask: give it critic=..., or in a plan "
-            f"{{{metric}: {{critic: {{use: judge}}}}}} with the judge under 'resources'"
+            f"{{{metric}: {{critic: {{use: judge}}}}}} with the judge under 'resources', or on the command line "
+            "--judge-model NAME"
         )
     raise BadTypeError(f"the critic of metric '{metric}' must be an LLMCritic or a StructuredCritic, not {found!r:.80}")
 

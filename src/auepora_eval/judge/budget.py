@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.errors import BadValueError, JudgeError
@@ -77,6 +77,7 @@ class Held:
 
     critic: Critic
     request: JudgeRequest
+    """What to ask: the question as it was, or with the last call of the budget one that is not repaired."""
     amount: _Amount
     guess: Usage
 
@@ -86,7 +87,7 @@ class Budget:
 
     Where it would fit only if those turn out cheaper, it waits for them. Where tokens or cost are capped, the first
     call of a model goes alone, for there is nothing to guess from before. A critic that may make several requests for
-    one question says how many in ``calls_at_most``.
+    one question says how many in ``calls_at_most``, and makes just one where ``may_repair`` of the request is false.
     """
 
     def __init__(self, policy: JudgePolicy) -> None:
@@ -134,8 +135,11 @@ class Budget:
     async def hold(self, critic: Critic, request: JudgeRequest) -> Held:
         """Hold back what a call may take; a ``JudgeError`` where it does not fit any more."""
         while True:
-            held = self._guessed(critic, request)
+            held = self._guessed(critic, request, getattr(critic, "calls_at_most", 1))
             over = self._over(held.amount, self._spent)
+            if over == "calls" and held.amount.calls > 1:
+                held = self._guessed(critic, replace(request, may_repair=False), 1)
+                over = self._over(held.amount, self._spent)
             if over:
                 self.refused += 1
                 raise JudgeError("budget_exhausted", f"the call would go beyond max_{over} ({self._caps[over]:g})")
@@ -173,9 +177,8 @@ class Budget:
     def _guess(self, critic: Critic) -> Guess:
         return self._guesses.setdefault(model_of(critic), Guess())
 
-    def _guessed(self, critic: Critic, request: JudgeRequest) -> Held:
+    def _guessed(self, critic: Critic, request: JudgeRequest, calls: int) -> Held:
         guess = self._guess(critic).of(critic, request) if self._counts_tokens else Usage()
-        calls = getattr(critic, "calls_at_most", 1)
         return Held(critic, request, self._amount(critic, guess, calls), guess)
 
     def _amount(self, critic: Critic, usage: Usage, calls: int) -> _Amount:

@@ -50,6 +50,8 @@ class JudgeRequest:
     """The number of the answer that may be a mean weighted by probability, where the judge tells probabilities."""
     repeat: int = 0
     """Which of several judgements of the same thing this is; each is asked for anew."""
+    may_repair: bool = True
+    """Whether a critic may ask once more for an answer that it cannot read: not with the last call of a budget."""
     metric: str = ""
     """Which metric asks: for the accounts, never sent."""
     sample_id: str = ""

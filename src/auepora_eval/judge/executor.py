@@ -11,7 +11,7 @@ from ..core.executors import Executor, ScoredBatch
 from ..core.judged import judge_batch, judged_parts
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.scoring import settled_scores
-from .loop import LoopThread
+from .loop import LoopThread, awaited
 from .policy import JudgePolicy
 from .session import JudgeSession
 
@@ -48,7 +48,7 @@ class JudgingExecutor:
 
                 for scored in self._others.score(_drawn_ahead(asked(), AHEAD), plain):
                     batch, answers = waiting.popleft()
-                    answers.result()
+                    awaited(answers)
                     found = iter(scored.scores)
                     scores = [
                         settled_scores(one, batch) if some else next(found)

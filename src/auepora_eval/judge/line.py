@@ -13,6 +13,7 @@ from .calls import call_critic, is_too_much
 from .critic import Critic, Judgement, JudgeRequest, Usage
 from .places import Places
 from .policy import JudgePolicy
+from .silence import Silence
 
 __all__ = ["Line", "Outcome", "raised_anew"]
 
@@ -44,6 +45,7 @@ class Line:
         """Why the critic is not asked any more."""
         self._policy, self._budget, self._waits, self._threads = policy, budget, waits, threads
         self._places = Places(policy.concurrency, backoff=policy.backoff)
+        self._silence = Silence(policy)
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
@@ -84,7 +86,9 @@ class Line:
             outcome.attempts += 1
             began = self._loop.time()
             try:
-                judgement = await call_critic(self.critic, request, timeout=self._policy.timeout, threads=self._threads)
+                judgement = await call_critic(
+                    self.critic, held.request, timeout=self._policy.timeout, threads=self._threads
+                )
             except JudgeError as error:
                 self._failed(held, error, outcome, began)
                 raise
@@ -93,11 +97,15 @@ class Line:
                 raise
             finally:
                 outcome.seconds += self._loop.time() - began
-            calls = 1 + judgement.repaired
-            self._budget.settle(held, judgement.usage, calls=calls)
-            outcome.calls += calls
-            outcome.usage += judgement.usage
+            if judgement.cached:  # the critic knew it from before, and asked nobody
+                self._budget.release(held, calls=0)
+            else:
+                calls = 1 + judgement.repaired
+                self._budget.settle(held, judgement.usage, calls=calls)
+                outcome.calls += calls
+                outcome.usage += judgement.usage
             self._places.answered(began)
+            self._silence.end()
             return judgement
         finally:
             self._places.leave()
@@ -106,10 +114,15 @@ class Line:
         usage = Usage(*error.tokens)
         outcome.calls += error.calls
         outcome.usage += usage
-        if error.reason in _COSTS_NOTHING and not any(error.tokens):
+        if not any(error.tokens) and (not error.calls or error.reason in _COSTS_NOTHING):
             self._budget.release(held, calls=error.calls)
         else:
             self._budget.settle(held, usage, calls=error.calls)
+        if not error.retry:
+            self._silence.end()  # it was answered, if not with a judgement
+        elif (silent := self._silence.goes_on(error, began, self._loop.time())) is not None:
+            told = f"{error.message}; it has answered nobody for {silent:.0f} s and is not asked any more"
+            error = JudgeError(error.reason, told, raw=error.raw, lasting=True)
         if error.lasting:
             self.lasting = error
             if not self._ended.done():

@@ -6,18 +6,20 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import Any, TypeVar
 
 from ..core.daemons import DaemonExecutor
 
-__all__ = ["LoopThread"]
+__all__ = ["LoopThread", "awaited"]
 
 T = TypeVar("T")
 _PARTING = 3.0
 """Seconds that cancelled coroutines have to clean up; those that do not are left behind."""
 _THREADS = 1_000_000
+_GLANCE = 0.5
+"""Seconds after which who waits looks up. A Ctrl-C that comes just before a thread blocks does not wake it."""
 
 
 class LoopThread:
@@ -44,7 +46,7 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What becomes of this, waited for."""
-        return self.start(coroutine).result()
+        return awaited(self.start(coroutine))
 
     def close(self) -> None:
         """Cancel what is under way and end the thread; never waits long, whatever hangs there."""
@@ -56,6 +58,13 @@ class LoopThread:
         self._thread.join(_PARTING)
         if not self._thread.is_alive():
             self._loop.close()
+
+
+def awaited(future: Future[T]) -> T:
+    """What becomes of a future, waited for in a way that Ctrl-C always ends."""
+    while not wait((future,), _GLANCE).done:
+        pass
+    return future.result()
 
 
 async def _cancel_others() -> None:

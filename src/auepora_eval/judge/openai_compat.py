@@ -148,7 +148,7 @@ class OpenAICritic(StructuredCritic):
         try:
             return self._read(request, first, first.usage)
         except JudgeError as error:
-            if error.reason not in _REPAIRED:
+            if error.reason not in _REPAIRED or not request.may_repair:
                 raise with_tokens(error, first.usage) from None
             why = error.message
         try:

@@ -7,11 +7,14 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import BadTypeError, DataFileError, JudgeError
+from ..core.retrying import may_pass
 from .asking import one_number, tells_probabilities
+from .budget import model_of
 from .critic import Critic, Judgement, JudgeRequest, StructuredCritic, Usage, critic_name
 
 __all__ = ["RecordedCritic", "RecordingCritic", "request_key"]
@@ -30,6 +33,9 @@ class RecordingCritic(StructuredCritic):
         self.critic, self.path = critic, Path(path)
         self.name = critic_name(critic)
         self.one_number, self.logprobs = one_number(critic), tells_probabilities(critic)
+        # What the budget wants to know about it.
+        self.model, self.max_tokens = model_of(critic), getattr(critic, "max_tokens", None)
+        self.calls_at_most = getattr(critic, "calls_at_most", 1)
         self._writing = threading.Lock()
 
     async def judge(self, request: JudgeRequest) -> Judgement:
@@ -50,7 +56,7 @@ class RecordingCritic(StructuredCritic):
         except JudgeError:
             raise
         except Exception as error:
-            raise JudgeError("critic_raised", f"{type(error).__name__}: {error}") from error
+            raise JudgeError("critic_raised", f"{type(error).__name__}: {error}", retry=may_pass(error)) from error
         return Judgement({"score": value})
 
     def cache_key(self, request: JudgeRequest) -> Mapping[str, Any] | None:
@@ -112,10 +118,11 @@ class RecordedCritic(StructuredCritic):
         for key in (request_key(request), request.prompt, request.sample_id):
             said = self._said.get(key)
             if isinstance(said, JudgeError):
-                raise JudgeError(said.reason, said.message, raw=said.raw)
+                raise JudgeError(said.reason, said.message, raw=said.raw, calls=0)
             if said is not None:
-                return said
-        raise JudgeError("not_recorded", f"no judgement of sample '{request.sample_id}' is recorded for this question")
+                return replace(said, cached=True)
+        told = f"no judgement of sample '{request.sample_id}' is recorded for this question"
+        raise JudgeError("not_recorded", told, calls=0)
 
 
 def _plain(judgement: Judgement) -> dict[str, Any]:

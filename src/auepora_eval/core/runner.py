@@ -13,7 +13,7 @@ from .conventions import Conventions
 from .dataset import EvaluationDataset
 from .engine import Progress, evaluate, resolve_metrics
 from .errors import AueporaWarning, DuplicateIdError
-from .metrics_base import Metric, RunFacts
+from .metrics_base import BatchMetric, Metric, RunFacts
 from .plan import EvaluationPlan
 from .registry import Spec
 from .results import Results
@@ -78,6 +78,9 @@ class AueporaEvaluator:
         EvaluationPlan(metrics).validate_dataset(samples)
         groups = slices_of(slices)
         require_members(groups, samples)  # before the system is asked even once
+        for one in metrics:
+            if isinstance(one, BatchMetric):
+                one.require_ready()  # nothing is asked for that cannot be scored
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
         self.outputs = self._ask(samples, progress)

@@ -29,9 +29,9 @@ class OpenAIEmbedder:
     """Makes vectors by asking an endpoint that speaks OpenAI's embeddings protocol.
 
     The key stands in the environment variable that ``api_key_env`` names; an endpoint of your own (``base_url``) may
-    need none. With ``cache`` vectors are kept in that file, and a text is paid for once. Where the endpoint refuses some
-    texts together they are asked for in halves, so that one it cannot read does not take the others along. Texts for
-    which it gives no vector after ``retries`` are failed measurements.
+    need none. With ``cache`` vectors are kept in that file, and a text is paid for once. Where the endpoint refuses
+    some texts together they are asked for in halves, so that one it cannot read does not take the others along. Texts
+    for which it gives no vector after ``retries`` are failed measurements.
     """
 
     model: str

@@ -225,6 +225,7 @@ def test_as_the_base_of_other_metrics() -> None:
         ({"embedding_similarity": {"embed_fn": {"python": "letter_vectors:letters"}}}, HALF),
         ({"sbert_similarity": {"model": made("sbert")}}, None),
         ({"cross_encoder_similarity": {"model": made("cross-encoder")}}, None),
+        ({"bertscore": {"model_type": made("bert"), "num_layers": 2}}, None),
     ]
     for spec, want in bases:
         (result,) = evaluate([base, changed], outs, [metric("counterfactual_consistency", base=spec)])
@@ -381,8 +382,9 @@ def test_a_plan_is_checked_before_its_system_is_asked(tmp_path: Any, auepora: An
     [
         {"bertscore": {"model_type": "/gone/model", "num_layers": 1}},
         {"counterfactual_consistency": {"base": {"sbert_similarity": {"model": "/gone/model"}}}},
+        {"noise_robustness": {"base": {"bertscore": {"model_type": "/gone/model", "num_layers": 1}}}},
     ],
-    ids=["by itself", "as a base"],
+    ids=["by itself", "as a base", "under noise"],
 )
 def test_in_python_too_nothing_is_asked_that_cannot_be_scored(spec: Any) -> None:
     need("torch")

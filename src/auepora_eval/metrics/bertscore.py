@@ -165,6 +165,11 @@ class BertScoreMetric(MeaningMetric):
         scores = self._outcome(batch, np.zeros((len(batch), 3)), cut)
         return replace(scores, keys=tuple(_by_sample(pairs, texts.owners, len(batch), encoder.without_meaning)))
 
+    @property
+    def joins(self) -> bool:
+        """Only with ``idf`` does a score depend on other samples."""
+        return self.idf
+
     def joined(self, scores: Scores) -> Scores:
         """With ``idf``: the answers weighed by how rare each token is among all reference answers."""
         if not self.idf or scores.keys is None:

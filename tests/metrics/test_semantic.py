@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -375,6 +376,7 @@ def test_a_plan_is_checked_before_its_system_is_asked(tmp_path: Any, auepora: An
             assert "metrics[2]: there is no model's folder gone/away/model" in out + err  # all that is missing at once
         else:
             assert "sbert_similarity" in out
+    sys.modules.pop("my_rag", None)  # the next project has one of its own
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 os.environ["LANGSMITH_TRACING"] = os.environ["LANGCHAIN_TRACING_V2"] = "false"
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test reaches for a model beyond this machine
 
+# The models of the tests are tiny: threads that wait for each other bring nothing, and cost minutes on a busy machine.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Deadlines measure the machine, not the code; derandomised examples make a red run repeatable.
 settings.register_profile("auepora", deadline=None, derandomize=True)
 settings.load_profile("auepora")

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from auepora_eval import Response, SystemOutputs, evaluate
+from auepora_eval import Response, SystemOutputs, evaluate, metric
 from auepora_eval.compare.paired import compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.scores import Scores
@@ -352,3 +352,21 @@ def test_what_is_no_mean_is_not_compared_over_repeats(store: RunStore) -> None:
     found = compare_metrics(store, a, b)
     assert list(found.by_name) == ["token_f1"]
     assert "each repeat" in found.refused["bleu"]
+
+
+class TestRounding:
+    def test_the_last_digits_of_a_model_are_no_difference(self, store: RunStore) -> None:
+        data, values = samples(100), np.random.default_rng(5).random(100)
+        a = scored(store, "a", data, {"bertscore": values, "token_f1": values})
+        b = scored(store, "b", data, {"bertscore": values - 1e-7, "token_f1": values - 1e-7})
+        found = only(store, a, b, "bertscore")
+        assert (found.delta, found.wins, found.losses, found.verdict) == (0, 0, 0, "inconclusive")
+        assert only(store, a, b, "token_f1").losses == 100  # words are counted, and the least of it was meant
+        c = scored(store, "c", data, {"bertscore": values - 1e-4})
+        assert only(store, a, c, "bertscore").losses == 100
+
+    def test_a_metric_over_another_and_one_with_vectors_round_as_these_do(self) -> None:
+        over = {"counterfactual_consistency": {"base": {"bertscore": {"num_layers": 1}}}}
+        assert metric(over).rounding == metric("bertscore").rounding > 0  # type: ignore[attr-defined]
+        assert metric("intra_list_diversity@3").rounding == 0  # type: ignore[attr-defined]
+        assert metric("intra_list_diversity@3", embed="org/name").rounding > 0  # type: ignore[attr-defined]

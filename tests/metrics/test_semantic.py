@@ -2,6 +2,7 @@
 
 import math
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from letter_vectors import letters
 from tiny_models import LONGEST, made
 
 from auepora_eval import (
+    AueporaEvaluator,
     AueporaWarning,
     BatchMetric,
     Document,
     EvaluationSample,
+    InMemoryDataset,
     Response,
     RetrievedDocument,
     SystemOutputs,
@@ -223,6 +226,7 @@ def test_as_the_base_of_other_metrics() -> None:
         ({"embedding_similarity": {"embed_fn": {"python": "letter_vectors:letters"}}}, HALF),
         ({"sbert_similarity": {"model": made("sbert")}}, None),
         ({"cross_encoder_similarity": {"model": made("cross-encoder")}}, None),
+        ({"bertscore": {"model_type": made("bert"), "num_layers": 2}}, None),
     ]
     for spec, want in bases:
         (result,) = evaluate([base, changed], outs, [metric("counterfactual_consistency", base=spec)])
@@ -359,7 +363,8 @@ def test_a_plan_is_checked_before_its_system_is_asked(tmp_path: Any, auepora: An
     plan = Path(project.plan())
     text = plan.read_text(encoding="utf-8")
     for model, code in (("gone/away/model", 2), (made("sbert"), 0)):
-        metrics = f"metrics: [recall@5, {{sbert_similarity: {{model: {model}}}}}]"
+        bertscore = f"bertscore: {{model_type: {model}, num_layers: 1}}"
+        metrics = f"metrics: [recall@5, {{sbert_similarity: {{model: {model}}}}}, {{{bertscore}}}]"
         plan.write_text(re.sub("metrics: .*", metrics, text), encoding="utf-8")
         ended, out, err = auepora("run", str(plan))
         assert ended == code, err
@@ -367,8 +372,38 @@ def test_a_plan_is_checked_before_its_system_is_asked(tmp_path: Any, auepora: An
             assert "metrics[1]" in err
             assert "there is no model's folder gone/away/model" in err
             assert not (tmp_path / "calls.log").exists()
+            _, out, err = auepora("validate", str(plan))
+            assert "metrics[2]: there is no model's folder gone/away/model" in out + err  # all that is missing at once
         else:
             assert "sbert_similarity" in out
+    sys.modules.pop("my_rag", None)  # the next project has one of its own
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"bertscore": {"model_type": "/gone/model", "num_layers": 1}},
+        {"counterfactual_consistency": {"base": {"sbert_similarity": {"model": "/gone/model"}}}},
+        {"noise_robustness": {"base": {"bertscore": {"model_type": "/gone/model", "num_layers": 1}}}},
+    ],
+    ids=["by itself", "as a base", "under noise"],
+)
+def test_in_python_too_nothing_is_asked_that_cannot_be_scored(spec: Any) -> None:
+    need("torch")
+    asked: list[str] = []
+
+    def system(sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        asked.append(sample.sample_id)
+        return SystemOutputs([], Response("a"))
+
+    labels = {"variant_of": "q", "scenario": "counterfactual"}
+    rows = [
+        EvaluationSample("q", "why?", reference_answer=Response("a")),
+        EvaluationSample("q2", "why not?", reference_answer=Response("a"), labels=labels),
+    ]
+    with pytest.raises(BadValueError, match="there is no model's folder /gone/model"):
+        AueporaEvaluator(system, [spec]).evaluate(InMemoryDataset("two", rows))
+    assert asked == []
 
 
 def test_precision_is_in_the_signature() -> None:

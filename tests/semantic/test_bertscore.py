@@ -178,5 +178,9 @@ def test_baseline_files_are_read_by_layer(tmp_path: Path, models: dict[str, str]
         for held in (str(path), [0.5, 0.5, 0.5])
     )
     assert by_file == by_numbers
+    shown = str(metric("bertscore", **spec, baseline=str(path)).signature)  # type: ignore[attr-defined]
+    assert "|baseline:baseline.tsv-" in shown
+    path.write_text("LAYER,P,R,F\n6,0.4,0.4,0.4\n")
+    assert str(metric("bertscore", **spec, baseline=str(path)).signature) != shown  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="no baseline for layer 4"):
         evaluate(*rows([("a", ["b"])]), [metric("bertscore", **(spec | {"num_layers": 4}), baseline=str(path))])

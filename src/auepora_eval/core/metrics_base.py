@@ -162,6 +162,14 @@ class BatchMetric(Metric):
         """Which way a single score is better, where that is not the way of the value: a timing, of a rate."""
         return self.higher_is_better
 
+    @property
+    def rounding(self) -> float:
+        """By how much two scores of the same answer may differ: a model's last digits follow from what it reads beside.
+
+        A comparison takes such a difference for none.
+        """
+        return max((inner.rounding for inner in self.inner_metrics()), default=0.0)
+
     def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
         """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
         return math.nan if self.worst is None else self.worst
@@ -174,6 +182,11 @@ class BatchMetric(Metric):
     def joined(self, scores: Scores) -> Scores:
         """The outcomes once those of all samples are known, for a metric that looks at several samples together."""
         return scores
+
+    @property
+    def joins(self) -> bool:
+        """Whether it looks at several samples together, so that no sample has a score by itself."""
+        return type(self).joined is not BatchMetric.joined
 
     def taken(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The outcomes of some samples, from those ``score`` gave and the same ones ``joined``."""

@@ -13,14 +13,14 @@ from .conventions import Conventions
 from .dataset import EvaluationDataset
 from .engine import Progress, evaluate, resolve_metrics
 from .errors import AueporaWarning, DuplicateIdError
-from .metrics_base import Metric, RunFacts
+from .metrics_base import BatchMetric, Metric, RunFacts
 from .plan import EvaluationPlan
 from .registry import Spec
 from .results import Results
 from .slices import SliceSpec, require_members, slices_of
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["AueporaEvaluator", "require_distinct_ids"]
+__all__ = ["AueporaEvaluator", "require_distinct_ids", "require_ready"]
 
 
 class AueporaEvaluator:
@@ -78,6 +78,7 @@ class AueporaEvaluator:
         EvaluationPlan(metrics).validate_dataset(samples)
         groups = slices_of(slices)
         require_members(groups, samples)  # before the system is asked even once
+        require_ready(metrics)
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
         self.outputs = self._ask(samples, progress)
@@ -121,6 +122,13 @@ def require_distinct_ids(samples: Sequence[EvaluationSample]) -> None:
         if sample.sample_id in seen:
             raise DuplicateIdError(f"two samples have the id '{sample.sample_id}'; ids must be unique within a dataset")
         seen.add(sample.sample_id)
+
+
+def require_ready(metrics: Iterable[Metric]) -> None:
+    """Raise where a package or a model that a metric needs is missing: nothing is asked for that cannot be scored."""
+    for one in metrics:
+        if isinstance(one, BatchMetric):
+            one.require_ready()
 
 
 def _warn_if_too_deep(metrics: Sequence[Metric], top_k: int) -> None:

@@ -18,6 +18,7 @@ from .rankings import retrieved_problem
 from .told import Lost, part_key, told_once
 
 __all__ = [
+    "MODEL_ROUNDING",
     "NO_VECTOR",
     "UNUSABLE",
     "Embed",
@@ -44,6 +45,8 @@ Embed = Callable[[list[str]], Any]
 Vector = Floats | str
 """A vector of length one, or the reason why there is none."""
 
+MODEL_ROUNDING = 1e-5
+"""By how much the batch a text is read in may change what a model says of it, in float32."""
 NO_VECTOR = "no_embedding"
 UNUSABLE = _BAD, _ZERO, _FAILED, _MEMORY = "bad_embedding", "zero_vector", "embed_failed", "out_of_memory"
 """Why a vector cannot be used: not a list of finite numbers, no direction, the function raised, no memory for the text.

@@ -20,6 +20,7 @@ from ..features.texts import answers, wanted
 from ..semantic.bertscore import (
     BEST_LAYERS,
     Baseline,
+    baseline_name,
     document_frequencies,
     encoder_for,
     idf_weights,
@@ -69,7 +70,8 @@ class BertScoreMetric(MeaningMetric):
     device: Device = field(default="auto", kw_only=True)
     precision: Precision = field(default="float32", kw_only=True)
     """How exactly the model computes; half precision needs a GPU, and stands in the signature."""
-    allow_download: bool = field(default=False, kw_only=True)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True, compare=False)
 
     stat_names: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1", "num_truncated")
     failure_note: ClassVar[str] = "counts as an empty answer does: 0, or what that is after rescaling"
@@ -92,7 +94,11 @@ class BertScoreMetric(MeaningMetric):
     def source(self) -> ModelSource:
         """Which model, and how it is run."""
         return ModelSource(
-            self.model_type, device=self.device, precision=self.precision, allow_download=self.allow_download
+            self.model_type,
+            device=self.device,
+            precision=self.precision,
+            revision=self.revision,
+            allow_download=self.allow_download,
         )
 
     @property
@@ -111,8 +117,10 @@ class BertScoreMetric(MeaningMetric):
         if self.idf:
             chosen["idf"] = "references"
         if self.baseline is not None:
-            path = isinstance(self.baseline, str)
-            chosen["baseline"] = "file" if path else ",".join(number_text(value) for value in self.baseline)
+            held = self.baseline
+            chosen["baseline"] = (
+                baseline_name(held) if isinstance(held, str) else ",".join(number_text(value) for value in held)
+            )
         return chosen
 
     @property
@@ -136,6 +144,11 @@ class BertScoreMetric(MeaningMetric):
             found = Baseline(*held)
         return found.rescaled(values)
 
+    def require_ready(self) -> None:
+        """Raise unless the packages, the model with its layer, and the baseline are at hand."""
+        encoder_for(self.source, self.num_layers)
+        _ = self.worst  # reads the baseline
+
     def score(self, batch: Batch) -> Scores:
         """The best of each answer over its references; with ``idf`` what it takes to weigh them once all are known."""
         encoder = encoder_for(self.source, self.num_layers)
@@ -152,6 +165,11 @@ class BertScoreMetric(MeaningMetric):
         scores = self._outcome(batch, np.zeros((len(batch), 3)), cut)
         return replace(scores, keys=tuple(_by_sample(pairs, texts.owners, len(batch), encoder.without_meaning)))
 
+    @property
+    def joins(self) -> bool:
+        """Only with ``idf`` does a score depend on other samples."""
+        return self.idf
+
     def joined(self, scores: Scores) -> Scores:
         """With ``idf``: the answers weighed by how rare each token is among all reference answers."""
         if not self.idf or scores.keys is None:
@@ -159,7 +177,8 @@ class BertScoreMetric(MeaningMetric):
         texts = [pair.wanted.ids for pairs in scores.keys for pair in pairs]
         frequencies = document_frequencies(texts)
         stats = np.array(scores.stats)
-        for row in np.flatnonzero(scores.status == Status.SCORED).tolist():
+        rows = np.flatnonzero(scores.status == Status.SCORED)
+        for row in rows.tolist():
             values = [
                 _f1(
                     *(_mean(side, idf_weights(side.ids, frequencies, len(texts))) for side in (pair.given, pair.wanted))
@@ -170,7 +189,8 @@ class BertScoreMetric(MeaningMetric):
             best = np.max(values, axis=0) if values else np.zeros(3)
             if len(values) < len(scores.keys[row]):
                 best = np.maximum(best, 0.0)
-            stats[row, :3] = self._rescaled(best[None])[0]
+            stats[row, :3] = best
+        stats[rows, :3] = self._rescaled(stats[rows, :3])
         weighed = np.where(scores.status == Status.SCORED, stats[:, self._column], scores.values)
         lost = np.isnan(weighed) & (scores.status == Status.SCORED)
         found = replace(scores, values=weighed, stats=stats, keys=None)

@@ -14,7 +14,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Evidence, evidence, wanted
-from ..features.vectors import PairCosines, TextVectors, embedded, text_cosines
+from ..features.vectors import MODEL_ROUNDING, PairCosines, TextVectors, embedded, text_cosines
 from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
 from .base import ConfiguredMetric
 from .ranking import check_k
@@ -51,6 +51,11 @@ class _ContextMetric(ConfiguredMetric):
     def worst_stats(self) -> Sequence[float] | None:
         """Of a failed answer nothing was cut."""
         return (0.0,)
+
+    @property
+    def rounding(self) -> float:
+        """What a model's last digits may come to."""
+        return MODEL_ROUNDING
 
     def require_ready(self) -> None:
         """Raise unless the embedder can be used."""

@@ -18,7 +18,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import answers, coded, no_response
-from ..features.vectors import NO_VECTOR, UNUSABLE, Vector, document_vector, embedded, list_cosines
+from ..features.vectors import MODEL_ROUNDING, NO_VECTOR, UNUSABLE, Vector, document_vector, embedded, list_cosines
 from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
 from ..stats.distances import cosines_to_others, word_cosines_to_others
 from ..stats.interval import Interval
@@ -156,6 +156,11 @@ class IntraListDiversity(ConfiguredMetric):
             object.__setattr__(self, "embed", as_embedder(self.embed, what="embed"))
         super().__post_init__()
 
+    @property
+    def rounding(self) -> float:
+        """What a model's last digits may come to."""
+        return 0.0 if self.embed is None else MODEL_ROUNDING
+
     def require_ready(self) -> None:
         """Raise unless the embedder, if there is one, can be used."""
         if self.embed is not None:
@@ -269,6 +274,11 @@ class ResponseDiversity(ConfiguredMetric):
             object.__setattr__(self, "embed", as_embedder(self.embed, what="embed"))
             object.__setattr__(self, "range", (0.0, 2.0))
         super().__post_init__()
+
+    @property
+    def rounding(self) -> float:
+        """What a model's last digits may come to."""
+        return 0.0 if self.embed is None else MODEL_ROUNDING
 
     def require_ready(self) -> None:
         """Raise unless the embedder, if there is one, can be used."""

@@ -14,9 +14,10 @@ from ..core.batch import Batch
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Role, answers, wanted
+from ..features.vectors import MODEL_ROUNDING
 from .answers import ReferencedMetric, require_choice
 
-__all__ = ["MeaningMetric", "Pair", "PairsTold", "SemanticMetric", "note_cut", "problem_masks"]
+__all__ = ["MODEL_ROUNDING", "MeaningMetric", "Pair", "PairsTold", "SemanticMetric", "note_cut", "problem_masks"]
 
 Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
@@ -67,6 +68,11 @@ class MeaningMetric(ReferencedMetric):
     def role(self) -> Role:
         """What answers are compared to."""
         return self.compare_to
+
+    @property
+    def rounding(self) -> float:
+        """What a model's last digits may come to."""
+        return MODEL_ROUNDING
 
     def choices(self) -> dict[str, str]:
         """What answers are compared to."""

@@ -91,7 +91,7 @@ def joins(one: BatchMetric) -> bool:
     """Whether a metric looks at several samples together, so that no sample has a score by itself."""
     if isinstance(one, SlicedMetric):
         return joins(one.inner)
-    return type(one).joined is not BatchMetric.joined
+    return one.joins
 
 
 def scored_by(one: BatchMetric, batch: Batch) -> Scores:

@@ -121,8 +121,10 @@ def prepare_gathering(
         findings.add("dataset", "its samples have no query, so there is nothing to ask a system; name its questions")
     if plan.resources and not findings.errors:
         metrics = _with_resources(plan, findings, rules, metrics, need_key=need_keys)
-    for place, chosen_metric in enumerate(metrics or ()):
-        if isinstance(chosen_metric, BatchMetric) and not findings.errors:
+    # Models are loaded here, so a plan with other mistakes does not get so far; what is missing is told all at once.
+    asked = [] if findings.errors else metrics or []
+    for place, chosen_metric in enumerate(asked):
+        if isinstance(chosen_metric, BatchMetric):
             _found(findings, f"metrics[{place}]", chosen_metric.require_ready)
     system = None
     if plan.system is not None and need_system and not findings.errors:

@@ -24,7 +24,7 @@ from ..core.plan import EvaluationPlan
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
 from ..core.results import plain_value
-from ..core.runner import require_distinct_ids
+from ..core.runner import require_distinct_ids, require_ready
 from ..core.secrets import Secrets, hidden_by_name
 from ..core.slices import SliceSpec, require_members, slices_of
 from ..core.types import EvaluationSample, SystemOutputs, Unsaid
@@ -182,6 +182,7 @@ def system_request(
     groups = slices_of(slices)
     EvaluationPlan(chosen or []).validate_dataset(samples)
     require_members(groups, samples)
+    require_ready(chosen or [])
     called = name or type(system).__name__
     system = adapted(system)  # here, so that the run is told which framework it was
     as_system(system)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from .token_encoder import TokenEncoder
 __all__ = [
     "BEST_LAYERS",
     "Baseline",
+    "baseline_name",
     "document_frequencies",
     "encoder_for",
     "idf_weights",
@@ -111,6 +113,15 @@ class Baseline:
         base = np.array([self.precision, self.recall, self.f1])
         scaled: Floats = (values - base) / (1 - base)
         return scaled
+
+
+def baseline_name(path: str) -> str:
+    """A baseline's file as a signature shows it: its name and a hash of what it holds, not where it lies."""
+    file = Path(path)
+    try:
+        return f"{file.name}-{hashlib.sha256(file.read_bytes()).hexdigest()[:8]}".replace("|", "/")
+    except OSError:  # whoever needs the file says so
+        return file.name.replace("|", "/")
 
 
 def read_baseline(path: str | Path, layer: int) -> Baseline:

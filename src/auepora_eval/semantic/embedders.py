@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
@@ -36,15 +38,19 @@ class ObjectEmbedder:
 
     model: Any
 
-    @property
+    @cached_property
     def identity(self) -> str:
-        """The model's name, as far as it knows one."""
+        """The model's name, as far as it knows one, and a hash of the first numbers of each of its weights."""
         card = getattr(self.model, "model_card_data", None)
-        return str(getattr(card, "base_model", None) or type(self.model).__name__).replace("|", "/")
+        name = getattr(card, "base_model", None) or type(self.model).__name__
+        digest = hashlib.sha256()
+        for part, weights in self.model.state_dict().items():
+            digest.update(f"{part} {tuple(weights.shape)} {weights.flatten()[:16].tolist()}".encode())
+        return f"{name}-{digest.hexdigest()[:8]}".replace("|", "/")
 
     def encoded(self, texts: list[str]) -> Encoded:
         """The vectors of some texts, and which of them were cut."""
-        model = self.model
+        model = self.model.eval()  # one that is being trained would leave numbers out by chance
         device = str(getattr(model, "device", "cpu")).partition(":")[0]
         longest = int(getattr(model, "max_seq_length", None) or 512)
         return encoded_by(LoadedModel(model, getattr(model, "tokenizer", None), device, longest), texts, None)
@@ -174,8 +180,12 @@ def as_embedder(option: Any, *, what: str = "embed_fn") -> Any:
             return build_embedder(kind, option[kind])
     if isinstance(option, Use) or hasattr(option, "encoded"):
         return option
-    if callable(getattr(option, "encode", None)) and hasattr(option, "max_seq_length"):
+    if getattr(option, "__name__", None) == "encode" and _is_model(owner := getattr(option, "__self__", None)):
+        option = owner  # the method says neither which model it is nor what it cut
+    if _is_model(option):
         return ObjectEmbedder(option)
+    if inspect.iscoroutinefunction(option):
+        raise BadTypeError(f"{what} is an async function; give a plain one, such as one that runs it by asyncio.run")
     if callable(option):
         return option
     raise BadTypeError(
@@ -183,6 +193,11 @@ def as_embedder(option: Any, *, what: str = "embed_fn") -> Any:
         f"model, {{use: RESOURCE}}, {{python: module:name}}, {{sentence_transformers: {{model: PATH}}}} or "
         f"{{openai_embeddings: {{model: NAME}}}}; not {option!r:.80}"
     )
+
+
+def _is_model(thing: Any) -> bool:
+    """Whether it is a sentence-transformers model, without importing that package."""
+    return all(hasattr(thing, name) for name in ("encode", "max_seq_length", "state_dict"))
 
 
 def usable_embedder(option: Any, *, what: str = "embed_fn") -> Embed:

@@ -18,6 +18,10 @@ from .vector_cache import encoded_through
 __all__ = ["OpenAIEmbedder"]
 
 _TEXTS_AT_ONCE = 256
+_REFUSALS = (400, 413, 422)
+"""How an endpoint says that it cannot read what it was sent: less of it may do."""
+_REFUSALS_AT_MOST = 20
+"""After so many in a row it is not one text that it refuses but all, and nothing is asked for in halves any more."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,9 @@ class OpenAIEmbedder:
     """Makes vectors by asking an endpoint that speaks OpenAI's embeddings protocol.
 
     The key stands in the environment variable that ``api_key_env`` names; an endpoint of your own (``base_url``) may
-    need none. With ``cache`` vectors are kept in that file, and a text is paid for once. Texts for which the endpoint
-    gives no vector after ``retries`` are failed measurements.
+    need none. With ``cache`` vectors are kept in that file, and a text is paid for once. Where the endpoint refuses
+    some texts together they are asked for in halves, so that one it cannot read does not take the others along. Texts
+    for which it gives no vector after ``retries`` are failed measurements.
     """
 
     model: str
@@ -45,12 +50,19 @@ class OpenAIEmbedder:
             raise BadValueError("api_key_env must be the name of an environment variable, never the key itself")
         if looks_like_secret(self.api_key_env):
             raise BadValueError("api_key_env must name the environment variable that holds the key, not the key")
+        if self.base_url is not None and not str(self.base_url).startswith(("http://", "https://")):
+            raise BadValueError(
+                f"base_url must be an address such as http://127.0.0.1:8000/v1, not {self.base_url!r:.80}"
+            )
+        _require_number("dimensions", self.dimensions, whole=True, least=1)
+        _require_number("timeout", self.timeout, whole=False, least=0.001)
+        _require_number("retries", self.retries, whole=True, least=0)
         require_batch_size(self.batch_size)
 
     @property
     def identity(self) -> str:
         """What tells its vectors from others."""
-        where = [] if self.base_url is None else [self.base_url]
+        where = [] if self.base_url is None else [Secrets(hide_passwords=True).text(self.base_url)]
         return " ".join([self.model, *map(str, filter(None, [self.dimensions])), *where]).replace("|", "/")
 
     def spec(self) -> dict[str, Any]:
@@ -81,20 +93,10 @@ class OpenAIEmbedder:
             client, key = self._client()
             size = self.batch_size or _TEXTS_AT_ONCE
             with client:
+                asked = _Asked(self, client, Secrets([key] if key else []))
                 for start in range(0, len(texts), size):
-                    rows += self._some(client, texts[start : start + size], Secrets([key] if key else []))
+                    rows += asked.rows(texts[start : start + size])
         return Encoded(rows, [False] * len(rows))
-
-    def _some(self, client: Any, texts: list[str], secrets: Secrets) -> list[Any]:
-        options = {} if self.dimensions is None else {"dimensions": self.dimensions}
-        try:
-            # As numbers: not every endpoint knows the shorter form that the client would ask for.
-            reply = client.embeddings.create(model=self.model, input=texts, encoding_format="float", **options)
-            found = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
-            return [found[place] for place in range(len(texts))]
-        except Exception as error:  # a network, a service and a reply can go wrong in any way
-            said = secrets.text(f"{type(error).__name__}: {error}")
-            return [Lost("embed_failed", f"the endpoint gave no vectors ({said:.300})")] * len(texts)
 
     def _client(self) -> tuple[Any, str | None]:
         try:
@@ -112,3 +114,39 @@ class OpenAIEmbedder:
             api_key=key or "none", base_url=self.base_url, timeout=self.timeout, max_retries=self.retries
         )
         return client, key
+
+
+def _require_number(name: str, value: object, *, whole: bool, least: float) -> None:
+    kinds = int if whole else (int, float)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value >= least):
+        raise BadValueError(
+            f"{name} must be a {'whole ' if whole else ''}number of at least {least:g}, not {value!r:.80}"
+        )
+
+
+class _Asked:
+    """One asking of an endpoint: what it gave, and whether it still makes sense to ask for less at a time."""
+
+    def __init__(self, embedder: OpenAIEmbedder, client: Any, secrets: Secrets) -> None:
+        self._client, self._secrets = client, secrets
+        options = {} if embedder.dimensions is None else {"dimensions": embedder.dimensions}
+        # As numbers: not every endpoint knows the shorter form that the client would ask for.
+        self._options = {"model": embedder.model, "encoding_format": "float", **options}
+        self._refusals_left = _REFUSALS_AT_MOST
+
+    def rows(self, texts: list[str]) -> list[Any]:
+        """A vector for each text, or a ``Lost``."""
+        try:
+            reply = self._client.embeddings.create(input=texts, **self._options)
+            found = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
+            rows = [found[place] for place in range(len(texts))]
+        except Exception as error:  # a network, a service and a reply can go wrong in any way
+            if getattr(error, "status_code", None) in _REFUSALS and self._refusals_left > 0:
+                self._refusals_left -= 1
+                if len(texts) > 1:
+                    half = len(texts) // 2
+                    return self.rows(texts[:half]) + self.rows(texts[half:])
+            said = self._secrets.text(f"{type(error).__name__}: {error}")
+            return [Lost("embed_failed", f"the endpoint gave no vectors ({said:.300})")] * len(texts)
+        self._refusals_left = _REFUSALS_AT_MOST
+        return rows

@@ -121,6 +121,7 @@ def _is_plain(model: Any) -> bool:
         and hasattr(model.tokenizer, "pad_token_id")
         and not getattr(model, "default_prompt_name", None)
         and not getattr(first, "do_lower_case", False)
+        and getattr(model, "truncate_dim", None) is None
     )
 
 

@@ -120,6 +120,23 @@ def test_where_memory_runs_out_batches_are_halved_and_what_does_not_fit_alone_is
     assert values_of(result)[[0, 2]] == pytest.approx(values_of(whole)[[0, 2]], abs=1e-5)
 
 
+@pytest.mark.parametrize("idf", [False, True])
+def test_vectors_that_are_no_numbers_are_a_failed_measurement(
+    models: dict[str, str], monkeypatch: pytest.MonkeyPatch, idf: bool
+) -> None:
+    built = metric("bertscore", model_type=models["minilm"], num_layers=6, idf=idf)
+    encode = TokenEncoder._encode
+
+    def broken(self: TokenEncoder, found: Any, tokens: TokenColumn, some: Any) -> None:
+        encode(self, found, tokens, some)
+        found[: int(tokens.ends[0])] = float("nan")  # the first text
+
+    monkeypatch.setattr(TokenEncoder, "_encode", broken)
+    (result,) = evaluate(*rows([("a cat", ["a dog", "a cow"]), ("a mat", ["the mat"])]), [built])
+    assert list(result.outcomes or ()) == ["measure_failed:bad_embedding", "scored"]
+    assert result.details["bounds"][0] < result.value < result.details["bounds"][1] or result.value in (0.0, 1.0)
+
+
 def test_a_failed_answer_counts_as_an_empty_one(models: dict[str, str]) -> None:
     samples, outputs = rows([("a cat", ["a cat"]), ("a", ["b"])])
     outputs[1] = SystemOutputs([], None, error="timeout")

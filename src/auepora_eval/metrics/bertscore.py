@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..features.texts import answers, wanted
+from ..features.vectors import UNUSABLE
 from ..semantic.bertscore import (
     BEST_LAYERS,
     Baseline,
@@ -32,7 +32,7 @@ from ..semantic.encoding import OUT_OF_MEMORY
 from ..semantic.greedy_matching import Matched, Side, matched_pairs, token_weights, weighted_means
 from ..semantic.models import ModelSource
 from ..semantic.token_encoder import TokenEncoder
-from .answers import require_bool, require_choice
+from .answers import Skips, require_bool, require_choice
 from .base import number_text
 from .semantic_base import MeaningMetric, note_cut
 
@@ -42,6 +42,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _KINDS = ("precision", "recall", "F1")
+BAD_VECTOR = UNUSABLE[0]
 
 
 @register("bertscore")
@@ -159,10 +160,11 @@ class BertScoreMetric(MeaningMetric):
         )
         cut = np.bincount(texts.owners, weights=pairs.cut, minlength=len(batch)).astype(np.float64)
         note_cut(batch, self.name, cut)
+        failed = _failed(pairs, texts.owners, len(batch))
         if not self.idf:
             values = self._best(_shares(pairs, encoder.without_meaning), texts.owners, len(batch))
-            return self._outcome(batch, values, cut)
-        scores = self._outcome(batch, np.zeros((len(batch), 3)), cut)
+            return self._outcome(batch, values, cut, failed)
+        scores = self._outcome(batch, np.zeros((len(batch), 3)), cut, failed)
         return replace(scores, keys=tuple(_by_sample(pairs, texts.owners, len(batch), encoder.without_meaning)))
 
     @property
@@ -192,9 +194,7 @@ class BertScoreMetric(MeaningMetric):
             stats[row, :3] = best
         stats[rows, :3] = self._rescaled(stats[rows, :3])
         weighed = np.where(scores.status == Status.SCORED, stats[:, self._column], scores.values)
-        lost = np.isnan(weighed) & (scores.status == Status.SCORED)
-        found = replace(scores, values=weighed, stats=stats, keys=None)
-        return found.replaced(lost, Status.MEASURE_FAILED, OUT_OF_MEMORY, math.nan)
+        return replace(scores, values=weighed, stats=stats, keys=None)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The plain definition; with ``idf`` there is none for a sample by itself."""
@@ -206,13 +206,12 @@ class BertScoreMetric(MeaningMetric):
         values = [_plain(encoder, answer, text) for text in self.compared_texts(sample)]
         return Score(float(self._rescaled(np.max(values, axis=0)[None])[0, self._column]))
 
-    def _outcome(self, batch: Batch, values: Floats, cut: Floats) -> Scores:
-        lost = np.isnan(values[:, self._column])
+    def _outcome(self, batch: Batch, values: Floats, cut: Floats, failed: Skips) -> Scores:
         return self.outcome(
             batch,
-            np.where(lost, 0.0, values[:, self._column]),
+            np.nan_to_num(values[:, self._column]),  # where there is none it is one of those that failed
             skip=self.without_reference(batch),
-            fail={OUT_OF_MEMORY: lost},
+            fail=failed,
             stats=np.column_stack([values, cut]),
         )
 
@@ -251,12 +250,25 @@ def _shares(pairs: Matched, without_meaning: Sequence[int]) -> Floats:
     return np.column_stack([precision, recall, f1])
 
 
+def _failed(pairs: Matched, owners: Integers, rows: int) -> dict[str, npt.NDArray[np.bool_]]:
+    """Rows that could not be measured: for want of memory, or since the model gave what is no number."""
+
+    def of_any(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        return np.bincount(owners[mask], minlength=rows) > 0
+
+    no_number = np.zeros(len(owners), np.bool_)
+    for side in (pairs.given, pairs.wanted):
+        no_number |= token_weights(side, np.isnan(side.nearest).astype(np.float64)) > 0
+    return {OUT_OF_MEMORY: of_any(pairs.lost), BAD_VECTOR: of_any(no_number & ~pairs.lost)}
+
+
 def _plain(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:
     first, second = encoder.tokens([given]), encoder.tokens([text])
     kept = [plain_weights(one.ids, encoder.without_meaning) > 0 for one in (first, second)]
     if not all(some.any() for some in kept):
         return 0.0, 0.0, 0.0
-    cosines = (encoder.vectors(first).float() @ encoder.vectors(second).float().T).cpu().numpy()
+    (left, _), (right, _) = encoder.vectors(first), encoder.vectors(second)
+    cosines = (left.float() @ right.float().T).cpu().numpy()
     return _f1(float(cosines.max(axis=1)[kept[0]].mean()), float(cosines.max(axis=0)[kept[1]].mean()))
 
 

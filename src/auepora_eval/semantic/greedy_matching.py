@@ -34,7 +34,7 @@ class Side:
     ends: Integers
     nearest: npt.NDArray[np.float32]
     """The cosine with the nearest token of the other side; what points the other way is as far as can be. NaN where
-    there was not memory enough to tell."""
+    the model gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class Matched:
     wanted: Side
     cut: Integers
     """Per pair how many of the two texts were cut because the model takes no more."""
+    lost: npt.NDArray[np.bool_]
+    """Pairs that there was not memory enough for."""
 
 
 def matched_pairs(encoder: TokenEncoder, given: Sequence[str], wanted: Sequence[str]) -> Matched:
@@ -55,12 +57,13 @@ def matched_pairs(encoder: TokenEncoder, given: Sequence[str], wanted: Sequence[
     left = np.fromiter(map(number.__getitem__, given), np.int64, len(given))
     right = np.fromiter(map(number.__getitem__, wanted), np.int64, len(wanted))
     sides = _Nearest(tokens, left), _Nearest(tokens, right)
+    lost = np.zeros(len(given), np.bool_)
     for pairs in _blocks(tokens, left, right, most=_VECTOR_BYTES // (4 * encoder.width)):
         used, places = np.unique(np.concatenate([left[pairs], right[pairs]]), return_inverse=True)
         some = _taken(tokens, used)
-        _match_block(encoder, some, places[: len(pairs)], places[len(pairs) :], pairs, sides)
+        lost[pairs] = _match_block(encoder, some, places[: len(pairs)], places[len(pairs) :], pairs, sides)
     first, second = (side.made() for side in sides)
-    return Matched(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right])
+    return Matched(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right], lost)
 
 
 class _Nearest:
@@ -84,8 +87,10 @@ def _match_block(
     right: Integers,
     pairs: Integers,
     sides: tuple[_Nearest, _Nearest],
-) -> None:
-    vectors = encoder.vectors(tokens)
+) -> npt.NDArray[np.bool_]:
+    """Match some pairs; which of them there was not memory enough for."""
+    vectors, without = encoder.vectors(tokens)
+    missing = without[left] | without[right]
     counts = tokens.counts
     both = np.where((counts[left] > 0) & (counts[right] > 0), np.maximum(counts[left], counts[right]), 0)
     most = _CELLS_AT_ONCE.get(encoder.device.type, _CELLS_AT_ONCE["cpu"])
@@ -96,8 +101,7 @@ def _match_block(
         waiting.append((rows, _nearest(vectors, tokens, left[rows], right[rows])))
 
     def lost(rows: Integers) -> None:
-        for side, texts in zip(sides, (left[rows], right[rows]), strict=True):
-            side.found[_ranges(side.starts[pairs[rows]], counts[texts])] = np.nan
+        missing[rows] = True
 
     for rows in even_blocks(both * both, most):
         in_halves(rows, match, lost)
@@ -106,6 +110,7 @@ def _match_block(
             there = np.arange(values.shape[1]) < counts[texts][:, None]
             nearest_there = np.clip(values.cpu().numpy()[there], 0.0, 1.0)
             side.found[_ranges(side.starts[pairs[rows]], counts[texts])] = nearest_there
+    return missing
 
 
 def _nearest(

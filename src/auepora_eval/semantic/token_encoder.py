@@ -72,22 +72,24 @@ class TokenEncoder:
         ids = np.fromiter(chain.from_iterable(found.ids), np.int64, int(counts.sum()))
         return TokenColumn(ids, np.cumsum(counts), np.array(found.cut, np.bool_))
 
-    def vectors(self, tokens: TokenColumn) -> torch.Tensor:
+    def vectors(self, tokens: TokenColumn) -> tuple[torch.Tensor, npt.NDArray[np.bool_]]:
         """The vectors of all tokens, one row each, in the order of the tokens, on the model's device.
 
-        NaN where there is not memory enough for a text, even alone.
+        And which texts have none (NaN), because there is not memory enough for them even alone.
         """
         import torch
 
         found = torch.empty((len(tokens.ids), self.width), dtype=self.model.dtype, device=self.device)
         starts, ends = tokens.starts, tokens.ends
+        without = np.zeros(len(ends), np.bool_)
 
         def lost(rows: Integers) -> None:
+            without[rows] = True
             found[int(starts[rows[0]]) : int(ends[rows[0]])] = torch.nan
 
         for rows in even_blocks(tokens.counts, token_budget(self.device.type)):
             in_halves(rows, lambda some: self._encode(found, tokens, some), lost)
-        return found
+        return found, without
 
     def _encode(self, found: torch.Tensor, tokens: TokenColumn, rows: Integers) -> None:
         import torch

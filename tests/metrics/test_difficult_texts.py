@@ -17,6 +17,7 @@ METRICS = [
     for name, info in metric_infos().items()
     if issubclass(info.cls, BatchMetric) and "response" in info.cls.reads and "citations" not in info.cls.reads
     if not issubclass(info.cls, FamilyMetric)  # they have no score of a sample by itself
+    if not {"model", "embed_fn"} & set(info.options)  # they need a model; difficult texts are put to it elsewhere
 ]
 OVERLAP = {
     *(f"rouge{variant}_{side}" for variant in ("1", "2", "L", "Lsum") for side in ("answer", "query")),

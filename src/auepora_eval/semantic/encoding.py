@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,7 +12,16 @@ from ..core.errors import BadValueError
 from ..features.told import Lost
 from .models import LoadedModel
 
-__all__ = ["OUT_OF_MEMORY", "Tokens", "in_batches", "padded", "require_batch_size", "token_budget", "tokenised"]
+__all__ = [
+    "OUT_OF_MEMORY",
+    "Tokens",
+    "in_batches",
+    "padded",
+    "readable",
+    "require_batch_size",
+    "token_budget",
+    "tokenised",
+]
 
 T = TypeVar("T")
 
@@ -49,10 +58,18 @@ class Tokens:
         return list(map(len, self.ids))
 
 
+def readable(text: str) -> str:
+    """The text as a model can be given it: half of a character, which has no bytes, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> Tokens:
     """Texts, or texts and ``others`` pair by pair, as tokens; what is too long is cut, of a pair the longer text."""
     tokenizer, longest = loaded.tokenizer, loaded.longest
-    parts = (texts,) if others is None else (texts, others)
+    parts = [list(map(readable, some)) for some in (texts, others) if some is not None]
+    if others is not None and getattr(tokenizer, "is_fast", False):
+        shorter = _shortened(tokenizer, {text for some in parts for text in some}, longest)
+        parts = [[shorter.get(text, text) for text in some] for some in parts]
     found = tokenizer(*parts, truncation="longest_first", max_length=longest, padding=False, verbose=False)
     if found.encodings is not None:
         cut = [bool(one.overflowing) for one in found.encodings]
@@ -60,6 +77,24 @@ def tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None = 
         whole = tokenizer(*parts, truncation=False, padding=False, verbose=False)["input_ids"]
         cut = [len(ids) > longest for ids in whole]
     return Tokens(found["input_ids"], found.get("token_type_ids"), cut)
+
+
+_SPARE = 64
+"""Tokens beyond the longest input that are kept where a text is shortened: a word cut in two may fall apart otherwise,
+and the parts of it that are read must not."""
+
+
+def _shortened(tokenizer: Any, texts: Iterable[str], longest: int) -> dict[str, str]:
+    """The beginnings of texts that are far too long, and still too long afterwards.
+
+    What a tokenizer cuts from a pair it puts together in every combination: for two long texts that takes for ever.
+    """
+    long = [text for text in texts if len(text) > 2 * (longest + _SPARE)]
+    if not long:
+        return {}
+    found = tokenizer(long, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    keep = longest + _SPARE
+    return {text: text[: ends[keep - 1][1]] for text, ends in zip(long, found, strict=True) if len(ends) > keep}
 
 
 def padded(tokens: Tokens, places: Sequence[int], loaded: LoadedModel) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ..core.errors import BadTypeError, BadValueError, MissingDependencyError
 from ..core.secrets import Secrets, looks_like_secret
 from ..features.told import Lost
 from ..features.vectors import Encoded
-from .encoding import require_batch_size
+from .encoding import readable, require_batch_size
 from .vector_cache import encoded_through
 
 __all__ = ["OpenAIEmbedder"]
@@ -89,7 +89,9 @@ class OpenAIEmbedder:
         options = {} if self.dimensions is None else {"dimensions": self.dimensions}
         try:
             # As numbers: not every endpoint knows the shorter form that the client would ask for.
-            reply = client.embeddings.create(model=self.model, input=texts, encoding_format="float", **options)
+            reply = client.embeddings.create(
+                model=self.model, input=list(map(readable, texts)), encoding_format="float", **options
+            )
             found = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
             return [found[place] for place in range(len(texts))]
         except Exception as error:  # a network, a service and a reply can go wrong in any way

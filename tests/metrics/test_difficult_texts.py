@@ -19,6 +19,8 @@ METRICS = [
     if issubclass(info.cls, BatchMetric) and "response" in info.cls.reads and "citations" not in info.cls.reads
     if not issubclass(info.cls, FamilyMetric)  # they have no score of a sample by itself
     if not issubclass(info.cls, JudgedMetric)  # they need somebody to ask
+    if not {"model", "model_type", "embed_fn"}
+    & set(info.options)  # they need a model; difficult texts are put to it elsewhere
 ]
 OVERLAP = {
     *(f"rouge{variant}_{side}" for variant in ("1", "2", "L", "Lsum") for side in ("answer", "query")),

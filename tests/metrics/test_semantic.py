@@ -348,6 +348,26 @@ def test_what_is_too_long_is_counted() -> None:
         assert result.details["num_truncated"] == count
 
 
+@pytest.mark.filterwarnings("ignore:metric .* a text is longer than the model reads")
+def test_difficult_texts_spoil_nothing() -> None:
+    texts = ["half \ud800 a character", "\0", "\u202e", "🙂" * 50, "word " * 20_000, "é" * 300, "the cat"]
+    rows = [EvaluationSample(f"q{at}", text, reference_answer=Response("the cat")) for at, text in enumerate(texts)]
+    outs: list[SystemOutputs | None] = []
+    for text in texts:
+        outs.append(listed(text, "the cat"))
+        outs[-1].response = Response(text)  # type: ignore[union-attr]
+    specs: list[Spec] = [
+        {"sbert_similarity": {"model": made("sbert")}},
+        {"cross_encoder_similarity": {"model": made("cross-encoder")}},
+        {"nli_grounding": {"model": made("nli-roberta")}},
+        {"embedding_context_relevance": {"embed_fn": made("sbert")}},
+    ]
+    for result in evaluate(rows, outs, specs):
+        assert result.details["num_measure_failed"] == 0
+        assert result.details["num_scored"] >= 4  # "\0" and the like are no sentences
+        assert (result.outcomes or ())[-1] == "scored"
+
+
 def test_they_run_where_they_are_named_alone() -> None:
     rows = [EvaluationSample("q", "why?", reference_answer=Response("a"))]
     out = listed("a", "b")

@@ -126,6 +126,22 @@ def test_tokens_are_those_of_the_tokenizer(name: str) -> None:
     assert pair.cut == [True]
 
 
+@pytest.mark.parametrize("name", ["nli", "nli-roberta", "nli-deberta"])
+def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(name: str) -> None:
+    loaded = load_classifier(ModelSource(made(name)), purpose="a test")
+    rng = random.Random(name)
+    long, longer = (" ".join(rng.choices([*WORDS, "unheardofness"], k=count)) for count in (300, 450))
+    pairs = [(long, longer), (longer, "the cat"), ("the cat", long), ("a cat", "a dog"), ("x" * 700, "the cat")]
+    tokens = tokenised(loaded, [one for one, _ in pairs], [other for _, other in pairs])
+    for place, pair in enumerate(pairs):
+        want = loaded.tokenizer(*pair, truncation="longest_first", max_length=LONGEST)["input_ids"]
+        assert tokens.ids[place] == want
+    assert tokens.cut == [True, True, True, False, False]  # a word of 700 letters is one unknown one
+    # What is cut off used to cost its square.
+    endless = "word " * 20_000
+    assert tokenised(loaded, [endless], [endless]).lengths == [LONGEST]
+
+
 @pytest.mark.parametrize("wrong", [0, -1, True, 2.5, "many"])
 def test_a_batch_size_that_is_none(wrong: Any) -> None:
     for name in ("sbert_similarity", "cross_encoder_similarity", "nli_grounding"):

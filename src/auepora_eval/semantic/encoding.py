@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ __all__ = [
     "in_halves",
     "is_lack_of_memory",
     "padded",
+    "readable",
     "require_batch_size",
     "token_budget",
     "tokenised",
@@ -60,28 +61,55 @@ class Tokens:
         return list(map(len, self.ids))
 
 
+def readable(text: str) -> str:
+    """The text as a model can be given it: half of a character, which has no bytes, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> Tokens:
     """Texts, or texts and ``others`` pair by pair, as tokens; what is too long is cut, of a pair the longer text."""
     tokenizer, longest = loaded.tokenizer, loaded.longest
+    parts = [list(map(readable, some)) for some in (texts, others) if some is not None]
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        return _by_python(tokenizer, longest, (texts,) if others is None else (texts, others))
+        return _by_python(tokenizer, longest, parts)
+    if others is not None:
+        shorter = _shortened(tokenizer, {text for some in parts for text in some}, longest)
+        parts = [[shorter.get(text, text) for text in some] for some in parts]
     # Straight from the library underneath: the layer above it costs as much again.
     backend.enable_truncation(longest, strategy="longest_first")
     backend.no_padding()
     encode = getattr(backend, "encode_batch_fast", backend.encode_batch)
-    found = encode(texts if others is None else list(zip(texts, others, strict=True)))
+    found = encode(parts[0] if others is None else list(zip(*parts, strict=True)))
     # Tokens of single texts are of one type nearly everywhere, and then there is nothing to be told.
     told = "token_type_ids" in tokenizer.model_input_names and any(any(one.type_ids) for one in found[:1])
     types = [one.type_ids for one in found] if told else None
     return Tokens([one.ids for one in found], types, [bool(one.overflowing) for one in found])
 
 
-def _by_python(tokenizer: Any, longest: int, parts: tuple[list[str], ...]) -> Tokens:
+def _by_python(tokenizer: Any, longest: int, parts: list[list[str]]) -> Tokens:
     """As tokens by a tokenizer written in Python, which does not say what it cut."""
     found = tokenizer(*parts, truncation="longest_first", max_length=longest, padding=False, verbose=False)
     whole = tokenizer(*parts, truncation=False, padding=False, verbose=False)["input_ids"]
     return Tokens(found["input_ids"], found.get("token_type_ids"), [len(ids) > longest for ids in whole])
+
+
+_SPARE = 64
+"""Tokens beyond the longest input that are kept where a text is shortened: a word cut in two may fall apart otherwise,
+and the parts of it that are read must not."""
+
+
+def _shortened(tokenizer: Any, texts: Iterable[str], longest: int) -> dict[str, str]:
+    """The beginnings of texts that are far too long, and still too long afterwards.
+
+    What a tokenizer cuts from a pair it puts together in every combination: for two long texts that takes for ever.
+    """
+    long = [text for text in texts if len(text) > 2 * (longest + _SPARE)]
+    if not long:
+        return {}
+    found = tokenizer(long, add_special_tokens=False, return_offsets_mapping=True, verbose=False)["offset_mapping"]
+    keep = longest + _SPARE
+    return {text: text[: ends[keep - 1][1]] for text, ends in zip(long, found, strict=True) if len(ends) > keep}
 
 
 def padded(tokens: Tokens, places: Sequence[int], loaded: LoadedModel) -> dict[str, Any]:

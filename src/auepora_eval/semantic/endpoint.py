@@ -12,7 +12,7 @@ from ..core.errors import BadTypeError, BadValueError, MissingDependencyError
 from ..core.secrets import Secrets, looks_like_secret
 from ..features.told import Lost
 from ..features.vectors import Encoded
-from .encoding import require_batch_size
+from .encoding import readable, require_batch_size
 from .vector_cache import encoded_through
 
 __all__ = ["OpenAIEmbedder"]
@@ -137,7 +137,7 @@ class _Asked:
     def rows(self, texts: list[str]) -> list[Any]:
         """A vector for each text, or a ``Lost``."""
         try:
-            reply = self._client.embeddings.create(input=texts, **self._options)
+            reply = self._client.embeddings.create(input=list(map(readable, texts)), **self._options)
             found = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
             rows = [found[place] for place in range(len(texts))]
         except Exception as error:  # a network, a service and a reply can go wrong in any way

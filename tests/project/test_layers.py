@@ -64,6 +64,12 @@ LAYERS = {
     "systems": 6,  # systems that are not Python objects: endpoints, commands
     "crosscheck": 6,
     "reporting": 6,
+    "reporting.plots": 8,  # charts of stored runs and of comparisons; the charts themselves know neither
+    "reporting.html": 8,  # the page that shows stored runs, alone or held against each other
+    "explaining": 8,  # how a stored number came about, step by step
+    "calibrating": 8,  # a judge held against people
+    "pooling": 8,  # what several runs returned, to be graded
+    "labelling": 8,  # people's judgements of stored answers: drawn, asked for, settled
     "planfile": 7,
     "client": 7,
     "gates": 7,  # results and comparisons held against what a run must reach
@@ -97,6 +103,10 @@ ONLY_THROUGH_THE_REGISTRY = (
     "gates",
     "judge",
     "semantic",
+    "explaining",
+    "calibrating",
+    "pooling",
+    "labelling",
     "pytest_plugin",
 )
 HEAVY = {
@@ -109,6 +119,8 @@ HEAVY = {
     "openai",
     "ray",
     "altair",
+    "vl_convert",
+    "jinja2",
     "rich",
     "sqlalchemy",
     "nltk",

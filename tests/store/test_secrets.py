@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ import pytest
 
 from auepora_eval.cli.main import main
 from auepora_eval.core.errors import BadValueError
+from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import (
     Document,
     EvaluationSample,
@@ -50,6 +52,9 @@ def fill(store: RunStore, secret: str) -> str:
     ).run_id
     store.append(run_id, [StoredOutput(0, 0, "q1", output), StoredOutput(1, 0, "q2", SystemOutputs(hits))])
     store.put_result(run_id, MetricResult(said, TargetCategory.LATENCY, 1.0, {said: said}, signature=f"m|{said}"))
+    keyed = Scores.of([1.0], keys=[said])
+    repeated = MetricResult("keyed", TargetCategory.LATENCY, 1.0, scores=replace(keyed, repeats=(keyed, keyed)))
+    store.put_result(run_id, repeated)
     store.set_aggregate(run_id, {said: said})
     store.tag(run_id, f"tag {said}")
     store.finish(run_id, message=said)
@@ -74,6 +79,9 @@ def test_no_secret_is_written(url: str, secret: str) -> None:
         assert second.sample_id == "q2"
         assert store.get(run_id).plan == {"headers": {"Authorization": "before *** after"}}
         assert store.results(run_id)[0].name == "before *** after"
+        kept = store.results(run_id)[1].scores
+        assert isinstance(kept, Scores)
+        assert [one.keys for one in (kept, *(kept.repeats or ()))] == [("before *** after",)] * 3
 
 
 def test_ids_are_left_as_they_are(url: str) -> None:

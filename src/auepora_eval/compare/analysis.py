@@ -328,8 +328,6 @@ class _Look:
             f"±{spread:.3g} in {run}" for run, spread in zip("AB", one.own_spread, strict=True) if spread is not None
         )
         remark = f"repeats: the answers to one sample spread by {told}"
-        if not one.pair.definition.is_mean:
-            remark += "; compared by the mean of each sample's repeats"
         if reading.values is not None and None not in one.own_spread:
             used = reading.used
             differences = reading.differences[used]

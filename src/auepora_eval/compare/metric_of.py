@@ -12,6 +12,7 @@ from ..core.engine import resolve_metrics
 from ..core.errors import AueporaError
 from ..core.metrics_base import BatchMetric, Metric, RunFacts
 from ..core.reduce import Mean, Reducer
+from ..core.repeat_folds import over_repeats
 from ..core.scores import Scores
 from ..core.types import MetricResult, TargetCategory
 from ..store.planned import planned_conventions, run_facts
@@ -97,7 +98,8 @@ def _defined(one: BatchMetric, scores: Scores | None) -> Definition:
 def _gives(reducer: Reducer, scores: Scores, result: MetricResult) -> bool:
     """Whether the stored value is what this reducer makes of the stored scores."""
     try:
-        value = reducer.value(scores)
+        fold, folded = over_repeats(reducer, scores)
+        value = fold.value(folded)
     except Exception:  # somebody else's reducer met statistics that are not its own
         return False
     if math.isnan(value) or not result.defined:

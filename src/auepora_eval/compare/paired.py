@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..core.errors import BadValueError, SignatureMismatchError, UnknownMetricError
 from ..core.metrics_base import Metric
+from ..core.repeat_folds import over_repeats
 from ..core.scores import Scores
 from ..core.signature import Signature
 from ..core.types import MetricResult
@@ -170,14 +171,30 @@ def paired_questions(
         if definition.by_chunk_id and (reason := _cut_differently(runs)):
             refused[name] = reason
             continue
-        if definition.reducer is not None and not definition.is_mean and any(one.record.repeats > 1 for one in runs):
-            refused[name] = "it is no mean, and what each repeat gave is not kept apart; compare runs without repeats"
+        if reason := _repeated_apart(runs, results, definition):
+            refused[name] = reason
             continue
         questions += [
             _question(runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name))
             for two in combinations(range(len(runs)), 2)
         ]
     return questions, refused
+
+
+def _repeated_apart(runs: Sequence[Held], results: Sequence[MetricResult], definition: Definition) -> str | None:
+    """Why what is no mean cannot be compared over repeats; ``None`` where it can."""
+    if definition.reducer is None or definition.is_mean or all(one.record.repeats <= 1 for one in runs):
+        return None
+    if len({one.record.repeats for one in runs}) > 1:
+        told = " and ".join(str(one.record.repeats) for one in runs)
+        return f"it is no mean, and the runs asked unequally often ({told} times); compare runs with equal repeats"
+    for run, result in zip(runs, results, strict=True):
+        if not isinstance(result.scores, Scores) or result.scores.repeats is None:
+            return (
+                f"it is no mean, and what each repeat gave was not kept apart when {run.record.run_id} was scored; "
+                f"`auepora rescore {run.record.run_id} -m '{result.name}'` does so"
+            )
+    return None
 
 
 def _cut_differently(runs: Sequence[Held]) -> str | None:
@@ -242,6 +259,11 @@ def _question(
         one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else _no_scores(len(shared.ids))
         for one, run in zip(results, two, strict=True)
     )
+    reducer = definition.reducer
+    if reducer is not None and first.repeats is not None and second.repeats is not None:
+        _, first = over_repeats(reducer, first)
+        reducer, second = over_repeats(reducer, second)
+        definition = replace(definition, reducer=reducer)
     defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return Question(

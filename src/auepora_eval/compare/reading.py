@@ -159,7 +159,7 @@ def _of_fold(reducer: Reducer, first: Scores, second: Scores) -> Reading:
     n = len(rows)
     places = np.arange(n)
     of_rows = (lambda drawn: reducer.value(kept[0].take(drawn)), lambda drawn: reducer.value(kept[1].take(drawn)))
-    if all(one.stats is None and one.keys is None for one in kept):
+    if all(one.stats is None and one.keys is None and one.repeats is None for one in kept):
         # Nothing but values is read, ten thousand times: nothing else is copied.
         of_rows = (
             lambda drawn: reducer.value(_bare(kept[0].values[drawn])),

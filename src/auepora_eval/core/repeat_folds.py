@@ -20,7 +20,7 @@ from .scoring import make_result, result_of
 from .signature import Signature
 from .types import MetricResult
 
-__all__ = ["merged_details", "per_sample_means", "result_over_repeats", "spread_of"]
+__all__ = ["merged_details", "over_repeats", "per_sample_means", "result_over_repeats", "spread_of"]
 
 _FAILED = (Status.SYSTEM_FAILED, Status.MEASURE_FAILED)
 
@@ -56,13 +56,68 @@ def result_over_repeats(
             tally=means.tally(),
             further={**stats.values(), **further},
             signature=signature,
-            scores=means if keep_scores else None,
+            scores=_kept(metric, means, parts) if keep_scores else None,
             interval=_interval(metric, parts, means, clusters),
         )
         _add_completed(metric, result, parts)
         _add_bounds(metric, result, parts)
     result.details["repeats"] = spread_of(values, parts)
     return result
+
+
+def _kept(metric: BatchMetric, means: Scores, parts: Sequence[Scores]) -> Scores:
+    """The samples' means and, where the number is not made of them, what each repeat gave."""
+    return means if isinstance(metric.reducer, Mean) else replace(means, repeats=tuple(parts))
+
+
+def over_repeats(reducer: Reducer, scores: Scores) -> tuple[Reducer, Scores]:
+    """A fold and outcomes of several repeats, such that the fold of the outcomes is the mean over the repeats.
+
+    What is made of sums has the sums of each repeat side by side, and is made of sums again. Outcomes without repeats
+    stay as they are.
+    """
+    if scores.repeats is None:
+        return reducer, scores
+    if not isinstance(reducer, OfSums):
+        return _MeanOverRepeats(reducer), scores
+    tables = [np.where(one.counted[:, None], one.stats, 0.0) for one in scores.repeats if one.stats is not None]
+    if len(tables) < len(scores.repeats):
+        return _MeanOverRepeats(reducer), scores
+    return _MeanOfSums(reducer, len(tables)), replace(scores, stats=np.hstack(tables), repeats=None)
+
+
+class _MeanOverRepeats(Reducer):
+    """The mean of what a fold makes of each repeat."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.name, self._reducer = reducer.name, reducer
+
+    def value(self, scores: Scores) -> float:
+        """The mean over the repeats in which the number is defined."""
+        return _mean([self._reducer.value(one) for one in scores.repeats or (scores,)])
+
+    def interval(
+        self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
+    ) -> Interval | None:
+        """By drawing samples with all their repeats; None where a single repeat has none."""
+        parts = scores.repeats or (scores,)
+        rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
+        inside = None if clusters is None else clusters[rows]
+        return _drawn_folds(self._reducer, [part.take(rows) for part in parts], inside, low, high)
+
+
+class _MeanOfSums(OfSums):
+    """The mean of what the sums of each repeat give; the statistics of the repeats stand side by side."""
+
+    def __init__(self, reducer: OfSums, repeats: int) -> None:
+        self.name, self._reducer, self._repeats = reducer.name, reducer, repeats
+
+    def of_sums(self, sums: Sequence[float]) -> float:
+        """The mean over the repeats in which the number is defined."""
+        width = len(sums) // self._repeats
+        return _mean(
+            [self._reducer.of_sums(sums[place * width : (place + 1) * width]) for place in range(self._repeats)]
+        )
 
 
 def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:

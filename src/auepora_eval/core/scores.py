@@ -79,6 +79,8 @@ class Scores(Sequence[float | None]):
     """Wider statistics (n x w) for folds that are not means of ``values``."""
     keys: tuple[Any, ...] | None = None
     """Per sample whatever a family fold pairs by."""
+    repeats: tuple[Scores, ...] | None = None
+    """What each repeat gave, where ``values`` are means over repeats and the number is made of something else."""
 
     @classmethod
     def of(
@@ -151,7 +153,17 @@ class Scores(Sequence[float | None]):
             tuple(names),
             stats,
             keys,
+            cls._concat_repeats([part.repeats for part in parts]),
         )
+
+    @classmethod
+    def _concat_repeats(cls, each: Sequence[tuple[Scores, ...] | None]) -> tuple[Scores, ...] | None:
+        repeated = [one for one in each if one is not None]
+        if not repeated:
+            return None
+        if len(repeated) < len(each) or len({len(one) for one in repeated}) > 1:
+            raise BadValueError("the parts were not repeated equally often: they cannot be joined")
+        return tuple(cls.concat(one) for one in zip(*repeated, strict=True))
 
     @classmethod
     def woven(cls, *parts: tuple[npt.NDArray[np.intp], Scores]) -> Scores:
@@ -167,7 +179,16 @@ class Scores(Sequence[float | None]):
         index = index.astype(np.intp)
         keys = None if self.keys is None else tuple(self.keys[i] for i in index)
         stats = None if self.stats is None else self.stats[index]
-        return Scores(self.values[index], self.status[index], self.reason_codes[index], self.reason_names, stats, keys)
+        repeats = None if self.repeats is None else tuple(one.take(index) for one in self.repeats)
+        return Scores(
+            self.values[index],
+            self.status[index],
+            self.reason_codes[index],
+            self.reason_names,
+            stats,
+            keys,
+            repeats,
+        )
 
     def replaced(
         self,
@@ -177,7 +198,10 @@ class Scores(Sequence[float | None]):
         value: float | npt.NDArray[np.float64],
         stats: Sequence[float] | None = None,
     ) -> Scores:
-        """A copy in which the masked samples have another outcome; ``value`` is one for all, or a column."""
+        """A copy in which the masked samples have another outcome; ``value`` is one for all, or a column.
+
+        Where there are repeats, all of theirs do.
+        """
         names = self.reason_names if reason in self.reason_names else (*self.reason_names, reason)
         wide = self.stats
         if wide is not None and stats is not None:
@@ -188,7 +212,10 @@ class Scores(Sequence[float | None]):
         values, codes, states = self.values.copy(), self.reason_codes.copy(), self.status.copy()
         values[mask] = value[mask] if isinstance(value, np.ndarray) else value
         codes[mask], states[mask] = names.index(reason), status
-        return Scores(values, states, codes, names, wide, self.keys)
+        repeats = self.repeats
+        if repeats is not None:
+            repeats = tuple(one.replaced(mask, status, reason, value, stats) for one in repeats)
+        return Scores(values, states, codes, names, wide, self.keys, repeats)
 
     def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:
         """The same outcomes with other (finite) values: what metrics that skip alike share. Columns are not copied."""
@@ -257,6 +284,7 @@ class Scores(Sequence[float | None]):
             and self.reasons == other.reasons
             and same_stats
             and self.keys == other.keys
+            and self.repeats == other.repeats
         )
 
     __hash__ = None  # type: ignore[assignment]

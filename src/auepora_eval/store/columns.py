@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..core.family import FamilyKey
 from ..core.scores import Score, Scores
 
-__all__ = ["ScoreColumns", "columns_of", "scores_of", "scores_of_list"]
+__all__ = ["ScoreColumns", "columns_of", "packed_repeats", "scores_of", "scores_of_list", "unpacked_repeats"]
 
 _VALUES, _STATUS, _CODES = np.dtype("<f8"), np.dtype("u1"), np.dtype("<i2")
 
@@ -32,6 +32,11 @@ class ScoreColumns:
     statistics: bytes | None
     width: int | None
     keys_json: str | None
+    repeats: bytes | None = None
+    """The columns of each repeat, one after the other as msgpack, where they were kept apart."""
+
+
+_OF_A_REPEAT = tuple(name for name in ScoreColumns.__slots__ if name != "repeats")
 
 
 def columns_of(scores: Scores) -> ScoreColumns:
@@ -46,7 +51,18 @@ def columns_of(scores: Scores) -> ScoreColumns:
         statistics=None if stats is None else _bytes(stats, _VALUES),
         width=None if stats is None else stats.shape[1],
         keys_json=None if scores.keys is None else _keys_to_json(scores.keys),
+        repeats=None if scores.repeats is None else packed_repeats(map(columns_of, scores.repeats)),
     )
+
+
+def packed_repeats(each: Iterable[ScoreColumns]) -> bytes:
+    """The columns of several repeats as one."""
+    return msgspec.msgpack.encode([[getattr(one, name) for name in _OF_A_REPEAT] for one in each])
+
+
+def unpacked_repeats(data: bytes) -> list[ScoreColumns]:
+    """The columns of each repeat."""
+    return [ScoreColumns(*one) for one in msgspec.msgpack.decode(data)]
 
 
 def scores_of(columns: ScoreColumns) -> Scores:
@@ -61,6 +77,7 @@ def scores_of(columns: ScoreColumns) -> Scores:
         tuple(msgspec.json.decode(columns.reasons)),
         stats,
         None if columns.keys_json is None else _keys_from_json(columns.keys_json),
+        None if columns.repeats is None else tuple(map(scores_of, unpacked_repeats(columns.repeats))),
     )
 
 

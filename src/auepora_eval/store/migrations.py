@@ -97,7 +97,13 @@ def _judgements(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _scores_by_hash, _judgements)
+def _repeats_apart(connection: Connection) -> None:
+    """What each repeat gave, of metrics whose value is not made of the samples' means."""
+    blob = "BYTEA" if connection.dialect.name == "postgresql" else "BLOB"
+    connection.exec_driver_sql(f"ALTER TABLE eval_scores ADD COLUMN repeats {blob}")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_first_tables, _scores_by_hash, _judgements, _repeats_apart)
 """Only ever added to: a store knows by number how many of them it has seen."""
 
 _LOCK = 0x61756570  # any number, the same for all: PostgreSQL's way of letting one at a time pass

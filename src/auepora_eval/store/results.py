@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -14,7 +15,7 @@ from ..core.results import Results
 from ..core.scores import Outcomes, Scores
 from ..core.secrets import Secrets
 from ..core.types import MetricResult, TargetCategory
-from .columns import ScoreColumns, columns_of, scores_of, scores_of_list
+from .columns import ScoreColumns, columns_of, packed_repeats, scores_of, scores_of_list, unpacked_repeats
 from .connect import Database
 from .ids import from_iso, score_key, to_iso, utc_now
 from .records import column_text, from_json, to_json
@@ -129,10 +130,19 @@ def _row(
         "rows": 0,
     }
     if columns is not None:
+        columns = _without_secrets(columns, secrets)
         made.update((name, getattr(columns, name)) for name in ScoreColumns.__slots__)
-        if columns.keys_json is not None and secrets.in_bytes(columns.keys_json.encode()):
-            made["keys_json"] = to_json(secrets.value(from_json(columns.keys_json)))
     return tuple(made.get(name) for name in _COLUMNS)
+
+
+def _without_secrets(columns: ScoreColumns, secrets: Secrets) -> ScoreColumns:
+    """The columns with no secret in a key, of the whole or of a repeat."""
+    if columns.keys_json is not None and secrets.in_bytes(columns.keys_json.encode()):
+        columns = replace(columns, keys_json=to_json(secrets.value(from_json(columns.keys_json))))
+    if columns.repeats is not None and secrets.in_bytes(columns.repeats):
+        each = (_without_secrets(one, secrets) for one in unpacked_repeats(columns.repeats))
+        columns = replace(columns, repeats=packed_repeats(each))
+    return columns
 
 
 def _are_outcomes_of(outcomes: Sequence[str] | None, scores: Scores) -> bool:

@@ -86,6 +86,7 @@ scores = Table(
     Column("statistics", LargeBinary),
     Column("width", Integer),
     Column("keys_json", Text),
+    Column("repeats", LargeBinary),
     PrimaryKeyConstraint("run_id", "score_key"),
 )
 """``score_key`` is a hash of name and signature, which may be too long for a key."""

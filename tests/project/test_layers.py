@@ -43,6 +43,7 @@ LAYERS = {
     "core.family": 3,
     "core.scoring": 3,
     "core.slices": 3,
+    "core.sources": 3,
     "core.tally": 3,
     "core.executors": 3,
     "core.transport": 1,
@@ -68,6 +69,7 @@ LAYERS = {
     "reporting.html": 8,  # the page that shows stored runs, alone or held against each other
     "explaining": 8,  # how a stored number came about, step by step
     "calibrating": 8,  # a judge held against people
+    "scale": 8,  # the same evaluation on many machines
     "pooling": 8,  # what several runs returned, to be graded
     "labelling": 8,  # people's judgements of stored answers: drawn, asked for, settled
     "planfile": 7,

@@ -19,12 +19,13 @@ from .errors import (
     MetricDefinitionError,
     MissingFieldError,
 )
-from .executors import Executor, ExecutorName, SerialExecutor, chosen_executor
+from .executors import Executor, ExecutorName, Scorable, SerialExecutor, chosen_executor
 from .metrics_base import BatchMetric, Metric, RunFacts, bound_to
 from .plan import EvaluationPlan, require_distinct_names
 from .registry import Spec, metric
 from .results import Results
 from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
+from .sources import BatchSource, SourcedBatch
 from .tally import KeptScores, computed_result, tally_for
 from .types import EvaluationSample, SystemOutputs, TargetCategory
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ..judge.policy import JudgePolicy
     from ..judge.session import JudgeSession
 
-__all__ = ["collect", "evaluate", "evaluate_rankings", "evaluate_stream", "resolve_metrics"]
+__all__ = ["collect", "evaluate", "evaluate_rankings", "evaluate_sources", "evaluate_stream", "resolve_metrics"]
 
 Metrics = EvaluationPlan | Iterable[Spec | Metric] | Spec | Metric
 Progress = Callable[[int], None]
@@ -126,18 +127,10 @@ def evaluate_stream(
     handed out, since a variant may come long after its base.
     """
     chosen = resolve_metrics(metrics, conventions)
-    for one in chosen:
-        if not isinstance(one, BatchMetric):
-            raise MetricDefinitionError(
-                f"metric '{one.name}' implements only 'compute', which needs all samples at once; "
-                "use evaluate(), or write it as a SampleMetric"
-            )
+    _require_batch_metrics(chosen)
     size = _checked_size(batch_size)
-    # A metric that pairs samples needs to know where they stand, even if scores are not handed out.
-    keep = keep_scores or any(isinstance(one, BatchMetric) and one.needs_all for one in chosen)
-    grouping = Grouping(slices_of(slices), keep=keep)
+    grouping = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen))
     memory: dict[Hashable, Any] = {}
-    seen: set[str] = set()
     fields = {name for one in chosen for name in one.required_fields()}
 
     def batches() -> Iterator[Batch]:
@@ -145,10 +138,7 @@ def evaluate_stream(
         while chunk := list(itertools.islice(source, size)):
             samples, outputs = _unzipped(chunk)
             check_samples(samples)
-            for name in fields - seen:
-                if any(getattr(sample, name, None) is not None for sample in samples):
-                    seen.add(name)
-            grouping.add(samples)
+            grouping.add(samples, fields - grouping.annotated)
             yield Batch(samples, outputs, memory=memory)
 
     with chosen_executor(executor, workers) as scoring:
@@ -162,13 +152,70 @@ def evaluate_stream(
             grouping=grouping,
             whole=None,
         )
+    _require_annotated(grouping, chosen, results)
+    return results
+
+
+def evaluate_sources(
+    sources: Iterable[BatchSource],
+    metrics: Metrics,
+    *,
+    conventions: str | Conventions = "auepora",
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    executor: ExecutorName | Executor = "serial",
+    workers: int | None = None,
+    keep_scores: bool = True,
+    run: RunFacts | None = None,
+    judging: JudgeSession | JudgePolicy | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Score batches that are read by whoever scores them, such as ranges of files; as ``evaluate_stream`` otherwise.
+
+    A source is a batch: how many samples it has decides how much is read at once, and changes no number.
+    """
+    chosen = resolve_metrics(metrics, conventions)
+    _require_batch_metrics(chosen)
+    grouping = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen))
+    fields = frozenset(name for one in chosen for name in one.required_fields())
+    told = tuple(grouping.slices)
+    batches = (SourcedBatch(source, told, grouping.keep, fields) for source in sources)
+    with chosen_executor(executor, workers) as scoring:
+        results = _run(
+            batches,
+            chosen,
+            run or RunFacts(),
+            keep_scores,
+            progress,
+            executor=with_judges(scoring, chosen, judging),
+            grouping=grouping,
+            whole=None,
+        )
+    _require_annotated(grouping, chosen, results)
+    return results
+
+
+def _require_batch_metrics(metrics: Sequence[Metric]) -> None:
+    for one in metrics:
+        if not isinstance(one, BatchMetric):
+            raise MetricDefinitionError(
+                f"metric '{one.name}' implements only 'compute', which needs all samples at once; "
+                "use evaluate(), or write it as a SampleMetric"
+            )
+
+
+def _pair_samples(metrics: Sequence[Metric]) -> bool:
+    """Whether a metric must know where samples stand, even if scores are not handed out."""
+    return any(isinstance(one, BatchMetric) and one.needs_all for one in metrics)
+
+
+def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: Results) -> None:
+    """Raise where a slice or a metric went by something that no sample had."""
     grouping.require_groups()
     if results and any(result.details["num_scored"] + result.details["num_skipped"] for result in results):
-        for one in chosen:
+        for one in metrics:
             for name in one.required_fields():
-                if name not in seen:
+                if name not in grouping.annotated:
                     raise MissingFieldError(name, one.name)
-    return results
 
 
 def evaluate_rankings(
@@ -272,7 +319,7 @@ def _checked_size(batch_size: int) -> int:
 
 
 def collect(
-    batches: Iterable[Batch],
+    batches: Iterable[Scorable],
     tallies: Sequence[KeptScores],
     executor: Executor,
     grouping: Grouping,
@@ -283,6 +330,8 @@ def collect(
     """Score every batch and hand the outcomes to the tallies; what metrics had to remark is said at the end."""
     notes: list[dict[str, tuple[int, str]]] = []
     for scored in executor.score(batches, [tally.metric for tally in tallies]):
+        if scored.members is not None:
+            grouping.take(scored.members)
         groups = grouping.next_batch()
         for tally, scores in zip(tallies, scored.scores, strict=True):
             tally.add(scores, groups)
@@ -295,7 +344,7 @@ def collect(
 
 
 def _run(
-    batches: Iterable[Batch],
+    batches: Iterable[Scorable],
     metrics: Sequence[Metric],
     run: RunFacts,
     keep_scores: bool,

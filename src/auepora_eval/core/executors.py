@@ -17,12 +17,23 @@ from .errors import BadValueError, WorkerError
 from .metrics_base import BatchMetric
 from .scores import Scores
 from .scoring import settled_scores
+from .slices import Members
+from .sources import SourcedBatch
 from .transport import pack, unpack
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
 
-__all__ = ["Executor", "ExecutorName", "ProcessExecutor", "ScoredBatch", "SerialExecutor", "chosen_executor"]
+__all__ = [
+    "Executor",
+    "ExecutorName",
+    "ProcessExecutor",
+    "Scorable",
+    "ScoredBatch",
+    "SerialExecutor",
+    "chosen_executor",
+    "score_batch",
+]
 
 ExecutorName = Literal["serial", "processes"]
 Notes = dict[str, tuple[int, str]]
@@ -35,13 +46,19 @@ class ScoredBatch:
     size: int
     scores: list[Scores]
     notes: Notes = field(default_factory=dict)
+    members: Members | None = None
+    """What is to be known of the samples, where they were read by whoever scored them."""
+
+
+Scorable = Batch | SourcedBatch
+"""A batch, or where it can be read."""
 
 
 @runtime_checkable
 class Executor(Protocol):
-    """Scores batches, in their order."""
+    """Scores batches, in their order. A batch that is not read yet is read by whoever scores it."""
 
-    def score(self, batches: Iterable[Batch], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch."""
         ...
 
@@ -69,20 +86,27 @@ def available_processors() -> int:
     return os.cpu_count() or 1
 
 
-def score_batch(batch: Batch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
-    """The outcomes of one batch."""
+def score_batch(
+    batch: Scorable, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None = None
+) -> ScoredBatch:
+    """The outcomes of one batch, read first where it is not yet."""
     with collector_paused():
+        members = None
+        if isinstance(batch, SourcedBatch):
+            loaded = batch.load(memory)
+            batch, members = loaded.batch, loaded.members
         scores = [settled_scores(metric, batch) for metric in metrics]
-    return ScoredBatch(len(batch), scores, batch.notes)
+    return ScoredBatch(len(batch), scores, batch.notes, members)
 
 
 class SerialExecutor:
     """One batch after the other, here."""
 
-    def score(self, batches: Iterable[Batch], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch."""
+        memory: dict[Hashable, Any] = {}
         for batch in batches:
-            yield score_batch(batch, metrics)
+            yield score_batch(batch, metrics, memory)
 
 
 class ProcessExecutor:
@@ -121,7 +145,7 @@ class ProcessExecutor:
             for ready in [self._pool.submit(_warm_up) for _ in range(2 * self.workers)]:
                 _result(ready)
 
-    def score(self, batches: Iterable[Batch], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch, in order. Others are kept busy first; what they have no room for is done here.
 
         A batch that is done here need not travel, which is a good part of the work.
@@ -130,7 +154,7 @@ class ProcessExecutor:
             yield from SerialExecutor().score(batches, metrics)
             return
         job = _pickled(metrics)
-        others = self.workers - 1
+        others, memory = self.workers - 1, dict[Hashable, Any]()
         waiting: deque[Future[ScoredBatch]] = deque()
         try:
             for batch in batches:
@@ -140,7 +164,7 @@ class ProcessExecutor:
                     waiting.append(self._pool.submit(_score, job, rows))
                 else:
                     done: Future[ScoredBatch] = Future()
-                    done.set_result(score_batch(batch, metrics))
+                    done.set_result(score_batch(batch, metrics, memory))
                     waiting.append(done)
                 while waiting and (waiting[0].done() or len(waiting) > _HELD_BACK * self.workers):
                     yield _result(waiting.popleft())
@@ -157,10 +181,11 @@ _HELD_BACK = 16
 """How many batches may be done, per process, while an earlier one is not."""
 
 
-def _travelling(batch: Batch) -> bytes | None:
-    """The rows of a batch, ready to be sent; None where something in them cannot leave this process."""
+def _travelling(batch: Scorable) -> bytes | None:
+    """The rows of a batch, or where to read them, ready to be sent; None where something cannot leave this process."""
     try:
-        return pickle.dumps(pack(batch.samples, batch.outputs), pickle.HIGHEST_PROTOCOL)
+        sent = batch if isinstance(batch, SourcedBatch) else pack(batch.samples, batch.outputs)
+        return pickle.dumps(sent, pickle.HIGHEST_PROTOCOL)
     except Exception:  # whatever the user's own objects raise: they are scored here
         return None
 
@@ -199,8 +224,9 @@ def _score(job: bytes, rows: bytes) -> ScoredBatch:
         _jobs[job] = pickle.loads(job), {}  # noqa: S301 -- our own metrics, from the process that started this one
     metrics, memory = _jobs[job]
     with collector_paused():
-        samples, outputs = unpack(pickle.loads(rows))  # noqa: S301 -- as above
-    return score_batch(Batch(samples, outputs, memory=memory), metrics)
+        sent = pickle.loads(rows)  # noqa: S301 -- as above
+        batch = sent if isinstance(sent, SourcedBatch) else Batch(*unpack(sent), memory=memory)
+    return score_batch(batch, metrics, memory)
 
 
 def _warm_up() -> None:

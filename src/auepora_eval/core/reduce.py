@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 import numpy.typing as npt
@@ -115,18 +116,29 @@ class Mean(Reducer):
         return mean_interval(counted_values(scores), clusters=clusters, binary=binary, lowest=low, highest=high)
 
 
+_BLOCK = 1024
+"""So many values are added to running moments at a time, however they come: then batches change no bit of them."""
+
+
 class _MeanFold(Fold):
     def __init__(self) -> None:
         self._mean = RunningMean()
         self._moments = Moments()
+        self._rest = np.zeros(0)
 
     def add(self, scores: Scores) -> None:
         values = counted_values(scores)
         self._mean.add(values)
-        self._moments.add(values)
+        rest = np.concatenate([self._rest, values]) if len(self._rest) else values
+        whole = len(rest) - len(rest) % _BLOCK
+        for start in range(0, whole, _BLOCK):
+            self._moments.add(rest[start : start + _BLOCK])
+        self._rest = rest[whole:].copy()  # not a view, which would keep the whole batch
 
     def interval(self, low: float, high: float, *, binary: bool) -> Interval | None:
-        return self._moments.interval(lowest=low, highest=high, binary=binary)
+        moments = copy(self._moments)
+        moments.add(self._rest)
+        return moments.interval(lowest=low, highest=high, binary=binary)
 
     def value(self) -> float:
         return self._mean.value

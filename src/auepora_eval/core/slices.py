@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,17 @@ from .reduce import Clusters
 from .scoring import any_clustered, family_name, numbered_families
 from .types import EvaluationSample
 
-__all__ = ["Grouping", "Slice", "SliceSpec", "group_names", "require_members", "sample_value", "slices_of"]
+__all__ = [
+    "Grouping",
+    "Members",
+    "Slice",
+    "SliceSpec",
+    "group_names",
+    "members_of",
+    "require_members",
+    "sample_value",
+    "slices_of",
+]
 
 Rows = npt.NDArray[np.intp]
 NO_GROUP = "(none)"
@@ -133,53 +143,93 @@ def require_members(slices: Sequence[Slice], samples: Sequence[EvaluationSample]
         raise BadValueError(f"no sample has '{path.path}' to slice by{hint}")
 
 
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What an evaluation must know of the samples of a batch once they are gone."""
+
+    size: int
+    ids: tuple[str, ...] = ()
+    """Their ids, where those are kept."""
+    clustered: bool = False
+    """Whether any of them belongs to others."""
+    families: tuple[tuple[bool, str], ...] = ()
+    """Where ids are kept and some belong to others: whom each belongs to."""
+    groups: Mapping[tuple[str, str], Rows] = field(default_factory=dict)
+    """The rows of each group, by the names of slice and group."""
+    annotated: frozenset[str] = frozenset()
+    """Of the fields asked about, those that any of them has."""
+
+
+def members_of(
+    samples: Sequence[EvaluationSample], slices: Sequence[Slice], *, keep: bool, fields: Iterable[str] = ()
+) -> Members:
+    """What is to be known of these samples; ``keep`` says whether scores are kept, and ids with them."""
+    clustered = any_clustered(samples)
+    groups: dict[tuple[str, str], list[int]] = {}
+    for one in slices:
+        for row, sample in enumerate(samples):
+            for group in one.groups(sample):
+                groups.setdefault((one.name, group), []).append(row)
+    return Members(
+        size=len(samples),
+        ids=tuple(sample.sample_id for sample in samples) if keep else (),
+        clustered=clustered,
+        families=tuple(map(family_name, samples)) if keep and clustered else (),
+        groups={key: np.array(rows, dtype=np.intp) for key, rows in groups.items()},
+        annotated=frozenset(
+            name for name in fields if any(getattr(sample, name, None) is not None for sample in samples)
+        ),
+    )
+
+
 class Grouping:
-    """Which samples belong together, and to which slices: noted as batches are made, read as outcomes come in."""
+    """Which samples belong together, and to which slices: noted batch by batch, read as outcomes come in."""
 
     def __init__(self, slices: Sequence[Slice], *, keep: bool) -> None:
         """``keep`` says whether scores are kept, and with them ids, clusters and the rows of every group."""
         self.slices = slices
         self.ids: list[str] = []
-        self._keep = keep
+        self.annotated: set[str] = set()
+        """Of the fields asked about, those that any sample has."""
+        self.keep = keep
         self._clustered = False
         self._families: list[tuple[bool, str]] = []
         self._codes: Clusters | None = None
         self._seen = 0
         self._rows: dict[str, dict[str, list[int]]] = {one.name: {} for one in slices}
-        self._batches: deque[dict[tuple[str, str], Rows]] = deque()
+        self._batches: deque[Mapping[tuple[str, str], Rows]] = deque()
 
-    def add(self, samples: Sequence[EvaluationSample]) -> None:
-        """Take in the samples of the next batch."""
-        if not self._clustered and any_clustered(samples):
+    def add(self, samples: Sequence[EvaluationSample], fields: Iterable[str] = ()) -> None:
+        """Take in the samples of the next batch; which of the fields they have is noted too."""
+        self.take(members_of(samples, self.slices, keep=self.keep, fields=fields))
+
+    def take(self, members: Members) -> None:
+        """Take in what is known of the next batch."""
+        if not self._clustered and members.clustered:
             self._clustered = True
             self._families = [(False, one) for one in self.ids]  # until now each sample was on its own
-        if self._keep:
-            self.ids += [sample.sample_id for sample in samples]
-            if self._clustered:
-                self._families += map(family_name, samples)
+        self.annotated |= members.annotated
+        self.ids += members.ids
+        if self._clustered and self.keep:
+            self._families += members.families or [(False, one) for one in members.ids]
         if self.slices:
-            self._add_groups(samples)
-        self._seen += len(samples)
+            self._take_groups(members)
+        self._seen += members.size
 
-    def _add_groups(self, samples: Sequence[EvaluationSample]) -> None:
-        batch: dict[tuple[str, str], list[int]] = {}
-        for one in self.slices:
-            for row, sample in enumerate(samples):
-                for group in one.groups(sample):
-                    batch.setdefault((one.name, group), []).append(row)
-        for (name, group), rows in batch.items():
+    def _take_groups(self, members: Members) -> None:
+        for (name, group), rows in members.groups.items():
             whole = self._rows[name].setdefault(group, [])
-            if self._keep:
-                whole += [self._seen + row for row in rows]
+            if self.keep:
+                whole += (rows + self._seen).tolist()
         for name, groups in self._rows.items():
             if len(groups) > MOST_GROUPS:
                 raise BadValueError(
                     f"slice '{name}' has more than {MOST_GROUPS} groups, which is too many to tell apart; "
                     "slice by something that many samples share"
                 )
-        self._batches.append({key: np.array(rows, dtype=np.intp) for key, rows in batch.items()})
+        self._batches.append(members.groups)
 
-    def next_batch(self) -> dict[tuple[str, str], Rows]:
+    def next_batch(self) -> Mapping[tuple[str, str], Rows]:
         """The rows of each group in the batch whose outcomes come next."""
         return self._batches.popleft() if self._batches else {}
 
@@ -201,7 +251,7 @@ class Grouping:
         if not self._clustered:
             return None
         if self._codes is None or len(self._codes) != len(self._families):
-            self._codes = numbered_families(self.ids, self._families) if self._keep else np.zeros(0, dtype=np.intp)
+            self._codes = numbered_families(self.ids, self._families) if self.keep else np.zeros(0, dtype=np.intp)
         return self._codes
 
 

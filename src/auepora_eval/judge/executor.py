@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 
 from ..core.batch import Batch
-from ..core.executors import Executor, ScoredBatch
+from ..core.executors import Executor, Scorable, ScoredBatch
 from ..core.judged import judge_batch, judged_parts
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.scoring import settled_scores
+from ..core.sources import SourcedBatch
 from .loop import LoopThread, awaited
 from .policy import JudgePolicy
 from .session import JudgeSession
@@ -28,7 +29,7 @@ class JudgingExecutor:
         self._others = others
         self._session = session
 
-    def score(self, batches: Iterable[Batch], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         """The outcomes of each batch, in order."""
         parts = [list(judged_parts(one)) for one in metrics]
         judged = [part for some in parts for part in some]
@@ -41,9 +42,12 @@ class JudgingExecutor:
             try:
                 waiting: deque[tuple[Batch, Future[None]]] = deque()
 
-                def asked() -> Iterator[Batch]:
+                def asked() -> Iterator[Scorable]:
                     for batch in batches:
-                        waiting.append((batch, loop.start(judge_batch(batch, judged, judge))))
+                        # Judges are asked from one place, whoever scores the rest: what they are asked about is read
+                        # here too.
+                        read = batch.load().batch if isinstance(batch, SourcedBatch) else batch
+                        waiting.append((read, loop.start(judge_batch(read, judged, judge))))
                         yield batch
 
                 for scored in self._others.score(_drawn_ahead(asked(), AHEAD), plain):
@@ -54,7 +58,7 @@ class JudgingExecutor:
                         settled_scores(one, batch) if some else next(found)
                         for one, some in zip(metrics, parts, strict=True)
                     ]
-                    yield ScoredBatch(scored.size, scores, {**scored.notes, **batch.notes})
+                    yield ScoredBatch(scored.size, scores, {**scored.notes, **batch.notes}, scored.members)
             finally:
                 loop.run(self._session.__aexit__(None, None, None))
 
@@ -67,9 +71,9 @@ def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSes
     return JudgingExecutor(executor, session)
 
 
-def _drawn_ahead(batches: Iterator[Batch], ahead: int) -> Iterator[Batch]:
+def _drawn_ahead(batches: Iterator[Scorable], ahead: int) -> Iterator[Scorable]:
     """The same batches, each handed out when some more after it have been drawn."""
-    held: deque[Batch] = deque()
+    held: deque[Scorable] = deque()
     for batch in batches:
         held.append(batch)
         if len(held) > ahead:

@@ -8,12 +8,20 @@ import pytest
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import BadTypeError, BadValueError, MissingFieldError
+from auepora_eval.core.registry import Spec
 from auepora_eval.core.sources import BatchSource
 from builders import output, sample
 from made_critics import SteadyCritic
 
-METRICS = ["recall@2", "ndcg@3", "token_f1", "bleu", "rejection_f1", {"noise_robustness": {"base": "token_f1"}}]
-WORDS = "one two three four five six seven eight nine ten".split()
+METRICS: list[Spec] = [
+    "recall@2",
+    "ndcg@3",
+    "token_f1",
+    "bleu",
+    "rejection_f1",
+    {"noise_robustness": {"base": "token_f1"}},
+]
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ def test_batches_change_no_bit_of_an_interval_that_keeps_no_scores() -> None:
 
 
 def test_judges_are_asked_about_what_is_read() -> None:
-    judged = {"llm_answer_quality": {"critic": SteadyCritic()}}
+    judged: Spec = {"llm_answer_quality": {"critic": SteadyCritic()}}
     got = evaluate_sources(sources(40, 8), ["token_f1", judged])
     assert got == evaluate(*rows(range(40)), ["token_f1", judged])
     assert got[1].details["num_scored"] > 30

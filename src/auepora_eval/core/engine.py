@@ -26,7 +26,7 @@ from .registry import Spec, metric
 from .results import Results
 from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
 from .sources import BatchSource, SourcedBatch
-from .tally import KeptScores, computed_result, tally_for
+from .tally import KeptScores, computed_result, keeps_all, tally_for
 from .types import EvaluationSample, SystemOutputs, TargetCategory
 
 if TYPE_CHECKING:
@@ -165,20 +165,23 @@ def evaluate_sources(
     executor: ExecutorName | Executor = "serial",
     workers: int | None = None,
     keep_scores: bool = True,
+    joined: bool = False,
     run: RunFacts | None = None,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
     """Score batches that are read by whoever scores them, such as ranges of files; as ``evaluate_stream`` otherwise.
 
-    A source is a batch: how many samples it has decides how much is read at once, and changes no number.
+    A source is a batch: how many samples it has decides how much is read at once, and changes no number. With
+    ``joined`` each brings the bases of its variants (``FamilySource``), and metrics over such pairs need not wait for
+    all samples.
     """
     chosen = resolve_metrics(metrics, conventions)
     _require_batch_metrics(chosen)
-    grouping = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen))
+    grouping = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen, joined=joined))
     fields = frozenset(name for one in chosen for name in one.required_fields())
     told = tuple(grouping.slices)
-    batches = (SourcedBatch(source, told, grouping.keep, fields) for source in sources)
+    batches = (SourcedBatch(source, told, grouping.keep, fields, joined) for source in sources)
     with chosen_executor(executor, workers) as scoring:
         results = _run(
             batches,
@@ -189,6 +192,7 @@ def evaluate_sources(
             executor=with_judges(scoring, chosen, judging),
             grouping=grouping,
             whole=None,
+            joined=joined,
         )
     _require_annotated(grouping, chosen, results)
     return results
@@ -203,9 +207,9 @@ def _require_batch_metrics(metrics: Sequence[Metric]) -> None:
             )
 
 
-def _pair_samples(metrics: Sequence[Metric]) -> bool:
+def _pair_samples(metrics: Sequence[Metric], *, joined: bool = False) -> bool:
     """Whether a metric must know where samples stand, even if scores are not handed out."""
-    return any(isinstance(one, BatchMetric) and one.needs_all for one in metrics)
+    return any(isinstance(one, BatchMetric) and keeps_all(one, joined=joined) for one in metrics)
 
 
 def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: Results) -> None:
@@ -353,9 +357,10 @@ def _run(
     executor: Executor,
     grouping: Grouping,
     whole: Callable[[Rows | None], Batch] | None,
+    joined: bool = False,
 ) -> Results:
     tallies = {
-        one.name: tally_for(one.for_run(run), run, keep_scores=keep_scores)
+        one.name: tally_for(one.for_run(run), run, keep_scores=keep_scores, joined=joined)
         for one in metrics
         if isinstance(one, BatchMetric)
     }

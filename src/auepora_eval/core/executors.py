@@ -11,9 +11,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
+import numpy as np
+
 from .batch import Batch
 from .collector import collector_paused
 from .errors import BadValueError, WorkerError
+from .judged import joined_where_scored
 from .metrics_base import BatchMetric
 from .scores import Scores
 from .scoring import settled_scores
@@ -91,12 +94,27 @@ def score_batch(
 ) -> ScoredBatch:
     """The outcomes of one batch, read first where it is not yet."""
     with collector_paused():
-        members = None
+        members, guests = None, None
         if isinstance(batch, SourcedBatch):
             loaded = batch.load(memory)
-            batch, members = loaded.batch, loaded.members
+            batch, members, guests = loaded.batch, loaded.members, loaded.guests
         scores = [settled_scores(metric, batch) for metric in metrics]
+        if guests is not None:
+            scores = [_paired(*one, guests) for one in zip(metrics, scores, strict=True)]
     return ScoredBatch(len(batch), scores, batch.notes, members)
+
+
+def _paired(metric: BatchMetric, scores: Scores, guests: Batch) -> Scores:
+    """The outcomes of a batch, joined with their bases where the metric makes pairs of them.
+
+    What there is to remark of a guest is remarked where it is at home.
+    """
+    if not joined_where_scored(metric):
+        return scores
+    if not len(guests):
+        return metric.joined(scores)
+    together = Scores.concat([scores, settled_scores(metric, guests)])
+    return metric.joined(together).take(np.arange(len(scores)))
 
 
 class SerialExecutor:

@@ -14,7 +14,7 @@ from .metrics_base import BatchMetric, PerSampleMetric
 from .scores import Score, Scores
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["JudgedMetric", "judge_batch", "judged_parts"]
+__all__ = ["JudgedMetric", "joined_where_scored", "judge_batch", "judged_parts"]
 
 
 class JudgedMetric(PerSampleMetric):
@@ -87,6 +87,14 @@ def judged_parts(metric: BatchMetric) -> Iterator[JudgedMetric]:
         yield metric
     for part in metric.inner_metrics():
         yield from judged_parts(part)
+
+
+def joined_where_scored(metric: BatchMetric) -> bool:
+    """Whether a metric's pairs can be made by whoever scores a batch that brings the bases of its variants along.
+
+    Not where a judge decides: it would be asked about a base once for every batch that brings it.
+    """
+    return metric.joins_bases and not any(judged_parts(metric))
 
 
 async def judge_batch(batch: Batch, metrics: Iterable[JudgedMetric], judge: Judging) -> None:

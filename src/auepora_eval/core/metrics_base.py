@@ -98,6 +98,10 @@ class BatchMetric(Metric):
     """Whether ``score`` has settled failed outputs itself, as a metric over another metric does."""
     needs_all: ClassVar[bool] = False
     """Whether the outcomes of all samples must be at hand for the result: they are paired, or told by group."""
+    joins_bases: ClassVar[bool] = False
+    """Whether ``joined`` looks at a sample and those it is a variant of alone: then these are all it must be given."""
+    details_need_all: ClassVar[bool] = False
+    """Whether ``further_details`` must see all outcomes even where they are joined already."""
     stat_names: ClassVar[tuple[str, ...]] = ()
     """Names of statistics whose means belong in ``details``, one per column of ``Scores.stats``; of one that begins
     with ``num_`` it is the total."""

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from .batch import Batch, check_samples
+from .errors import BadTypeError
 from .slices import Members, Slice, members_of
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["BatchSource", "Loaded", "SourcedBatch"]
+__all__ = ["BatchSource", "FamilySource", "Loaded", "SourcedBatch"]
 
 Rows = tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]
 
@@ -33,12 +34,26 @@ class BatchSource(Protocol):
         ...
 
 
+@runtime_checkable
+class FamilySource(BatchSource, Protocol):
+    """A source that knows where the bases of its variants are, so that pairs are made by whoever scores them."""
+
+    def read_bases(self) -> Rows:
+        """The samples that its own are variants of, and those that these are variants of, unless they are its own.
+
+        All of them must be there, with their outputs: then a sample is joined as it would be among all samples.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A batch that was read, and what is to be known of its samples when it is gone."""
 
     batch: Batch
     members: Members
+    guests: Batch | None = None
+    """The bases of its variants, where the source brings them along: they are scored elsewhere, and paired here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +64,21 @@ class SourcedBatch:
     slices: tuple[Slice, ...] = ()
     keep: bool = True
     fields: frozenset[str] = frozenset()
+    joined: bool = False
+    """Whether the source brings the bases of its variants, to be paired by whoever scores them."""
 
     def load(self, memory: dict[Hashable, Any] | None = None) -> Loaded:
         """Read the batch."""
         samples, outputs = self.source.read()
         check_samples(samples)
         members = members_of(samples, self.slices, keep=self.keep, fields=self.fields)
-        return Loaded(Batch(samples, outputs, memory=memory), members)
+        return Loaded(Batch(samples, outputs, memory=memory), members, self._guests(memory))
+
+    def _guests(self, memory: dict[Hashable, Any] | None) -> Batch | None:
+        if not self.joined:
+            return None
+        if not isinstance(self.source, FamilySource):
+            raise BadTypeError(f"{type(self.source).__name__} has no read_bases(), without which pairs cannot be made")
+        samples, outputs = self.source.read_bases()
+        check_samples(samples)
+        return Batch(samples, outputs, memory=memory)

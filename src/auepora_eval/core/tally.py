@@ -6,10 +6,12 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .batch import Batch
 from .errors import AueporaWarning, MetricDefinitionError
+from .judged import joined_where_scored
 from .metrics_base import BatchMetric, Metric, RunFacts
 from .reduce import Clusters, Fold, StatMeans
 from .scores import Score, Scores, Status
@@ -18,14 +20,18 @@ from .signature import Signature
 from .slices import Grouping, Rows
 from .types import MetricResult
 
-__all__ = ["FoldedScores", "KeptScores", "computed_result", "tally_for"]
+__all__ = ["FoldedScores", "KeptScores", "computed_result", "keeps_all", "tally_for"]
 
 
 class KeptScores:
     """Collects a metric's outcomes, all of them."""
 
-    def __init__(self, metric: BatchMetric, run: RunFacts, *, keep_scores: bool = True) -> None:
+    def __init__(
+        self, metric: BatchMetric, run: RunFacts, *, keep_scores: bool = True, joined: bool = False
+    ) -> None:
+        """``joined`` says that outcomes come joined with those of other samples already."""
         self.metric = metric
+        self._joined = joined
         self.signature: Signature = metric.signature.adding(**metric.run_choices(run))
         self._run = run
         self._keep_scores = keep_scores
@@ -33,18 +39,23 @@ class KeptScores:
 
     def add(self, scores: Scores, groups: Mapping[tuple[str, str], Rows]) -> None:
         """Take in the outcomes of the next batch, and which of its rows belong to which group of which slice."""
+        if self._joined and not self._keep_scores and scores.keys is not None:
+            # Pairs are made, and who is part of none is only counted.
+            used = zip(scores.keys, scores.counted.tolist(), strict=True)
+            scores = replace(scores, keys=tuple(key if counted else None for key, counted in used))
         self._parts.append(scores)
 
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
         scores = Scores.concat(self._parts)
-        joined = self.metric.joined(scores)
+        joined = scores if self._joined else self.metric.joined(scores)
         clusters = grouping.clusters()
         result = self._result_of(joined, clusters, keep_scores=self._keep_scores)
         result.slices = {
             name: {
                 group: self._result_of(
-                    self.metric.taken(scores, joined, rows), None if clusters is None else clusters[rows]
+                    joined.take(rows) if self._joined else self.metric.taken(scores, joined, rows),
+                    None if clusters is None else clusters[rows],
                 )
                 for group, rows in groups.items()
             }
@@ -108,11 +119,20 @@ class FoldedScores(KeptScores):
         )
 
 
-def tally_for(metric: BatchMetric, run: RunFacts, *, keep_scores: bool) -> KeptScores:
-    """What collects a metric's outcomes: all of them where they are wanted, or where the metric pairs them."""
-    if keep_scores or metric.needs_all:
-        return KeptScores(metric, run, keep_scores=keep_scores)
+def tally_for(metric: BatchMetric, run: RunFacts, *, keep_scores: bool, joined: bool = False) -> KeptScores:
+    """What collects a metric's outcomes: all of them where they are wanted, or where the metric pairs them.
+
+    ``joined`` says that batches bring the bases of their variants, and pairs are made where they are scored.
+    """
+    if keep_scores or keeps_all(metric, joined=joined):
+        paired = joined and joined_where_scored(metric)
+        return KeptScores(metric, run, keep_scores=keep_scores, joined=paired)
     return FoldedScores(metric, run)
+
+
+def keeps_all(metric: BatchMetric, *, joined: bool = False) -> bool:
+    """Whether a metric's outcomes must all be kept for its result, though nobody wants them."""
+    return metric.needs_all and not (joined and joined_where_scored(metric) and not metric.details_need_all)
 
 
 def computed_result(metric: Metric, batch: Batch) -> MetricResult:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
 from ..core.batch import Batch
 from ..core.executors import Executor, Scorable, ScoredBatch
@@ -46,7 +47,7 @@ class JudgingExecutor:
                     for batch in batches:
                         # Judges are asked from one place, whoever scores the rest: what they are asked about is read
                         # here too.
-                        read = batch.load().batch if isinstance(batch, SourcedBatch) else batch
+                        read = replace(batch, joined=False).load().batch if isinstance(batch, SourcedBatch) else batch
                         waiting.append((read, loop.start(judge_batch(read, judged, judge))))
                         yield batch
 

@@ -44,6 +44,7 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
     counterfactual_scenarios: tuple[str, ...] = ("counterfactual",)
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
+    joins_bases: ClassVar[bool] = True
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     base_role: ClassVar[str] = "similarity"
     failure_note: ClassVar[str] = "counts at the worst value of the similarity, on either side of a pair"

@@ -48,6 +48,7 @@ class MisleadingRate(FamilyMetric, MetricOverMetric):
     binary: ClassVar[bool] = True
     counts_system_failures: ClassVar[bool] = True
     failure_note: ClassVar[str] = "counts as misled; a pair whose base question failed leaves the mean"
+    joins_bases: ClassVar[bool] = True
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     reference: ClassVar[str] = "Liu et al. 2023 (RECALL)"
     skip_reasons: ClassVar[dict[str, str]] = {

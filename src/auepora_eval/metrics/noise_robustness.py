@@ -112,6 +112,8 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
     base_set: Literal["pairs", "all"] = "pairs"
 
     target = TargetCategory.NOISE_ROBUSTNESS
+    joins_bases: ClassVar[bool] = True
+    details_need_all: ClassVar[bool] = True  # the intervals of every scenario are made of all pairs
     failure_note: ClassVar[str] = "counts at the worst value of the base metric; a pair whose base failed is left out"
     skip_reasons: ClassVar[dict[str, str]] = {
         **BASE_SKIPS,

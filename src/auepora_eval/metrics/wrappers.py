@@ -216,6 +216,7 @@ class SlicedMetric(MetricOverMetric):
             )
         super().__post_init__()
         self.take_over("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
+        self.take_over("joins_bases", "details_need_all")
         object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
 
     @property

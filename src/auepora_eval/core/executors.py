@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
@@ -34,6 +35,7 @@ __all__ = [
     "Scorable",
     "ScoredBatch",
     "SerialExecutor",
+    "SourcedUnit",
     "chosen_executor",
     "score_batch",
 ]
@@ -82,6 +84,16 @@ def chosen_executor(executor: ExecutorName | Executor, workers: int | None) -> A
     return nullcontext(executor)
 
 
+class SourcedUnit(SourcedBatch, ABC):
+    """Several batches that go to whoever scores them as one, and that see to what becomes of their outcomes there."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def scored(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
+        """The outcomes of all its batches."""
+
+
 def available_processors() -> int:
     """How many processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -93,6 +105,8 @@ def score_batch(
     batch: Scorable, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None = None
 ) -> ScoredBatch:
     """The outcomes of one batch, read first where it is not yet."""
+    if isinstance(batch, SourcedUnit):
+        return batch.scored(metrics, memory)
     with collector_paused():
         members, guests = None, None
         if isinstance(batch, SourcedBatch):

@@ -65,8 +65,9 @@ class JudgingExecutor:
 
 
 def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSession | JudgePolicy | None) -> Executor:
-    """The executor, or where a metric needs a judge one that asks judges beside it."""
-    if not any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics):
+    """The executor, or where a metric needs a judge one that asks judges beside it, unless it sees to that itself."""
+    judged = any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics)
+    if not judged or getattr(executor, "asks_judges", False):
         return executor
     session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
     return JudgingExecutor(executor, session)

@@ -15,7 +15,16 @@ import numpy.typing as npt
 from ..core.family import FamilyKey
 from ..core.scores import Score, Scores
 
-__all__ = ["ScoreColumns", "columns_of", "packed_repeats", "scores_of", "scores_of_list", "unpacked_repeats"]
+__all__ = [
+    "ScoreColumns",
+    "columns_of",
+    "key_lines",
+    "keys_of_lines",
+    "packed_repeats",
+    "scores_of",
+    "scores_of_list",
+    "unpacked_repeats",
+]
 
 _VALUES, _STATUS, _CODES = np.dtype("<f8"), np.dtype("u1"), np.dtype("<i2")
 
@@ -111,6 +120,19 @@ def _keys_to_json(keys: tuple[Any, ...]) -> str | None:
 
 def _keys_from_json(text: str) -> tuple[Any, ...]:
     return tuple(map(_made, msgspec.json.decode(text)))
+
+
+def key_lines(keys: Iterable[Any]) -> list[str] | None:
+    """Each key as JSON; ``None`` where there is one that JSON cannot hold."""
+    try:
+        return [msgspec.json.encode(_told(key)).decode() for key in keys]
+    except (_NoJsonError, UnicodeEncodeError, RecursionError, OverflowError):
+        return None
+
+
+def keys_of_lines(lines: Iterable[str]) -> tuple[Any, ...]:
+    """The keys that ``key_lines`` wrote."""
+    return tuple(_made(msgspec.json.decode(line)) for line in lines)
 
 
 def _told(value: Any) -> Any:

@@ -1,0 +1,155 @@
+"""Scoring into a folder of parts: units that are there already are read, the others scored and written down."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+from ..core.errors import AueporaWarning, BadValueError
+from ..core.executors import Executor, Scorable, ScoredBatch
+from ..core.metrics_base import BatchMetric
+from ..core.sources import SourcedBatch
+from .manifest import Manifest, Unit
+from .parts import PartFacts, merged, part_facts, read_part, without_ids, write_part
+from .units import part_unit
+
+__all__ = ["GIVEN_UP", "PartsExecutor", "opened_folder"]
+
+GIVEN_UP = ("worker_died", "scoring_failed")
+"""Why samples are not scored where nothing is wrong with them: such a unit is tried again the next time."""
+_Waiting = tuple[Unit, list[SourcedBatch], PartFacts | None]
+
+
+def opened_folder(folder: Path, wanted: Manifest) -> Manifest:
+    """The manifest to go on with: that of the folder where it is of the same evaluation, else a new one.
+
+    A folder of another evaluation is refused, and so is one with something else in it.
+    """
+    found = Manifest.load(folder) if folder.exists() else None
+    if found is not None:
+        wanted.require_same(found, folder)
+        return found
+    if folder.exists() and (not folder.is_dir() or any(folder.glob("[!.]*"))):
+        raise BadValueError(f"{folder} is not a folder of parts; name a new folder, or an empty one")
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted.save(folder)
+    return wanted
+
+
+class PartsExecutor:
+    """Lets another executor score what is not in the folder yet, and hands out everything in order."""
+
+    asks_judges = True  # those that are asked stand behind it, so that what is in the folder is not asked again
+
+    def __init__(self, others: Executor, folder: Path, manifest: Manifest, *, by_workers: bool) -> None:
+        """``by_workers`` has whoever scores a unit write it down; else it is written here, when all of it is known."""
+        self._others = others
+        self._folder = folder
+        self._manifest = manifest
+        self._job = manifest.job
+        self._lean = False  # whether nobody wants to know whose outcomes they are: batches say it
+        self._by_workers = by_workers
+        self.read = 0
+        """How many samples were there already."""
+        self._facts: dict[int, PartFacts] = {}
+
+    def there(self, unit: Unit) -> PartFacts | None:
+        """What the part of a unit says of itself, where it is there and as it should be."""
+        facts = part_facts(self._folder / unit.file)
+        if facts is None or facts.job != self._job or facts.unit != unit.number:
+            return None
+        return facts
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each unit, in order."""
+        names = [one.name for one in metrics]
+        waiting: deque[_Waiting] = deque()
+
+        def to_score() -> Iterator[Scorable]:
+            for unit, members in self._units(batches):
+                facts = self.there(unit)
+                if facts is not None and not facts.given_up:
+                    waiting.append((unit, [], facts))
+                    continue
+                waiting.append((unit, members, None))
+                if self._by_workers:
+                    yield part_unit(unit, members, names, folder=self._folder, job=self._job, lean=self._lean)
+                else:
+                    yield from (_keeping_ids(one) for one in members)
+
+        scored = iter(self._others.score(to_score(), metrics))
+        for first in scored:
+            yield from self._already(waiting)
+            unit, members, _ = waiting.popleft()
+            if self._by_workers:
+                yield self._written_there(unit, members, first, metrics)
+            else:
+                whole = merged([first, *islice(scored, len(members) - 1)])
+                yield self._written_here(unit, whole, names)
+        yield from self._already(waiting)
+        assert not waiting
+        self._manifest.save(self._folder, self._facts)
+
+    def _units(self, batches: Iterable[Scorable]) -> Iterator[tuple[Unit, list[SourcedBatch]]]:
+        drawn = iter(batches)
+        for unit in self._manifest.units:
+            members = [one for one in islice(drawn, unit.batches) if isinstance(one, SourcedBatch)]
+            assert len(members) == unit.batches
+            self._lean = not members[0].keep
+            yield unit, members
+
+    def _already(self, waiting: deque[_Waiting]) -> Iterator[ScoredBatch]:
+        while waiting and waiting[0][2] is not None:
+            unit = waiting.popleft()[0]
+            part = read_part(self._folder / unit.file)
+            self.read += unit.rows
+            yield self._handed_out(unit, part.scored, part.facts)
+
+    def _written_there(
+        self, unit: Unit, members: list[SourcedBatch], scored: ScoredBatch, metrics: Sequence[BatchMetric]
+    ) -> ScoredBatch:
+        names = [one.name for one in metrics]
+        facts = self.there(unit)
+        if facts is not None and not facts.given_up:
+            return self._handed_out(unit, scored, facts)
+        if _given_up(scored):
+            # Something in it brings down whoever scores it. Batch by batch only that one is lost.
+            scored = merged(list(self._others.score(map(_keeping_ids, members), metrics)))
+        return self._written_here(unit, scored, names)
+
+    def _written_here(self, unit: Unit, scored: ScoredBatch, names: Sequence[str]) -> ScoredBatch:
+        lost = _given_up(scored)
+        if lost:
+            warnings.warn(
+                f"{unit.file} holds samples that nobody lived to score; the same command tries them again",
+                AueporaWarning,
+                stacklevel=2,
+            )
+        facts = write_part(
+            self._folder / unit.file,
+            scored,
+            names,
+            job=self._job,
+            unit=unit.number,
+            first=unit.first,
+            given_up=lost,
+        )
+        return self._handed_out(unit, scored, facts)
+
+    def _handed_out(self, unit: Unit, scored: ScoredBatch, facts: PartFacts) -> ScoredBatch:
+        if scored.size != unit.rows:
+            raise BadValueError(f"{unit.file} has {scored.size} samples where {unit.rows} were counted; start anew")
+        self._facts[unit.number] = facts
+        return without_ids(scored) if self._lean else scored
+
+
+def _keeping_ids(batch: SourcedBatch) -> SourcedBatch:
+    return replace(batch, keep=True)
+
+
+def _given_up(scored: ScoredBatch) -> bool:
+    return any(scores.with_reason(reason).any() for scores in scored.scores for reason in GIVEN_UP)

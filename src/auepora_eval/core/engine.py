@@ -33,7 +33,15 @@ if TYPE_CHECKING:
     from ..judge.policy import JudgePolicy
     from ..judge.session import JudgeSession
 
-__all__ = ["collect", "evaluate", "evaluate_rankings", "evaluate_sources", "evaluate_stream", "resolve_metrics"]
+__all__ = [
+    "checked_batch_size",
+    "collect",
+    "evaluate",
+    "evaluate_rankings",
+    "evaluate_sources",
+    "evaluate_stream",
+    "resolve_metrics",
+]
 
 Metrics = EvaluationPlan | Iterable[Spec | Metric] | Spec | Metric
 Progress = Callable[[int], None]
@@ -78,7 +86,7 @@ def evaluate(
     if len(rows) != len(given):
         raise AlignmentError(len(rows), len(given))
     EvaluationPlan(chosen).validate_dataset(rows)
-    size = _checked_size(batch_size)
+    size = checked_batch_size(batch_size)
     memory: dict[Hashable, Any] = {}
     grouping = Grouping(slices_of(slices), keep=True)
     require_members(grouping.slices, rows)
@@ -128,7 +136,7 @@ def evaluate_stream(
     """
     chosen = resolve_metrics(metrics, conventions)
     _require_batch_metrics(chosen)
-    size = _checked_size(batch_size)
+    size = checked_batch_size(batch_size)
     grouping = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen))
     memory: dict[Hashable, Any] = {}
     fields = {name for one in chosen for name in one.required_fields()}
@@ -316,7 +324,8 @@ def _unzipped(
         raise BadTypeError("a stream is made of pairs of a sample and its output (or None)") from None
 
 
-def _checked_size(batch_size: int) -> int:
+def checked_batch_size(batch_size: int) -> int:
+    """The size, if it is one."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise BadValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}")
     return batch_size

@@ -17,7 +17,7 @@ from ..core.types import Document, EvaluationSample, Response, RetrievedDocument
 if TYPE_CHECKING:
     from .codec import DocumentRow, OutputRow, ResponseRow, RetrievedRow, SampleRow, SentenceRow
 
-__all__ = ["BadSpanError", "build_output", "build_sample"]
+__all__ = ["BadSpanError", "build_output", "build_sample", "sentence_of"]
 
 _empty = object.__new__
 
@@ -117,11 +117,12 @@ def _response(row: ResponseRow | str) -> Response:
     response.text = row.text or ""
     response.structured = row.structured
     response.metadata = row.metadata
-    response.sentences = None if row.sentences is None else [_sentence(sentence) for sentence in row.sentences]
+    response.sentences = None if row.sentences is None else [sentence_of(sentence) for sentence in row.sentences]
     return response
 
 
-def _sentence(row: SentenceRow) -> dict[str, Any]:
+def sentence_of(row: SentenceRow) -> dict[str, Any]:
+    """A sentence of an answer, as answers keep them."""
     if row.citations is msgspec.UNSET:
         return {"text": row.text}
     return {"text": row.text, "citations": row.citations}

@@ -25,10 +25,22 @@ from .reading import Once, Problems, ReadOutput, ReadSample
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["read_outputs", "read_samples", "save_parquet_dataset", "save_parquet_outputs"]
+__all__ = [
+    "JSON_FIELDS",
+    "line_of_row",
+    "parquet_errors",
+    "read_outputs",
+    "read_samples",
+    "require_arrow",
+    "save_parquet_dataset",
+    "save_parquet_outputs",
+    "table_schema",
+]
 
 _GROUP = 4096  # rows
-_JSON = frozenset({"labels", "metadata", "history", "structured", "sentences", "timings", "extra", "steps", "usage"})
+JSON_FIELDS = frozenset(
+    {"labels", "metadata", "history", "structured", "sentences", "timings", "extra", "steps", "usage"}
+)
 """What is JSON text, wherever it stands."""
 _INDEX = "__index_level_"  # how pandas calls what it adds
 _Decoded = TypeVar("_Decoded")
@@ -73,7 +85,7 @@ def _decoded(
     for number, row in enumerate(_rows(path), start=1):
         line = None
         try:
-            line = _line(row)
+            line = line_of_row(row)
             yield number, decode(line)
         except LineError as error:
             if line is None:
@@ -86,7 +98,7 @@ def _decoded(
         problems.add(path, None, "the table is empty; each row must be one sample, or the output for one")
 
 
-def _line(row: dict[str, Any]) -> bytes:
+def line_of_row(row: dict[str, Any]) -> bytes:
     """A row as a line of JSONL, so that there is one place that knows what is right."""
     try:
         return json.dumps(_unpacked(row, ""), ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -107,7 +119,7 @@ def _unpacked(value: Any, path: str) -> Any:
         if item is None or key.startswith(_INDEX):
             continue
         where = f"{path}.{key}" if path else key
-        if key not in _JSON:
+        if key not in JSON_FIELDS:
             found[key] = _unpacked(item, where)
         elif isinstance(item, str):
             try:
@@ -121,24 +133,34 @@ def _unpacked(value: Any, path: str) -> Any:
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a table; whatever is wrong with the file is a clear error."""
-    _require_arrow()
+    require_arrow()
     if is_compressed(path):
         raise DataFileError(
             path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
         )
-    import pyarrow as pa
     from pyarrow import parquet
 
-    with open_bytes(path) as file:
-        try:
-            with parquet.ParquetFile(file, page_checksum_verification=True) as table:
-                for batch in table.iter_batches(batch_size=_GROUP, use_threads=False):
-                    yield from batch.to_pylist()
-        except AueporaError:
-            raise
-        except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
-            reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
-            raise DataFileError(path, None, f"cannot be read as Parquet: {reason}") from error
+    with (
+        open_bytes(path) as file,
+        parquet_errors(path),
+        parquet.ParquetFile(file, page_checksum_verification=True) as table,
+    ):
+        for batch in table.iter_batches(batch_size=_GROUP, use_threads=False):
+            yield from batch.to_pylist()
+
+
+@contextlib.contextmanager
+def parquet_errors(path: Path) -> Iterator[None]:
+    """Whatever Arrow has to say against a file, as an error that names it."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except AueporaError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
+        reason = str(error).strip().partition("\n")[0].rstrip(".") or type(error).__name__
+        raise DataFileError(path, None, f"cannot be read as Parquet: {reason}") from error
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -146,14 +168,14 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 def _save(rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]], path: Path, role: Role) -> None:
     """Rows come as owner, id, what encodes it, and what it takes."""
-    _require_arrow()
+    require_arrow()
     if is_compressed(path):
         raise DataFileError(
             path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
         )
     from pyarrow import parquet
 
-    schema = _schema(role)
+    schema = table_schema(role)
     packed = _packed_rows(rows)
     with whole_file(path) as file:
         writer = parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
@@ -196,7 +218,10 @@ def _packed(value: Any) -> Any:
         return [_packed(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {key: json.dumps(item, ensure_ascii=False) if key in _JSON else _packed(item) for key, item in value.items()}
+    return {
+        key: json.dumps(item, ensure_ascii=False) if key in JSON_FIELDS else _packed(item)
+        for key, item in value.items()
+    }
 
 
 def _batch(group: list[tuple[str, dict[str, Any]]], schema: pa.Schema) -> pa.RecordBatch:
@@ -211,7 +236,8 @@ def _batch(group: list[tuple[str, dict[str, Any]]], schema: pa.Schema) -> pa.Rec
         raise BadValueError(f"{group[0][0]} cannot be written: {error}") from error
 
 
-def _schema(role: Role) -> pa.Schema:
+def table_schema(role: Role) -> pa.Schema:
+    """The columns of a file that holds samples, or outputs."""
     import pyarrow as pa
 
     text, texts, number = pa.string(), pa.list_(pa.string()), pa.int64()
@@ -249,7 +275,8 @@ def _schema(role: Role) -> pa.Schema:
     )
 
 
-def _require_arrow() -> None:
+def require_arrow() -> None:
+    """Raise where the extra ``parquet`` is not installed."""
     if importlib.util.find_spec("pyarrow") is None:
         raise MissingDependencyError(
             "pyarrow", purpose="reading and writing Parquet", install="'auepora-eval[parquet]'"

@@ -1,0 +1,130 @@
+"""The files of a sharded input: one, a directory or a glob of them, in one order, each as it was when it was seen."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..core.errors import BadValueError, DataFileError
+from ..io.files import plain_suffix
+from ..io.formats import Role
+from ..io.load import chosen_format
+
+__all__ = ["InputFile", "Run", "input_files", "is_sharded", "total_bytes"]
+
+LINES = ("jsonl", "ragas", "deepeval")
+"""Formats with a record on each line."""
+SPLIT = (*LINES, "parquet")
+"""Formats that can be split."""
+_SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".pq")
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file, how it is written, and what tells that it has not changed since."""
+
+    path: str
+    format: str
+    size: int
+    mtime: int
+    """In nanoseconds."""
+
+    def require_unchanged(self) -> None:
+        """Raise where it is another file by now: its ranges would lead anywhere."""
+        try:
+            now = os.stat(self.path)
+        except OSError as error:
+            raise DataFileError(self.path, None, f"cannot be read any more: {error.strerror or error}") from error
+        if (now.st_size, now.st_mtime_ns) != (self.size, self.mtime):
+            raise DataFileError(
+                self.path, None, "has changed since it was split into ranges; start again with the file as it is now"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Some consecutive records of a file."""
+
+    file: InputFile
+    row: int
+    """The first of them, counted from 0 over the records of the file."""
+    count: int
+    start: int = 0
+    """For lines: the byte where the first begins, in the decompressed file."""
+    stop: int = 0
+    """The byte after the last."""
+    line: int = 1
+    """The number of the line that the first is on."""
+
+
+def is_sharded(path: str | Path) -> bool:
+    """Whether this names several files: a directory of them, or a glob."""
+    return os.path.isdir(path) or (not os.path.exists(path) and _MAGIC.search(str(path)) is not None)
+
+
+def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str | None = None) -> list[InputFile]:
+    """The files of a path, a directory, a glob, or several of these, in natural order, all in one format."""
+    listed = [given] if isinstance(given, (str, Path)) else list(given)
+    paths = list(dict.fromkeys(path for one in listed for path in _paths(one)))
+    files = [_seen(path, role, named) for path in paths]
+    for one in files[1:]:
+        if one.format != files[0].format:
+            raise BadValueError(
+                f"{files[0].path} is {files[0].format} and {one.path} is {one.format}: all {role} must be in one "
+                "format; name those of one kind, as in 'folder/*.jsonl'"
+            )
+    return files
+
+
+def _paths(given: str | Path) -> list[str]:
+    text = str(given)
+    if os.path.isdir(text):
+        found = [
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(text)
+            for name in names
+            # What tools leave beside their parts: _SUCCESS, .part-0.crc
+            if plain_suffix(Path(name)) in _SUFFIXES and not name.startswith((".", "_"))
+        ]
+        if not found:
+            raise DataFileError(text, None, f"no file in this directory ends in {', '.join(_SUFFIXES)}, .gz or .zst")
+    elif not os.path.exists(text) and _MAGIC.search(text):
+        found = [path for path in glob.glob(text, recursive=True) if os.path.isfile(path)]
+        if not found:
+            raise DataFileError(text, None, "no file matches")
+    else:
+        found = [text]
+    return sorted(found, key=_natural)
+
+
+def _natural(path: str) -> tuple[list[tuple[bool, int, str]], str]:
+    """Numbers by size, so that part-2 comes before part-10."""
+    parts = [part for part in re.split(r"(\d+)", path) if part]
+    return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts], path
+
+
+def _seen(path: str, role: Role, named: str | None) -> InputFile:
+    try:
+        seen = os.stat(path)
+    except OSError as error:
+        missing = isinstance(error, FileNotFoundError)
+        raise DataFileError(path, None, "no such file" if missing else f"cannot be read: {error.strerror}") from error
+    name = chosen_format(Path(path), role, named).name
+    if name not in SPLIT:
+        raise BadValueError(
+            f"{path} is in the format '{name}', which is not split into ranges; 'auepora convert' makes JSONL or "
+            "Parquet of it"
+        )
+    if name != "parquet" and plain_suffix(Path(path)) in (".csv", ".tsv", ".json"):
+        raise BadValueError(f"{path} cannot be split into ranges: only files with one JSON object per line can")
+    return InputFile(path, name, seen.st_size, seen.st_mtime_ns)
+
+
+def total_bytes(files: Iterable[InputFile]) -> int:
+    """What the files take together, as they are."""
+    return sum(one.size for one in dict.fromkeys(files))

@@ -1,0 +1,276 @@
+"""Columns of a table as samples and outputs, without a detour by way of JSON for every row.
+
+Only tables that are exactly as we write them are read like this, and only where every value is as it should be. For
+all else the answer is ``None``, and whoever asked reads row by row, which also says what is wrong with which row. A
+test holds the two ways against each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from ..io.building import sentence_of
+from ..io.codec import SentenceRow
+from ..io.formats import Role
+from ..io.parquet import table_schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["column_outputs", "column_samples", "texts_of"]
+
+
+class _OddError(Exception):
+    """Something is not as we write it."""
+
+
+def column_samples(table: pa.Table) -> list[EvaluationSample] | None:
+    """The samples in a table; ``None`` where it must be read row by row."""
+    try:
+        columns = _columns(table, "samples")
+        return list(
+            map(
+                EvaluationSample,
+                _ids(columns["sample_id"]),
+                _given_texts(columns["query"]),
+                _lists(columns["relevant_docs"], _documents),
+                _lists(columns["candidate_docs"], _documents),
+                _responses(columns["reference_answer"]),
+                _json(columns["labels"], dict[str, Any], dict),
+                _json(columns["metadata"], dict[str, Any], dict),
+                [[] if one is None else one for one in _lists(columns["reference_answers"], _given_texts)],
+                _json(columns["history"], list[dict[str, Any]], list),
+                _texts(columns["cluster_id"]),
+            )
+        )
+    except _OddError:
+        return None
+
+
+def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | None:
+    """The outputs in a table, each with its sample's id and whether it says what was retrieved."""
+    try:
+        columns = _columns(table, "outputs")
+        rankings = _lists(columns["retrieved"], _items)
+        made = map(
+            SystemOutputs,
+            map(_ranked, rankings),
+            _responses(columns["response"]),
+            _json(columns["timings"], dict[str, float], dict),
+            _json(columns["extra"], dict[str, Any], dict),
+            _texts(columns["error"]),
+            columns["refused"].to_pylist(),
+            _lists(columns["citations"], _given_texts),
+            _json(columns["steps"], list[dict[str, Any]], list),
+            _json(columns["usage"], dict[str, Any], dict),
+            [0 if one is None else one for one in columns["repeat"].to_pylist()],
+        )
+        return list(zip(_ids(columns["sample_id"]), made, [ranking is not None for ranking in rankings], strict=True))
+    except _OddError:
+        return None
+
+
+def texts_of(table: pa.Table, name: str) -> list[str] | None:
+    """A column of texts; ``None`` where there is none, or anything else in it."""
+    if name not in table.column_names or not _same(table.schema.field(name).type, _string()):
+        return None
+    try:
+        return _given_texts(table.column(name).combine_chunks())
+    except _OddError:
+        return None
+
+
+def _columns(table: pa.Table, role: Role) -> dict[str, Any]:
+    """The columns by name, those that a table lacks as nulls; columns of other types, or others, are odd."""
+    import pyarrow as pa
+
+    wanted = _schema(role)
+    if len(set(table.column_names)) < len(table.column_names):
+        raise _OddError
+    for field in table.schema:
+        if field.name not in wanted.names or not _same(field.type, wanted.field(field.name).type):
+            raise _OddError
+    return {
+        name: _one_chunk(table.column(name)) if name in table.column_names else pa.nulls(len(table), kind)
+        for name, kind in zip(wanted.names, wanted.types, strict=True)
+    }
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    import pyarrow as pa
+
+    made = column.combine_chunks()
+    return pa.concat_arrays(made.chunks) if isinstance(made, pa.ChunkedArray) else made
+
+
+@cache
+def _schema(role: Role) -> pa.Schema:
+    return table_schema(role)
+
+
+@cache
+def _string() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.string()
+
+
+def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether types are the same, whatever the items of lists are called and whether they may be null."""
+    from pyarrow import types
+
+    if types.is_list(wanted):
+        return types.is_list(found) and _same(found.value_type, wanted.value_type)
+    if types.is_struct(wanted):
+        return (
+            types.is_struct(found)
+            and [one.name for one in found] == [one.name for one in wanted]
+            and all(_same(ours.type, theirs.type) for ours, theirs in zip(found, wanted, strict=True))
+        )
+    return bool(found == wanted)
+
+
+# --- columns as lists of values --------------------------------------------------------------------------------------
+
+
+def _texts(column: pa.Array) -> list[str | None]:
+    found: list[str | None] = _objects(column)
+    return found
+
+
+def _objects(column: pa.Array) -> list[Any]:
+    """Values as Python's, all at once: several times faster than one by one."""
+    try:
+        values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+    except UnicodeDecodeError as error:
+        raise _OddError from error
+    return values
+
+
+def _given_texts(column: pa.Array) -> list[str]:
+    if column.null_count:
+        raise _OddError
+    values: list[str] = _objects(column)
+    return values
+
+
+def _ids(column: pa.Array) -> list[str]:
+    ids = _given_texts(column)
+    if not all(ids):
+        raise _OddError
+    return ids
+
+
+def _json(column: pa.Array, kind: Any, nothing: Callable[[], Any]) -> list[Any]:
+    """Values from JSON text; a new empty one where there is none."""
+    if column.null_count == len(column):
+        return [nothing() for _ in range(len(column))]
+    decode = _decoder(kind)
+    try:
+        return [nothing() if text is None else decode(text) for text in _texts(column)]
+    except (ValueError, RecursionError) as error:
+        raise _OddError from error
+
+
+@cache
+def _decoder(kind: Any) -> Callable[[str], Any]:
+    return msgspec.json.Decoder(kind).decode
+
+
+def _nothing() -> None:
+    return None
+
+
+def _lists(column: pa.Array, values: Callable[[pa.Array], list[Any]]) -> list[list[Any] | None]:
+    """A list for each row, ``None`` where there is none; ``values`` makes those of all rows from one column."""
+    offsets = column.offsets.to_pylist()
+    inner = values(column.values.slice(offsets[0], offsets[-1] - offsets[0]) if len(column) else column.values)
+    start = offsets[0] if offsets else 0
+    made: list[list[Any] | None] = [inner[first - start : last - start] for first, last in pairwise(offsets)]
+    if column.null_count:
+        for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+            made[row] = None
+    return made
+
+
+def _fields(column: pa.Array) -> dict[str, pa.Array]:
+    """The fields of a column of structs, cut as the column is."""
+    return dict(zip([one.name for one in column.type], column.flatten(), strict=True))
+
+
+def _documents(column: pa.Array) -> list[Document]:
+    if column.null_count:
+        raise _OddError
+    fields = _fields(column)
+    texts = ["" if text is None else text for text in _texts(fields["text"])]
+    return list(
+        map(
+            Document,
+            _ids(fields["doc_id"]),
+            texts,
+            _json(fields["metadata"], dict[str, Any], dict),
+            _texts(fields["parent_id"]),
+            _spans(fields["span"]),
+        )
+    )
+
+
+def _spans(column: pa.Array) -> list[tuple[int, int] | None]:
+    if column.null_count == len(column):
+        return [None] * len(column)
+    made: list[tuple[int, int] | None] = []
+    for span in column.to_pylist():
+        if span is None:
+            made.append(None)
+        elif len(span) == 2 and None not in span and 0 <= span[0] <= span[1]:
+            made.append((span[0], span[1]))
+        else:
+            raise _OddError
+    return made
+
+
+Item = tuple[Document, float | None, int | None]
+
+
+def _items(column: pa.Array) -> list[Item]:
+    if column.null_count:
+        raise _OddError
+    fields = _fields(column)
+    scores = fields["score"].to_pylist() if fields["score"].null_count else _objects(fields["score"])
+    if not all(score is None or math.isfinite(score) for score in scores):
+        raise _OddError
+    ranks = fields["rank"]
+    given = [None] * len(column) if ranks.null_count == len(column) else ranks.to_pylist()
+    return list(zip(_documents(fields["doc"]), scores, given, strict=True))
+
+
+def _ranked(items: list[Item] | None) -> list[RetrievedDocument]:
+    return [
+        RetrievedDocument(document, score, position if rank is None else rank)
+        for position, (document, score, rank) in enumerate(items or (), start=1)
+    ]
+
+
+def _responses(column: pa.Array) -> list[Response | None]:
+    """A response for each row, ``None`` where there is none."""
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    fields = _fields(column.filter(column.is_valid()) if column.null_count else column)
+    made = map(
+        Response,
+        _given_texts(fields["text"]),
+        _json(fields["structured"], dict[str, Any] | None, _nothing),
+        _json(fields["metadata"], dict[str, Any], dict),
+        [
+            None if rows is None else [sentence_of(row) for row in rows]
+            for rows in _json(fields["sentences"], list[SentenceRow] | None, _nothing)
+        ],
+    )
+    return [next(made) if one else None for one in there.tolist()]

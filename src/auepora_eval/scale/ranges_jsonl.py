@@ -1,0 +1,220 @@
+"""Files with a JSON object per line, as ranges of bytes: found by looking at line ends alone, read from the middle.
+
+A compressed file cannot be entered in the middle: whoever reads a range of it decompresses what is before it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import DataFileError
+from ..io.codec import LineError, decode_output_line, decode_sample
+from ..io.files import is_compressed, open_bytes, read_lines
+from ..io.formats import Role
+from ..io.reading import ReadSample
+from ..io.record_parts.columns import DEEPEVAL, RAGAS, RecordShape, output_of, sample_of
+from ..io.rows import decode_object
+from .inputs import InputFile, Run
+from .records import ReadIds, ReadMaybe, ids_read
+
+__all__ = ["LineCuts", "cut_lines", "line_ids", "read_line_outputs", "read_line_samples"]
+
+Made = TypeVar("Made")
+Ints = npt.NDArray[np.int64]
+_BLOCK = 1 << 24
+_BOM = b"\xef\xbb\xbf"
+_COLUMNS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
+_SHORT_READ = "has fewer records than when it was split into ranges; it was changed meanwhile: start again"
+
+
+@dataclass(frozen=True, slots=True)
+class LineCuts:
+    """Where some records of a file begin, and how many it has."""
+
+    total: int
+    rows: Ints
+    """Their numbers, counted from 0, rising; the last is ``total``, for the end of the file."""
+    offsets: Ints
+    lines: Ints
+
+    def run(self, file: InputFile, row: int, stop: int) -> Run:
+        """The records from one cut to another."""
+        first, last = np.searchsorted(self.rows, [row, stop])
+        assert self.rows[first] == row
+        assert self.rows[last] == stop
+        return Run(file, row, stop - row, int(self.offsets[first]), int(self.offsets[last]), int(self.lines[first]))
+
+
+def cut_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> LineCuts:
+    """Where every so-many-th record begins, and those of these numbers; blank lines are no records."""
+    found: list[tuple[Ints, Ints, Ints]] = []
+    row = line = offset = 0
+    for block in _whole_lines(Path(file.path)):
+        starts, numbers = _records(block, at_start=offset == 0)
+        here = np.arange(row, row + len(starts), dtype=np.int64)
+        wanted = here % every == 0
+        if rows is not None:
+            wanted |= np.isin(here, rows)
+        found.append((here[wanted], starts[wanted] + offset, numbers[wanted] + line + 1))
+        row, line, offset = row + len(starts), line + block.count(b"\n"), offset + len(block)
+    found.append((np.array([row]), np.array([offset]), np.array([line + 1])))
+    at, offsets, lines = (np.concatenate(column) for column in zip(*found, strict=True))
+    return LineCuts(row, at, offsets, lines)
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """The file in blocks that end where a line does."""
+    with open_bytes(path) as file:
+        held: list[bytes] = []
+        while block := file.read(_BLOCK):
+            end = block.rfind(b"\n") + 1
+            if end:
+                yield b"".join([*held, block[:end]])
+                held = []
+            held.append(block[end:])
+        if rest := b"".join(held):
+            yield rest
+
+
+def _records(block: bytes, *, at_start: bool) -> tuple[Ints, Ints]:
+    """Where the lines that are not blank begin, and the number of each, counted from 0."""
+    data = np.frombuffer(block, dtype=np.uint8)
+    starts = np.concatenate([[0], np.flatnonzero(data == ord("\n")) + 1])
+    if starts[-1] == len(block):
+        starts = starts[:-1]
+    blank = np.zeros(len(starts), dtype=np.bool_)
+    for number in np.flatnonzero(data[starts] != ord("{")).tolist():  # the others need no second look
+        end = starts[number + 1] if number + 1 < len(starts) else len(block)
+        line = block[starts[number] : end]
+        blank[number] = not (line.removeprefix(_BOM) if at_start and number == 0 else line).strip()
+    numbers = np.flatnonzero(~blank)
+    return starts[numbers], numbers
+
+
+def _lines(run: Run) -> Iterator[tuple[int, int, bytes]]:
+    """Each record of a run: its row and its line in the file, counted from 0 and 1, and its bytes."""
+    run.file.require_unchanged()
+    path = Path(run.file.path)
+    with open_bytes(path) as file:
+        if is_compressed(path):
+            left = run.start
+            while left and (passed := len(file.read(min(left, _BLOCK)))):
+                left -= passed
+        else:
+            file.seek(run.start)
+        data = file.read(run.stop - run.start)
+    row = run.row
+    for number, line in enumerate(data.split(b"\n"), start=run.line):
+        content = line.removeprefix(_BOM) if number == 1 else line
+        if content and not content.isspace():
+            yield row, number, content
+            row += 1
+    if row - run.row != run.count:
+        raise DataFileError(path, None, _SHORT_READ)
+
+
+def read_line_samples(run: Run) -> list[ReadSample]:
+    """The samples of a run."""
+    if run.file.format == "jsonl":
+        return [ReadSample(number, _made(run, number, decode_sample, line)) for _, number, line in _lines(run)]
+    shape = _shape(run.file)
+    return [
+        ReadSample(number, _made(run, number, sample_of, values, row + 1, shape))
+        for row, number, values in _objects(run)
+    ]
+
+
+def read_line_outputs(run: Run) -> list[ReadMaybe]:
+    """The outputs of a run; a record of a format that keeps both may have none."""
+    if run.file.format == "jsonl":
+        return [ReadMaybe(number, *_made(run, number, decode_output_line, line)) for _, number, line in _lines(run)]
+    shape, read = _shape(run.file), []
+    for row, number, values in _objects(run):
+        sample_id, found = _made(run, number, output_of, values, row + 1, shape)
+        read.append(ReadMaybe(number, sample_id, *(found or (None, False))))
+    return read
+
+
+def line_ids(run: Run, role: Role, *, families: bool = False) -> ReadIds:
+    """The ids of a run, and whose variants they are."""
+    if run.file.format != "jsonl":
+        return _record_ids(run)
+    decode = _FAMILY.decode if families and role == "samples" else _ID_ONLY.decode
+    in_full = _sample_id if role == "samples" else _output_id
+    ids: list[str] = []
+    bases: list[str | None] = []
+    for _, number, line in _lines(run):
+        base = None
+        try:
+            found = decode(line)
+            sample_id = found.sample_id
+            if isinstance(found, _Family):
+                base = found.labels.variant_of
+        except (ValueError, RecursionError):
+            # Whatever is wrong with it, reading it in full says so in better words.
+            sample_id = _made(run, number, in_full, line)
+        ids.append(sample_id)
+        bases.append(None if base is None else str(base))
+    return ids_read(ids, bases)
+
+
+class _IdOnly(msgspec.Struct, gc=False):
+    sample_id: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _VariantOf(msgspec.Struct, gc=False, frozen=True):
+    variant_of: Any = None
+
+
+class _Family(_IdOnly, gc=False):
+    labels: _VariantOf = _VariantOf()
+
+
+_ID_ONLY: msgspec.json.Decoder[_IdOnly] = msgspec.json.Decoder(_IdOnly)
+_FAMILY: msgspec.json.Decoder[_Family] = msgspec.json.Decoder(_Family)
+
+
+def _sample_id(line: bytes) -> str:
+    return decode_sample(line).sample_id
+
+
+def _output_id(line: bytes) -> str:
+    return decode_output_line(line)[0]
+
+
+def _made(run: Run, number: int, make: Callable[..., Made], *given: Any) -> Made:
+    """What is made of a line; if it cannot be, the error names file and line."""
+    try:
+        return make(*given)
+    except LineError as error:
+        raise DataFileError(run.file.path, number, str(error)) from error
+
+
+# --- records of other tools ------------------------------------------------------------------------------------------
+
+
+def _objects(run: Run) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    for row, number, line in _lines(run):
+        yield row, number, _made(run, number, decode_object, line)
+
+
+def _shape(file: InputFile) -> RecordShape:
+    """What records look like, which the first of the file decides for all."""
+    shape = RecordShape(_COLUMNS[file.format])
+    for number, line in read_lines(Path(file.path)):
+        run = Run(file, 0, 1)
+        _made(run, number, shape.id_of, _made(run, number, decode_object, line), 1)
+        break
+    return shape
+
+
+def _record_ids(run: Run) -> ReadIds:
+    read = read_line_outputs(run)
+    return ids_read([one.sample_id for one in read], (), [row for row, one in enumerate(read) if one.output is None])

@@ -1,0 +1,162 @@
+"""Parquet files as ranges of rows: only the row groups that hold them are read, only they are decoded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ..core.errors import DataFileError
+from ..core.types import EvaluationSample, SystemOutputs
+from ..io.codec import LineError, decode_output_line, decode_sample
+from ..io.files import open_bytes
+from ..io.formats import Role
+from ..io.parquet import line_of_row, parquet_errors, require_arrow
+from ..io.reading import ReadSample
+from .inputs import InputFile, Run
+from .parquet_columns import column_outputs, column_samples, texts_of
+from .records import ReadIds, ReadMaybe, ids_read
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+__all__ = ["group_sizes", "read_row_outputs", "read_row_samples", "row_ids"]
+
+_HELD_BYTES = 256 << 20
+"""Row groups are held, up to this size together, since the next range is often of the same group."""
+_held: OrderedDict[tuple[InputFile, int], pa.Table] = OrderedDict()
+
+
+def group_sizes(file: InputFile) -> list[int]:
+    """How many rows each row group has."""
+    with _opened(file) as table:
+        return [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
+
+
+def read_row_samples(run: Run) -> list[ReadSample]:
+    """The samples of a run; a line is a row, counted from 1."""
+    table = _rows(run)
+    made: Sequence[EvaluationSample] | None = column_samples(table)
+    if made is None:
+        made = [_decoded(run, number, row, "samples") for number, row in _numbered(run, table)]
+    return list(map(ReadSample, range(run.row + 1, run.row + run.count + 1), made))
+
+
+def read_row_outputs(run: Run) -> list[ReadMaybe]:
+    """The outputs of a run."""
+    table = _rows(run)
+    made: Sequence[tuple[str, SystemOutputs, bool]] | None = column_outputs(table)
+    if made is None:
+        made = [_decoded(run, number, row, "outputs") for number, row in _numbered(run, table)]
+    return [ReadMaybe(number, *one) for number, one in enumerate(made, start=run.row + 1)]
+
+
+def row_ids(run: Run, role: Role, *, families: bool = False) -> ReadIds:
+    """The ids of a run, and whose variants they are; no other column is read."""
+    columns = ["sample_id", "labels"] if families and role == "samples" else ["sample_id"]
+    table = _rows(run, columns)
+    ids = texts_of(table, "sample_id")
+    if ids is None or not all(ids):
+        # Reading the rows in full says what is wrong with one.
+        read = read_row_samples(run) if role == "samples" else read_row_outputs(run)
+        ids = [one.sample.sample_id if isinstance(one, ReadSample) else one.sample_id for one in read]
+    return ids_read(ids, _bases(run, table) if len(columns) > 1 else ())
+
+
+def _bases(run: Run, table: pa.Table) -> list[str | None]:
+    if "labels" not in table.column_names:
+        return []
+    found = [_base(labels) for labels in table.column("labels").to_pylist()]
+    if _BAD in found:
+        read_row_samples(run)  # which says what is wrong with which row
+        raise DataFileError(
+            run.file.path,
+            None,
+            f"column 'labels' is not JSON text between rows {run.row + 1} and {run.row + run.count}",
+        )
+    return [None if base is None else str(base) for base in found]
+
+
+_BAD = object()
+
+
+def _base(labels: Any) -> Any:
+    """Whose variant a sample is, from its labels."""
+    if isinstance(labels, str):
+        if "variant_of" not in labels and "\\" not in labels:  # a key may be written with escapes
+            return None
+        try:
+            labels = msgspec.json.decode(labels)
+        except (ValueError, RecursionError):
+            return _BAD
+    return labels.get("variant_of") if isinstance(labels, dict) else None
+
+
+def _numbered(run: Run, table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
+    return enumerate(table.to_pylist(), start=run.row + 1)
+
+
+def _decoded(run: Run, number: int, row: dict[str, Any], role: Role) -> Any:
+    """A row by way of a line of JSON, as whole files are read: the careful way."""
+    try:
+        line = line_of_row(row)
+        return decode_sample(line) if role == "samples" else decode_output_line(line)
+    except LineError as error:
+        raise DataFileError(run.file.path, number, str(error)) from error
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _rows(run: Run, columns: list[str] | None = None) -> pa.Table:
+    """The rows of a run as a table."""
+    import pyarrow as pa
+
+    run.file.require_unchanged()
+    parts: list[pa.Table] = []
+    with _opened(run.file) as file:
+        first, end = 0, run.row + run.count
+        for number in range(file.num_row_groups):
+            size = file.metadata.row_group(number).num_rows
+            start, stop = max(run.row, first), min(end, first + size)
+            if start < stop:
+                group = _group(run.file, file, number, columns, whole=stop - start == size)
+                parts.append(group.slice(start - first, stop - start))
+            first += size
+        if not parts:
+            return file.schema_arrow.empty_table()
+    return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+
+
+def _group(described: InputFile, file: ParquetFile, number: int, columns: list[str] | None, *, whole: bool) -> pa.Table:
+    """A row group; held for the next range where this one does not take all of it."""
+    key = described, number
+    if key in _held:
+        _held.move_to_end(key)
+        return _held[key]
+    names = None if columns is None else [one for one in columns if one in file.schema_arrow.names]
+    table = file.read_row_group(number, columns=names, use_threads=False)
+    if columns is None and not whole and table.nbytes <= _HELD_BYTES:
+        _held[key] = table
+        while sum(one.nbytes for one in _held.values()) > _HELD_BYTES:
+            _held.popitem(last=False)
+    return table
+
+
+@contextlib.contextmanager
+def _opened(described: InputFile) -> Iterator[ParquetFile]:
+    require_arrow()
+    from pyarrow import parquet
+
+    path = Path(described.path)
+    with (
+        open_bytes(path) as opened,
+        parquet_errors(path),
+        parquet.ParquetFile(opened, page_checksum_verification=True) as file,
+    ):
+        yield file

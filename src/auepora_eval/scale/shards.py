@@ -1,0 +1,225 @@
+"""Sharded input: files, directories and globs of JSONL or Parquet as many small sources that can be read anywhere.
+
+Files are looked through once for where records begin, and once for ids; both passes decode nothing else. Then each
+source is a list of ranges: whoever scores it reads those, and nothing of it has been in memory before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import overload
+
+from ..core.conventions import Conventions
+from ..core.engine import BATCH_SIZE, checked_batch_size
+from ..core.errors import BadValueError, DataFileError
+from ..core.judged import joined_where_scored
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.types import EvaluationSample, SystemOutputs
+from ..io.align import NAMED, stray_remarks
+from ..io.formats import format_named
+from ..io.reading import NO_RANKING
+from .inputs import InputFile, Run, input_files, total_bytes
+from .joining import Pairing, bases_per_batch, paired
+from .sides import Mapper, Rows, Side, read_outputs, read_samples
+
+__all__ = ["CountedIds", "FileSource", "ShardedInput", "sharded_sources", "wants_bases"]
+
+Given = str | Path | Sequence[str | Path]
+_NOW_RANKED = "field 'retrieved' is there, and not on the lines before: write it on all of them"
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """A batch as ranges of files: its samples, and records that hold their outputs."""
+
+    size: int
+    samples: tuple[Run, ...]
+    outputs: tuple[Run, ...]
+    answers_only: bool = False
+    """Whether outputs do not say what was retrieved; all of them must do alike."""
+    bases: tuple[Run, ...] = ()
+    """The samples that its own are variants of, and the outputs of those."""
+    base_outputs: tuple[Run, ...] = ()
+
+    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        """The samples and their outputs, aligned by their ids."""
+        return self._aligned(self.samples, self.outputs)
+
+    def read_bases(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        """The bases of its variants, and theirs, with their outputs."""
+        return self._aligned(self.bases, self.base_outputs)
+
+    def _aligned(
+        self, samples: tuple[Run, ...], outputs: tuple[Run, ...]
+    ) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        made = [one.sample for one in read_samples(samples)]
+        by_id: dict[str, SystemOutputs] = {}
+        odd: dict[str, DataFileError] = {}
+        for run in outputs:
+            for line, sample_id, output, has_retrieved in read_outputs([run]):
+                if output is None:
+                    continue
+                by_id[sample_id] = output
+                if has_retrieved is self.answers_only and output.error is None:
+                    message = _NOW_RANKED if has_retrieved else NO_RANKING
+                    odd[sample_id] = DataFileError(run.file.path, line, message)
+        for sample in made if odd else ():
+            if sample.sample_id in odd:
+                raise odd[sample.sample_id]
+        return made, [by_id.get(sample.sample_id) for sample in made]
+
+
+class CountedIds(Sequence[str]):
+    """Some ids, of which only the first are known and the others counted."""
+
+    def __init__(self, count: int, first: Sequence[str]) -> None:
+        self._count = count
+        self._first = first
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._first[index]
+
+    def __repr__(self) -> str:
+        more = ", ..." if len(self._first) < self._count else ""
+        return f"<{self._count} ids: {', '.join(map(repr, self._first))}{more}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedInput:
+    """Samples and outputs as sources, and what is known of them."""
+
+    sources: Sequence[FileSource]
+    total: int
+    """How many samples there are."""
+    bytes: int
+    """What the files take, as they are."""
+    fingerprint: str
+    """Of the files (their names, sizes, times and formats) and the size of batches: another if any of it changes."""
+    formats: tuple[str, str]
+    """How samples and outputs are written."""
+    answers_only: bool
+    """Whether outputs do not say what was retrieved: the system answers and retrieves nothing."""
+    joined: bool
+    """Whether sources bring the bases of their variants, for ``evaluate_sources(..., joined=True)``."""
+    missing: CountedIds = field(default_factory=lambda: CountedIds(0, ()))
+    """Samples without an output."""
+    unknown: CountedIds = field(default_factory=lambda: CountedIds(0, ()))
+    """Outputs without a sample, which no source reads."""
+
+    def remarks(self, conventions: str | Conventions = "auepora") -> list[str]:
+        """What there is to say of samples and outputs without a partner."""
+        return stray_remarks(self.missing, self.unknown, total=self.total, conventions=Conventions.of(conventions))
+
+
+def wants_bases(metrics: Iterable[Metric]) -> bool:
+    """Whether any of these metrics makes pairs of variants and bases where they are scored."""
+    return any(isinstance(one, BatchMetric) and joined_where_scored(one) for one in metrics)
+
+
+def sharded_sources(
+    dataset: Given,
+    outputs: Given | None = None,
+    *,
+    dataset_format: str | None = None,
+    outputs_format: str | None = None,
+    batch_size: int = BATCH_SIZE,
+    bases: bool = False,
+    mapper: Mapper = map,
+) -> ShardedInput:
+    """Split samples and their outputs into sources of about ``batch_size`` samples, in the order of the files.
+
+    Each is a file, a directory or a glob of JSONL (plain, ``.gz`` or ``.zst``) or Parquet files, or several of these;
+    files come in natural order (part-2 before part-10), and samples as they stand in them. Without ``outputs`` the
+    dataset must be in a format that keeps both in one record. ``bases`` has each source bring the bases of its
+    variants along, where ``wants_bases`` says that a metric pairs them. ``mapper`` carries out the pass over ids: it
+    calls a function for each of many ranges, as ``map`` does or the ``map`` of a pool of processes.
+    """
+    size = checked_batch_size(batch_size)
+    sample_files = input_files(dataset, "samples", dataset_format)
+    if outputs is None and not format_named(sample_files[0].format).one_file:
+        raise BadValueError(f"{sample_files[0].path} holds samples alone; name their outputs, too")
+    output_files = sample_files if outputs is None else input_files(outputs, "outputs", outputs_format)
+
+    samples = Side(sample_files, "samples", size)
+    bounds = samples.batches()
+    ids = samples.ids(mapper, families=bases)
+    alike = len(samples.require_distinct(ids))
+    if outputs is None:
+        answers, answer_ids = samples.as_outputs(), ids
+    else:
+        answers = Side(output_files, "outputs", size, cuts=bounds)
+        answer_ids = answers.ids(mapper)
+        alike += len(answers.require_distinct(answer_ids))
+    pairing = paired(ids, answer_ids, sure=not alike)
+    missing, unknown = _counted(samples, pairing.missing), _counted(answers, pairing.unknown)
+    _require_common_id(samples.total, missing, unknown, output_files[0])
+    answers_only = _answers_only(answers)
+    guests = bases_per_batch(ids, bounds) if bases else []
+    runs = zip(
+        samples.spans(bounds),
+        answers.spans(bounds) if pairing.in_order else answers.picked(pairing.of_batches(bounds)),
+        *_guest_runs(samples, answers, pairing, guests, len(bounds) - 1),
+        strict=True,
+    )
+    return ShardedInput(
+        sources=[
+            FileSource(sum(run.count for run in own), own, theirs, answers_only, base, base_outputs)
+            for own, theirs, base, base_outputs in runs
+        ],
+        total=samples.total,
+        bytes=total_bytes([*sample_files, *output_files]),
+        fingerprint=_fingerprint(sample_files, output_files, size),
+        formats=(sample_files[0].format, output_files[0].format),
+        answers_only=answers_only,
+        joined=bases,
+        missing=missing,
+        unknown=unknown,
+    )
+
+
+def _guest_runs(
+    samples: Side, answers: Side, pairing: Pairing, guests: Sequence[Rows], count: int
+) -> tuple[list[tuple[Run, ...]], list[tuple[Run, ...]]]:
+    if not any(len(one) for one in guests):
+        return [()] * count, [()] * count
+    return samples.picked(guests), answers.picked([pairing.of_samples(one) for one in guests])
+
+
+def _counted(side: Side, rows: Rows) -> CountedIds:
+    return CountedIds(len(rows), [name for _, _, name in side.names(rows[:NAMED])])
+
+
+def _require_common_id(total: int, missing: CountedIds, unknown: CountedIds, outputs: InputFile) -> None:
+    if len(missing) < total:
+        return
+    if not unknown:
+        raise DataFileError(outputs.path, None, "there is no output in it")
+    raise BadValueError(
+        f"no sample and output share an id: the first sample is {missing[0]!r}, the first output {unknown[0]!r}; do "
+        "the two belong together?"
+    )
+
+
+def _answers_only(answers: Side) -> bool:
+    """Whether outputs do not say what was retrieved: the first that is no failure says it for all."""
+    for run in answers.units():
+        for one in read_outputs([run]):
+            if one.output is not None and one.output.error is None:
+                return not one.has_retrieved
+    return False
+
+
+def _fingerprint(samples: Sequence[InputFile], outputs: Sequence[InputFile], batch_size: int) -> str:
+    told = [[(one.path, one.format, one.size, one.mtime) for one in side] for side in (samples, outputs)]
+    return hashlib.sha256(json.dumps([told, batch_size]).encode("utf-8", "surrogateescape")).hexdigest()

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from .running.perturbed import run_perturbed as run_perturbed
     from .running.plans import run_plan as run_plan
     from .running.plans import run_system as run_system
+    from .scale.sharded import evaluate_files as evaluate_files
     from .store.runs import RunStore as RunStore
 
 _EXPORTS = {
@@ -92,6 +93,7 @@ _EXPORTS = {
     "SystemOutputs": "core.types",
     "TargetCategory": "core.types",
     "evaluate": "core.engine",
+    "evaluate_files": "scale.sharded",
     "evaluate_rankings": "core.engine",
     "evaluate_stream": "core.engine",
     "from_haystack": "adapters.haystack",

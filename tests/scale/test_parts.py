@@ -3,15 +3,16 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from made_files import METRICS, Numbered, rows
 
 import parts
-from auepora_eval import EvaluationSample, SystemOutputs, evaluate
+from auepora_eval import evaluate
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.engine import evaluate_sources, resolve_metrics
 from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError
@@ -26,52 +27,10 @@ from auepora_eval.core.sources import SourcedBatch
 from auepora_eval.scale.manifest import Manifest, manifest_for
 from auepora_eval.scale.parts import merged, part_facts, read_part, write_part
 from auepora_eval.scale.resuming import PartsExecutor, opened_folder
-from builders import output, sample
 
 parts.need("pyarrow")
 
-METRICS: list[Spec] = [
-    "recall@2",
-    "ndcg@3",
-    "token_f1",
-    "bleu",
-    "rejection_f1",
-    {"noise_robustness": {"base": "token_f1"}},
-]
-WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 TOTAL, SIZE = 157, 10
-
-
-@dataclass(frozen=True)
-class Numbered:
-    """Rows that follow from their numbers alone; where ``log`` is, each reading leaves a line in it."""
-
-    start: int
-    stop: int
-    log: str | None = None
-
-    @property
-    def size(self) -> int:
-        return self.stop - self.start
-
-    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-        if self.log is not None:
-            with open(self.log, "a") as file:
-                file.write(f"{self.start}\n")
-        return rows(range(self.start, self.stop))
-
-
-def rows(numbers: Sequence[int]) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
-    samples, outputs = [], []
-    for number in numbers:
-        made = sample(["a", f"d{number % 7}"], sample_id=f"q{number}", answer=" ".join(WORDS[: 2 + number % 5]))
-        made.labels = {"answerable": number % 4 > 0, "lang": ["de", "en", ["de", "fr"], None][number % 4]}
-        if number % 10 == 9:
-            made.labels |= {"scenario": "typo", "variant_of": f"q{number // 2}"}
-        samples.append(made)
-        error = "timeout" if number % 29 == 0 else None
-        outputs.append(output(["x", f"d{number % 5}", "a"], answer=" ".join(WORDS[number % 3 : 5]), error=error))
-    return samples, [None if number % 31 == 0 else one for number, one in zip(numbers, outputs, strict=True)]
 
 
 def sources(log: Path | None = None, total: int = TOTAL) -> list[Numbered]:

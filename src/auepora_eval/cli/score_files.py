@@ -148,8 +148,8 @@ def _scored(
     suggest: bool,
 ) -> Results:
     from ..core.engine import resolve_metrics
-    from ..core.suggest import readers_of_retrieved
-    from .remarks import require_retrieved, warn_of_strays
+    from ..core.suggest import readers_of_retrieved, require_retrieved
+    from .remarks import warn_of_strays
 
     if pairs.answers_only:
         require_retrieved(chosen, str(pairs.outputs_path))

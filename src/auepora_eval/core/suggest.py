@@ -11,7 +11,7 @@ from .metrics_base import BatchMetric, Metric
 from .registry import MetricInfo, metric, metric_info, metric_infos
 from .types import STARTED, EvaluationSample, Response, SystemOutputs
 
-__all__ = ["DataSeen", "readers_of_retrieved", "specs_for", "suggested_metrics"]
+__all__ = ["DataSeen", "readers_of_retrieved", "require_retrieved", "specs_for", "suggested_metrics"]
 
 USUAL_K = (1, 3, 5, 10)
 
@@ -31,6 +31,20 @@ def suggested_metrics(
 def readers_of_retrieved(metrics: Iterable[Metric]) -> list[str]:
     """The names of the metrics that can say nothing about an output that does not say what was retrieved."""
     return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.reads]
+
+
+def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
+    """Refuse metrics that read ``retrieved``, for an outputs file in which no line has that field."""
+    asked = readers_of_retrieved(metrics)
+    if asked:
+        raise BadValueError(
+            f"{_listed(asked)} {'reads' if len(asked) == 1 else 'read'} the field 'retrieved', which no line of "
+            f"{outputs_path} has; write what was returned ([] where nothing was), or leave the metric out"
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(", ".join(f"'{name}'" for name in names).rsplit(", ", 1)) if names else "nothing"
 
 
 class DataSeen:

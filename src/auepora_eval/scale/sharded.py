@@ -1,0 +1,215 @@
+"""Files of any number and size to results: split into ranges, scored by whoever there is, kept in parts if wanted."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..core.conventions import Conventions
+from ..core.engine import BATCH_SIZE, Metrics, Progress, evaluate_sources, resolve_metrics
+from ..core.errors import AueporaWarning, BadValueError, MetricDefinitionError
+from ..core.executors import Executor, ExecutorName, chosen_executor
+from ..core.judged import judged_parts
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.results import Results
+from ..core.slices import Slice, SliceSpec, slices_of
+from ..core.suggest import DataSeen, readers_of_retrieved, require_retrieved
+from ..judge.executor import with_judges
+from .manifest import Manifest, manifest_for
+from .resuming import PartsExecutor, opened_folder
+from .shards import Given, ShardedInput, sharded_sources, wants_bases
+
+if TYPE_CHECKING:
+    from ..judge.policy import JudgePolicy
+    from ..judge.session import JudgeSession
+
+__all__ = ["evaluate_files", "evaluate_sharded", "sharded_input", "supported_metrics"]
+
+UNIT_SIZE = 50_000
+"""How many samples make a part, where there are many."""
+_UNITS = 64
+"""Where there are few, they still make about so many parts, so that all workers have something to do."""
+
+
+def evaluate_files(
+    dataset: Given,
+    outputs: Given | None = None,
+    metrics: Metrics = (),
+    *,
+    parts: str | Path | None = None,
+    executor: ExecutorName | Executor = "serial",
+    address: str | None = None,
+    workers: int | None = None,
+    keep_scores: bool = True,
+    batch_size: int = BATCH_SIZE,
+    unit_size: int | None = None,
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    conventions: str | Conventions = "auepora",
+    dataset_format: str | None = None,
+    outputs_format: str | None = None,
+    judging: JudgeSession | JudgePolicy | None = None,
+    progress: Progress | None = None,
+) -> Results:
+    """Score files of samples and outputs: paths, directories or globs of JSONL or Parquet files.
+
+    Whoever scores a batch reads it from the files, so that they must be at the same place for all. The numbers are
+    those of ``evaluate`` on everything at once, to the last bit, whoever scores and however the files are cut. Without
+    ``metrics``, all that the data supports are computed; finding out takes another pass over it.
+
+    With a folder for ``parts`` the scores of all samples are written there as Parquet, in parts of about ``unit_size``
+    samples; the same call goes on after an interruption with what is missing. With ``keep_scores=False`` memory does
+    not grow with the data. ``executor="ray"`` uses the cluster at ``address`` (``auto``, ``host:port``, ``ray://…``),
+    or one of its own on this machine.
+    """
+    rules = Conventions.of(conventions)
+    listed = () if metrics is None else metrics
+    chosen = resolve_metrics(listed, rules)
+    found = sharded_input(dataset, outputs, chosen, dataset_format, outputs_format, batch_size=batch_size)
+    if not chosen:
+        chosen = supported_metrics(found, rules)
+        if wants_bases(chosen):
+            found = sharded_input(dataset, outputs, chosen, dataset_format, outputs_format, batch_size=batch_size)
+    for remark in found.remarks(rules):
+        warnings.warn(remark, AueporaWarning, stacklevel=2)
+    with chosen_executor(executor, workers, address) as scoring:
+        return evaluate_sharded(
+            found,
+            chosen,
+            scoring,
+            conventions=rules,
+            slices=slices,
+            parts=parts,
+            unit_size=unit_size,
+            batch_size=batch_size,
+            named=(dataset, outputs),
+            keep_scores=keep_scores,
+            judging=judging,
+            progress=progress,
+        )
+
+
+def sharded_input(
+    dataset: Given,
+    outputs: Given | None,
+    metrics: Sequence[Metric],
+    dataset_format: str | None = None,
+    outputs_format: str | None = None,
+    *,
+    batch_size: int = BATCH_SIZE,
+) -> ShardedInput:
+    """The files as sources for these metrics; those that cannot be computed from them are refused."""
+    for one in metrics:
+        if not isinstance(one, BatchMetric):
+            raise MetricDefinitionError(
+                f"metric '{one.name}' implements only 'compute', which needs all samples at once; score one file with "
+                "the serial executor, or write it as a SampleMetric"
+            )
+    found = sharded_sources(
+        dataset,
+        outputs,
+        dataset_format=dataset_format,
+        outputs_format=outputs_format,
+        batch_size=batch_size,
+        bases=wants_bases(metrics),
+    )
+    if found.answers_only:
+        require_retrieved(metrics, _named(dataset if outputs is None else outputs))
+    return found
+
+
+def supported_metrics(found: ShardedInput, conventions: Conventions, progress: Progress | None = None) -> list[Metric]:
+    """All metrics that the data supports; everything is read for it."""
+    seen = DataSeen()
+    for source in found.sources:
+        samples, outputs = source.read()
+        seen.add(samples, outputs)
+        if progress is not None:
+            progress(len(samples))
+    chosen = resolve_metrics(seen.specs(conventions), conventions)
+    blind = readers_of_retrieved(chosen) if found.answers_only else ()
+    return [one for one in chosen if one.name not in blind]
+
+
+def evaluate_sharded(
+    found: ShardedInput,
+    metrics: Sequence[Metric],
+    executor: Executor,
+    *,
+    conventions: Conventions,
+    slices: Iterable[SliceSpec] | SliceSpec = (),
+    parts: str | Path | None = None,
+    unit_size: int | None = None,
+    batch_size: int = BATCH_SIZE,
+    named: tuple[Given, Given | None] = ("", None),
+    keep_scores: bool = True,
+    judging: JudgeSession | JudgePolicy | None = None,
+    progress: Progress | None = None,
+    told: Callable[[PartsExecutor], None] | None = None,
+) -> Results:
+    """Score what ``sharded_input`` found; ``told`` is handed what knows how much of it was in the folder already."""
+    groups = slices_of(slices)
+    scoring = executor
+    if parts is not None:
+        manifest = _manifest(found, metrics, groups, conventions, named, batch_size, unit_size)
+        folder = Path(parts)
+        behind = with_judges(executor, metrics, judging)
+        scoring = PartsExecutor(behind, folder, opened_folder(folder, manifest), by_workers=not _from_here(metrics))
+        if told is not None:
+            told(scoring)
+    return evaluate_sources(
+        found.sources,
+        metrics,
+        conventions=conventions,
+        slices=groups,
+        executor=scoring,
+        keep_scores=keep_scores,
+        joined=found.joined,
+        judging=judging,
+        progress=progress,
+    )
+
+
+def _from_here(metrics: Sequence[Metric]) -> bool:
+    """Whether not all outcomes of a unit come to be at one place: judges are asked here, models are kept by actors."""
+    return any(isinstance(one, BatchMetric) and (one.needs_model or any(judged_parts(one))) for one in metrics)
+
+
+def _manifest(
+    found: ShardedInput,
+    metrics: Sequence[Metric],
+    slices: Sequence[Slice],
+    conventions: Conventions,
+    named: tuple[Given, Given | None],
+    batch_size: int,
+    unit_size: int | None,
+) -> Manifest:
+    if unit_size is not None and (isinstance(unit_size, bool) or not isinstance(unit_size, int) or unit_size < 1):
+        raise BadValueError(f"unit_size must be a whole number of at least 1, not {unit_size!r}")
+    if unit_size is None:
+        unit_size = max(batch_size, min(UNIT_SIZE, found.total // _UNITS))
+        if any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics):
+            unit_size = batch_size  # what is lost with a unit was paid for
+    facts: dict[str, Any] = {
+        "dataset": _named(named[0]),
+        "outputs": None if named[1] is None else _named(named[1]),
+        "samples": found.total,
+        "bytes": found.bytes,
+        "formats": list(found.formats),
+        "batch_size": batch_size,
+        "fingerprint": found.fingerprint,
+    }
+    return manifest_for(
+        [one.size for one in found.sources],
+        [one for one in metrics if isinstance(one, BatchMetric)],
+        slices,
+        conventions=conventions,
+        input_facts=facts,
+        joined=found.joined,
+        unit_size=unit_size,
+    )
+
+
+def _named(given: Given) -> str:
+    return str(given) if isinstance(given, (str, Path)) else ", ".join(map(str, given))

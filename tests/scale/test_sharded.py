@@ -1,0 +1,212 @@
+"""Evaluations over many files: the numbers of one list, whoever scores, and nothing done twice after a lost driver."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from made_files import METRICS, rows, write_files
+
+import parts
+from auepora_eval import evaluate, evaluate_files
+from auepora_eval.core.errors import AueporaWarning, BadValueError, MetricDefinitionError
+from auepora_eval.core.metrics_base import Metric
+from auepora_eval.core.registry import Spec
+from auepora_eval.core.results import Results
+from auepora_eval.core.types import MetricResult, TargetCategory
+from auepora_eval.judge.critic import Judgement, JudgeRequest
+from made_critics import SteadyCritic
+
+parts.need("pyarrow")
+TOTAL = 400
+pytestmark = pytest.mark.filterwarnings("ignore:.*have no output:auepora_eval.core.errors.AueporaWarning")
+
+
+def same(found: Results, wanted: Results) -> None:
+    assert found.to_json(per_query=True) == wanted.to_json(per_query=True)
+
+
+@pytest.mark.parametrize("table", [False, True], ids=["jsonl", "parquet"])
+@pytest.mark.parametrize("kept", [False, True], ids=["without parts", "with parts"])
+def test_the_same_as_from_lists(tmp_path: Path, table: bool, kept: bool) -> None:
+    data, out = write_files(tmp_path, TOTAL, table=table)
+    wanted = evaluate(*rows(range(TOTAL)), METRICS, slices="labels.lang")
+    folder = tmp_path / "scores" if kept else None
+    for _ in range(2):
+        same(evaluate_files(data, str(out / "*"), METRICS, slices="labels.lang", batch_size=32, parts=folder), wanted)
+
+
+def test_the_same_from_processes_whatever_the_batches(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, TOTAL, table=True)
+    wanted = evaluate_files(data, out, METRICS)
+    for size in (7, 64):
+        found = evaluate_files(
+            data, out, METRICS, executor="processes", workers=2, batch_size=size, parts=tmp_path / f"scores{size}"
+        )
+        same(found, wanted)
+
+
+def test_lean_results_are_those_of_lean_lists(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, TOTAL)
+    metrics: list[Spec] = ["recall@2", "token_f1", "bleu", {"noise_robustness": {"base": "token_f1"}}]
+    wanted = evaluate_files(data, out, metrics, slices="labels.lang", keep_scores=False)
+    found = evaluate_files(data, out, metrics, slices="labels.lang", keep_scores=False, parts=tmp_path / "scores")
+    same(found, wanted)
+    assert [one.value for one in found] == [one.value for one in evaluate(*rows(range(TOTAL)), metrics)]
+    assert all(one.scores is None for one in found)
+
+
+def test_without_metrics_all_that_the_data_supports(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, 60)
+    found = evaluate_files(data, out)
+    assert {"recall@5", "token_f1", "bleu"} <= {one.name for one in found}
+
+
+def test_strays_are_told(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, 60)
+    with pytest.warns(AueporaWarning, match="have no output"):
+        evaluate_files(data, out, "recall@2")
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, 60)
+    evaluate_files(data, out, "recall@2", parts=tmp_path / "scores")
+    (data / "part-0.jsonl").write_text((data / "part-0.jsonl").read_text() + '{"sample_id": "new", "query": "?"}\n')
+    with pytest.raises(BadValueError, match="holds the scores of another evaluation: input samples: 60 there, 61 here"):
+        evaluate_files(data, out, "recall@2", parts=tmp_path / "scores")
+
+
+class OnlyComputes(Metric):
+    name = "mine"
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+
+    def required_fields(self) -> list[str]:
+        return []
+
+    def compute(self, samples: Any, outputs: Any) -> MetricResult:
+        raise NotImplementedError
+
+
+def test_a_metric_that_needs_all_samples_at_once_is_refused(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, 10)
+    with pytest.raises(MetricDefinitionError, match="metric 'mine' implements only 'compute'"):
+        evaluate_files(data, out, OnlyComputes())
+
+
+class Counting(SteadyCritic):
+    asked = 0
+
+    async def judge(self, request: JudgeRequest) -> Judgement:
+        self.asked += 1
+        return await super().judge(request)
+
+
+def test_judges_are_not_asked_about_what_is_in_the_folder(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, 60)
+    critic = Counting()
+    metrics: list[Any] = ["token_f1", {"llm_answer_quality": {"critic": critic}}]
+    wanted = evaluate_files(data, out, metrics, batch_size=10)
+    asked = critic.asked
+    assert asked
+    same(evaluate_files(data, out, metrics, batch_size=10, parts=tmp_path / "scores"), wanted)
+    assert critic.asked == 2 * asked
+    (tmp_path / "scores" / "part-000002.parquet").unlink()
+    same(evaluate_files(data, out, metrics, batch_size=10, parts=tmp_path / "scores"), wanted)
+    assert 2 * asked < critic.asked <= 2 * asked + 10
+
+
+DRIVER = """
+import sys
+sys.path[:0] = {paths!r}
+from auepora_eval import evaluate_files
+from slow_metric import Slow
+
+if __name__ == "__main__":
+    evaluate_files({data!r}, {out!r}, ["recall@2", "bleu", Slow({log!r}, {gate!r})], batch_size=10, unit_size=20,
+                   parts={parts!r}, executor={executor!r}, **{options!r})
+"""
+
+
+@pytest.mark.parametrize("executor", ["serial", "ray"])
+def test_after_a_killed_driver_nothing_that_was_done_is_done_again(
+    tmp_path: Path, executor: Literal["serial", "ray"]
+) -> None:
+    if executor == "ray":
+        parts.need("ray")
+    from slow_metric import Slow
+
+    data, out = write_files(tmp_path, TOTAL)
+    folder, log, gate = tmp_path / "scores", tmp_path / "log", tmp_path / "gate"
+    options = {} if executor == "serial" else {"workers": 2}
+    script = tmp_path / "driver.py"
+    script.write_text(
+        DRIVER.format(
+            paths=sys.path,
+            data=str(data),
+            out=str(out),
+            log=str(log),
+            gate=str(gate),
+            parts=str(folder),
+            executor=executor,
+            options=options,
+        )
+    )
+    log.touch()
+    ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    driver = subprocess.Popen([sys.executable, str(script)], env=ours, start_new_session=True)
+    try:
+        # The metric waits at the 150th sample for a gate that nobody opens; by then units before it are written.
+        _until(lambda: len(list(folder.glob("part-*.parquet"))) >= 5, driver)
+    finally:
+        os.kill(driver.pid, signal.SIGKILL)
+        driver.wait()
+        _end_session(driver.pid)
+    there = {path.name for path in folder.glob("part-*.parquet")}
+    assert 0 < len(there) < 20
+    assert not json.loads((folder / "manifest.json").read_text())["complete"]
+    gate.touch()
+    log.write_text("")
+    metrics = ["recall@2", "bleu", Slow(str(log), str(gate))]
+    again = evaluate_files(
+        data,
+        out,
+        metrics,
+        batch_size=10,
+        unit_size=20,
+        parts=folder,
+        executor=executor,
+        **options,  # type: ignore[arg-type]
+    )
+    scored_again = log.read_text().split()
+    assert len(scored_again) == len(set(scored_again))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["complete"]
+    for unit in manifest["units"]:
+        own = {f"q{number}" for number in range(unit["first"], unit["first"] + unit["rows"])}
+        assert own.isdisjoint(scored_again) == (unit["file"] in there)
+    same(again, evaluate(*rows(range(TOTAL)), metrics))
+
+
+def _until(reached: Any, driver: "subprocess.Popen[bytes]") -> None:
+    end = time.monotonic() + 120
+    while not reached():
+        assert driver.poll() is None, "the driver ended by itself"
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.05)
+
+
+def _end_session(session: int) -> None:
+    """End what the driver started, each by its own id."""
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            try:
+                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+                if int(fields[3]) == session:
+                    os.kill(int(entry), signal.SIGKILL)
+            except (OSError, ValueError):
+                continue

@@ -26,9 +26,7 @@ __all__ = ["FoldedScores", "KeptScores", "computed_result", "keeps_all", "tally_
 class KeptScores:
     """Collects a metric's outcomes, all of them."""
 
-    def __init__(
-        self, metric: BatchMetric, run: RunFacts, *, keep_scores: bool = True, joined: bool = False
-    ) -> None:
+    def __init__(self, metric: BatchMetric, run: RunFacts, *, keep_scores: bool = True, joined: bool = False) -> None:
         """``joined`` says that outcomes come joined with those of other samples already."""
         self.metric = metric
         self._joined = joined

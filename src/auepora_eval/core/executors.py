@@ -10,13 +10,14 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
 from .batch import Batch
 from .collector import collector_paused
-from .errors import BadValueError, WorkerError
+from .errors import BadValueError, WorkerError, did_you_mean
 from .judged import joined_where_scored
 from .metrics_base import BatchMetric
 from .scores import Scores
@@ -36,11 +37,13 @@ __all__ = [
     "ScoredBatch",
     "SerialExecutor",
     "SourcedUnit",
+    "available_processors",
     "chosen_executor",
+    "require_workers",
     "score_batch",
 ]
 
-ExecutorName = Literal["serial", "processes"]
+ExecutorName = Literal["serial", "processes", "ray"]
 Notes = dict[str, tuple[int, str]]
 
 
@@ -68,19 +71,35 @@ class Executor(Protocol):
         ...
 
 
-def chosen_executor(executor: ExecutorName | Executor, workers: int | None) -> AbstractContextManager[Executor]:
-    """The executor of that name, closed after use; one that was handed in is used as it is."""
+_CLUSTERS = {"ray": "auepora_eval.scale.ray_executor:RayExecutor"}
+"""Executors by name that take an address, and where they are: above this layer, and imported only where named."""
+
+
+def chosen_executor(
+    executor: ExecutorName | Executor, workers: int | None, address: str | None = None
+) -> AbstractContextManager[Executor]:
+    """The executor of that name, closed after use; one that was handed in is used as it is.
+
+    ``address`` says where a cluster is, for an executor that uses one.
+    """
+    if isinstance(executor, str) and executor in _CLUSTERS:
+        module, _, name = _CLUSTERS[executor].partition(":")
+        made: AbstractContextManager[Executor] = getattr(import_module(module), name)(address, workers)
+        return made
+    if address is not None:
+        raise BadValueError(f"address={address!r} goes with executor='ray'")
     if isinstance(executor, str):
         if executor == "serial" and workers in (None, 1):
             return nullcontext(SerialExecutor())
         if executor == "processes":
             return ProcessExecutor(workers)
         if executor != "serial":
-            raise BadValueError(f"executor must be 'serial' or 'processes', not {executor!r}")
+            hint = did_you_mean(executor, get_args(ExecutorName))
+            raise BadValueError(f"executor must be 'serial', 'processes' or 'ray', not {executor!r}{hint}")
     if workers is not None:
-        raise BadValueError(f"workers={workers!r} goes with executor='processes'")
+        raise BadValueError(f"workers={workers!r} goes with executor='processes' or 'ray'")
     if not isinstance(executor, Executor):
-        raise BadValueError(f"executor must be 'serial', 'processes' or an Executor, not {executor!r}")
+        raise BadValueError(f"executor must be 'serial', 'processes', 'ray' or an Executor, not {executor!r}")
     return nullcontext(executor)
 
 
@@ -92,6 +111,12 @@ class SourcedUnit(SourcedBatch, ABC):
     @abstractmethod
     def scored(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
         """The outcomes of all its batches."""
+
+
+def require_workers(workers: int | None) -> None:
+    """Raise unless this can be a number of workers; None leaves it to the machine."""
+    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
+        raise BadValueError(f"workers must be a whole number of at least 1, not {workers!r}")
 
 
 def available_processors() -> int:
@@ -150,8 +175,7 @@ class ProcessExecutor:
 
     def __init__(self, workers: int | None = None) -> None:
         """``workers`` counts this process too; by default there are as many as processors."""
-        if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 1):
-            raise BadValueError(f"workers must be a whole number of at least 1, not {workers!r}")
+        require_workers(workers)
         self.workers = workers or available_processors()
         self._pool: ProcessPoolExecutor | None = None
         if self.workers > 1:

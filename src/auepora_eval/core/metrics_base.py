@@ -174,6 +174,11 @@ class BatchMetric(Metric):
         """
         return max((inner.rounding for inner in self.inner_metrics()), default=0.0)
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether it asks a model, which is large to load and best kept by few."""
+        return any(inner.needs_model for inner in self.inner_metrics())
+
     def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
         """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
         return math.nan if self.worst is None else self.worst

@@ -140,12 +140,15 @@ class Scores(Sequence[float | None]):
         stats, keys = None, None
         wide = [part.stats for part in parts if part.stats is not None]
         keyed = [part.keys for part in parts if part.keys is not None]
-        if len(wide) not in (0, len(parts)) or len(keyed) not in (0, len(parts)):
+        if any((wide and part.stats is None) or (keyed and part.keys is None) for part in parts if not part.lost):
             raise BadValueError("some parts have statistics or keys and others have none: they cannot be joined")
         if wide:
-            stats = np.concatenate(wide)
+            width = wide[0].shape[1]
+            stats = np.concatenate(
+                [np.full((len(part), width), np.nan) if part.stats is None else part.stats for part in parts]
+            )
         if keyed:
-            keys = tuple(key for part in keyed for key in part)
+            keys = tuple(key for part in parts for key in part.keys or (None,) * len(part))
         return cls(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.status for part in parts]),
@@ -228,6 +231,11 @@ class Scores(Sequence[float | None]):
         if reason not in self.reason_names:
             return np.zeros(len(self), dtype=np.bool_)
         return np.equal(self.reason_codes, self.reason_names.index(reason))
+
+    @property
+    def lost(self) -> bool:
+        """Whether not one sample could be measured, as where a process dies of a batch: then nothing else is known."""
+        return bool((self.status == Status.MEASURE_FAILED).all())
 
     @property
     def counted(self) -> npt.NDArray[np.bool_]:

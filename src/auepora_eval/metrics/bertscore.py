@@ -176,7 +176,7 @@ class BertScoreMetric(MeaningMetric):
         """With ``idf``: the answers weighed by how rare each token is among all reference answers."""
         if not self.idf or scores.keys is None:
             return scores
-        texts = [pair.wanted.ids for pairs in scores.keys for pair in pairs]
+        texts = [pair.wanted.ids for pairs in scores.keys for pair in pairs or ()]
         frequencies = document_frequencies(texts)
         stats = np.array(scores.stats)
         rows = np.flatnonzero(scores.status == Status.SCORED)

@@ -53,6 +53,11 @@ class _ContextMetric(ConfiguredMetric):
         return (0.0,)
 
     @property
+    def needs_model(self) -> bool:
+        """It does."""
+        return True
+
+    @property
     def rounding(self) -> float:
         """What a model's last digits may come to."""
         return MODEL_ROUNDING

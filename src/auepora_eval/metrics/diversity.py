@@ -157,6 +157,11 @@ class IntraListDiversity(ConfiguredMetric):
         super().__post_init__()
 
     @property
+    def needs_model(self) -> bool:
+        """Where vectors come from an embedder."""
+        return self.embed is not None
+
+    @property
     def rounding(self) -> float:
         """What a model's last digits may come to."""
         return 0.0 if self.embed is None else MODEL_ROUNDING
@@ -274,6 +279,11 @@ class ResponseDiversity(ConfiguredMetric):
             object.__setattr__(self, "embed", as_embedder(self.embed, what="embed"))
             object.__setattr__(self, "range", (0.0, 2.0))
         super().__post_init__()
+
+    @property
+    def needs_model(self) -> bool:
+        """Where vectors come from an embedder."""
+        return self.embed is not None
 
     @property
     def rounding(self) -> float:

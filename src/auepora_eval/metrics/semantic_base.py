@@ -70,6 +70,11 @@ class MeaningMetric(ReferencedMetric):
         return self.compare_to
 
     @property
+    def needs_model(self) -> bool:
+        """It does."""
+        return True
+
+    @property
     def rounding(self) -> float:
         """What a model's last digits may come to."""
         return MODEL_ROUNDING

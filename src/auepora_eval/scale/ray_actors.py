@@ -1,0 +1,120 @@
+"""Models of a cluster: each loaded once by an actor and fed batches; one that dies is replaced, so many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .ray_worker import Job, ModelKeeper, Returned
+
+__all__ = ["ModelPool", "Verdict"]
+
+_AHEAD = 2
+"""How many batches an actor has before it, so that it need not wait for the next."""
+_PARTING = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a batch that an actor was given."""
+
+    given: Any
+    kind: Literal["returned", "again", "blamed", "hopeless"]
+    """It returned something; its actor died and others are to try, or that was its doing; no actor can be had."""
+    returned: Returned | None = None
+
+
+@dataclass(eq=False)
+class _Keeper:
+    """An actor, and what it was given."""
+
+    actor: Any
+    loaded: Any
+    given: dict[Any, Any] = field(default_factory=dict)
+    """By reference to what will be returned, in the order in which it was given."""
+
+
+class ModelPool:
+    """Actors that keep models: one per GPU, or one without where there are none."""
+
+    def __init__(self, ray: Any, job: Job, count: int, *, gpu: bool, processors: int, retries: int) -> None:
+        """``processors`` are reserved for each; such as die while they load are replaced ``retries`` times in all."""
+        self._ray = ray
+        self._job = job
+        self._retries = retries
+        self._kind = ray.remote(ModelKeeper).options(
+            num_cpus=processors, num_gpus=1 if gpu else 0, max_restarts=0, max_task_retries=0
+        )
+        self._died_loading = 0
+        self.hopeless = False
+        """Whether no actor lives to load the models, however often it is tried."""
+        self._keepers = [self._hired() for _ in range(count)]
+
+    def _hired(self) -> _Keeper:
+        actor = self._kind.remote(self._job)
+        return _Keeper(actor, actor.load.remote())
+
+    def room(self) -> bool:
+        """Whether another batch may be given."""
+        return any(len(keeper.given) < _AHEAD for keeper in self._keepers)
+
+    def give(self, given: Any, item: Any) -> None:
+        """Let a batch be scored by whoever has least to do; ``given`` comes back with what became of it."""
+        keeper = min(self._keepers, key=lambda one: len(one.given))
+        keeper.given[keeper.actor.score.remote(item)] = given
+
+    def references(self) -> Iterator[Any]:
+        """What is waited for."""
+        for keeper in self._keepers:
+            yield from keeper.given
+
+    def verdicts(self, reference: Any) -> list[Verdict]:
+        """What became of a batch that need not be waited for any more, and of others that its actor took with it."""
+        keeper = next(one for one in self._keepers if reference in one.given)
+        try:
+            returned: Returned = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError:
+            raise
+        except self._ray.exceptions.RayError:
+            return self._buried(keeper)
+        return [Verdict(keeper.given.pop(reference), "returned", returned)]
+
+    def _buried(self, keeper: _Keeper) -> list[Verdict]:
+        self._keepers.remove(keeper)
+        verdicts, lost = [], []
+        for reference, unit in keeper.given.items():
+            try:
+                verdicts.append(Verdict(unit, "returned", self._ray.get(reference, timeout=_PARTING)))
+            except self._ray.exceptions.RayError:
+                lost.append(unit)
+        self._ray.kill(keeper.actor)  # it may only be out of reach
+        # They are scored one after the other: once it was loaded, it died of the first that did not come back.
+        blamed = self._was_loaded(keeper)
+        self._died_loading += not blamed
+        if self._died_loading <= self._retries:
+            self._keepers.append(self._hired())
+        self.hopeless = not self._keepers
+        for at, unit in enumerate(lost):
+            verdicts.append(Verdict(unit, "hopeless" if self.hopeless else "blamed" if blamed and not at else "again"))
+        return verdicts
+
+    def _was_loaded(self, keeper: _Keeper) -> bool:
+        try:
+            self._ray.get(keeper.loaded, timeout=_PARTING)
+        except self._ray.exceptions.RayError:
+            return False
+        return True
+
+    def abandoned(self) -> list[Any]:
+        """Try no more; what was under way."""
+        left = [given for keeper in self._keepers for given in keeper.given.values()]
+        self.close()
+        self.hopeless = True
+        return left
+
+    def close(self) -> None:
+        """Let the actors go, whatever they are doing."""
+        for keeper in self._keepers:
+            self._ray.kill(keeper.actor)
+        self._keepers.clear()

@@ -1,0 +1,207 @@
+"""The Ray cluster: one that is there, or a small one of our own on this machine for as long as it is used."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from .._version import __version__
+from ..core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
+from ..core.executors import available_processors, require_workers
+
+__all__ = ["Cluster", "connect", "ray_package"]
+
+LOCAL, AUTO, CLIENT = "local", "auto", "ray://"
+_STORE_BYTES = 512 << 20
+"""Memory for what travels in a cluster of our own: a window of batches, whatever the size of the data."""
+_CLIENT_PORT = 10001
+_PATIENCE = 10.0
+"""Seconds within which somebody must answer at an address."""
+
+
+def ray_package() -> Any:
+    """Ray, told not to report home; an error that says how to install it where it is missing."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would else warn about
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingDependencyError("ray", purpose="executor 'ray'", install="'auepora-eval[ray]'") from error
+    return ray
+
+
+@dataclass
+class _Connection:
+    """The connection of this process where it was made here: there can be only one, whoever uses it."""
+
+    address: str | None = None
+    users: int = 0
+
+
+_ours = _Connection()
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What is known of the cluster this process is connected to."""
+
+    ray: Any
+    processors: int
+    gpus: int
+    ours: bool
+    """Whether the connection was made here, and is ended by whoever leaves last."""
+
+    def close(self) -> None:
+        """Leave: a cluster that was started here is stopped, any other stays as it was."""
+        if self.ours and _ours.users:
+            _ours.users -= 1
+            if not _ours.users:
+                self.ray.shutdown()
+
+
+def connect(address: str | None = None, workers: int | None = None) -> Cluster:
+    """A connection to the cluster at this address.
+
+    ``auto`` is one that runs on this machine, ``ray://host:port`` and ``host:port`` say where it is, ``local`` starts
+    one here, with as many workers as asked for. With no address the connection that this process has is used, else what
+    ``RAY_ADDRESS`` names, else one is started here.
+    """
+    if address is not None and (not isinstance(address, str) or not address.strip()):
+        raise BadTypeError(f"address must be 'auto', 'local', 'ray://host:port' or 'host:port', not {address!r}")
+    require_workers(workers)
+    ray = ray_package()
+    fresh = not ray.is_initialized()
+    if fresh:
+        _ours.address, _ours.users = address or os.environ.get("RAY_ADDRESS") or LOCAL, 0
+        if _ours.address == LOCAL:
+            _start_here(ray, workers)
+        else:
+            _join(ray, _ours.address)
+    elif address not in (None, AUTO) and not (_ours.users and address == _ours.address):
+        raise WorkerError(
+            f"this process is connected to a Ray cluster already, so that it cannot use the one at {address!r}; leave "
+            "the address out to use that one, or call ray.shutdown() first"
+        )
+    ours = fresh or _ours.users > 0
+    _ours.users += ours
+    there = ray.cluster_resources()
+    cluster = Cluster(ray, max(int(there.get("CPU", 0)), 1), int(there.get("GPU", 0)), ours)
+    if not (ours and _ours.address == LOCAL):
+        try:
+            _require_alike(ray)
+        except BaseException:
+            cluster.close()
+            raise
+    return cluster
+
+
+def _start_here(ray: Any, workers: int | None) -> None:
+    before = os.environ.get("PYTHONPATH")
+    # Its workers find what this process finds: a user's own metrics may lie anywhere.
+    os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path)
+    try:
+        ray.init(
+            address=LOCAL,
+            num_cpus=workers or available_processors(),
+            object_store_memory=_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+        )
+    except (ConnectionError, OSError, RuntimeError, TimeoutError, ValueError) as error:
+        raise WorkerError(f"no Ray cluster could be started on this machine: {error}") from error
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+def _join(ray: Any, address: str) -> None:
+    if address != AUTO:
+        _require_answer(address)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, OSError, RuntimeError, TimeoutError, ValueError) as error:
+        # A version that does not fit is told here too, by Ray and in its words.
+        raise WorkerError(f"{_unusable(address)}: {error}") from error
+
+
+def _unusable(address: str) -> str:
+    if address == AUTO:
+        return (
+            "no Ray cluster runs on this machine that could be used (address 'auto'); start one with `ray start "
+            "--head`, name its address, or take 'local' for one of our own"
+        )
+    return f"the Ray cluster at {address!r} cannot be used"
+
+
+def _require_answer(address: str) -> None:
+    """Raise unless somebody listens there: Ray itself would try for minutes, and end the process."""
+    host, colon, port = address.removeprefix(CLIENT).strip("/").rpartition(":")
+    if not colon and address.startswith(CLIENT):
+        host, port = port, str(_CLIENT_PORT)
+    if not host or not port.isdecimal():
+        raise WorkerError(
+            f"{address!r} is no address of a Ray cluster; write 'auto', 'local', 'ray://host:port' or 'host:port'"
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise WorkerError(
+            f"no Ray cluster answers at {address!r} ({error}); see that it runs (`ray status` there) and that this "
+            "machine may reach it"
+        ) from error
+
+
+def _require_alike(ray: Any) -> None:
+    """Raise where a machine of the cluster would compute by other code than this one."""
+
+    def facts() -> dict[str, str]:  # travels by value: what it says may be that this package is not there
+        import platform
+        import sys as its
+
+        found = {"node": platform.node(), "Python": ".".join(map(str, its.version_info[:2]))}
+        try:
+            from auepora_eval._version import __version__ as version
+        except ImportError as error:
+            return {**found, "auepora-eval": f"none ({error})"}
+        import numpy
+
+        return {**found, "auepora-eval": version, "numpy": numpy.__version__}
+
+    import numpy
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = {
+        "Python": ".".join(map(str, sys.version_info[:2])),
+        "auepora-eval": __version__,
+        "numpy": numpy.__version__,
+    }
+    ask = ray.remote(num_cpus=0, max_retries=1)(facts)
+    nodes = [node["NodeID"] for node in ray.nodes() if node["Alive"]]
+    asked = [
+        ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote() for node in nodes
+    ]
+    for there in ray.get(asked):
+        _compare(here, there)
+
+
+def _compare(here: dict[str, str], there: dict[str, str]) -> None:
+    for name in ("Python", "auepora-eval"):
+        if there[name] != here[name]:
+            raise WorkerError(
+                f"the worker machine {there['node']} has {name} {there[name]}, this one {here[name]}: the numbers "
+                "could differ; install the same on all"
+            )
+    if there["numpy"] != here["numpy"]:
+        warnings.warn(
+            f"the worker machine {there['node']} has numpy {there['numpy']}, this one {here['numpy']}: last digits may "
+            "differ",
+            AueporaWarning,
+            stacklevel=2,
+        )

@@ -1,0 +1,172 @@
+"""What runs on a worker of a cluster: some batches, read and scored there; their outcomes go back as columns."""
+
+from __future__ import annotations
+
+import pickle
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.collector import collector_paused
+from ..core.errors import AueporaError, WorkerError
+from ..core.executors import ScoredBatch, score_batch
+from ..core.metrics_base import BatchMetric
+from ..core.scores import Scores
+from ..core.transport import unpack
+from .lost import Lost, lost_batch
+
+__all__ = ["How", "Job", "ModelKeeper", "Raised", "Returned", "columns_of", "run_batches", "scores_from"]
+
+How = Literal["score", "stand in", "only read"]
+"""Whether a batch is scored, or was given up: then the metrics are asked what a lost batch looks like, or not even."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The metrics of one evaluation: a name, and where a worker gets them."""
+
+    name: str
+    metrics: list[Any]
+    """A reference to them, in a list so that it is followed once for a worker and not once for a task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What a batch raised, in a form that always travels."""
+
+    error: AueporaError | None
+    """Where it is one of ours, which tell that something is wrong with what was given."""
+    text: str
+    trace: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Raised:
+        """Of an error that was caught."""
+        trace = "".join(traceback.format_exception(error))
+        return cls(error if isinstance(error, AueporaError) else None, f"{type(error).__name__}: {error}", trace)
+
+
+Returned = tuple[float, list[bytes | Raised]]
+"""How many seconds it took, and what became of each batch."""
+
+_MOST_JOBS = 2
+_jobs: OrderedDict[str, tuple[list[BatchMetric], dict[Hashable, Any]]] = OrderedDict()
+"""In the worker: the metrics of the evaluations under way, and what their batches hand on to each other."""
+
+
+def run_batches(job: Job, how: How, lost: Lost | None, *items: Any) -> Returned:
+    """Score some batches, or say what is known of such as were given up."""
+    begun = time.perf_counter()
+    try:
+        metrics, memory = _known(job)
+    except Exception as error:
+        return 0.0, [_cannot_load(error) for _ in items]
+
+    def outcome(item: Any) -> ScoredBatch:
+        with collector_paused():
+            sent = pickle.loads(item) if isinstance(item, bytes) else Batch(*unpack(item), memory=memory)  # noqa: S301 -- from the process that started this task
+        if lost is None:
+            return score_batch(sent, metrics, memory)
+        return lost_batch(sent, metrics, lost, ask_metrics=how == "stand in")
+
+    results = [_told(outcome, item) for item in items]
+    return time.perf_counter() - begun, results
+
+
+class ModelKeeper:
+    """Keeps models, loaded once, and scores by them one batch after the other: lives as an actor."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+
+    def load(self) -> None:
+        """Load the models. What is wrong with one is told by the first batch that needs it."""
+        try:
+            for metric in _known(self._job)[0]:
+                metric.require_ready()
+        except Exception:
+            return
+
+    def score(self, item: Any) -> Returned:
+        """The outcomes of a batch."""
+        return run_batches(self._job, "score", None, item)
+
+
+def _known(job: Job) -> tuple[list[BatchMetric], dict[Hashable, Any]]:
+    if job.name not in _jobs:
+        import ray
+
+        _jobs[job.name] = list(ray.get(job.metrics[0])), {}
+        while len(_jobs) > _MOST_JOBS:
+            _jobs.popitem(last=False)
+    return _jobs[job.name]
+
+
+def _cannot_load(error: Exception) -> Raised:
+    return Raised.of(
+        WorkerError(
+            f"a worker cannot load the metrics ({type(error).__name__}: {error}); the modules that define them must be "
+            "installed on all machines"
+        )
+    )
+
+
+def _told(outcome: Callable[[Any], ScoredBatch], item: Any) -> bytes | Raised:
+    try:
+        return pickle.dumps(columns_of(outcome(item)), pickle.HIGHEST_PROTOCOL)
+    except Exception as error:  # told where the evaluation was asked for, as it would be there
+        return Raised.of(error)
+
+
+def columns_of(scored: ScoredBatch) -> tuple[Any, ...]:
+    """The outcomes of a batch in fewer bytes, nothing of them lost."""
+    return scored.size, [_columns(one) for one in scored.scores], scored.notes, scored.members
+
+
+def scores_from(columns: Sequence[Any]) -> ScoredBatch:
+    """The outcomes again."""
+    size, scores, notes, members = columns
+    return ScoredBatch(size, [_scores(size, one) for one in scores], notes, members)
+
+
+def _columns(scores: Scores) -> tuple[Any, ...]:
+    return (
+        _narrow(scores.values),
+        scores.status if scores.status.any() else None,
+        scores.reason_codes if scores.reason_codes.any() else None,
+        scores.reason_names,
+        None if scores.stats is None else _narrow(scores.stats),
+        scores.keys,
+        None if scores.repeats is None else [_columns(one) for one in scores.repeats],
+    )
+
+
+def _scores(size: int, columns: Sequence[Any]) -> Scores:
+    values, status, codes, names, stats, keys, repeats = columns
+    return Scores(
+        values.astype(np.float64),
+        np.zeros(size, dtype=np.uint8) if status is None else status,
+        np.zeros(size, dtype=np.int16) if codes is None else codes,
+        names,
+        None if stats is None else stats.astype(np.float64),
+        keys,
+        None if repeats is None else tuple(_scores(size, one) for one in repeats),
+    )
+
+
+def _narrow(column: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """The numbers in one or four bytes each where every bit of them comes back."""
+    column = np.ascontiguousarray(column)
+    with np.errstate(all="ignore"):
+        for kind in (np.uint8, np.float32):
+            narrow = column.astype(kind)
+            if np.array_equal(narrow.astype(np.float64).view(np.int64), column.view(np.int64)):
+                return narrow
+    return column

@@ -1,0 +1,131 @@
+"""Sources and metrics that go wrong on a worker in the ways that tests want; workers import them from here."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from auepora_eval import EvaluationSample, SampleMetric, Score, SystemOutputs, TargetCategory
+from auepora_eval.core.errors import DataFileError
+from builders import output, sample
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+
+
+def rows(numbers: Sequence[int]) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    """Samples that follow from their numbers alone; some are variants of others, some failed, some are missing."""
+    samples: list[EvaluationSample] = []
+    outputs: list[SystemOutputs | None] = []
+    for number in numbers:
+        made = sample(["a", f"d{number % 7}"], sample_id=f"q{number}", answer=" ".join(WORDS[: 2 + number % 5]))
+        made.labels = {"answerable": number % 4 > 0, "lang": "de" if number % 3 else "en"}
+        if number % 10 == 9:  # often in another batch than its base
+            made.labels |= {"scenario": "typo", "variant_of": f"q{number // 2}"}
+        samples.append(made)
+        error = "timeout" if number % 29 == 0 else None
+        said = output(["x", f"d{number % 5}", "a"], answer=" ".join(WORDS[number % 3 : 5]), error=error)
+        outputs.append(None if number % 31 == 0 else said)
+    return samples, outputs
+
+
+@dataclass(frozen=True)
+class Counted:
+    """So many rows, made where they are read."""
+
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        return rows(range(self.start, self.stop))
+
+
+def sources(total: int, size: int) -> list[Counted]:
+    return [Counted(start, min(start + size, total)) for start in range(0, total, size)]
+
+
+def killed() -> None:
+    """End this process as the system would that has no memory left."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class KillsReader(Counted):
+    """Whoever reads it dies, unless that is this process."""
+
+    home: int = 0
+
+    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        if os.getpid() != self.home:
+            killed()
+        return super().read()
+
+
+@dataclass(frozen=True)
+class Broken(Counted):
+    """What is to be read is no sample."""
+
+    problem: str = ""
+
+    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        if self.problem == "line":
+            raise DataFileError("answers.jsonl", 7, "this is no JSON")
+        raise FileNotFoundError(2, "No such file or directory", "/data/answers.jsonl")
+
+
+def counted_up(folder: Path, name: str) -> int:
+    """How often this was called, this time included, by whichever process."""
+    number = 1
+    while True:
+        try:
+            (folder / f"{name}.{number}").touch(exist_ok=False)
+        except FileExistsError:
+            number += 1
+        else:
+            return number
+
+
+def times(folder: Path, name: str) -> int:
+    return len(list(folder.glob(f"{name}.*")))
+
+
+@dataclass
+class Fated(SampleMetric):
+    """Scores the length of an id; at some samples the worker dies, or the code raises, for the first times."""
+
+    folder: Path
+    dies: dict[str, int]
+    raises: dict[str, int]
+
+    name = "fated"
+    target = TargetCategory.LATENCY
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        if sample.sample_id in self.dies and counted_up(self.folder, sample.sample_id) <= self.dies[sample.sample_id]:
+            killed()
+        return Score(float(len(sample.sample_id)))
+
+
+@dataclass
+class HeldUp(SampleMetric):
+    """At one sample it says which process it is in, and waits until it may go on; the second time it does not."""
+
+    folder: Path
+    at: str
+
+    name = "held_up"
+    target = TargetCategory.LATENCY
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        if sample.sample_id == self.at and counted_up(self.folder, "held") == 1:
+            draft = self.folder / "pid.draft"
+            draft.write_text(str(os.getpid()))
+            draft.rename(self.folder / "pid")
+            while not (self.folder / "go").exists():
+                time.sleep(0.01)
+        return Score(1.0)

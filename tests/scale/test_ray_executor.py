@@ -1,0 +1,232 @@
+"""Scoring on a real cluster of two workers: the same to the last bit, whatever dies on the way."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_cases import Broken, Counted, Fated, HeldUp, KillsReader, rows, sources, times
+from test_common import SPECS, built, made_data
+
+from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, evaluate_stream
+from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, WorkerError
+from auepora_eval.core.metrics_base import renamed
+from auepora_eval.core.registry import Spec
+from auepora_eval.scale.ray_executor import RayExecutor
+from parts import need
+
+METRICS: list[Spec] = [
+    "recall@2",
+    "ndcg@3",
+    "token_f1",
+    "bleu",
+    "rejection_f1",
+    {"noise_robustness": {"base": "token_f1"}},
+    "response_diversity",
+]
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[RayExecutor]:
+    need("ray")
+    with RayExecutor("local", workers=2) as executor:
+        yield executor
+
+
+@pytest.mark.parametrize("size", [7, 1000])
+def test_every_metric_is_the_same_to_the_last_bit(ray: RayExecutor, size: int) -> None:
+    samples, outputs = made_data(n=60)
+    metrics = [one for one in map(built, SPECS) if not one.needs_model]
+    chosen = [renamed(one, f"{one.name} {number}") for number, one in enumerate(metrics)]
+    assert len(chosen) > 90
+    here = evaluate(samples, outputs, chosen, slices="labels.label")
+    there = evaluate(samples, outputs, chosen, slices="labels.label", batch_size=size, executor=ray)
+    assert list(there) == list(here)
+    assert [one.slices for one in there] == [one.slices for one in here]
+    pairs = zip(samples, outputs, strict=True)
+    streamed = evaluate_stream(pairs, chosen, slices="labels.label", batch_size=size, executor=ray)
+    assert list(streamed) == list(here)
+
+
+def test_sources_are_read_by_the_workers(ray: RayExecutor) -> None:
+    want = evaluate(*rows(range(300)), METRICS, slices="labels.lang")
+    seen: list[int] = []
+    got = evaluate_sources(sources(300, 13), METRICS, slices="labels.lang", executor=ray, progress=seen.append)
+    assert got == want
+    assert got.sample_ids == want.sample_ids
+    assert [one.slices for one in got] == [one.slices for one in want]
+    assert seen == [13] * 23 + [1]
+    by_function = evaluate_sources(
+        sources(60, 9), ["bleu"], slices={"long": lambda one: len(one.sample_id) > 2}, executor=ray
+    )
+    assert list(by_function[0].slices["long"]) == ["false", "true"]
+
+
+def test_lean_and_by_name(ray: RayExecutor) -> None:
+    metrics = METRICS[:5]
+    want = evaluate_sources(sources(500, 100), metrics, keep_scores=False)
+    got = evaluate_sources(sources(500, 9), metrics, keep_scores=False, executor="ray", workers=2)
+    assert got == want  # the connection of this process is used, and left open
+    assert evaluate_sources(sources(9, 9), metrics, executor=ray)
+
+
+def test_what_comes_back_is_small(ray: RayExecutor) -> None:
+    before = ray.bytes_returned
+    evaluate_sources(sources(4000, 1000), ["recall@2", "hit_rate@2", "exact_match"], keep_scores=False, executor=ray)
+    returned = ray.bytes_returned - before
+    assert returned / 4000 < 3 * (4 + 1 + 2)  # of a value four bytes at most here, an outcome one, its reason two
+
+
+def test_no_more_is_drawn_than_is_under_way(ray: RayExecutor) -> None:
+    drawn, done = 0, 0
+    most = 0
+
+    def watched() -> Iterator[Counted]:
+        nonlocal drawn, most
+        for source in sources(3000, 10):
+            drawn += 1
+            most = max(most, drawn - done // 10)
+            yield source
+
+    def progress(count: int) -> None:
+        nonlocal done
+        done += count
+
+    assert evaluate_sources(watched(), ["token_f1"], executor=ray, progress=progress, keep_scores=False)
+    assert drawn == 300
+    assert most <= 4 * 2 * 32
+
+
+# --- what goes wrong ------------------------------------------------------------------------------------------------
+
+
+def test_workers_that_are_killed_in_the_middle(ray: RayExecutor, tmp_path: Path) -> None:
+    fated = Fated(tmp_path, {"q50": 1, "q180": 2}, {})
+    got = evaluate_sources(sources(300, 20), [*METRICS, fated], executor=ray)
+    assert (times(tmp_path, "q50"), times(tmp_path, "q180")) == (2, 3)
+    assert got == evaluate(*rows(range(300)), [*METRICS, Fated(tmp_path, {}, {})])
+
+
+def test_a_worker_that_somebody_kills(ray: RayExecutor, tmp_path: Path) -> None:
+    def kill() -> None:
+        while not (tmp_path / "pid").exists():
+            time.sleep(0.01)
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    (result,) = evaluate_sources(sources(100, 10), [HeldUp(tmp_path, "q44")], executor=ray)
+    killer.join()
+    assert result.details["num_scored"] == 93  # the others were not answered
+    assert result.details["num_measure_failed"] == 0
+
+
+def given_up(got: Any, want: Any, lost: set[str], reason: str) -> None:
+    """The lost samples are failed measurements, and every other outcome is as it would have been."""
+    for one, other in zip(got, want, strict=True):
+        for sample_id, outcome, wanted in zip(got.sample_ids, one.outcomes, other.outcomes, strict=True):
+            assert outcome == (f"measure_failed:{reason}" if sample_id in lost else wanted)
+        assert one.details["num_measure_failed"] == len(lost)
+        assert one.details["bounds"] is not None if "bounds" in one.details else True
+
+
+SINGLE: list[Spec] = ["recall@2", "bleu", "rejection_f1", "distinct_n"]
+LOST = {f"q{number}" for number in range(20, 40)}
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_batch_that_kills_whoever_scores_it(ray: RayExecutor, tmp_path: Path, listed: bool) -> None:
+    metrics = [*SINGLE, Fated(tmp_path, {"q31": 1000}, {})]
+    with pytest.warns(AueporaWarning, match=r"every worker .* died \(sample 'q20' and 19 more\)"):
+        if listed:
+            got = evaluate(*rows(range(100)), metrics, executor=ray, batch_size=20)
+        else:
+            got = evaluate_sources(sources(100, 20), metrics, executor=ray)
+    assert 4 <= times(tmp_path, "q31") <= 6  # three more times, and perhaps once in company
+    given_up(got, evaluate(*rows(range(100)), [*SINGLE, Fated(tmp_path, {}, {})]), LOST, "worker_died")
+
+
+def test_pairs_beside_a_lost_batch(ray: RayExecutor, tmp_path: Path) -> None:
+    robust: Spec = {"noise_robustness": {"base": "token_f1"}}
+    with pytest.warns(AueporaWarning, match="every worker"):
+        got = evaluate_sources(sources(100, 20), [robust, Fated(tmp_path, {"q31": 1000}, {})], executor=ray)
+    outcomes = dict(zip(got.sample_ids, got[0].outcomes or (), strict=True))
+    assert outcomes["q49"] != "scored"  # its base q24 was lost
+    assert outcomes["q99"] == "scored"
+    assert got[0].details["num_scored"] < evaluate(*rows(range(100)), [robust])[0].details["num_scored"]
+
+
+def test_a_batch_that_raises_what_is_no_error_of_ours(ray: RayExecutor, tmp_path: Path, monkeypatch: Any) -> None:
+    class Mistaken(Fated):
+        __module__ = "auepora_eval.mistaken"  # as if it were one of ours: a user's own would be settled by the engine
+
+        def score(self, batch: Any) -> Any:
+            if any(one.sample_id in self.raises and one.query for one in batch.samples):
+                raise KeyError("oh")
+            return super().score(batch)
+
+    metrics = [*SINGLE, Mistaken(tmp_path, {}, {"q31": 1})]
+    with pytest.warns(AueporaWarning, match=r"scoring raised KeyError: 'oh' \(sample 'q20' and 19 more\)"):
+        got = evaluate_sources(sources(100, 20), metrics, executor=ray)
+    given_up(got, evaluate(*rows(range(100)), [*SINGLE, Fated(tmp_path, {}, {})]), LOST, "scoring_failed")
+
+
+def test_a_batch_that_kills_whoever_reads_it(ray: RayExecutor) -> None:
+    batches = [Counted(0, 20), KillsReader(20, 40), Counted(40, 60)]
+    metrics: list[Spec] = [*SINGLE, {"noise_robustness": {"base": "token_f1"}}]
+    with pytest.warns(AueporaWarning, match="every worker"):
+        got = evaluate_sources(batches, metrics, executor=ray)
+    want = evaluate(*rows([*range(20), *range(40, 60)]), metrics)
+    assert got.sample_ids[20:22] == ["(unread 1.0)", "(unread 1.1)"]
+    assert [one.details["num_measure_failed"] for one in got[:4]] == [20] * 4
+    assert [one.value for one in got[:4]] == [one.value for one in want[:4]]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_bad_input_is_told_as_in_serial(ray: RayExecutor, keep: bool) -> None:
+    batches = [Counted(0, 20), Broken(20, 40, "line"), Counted(40, 60)]
+    done: list[int] = []
+    with pytest.raises(DataFileError, match=r"answers\.jsonl:7: this is no JSON"):
+        evaluate_sources(batches, SINGLE, executor=ray, keep_scores=keep, progress=done.append)
+    assert done == [20]
+    with pytest.raises(WorkerError, match="a worker cannot read a batch: FileNotFoundError"):
+        evaluate_sources([Broken(0, 3, "file")], SINGLE, executor=ray)
+    samples = [EvaluationSample(str(n), "", reference_answers=["x", None]) for n in range(8)]  # type: ignore[list-item]
+    with pytest.raises(AueporaError, match="a reference answer is None, not a text"):
+        evaluate(samples, [None] * 8, ["token_f1"], executor=ray, batch_size=1)
+
+
+def test_what_cannot_leave_is_scored_here(ray: RayExecutor) -> None:
+    samples = [EvaluationSample(str(n), "", reference_answer=Response("x")) for n in range(6)]
+    outputs = [SystemOutputs([], Response("x"), extra={"lock": threading.Lock()}) for _ in samples]
+    (result,) = evaluate(samples, outputs, ["token_f1"], executor=ray, batch_size=2)
+    assert result.value == 1.0
+
+
+def test_who_stops_leaves_nothing_behind(ray: RayExecutor, tmp_path: Path) -> None:
+    def progress(_: int) -> None:
+        raise KeyboardInterrupt
+
+    held = HeldUp(tmp_path, "q60")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_sources(sources(100, 10), [held], executor=ray, progress=progress)
+    (result,) = evaluate_sources(sources(40, 10), ["token_f1"], executor=ray)  # both workers are free again
+    assert result.details["num_samples"] > 30
+
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"workers": 0}, "workers must be a whole number of at least 1"),
+    ({"retries": -1}, "retries must be a whole number of at least 0"),
+    ({"models": 0}, "models must be a whole number of at least 1"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), BAD)
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadValueError, match=message):
+        RayExecutor(**options)

@@ -111,13 +111,13 @@ def test_judges_are_not_asked_about_what_is_in_the_folder(tmp_path: Path) -> Non
     critic = Counting()
     metrics: list[Any] = ["token_f1", {"llm_answer_quality": {"critic": critic}}]
     wanted = evaluate_files(data, out, metrics, batch_size=10)
-    asked = critic.asked
-    assert asked
     same(evaluate_files(data, out, metrics, batch_size=10, parts=tmp_path / "scores"), wanted)
-    assert critic.asked == 2 * asked
+    asked = critic.asked
+    same(evaluate_files(data, out, metrics, batch_size=10, parts=tmp_path / "scores"), wanted)
+    assert critic.asked == asked
     (tmp_path / "scores" / "part-000002.parquet").unlink()
     same(evaluate_files(data, out, metrics, batch_size=10, parts=tmp_path / "scores"), wanted)
-    assert 2 * asked < critic.asked <= 2 * asked + 10
+    assert 0 < critic.asked - asked <= 10
 
 
 DRIVER = """
@@ -171,7 +171,7 @@ def test_after_a_killed_driver_nothing_that_was_done_is_done_again(
     assert not json.loads((folder / "manifest.json").read_text())["complete"]
     gate.touch()
     log.write_text("")
-    metrics = ["recall@2", "bleu", Slow(str(log), str(gate))]
+    metrics: list[Spec | Metric] = ["recall@2", "bleu", Slow(str(log), str(gate))]
     again = evaluate_files(
         data,
         out,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from .packing import FunctionT, packed
 from .saying import say
 
 if TYPE_CHECKING:
+    from ..core.executors import Executor, Scorable, ScoredBatch
+    from ..core.metrics_base import BatchMetric
     from ..core.registry import Spec
     from ..core.results import Results
     from ..judge.policy import JudgePolicy
@@ -35,8 +38,6 @@ __all__ = [
     "told_usage",
     "with_judge",
 ]
-
-FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 JUDGE = "judge"
 """What the judge is called that the command line names."""
@@ -82,12 +83,12 @@ _LIMITS: dict[str, Callable[[Any], Any]] = {
 
 def judging_options(function: FunctionT) -> FunctionT:
     """``--preview``, ``--judge-cache-only`` and limits, handed over together as ``judging``."""
-    return _packed(function, "judging", JudgingOptions, {"preview": _PREVIEW, **_LIMITS})
+    return packed(function, "judging", JudgingOptions, {"preview": _PREVIEW, **_LIMITS})
 
 
 def limit_options(function: FunctionT) -> FunctionT:
     """The same without ``--preview``."""
-    return _packed(function, "judging", functools.partial(JudgingOptions, False), _LIMITS)
+    return packed(function, "judging", functools.partial(JudgingOptions, False), _LIMITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class JudgeOptions:
 
 def judge_options(function: FunctionT) -> FunctionT:
     """``--plan`` and ``--judge-model``, handed over together as ``judge``."""
-    return _packed(
+    return packed(
         function,
         "judge",
         JudgeOptions,
@@ -131,23 +132,6 @@ def judge_options(function: FunctionT) -> FunctionT:
             ),
         },
     )
-
-
-def _packed(
-    function: FunctionT, name: str, kind: Callable[..., Any], options: dict[str, Callable[[Any], Any]]
-) -> FunctionT:
-    """Have a command take several options as one argument, a ``kind`` made of them in their order."""
-
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        made = kind(*(kwargs.pop(one) for one in options))
-        return function(*args, **kwargs, **{name: made})
-
-    wrapped: Any = called
-    for option in reversed(options.values()):
-        wrapped = option(wrapped)
-    packed: FunctionT = wrapped
-    return packed
 
 
 def policy_of(judges: PlannedJudges, store: Path | None = None) -> JudgePolicy:
@@ -205,12 +189,30 @@ def with_judge(specs: Sequence[Spec], names: Collection[str]) -> list[Spec]:
     return made
 
 
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """Another executor, with somebody told how many samples some metric could not measure."""
+
+    others: Executor
+    tell: Callable[[int], None]
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        """The outcomes of each batch."""
+        from ..core.scores import Status
+
+        for scored in self.others.score(batches, metrics):
+            failed = [one.status == Status.MEASURE_FAILED for one in scored.scores if one.status.any()]
+            if failed:
+                self.tell(int(sum(failed[1:], failed[0]).sum()))
+            yield scored
+
+
 class ScoringLine:
     """The line that tells how scoring goes and, from the first question to a judge on, how judging does."""
 
     def __init__(self) -> None:
         self._line = ExitStack()
-        self._done = self._asked = self._failed = 0
+        self._done = self._asked = self._failed = self._lost = 0
 
     def __enter__(self) -> ScoringLine:
         return self
@@ -223,7 +225,17 @@ class ScoringLine:
         from ..reporting.progress import progress
 
         self._line.close()
-        return self._line.enter_context(progress("scoring", total))
+        return self._line.enter_context(progress("scoring", total, rate=True, remark=self._lost_remark))
+
+    def watched(self, executor: Executor) -> Executor:
+        """The executor, of which the line tells how many samples could not be measured."""
+        return _Watched(executor, self._add_lost)
+
+    def _add_lost(self, more: int) -> None:
+        self._lost += more
+
+    def _lost_remark(self) -> str:
+        return f"{self._lost:,} could not be measured" if self._lost else ""
 
     def judging(self) -> Callable[[int, int, int], None]:
         """What to call with how many judgements there are, how many were asked for, and how many failed."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Literal
 
 import click
 
+from .executors import ExecutorChoice, executor_options
 from .judging import JudgeOptions, JudgingOptions, ScoringLine, judge_options, judging_options, preview_text, with_judge
 from .saying import quiet_option, say
 from .score import PRESETS
@@ -28,10 +28,7 @@ __all__ = ["command"]
 @click.option("--conventions", type=click.Choice(PRESETS), help="Whose definitions to follow; by default the plan's.")
 @click.option("--slice", "slices", multiple=True, metavar="PATH", help="labels.<key> or metadata.<key>; repeatable.")
 @click.option("--incomplete", is_flag=True, help="Score a run that lacks outputs; they count as failures.")
-@click.option(
-    "--executor", default="serial", show_default=True, type=click.Choice(["serial", "processes"]), help="Who scores."
-)
-@click.option("--workers", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
+@executor_options
 @judge_options
 @judging_options
 @store_option
@@ -44,8 +41,7 @@ def command(
     conventions: str | None,
     slices: tuple[str, ...],
     incomplete: bool,
-    executor: Literal["serial", "processes"],
-    workers: int | None,
+    executor: ExecutorChoice,
     judge: JudgeOptions,
     judging: JudgingOptions,
     store: str | None,
@@ -69,8 +65,7 @@ def command(
     from .specs import parse_specs
     from .telling import STOPPED_EARLY
 
-    if workers is not None and executor != "processes":
-        raise click.UsageError("--workers goes with --executor processes")
+    executor.check()
     form = "json" if as_json else output_format(output)
     with opened_store(store, output=output) as found:
         record = found.find(run)
@@ -92,7 +87,7 @@ def command(
                 specs,
                 conventions=rules,
                 slices=slices or None,
-                options=ScoringOptions(executor, workers),
+                options=ScoringOptions(executor.name or "serial", executor.workers, address=executor.address),
                 incomplete=incomplete,
                 judges=judges,
                 progress=line.scoring(record.num_samples * record.repeats),

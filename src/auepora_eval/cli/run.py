@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .executors import ExecutorChoice, executor_options
 from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
 from .judging import JudgingOptions, judging_options, preview_text
 from .perturbed_options import perturb_options
@@ -40,8 +41,7 @@ DEFAULT_STORE = "runs.sqlite"
 )
 @click.option("--conventions", type=click.Choice(PRESETS), help="Instead of the plan's conventions.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="How many calls may be in flight.")
-@click.option("--executor", type=click.Choice(["serial", "processes"]), help="Who scores: this process, or several.")
-@click.option("--workers", type=click.IntRange(min=1), help="How many scoring processes.")
+@executor_options
 @perturb_options
 @click.option("--against", metavar="RUN", help="The run that the plan's gates compare with.")
 @click.option("--no-gates", is_flag=True, help="Do not check the plan's gates.")
@@ -63,8 +63,7 @@ def command(
     metrics: tuple[str, ...],
     conventions: str | None,
     concurrency: int | None,
-    executor: str | None,
-    workers: int | None,
+    executor: ExecutorChoice,
     perturb: tuple[str, ...],
     perturb_corpus: str | None,
     against: str | None,
@@ -113,8 +112,7 @@ def command(
         "metrics": parse_specs(metrics) or None,
         "conventions": conventions,
         "run.concurrency": concurrency,
-        "scoring.executor": executor,
-        "scoring.workers": workers,
+        **executor.changes(),
     }
     changes = {key: value for key, value in changes.items() if value is not None} | (
         {"gates": None} if no_gates else {}

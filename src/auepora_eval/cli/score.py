@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import click
 
+from .executors import ExecutorChoice, executor_options
 from .judging import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
 from .saying import quiet_option, say
 
@@ -50,14 +51,14 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     "-c", "--complete", is_flag=True, help="A sample without output scores as nothing returned (trec_eval -c)."
 )
 @click.option("-M", "--depth", type=click.IntRange(min=1), help="Cut every ranking here first (trec_eval -M).")
+@executor_options
+@click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="How many samples are scored at once.")
 @click.option(
-    "--executor",
-    default="serial",
-    show_default=True,
-    type=click.Choice(["serial", "processes"]),
-    help="Who scores: this process, or several; the numbers are the same.",
+    "--parts",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Write the scores of all samples there as Parquet parts; the same command goes on where it was interrupted.",
 )
-@click.option("--workers", type=click.IntRange(min=1), help="How many processes; by default one per processor.")
 @click.option(
     "--slice",
     "slices",
@@ -94,8 +95,9 @@ def command(
     min_relevance: int | None,
     complete: bool,
     depth: int | None,
-    executor: Literal["serial", "processes"],
-    workers: int | None,
+    executor: ExecutorChoice,
+    batch_size: int | None,
+    parts: str | None,
     slices: tuple[str, ...],
     lean: bool,
     judge: JudgeOptions,
@@ -107,7 +109,7 @@ def command(
     """Score saved OUTPUTS against a DATASET, or a TREC run against its judgements.
 
     Files may be of any size; the format is guessed unless it is named. Where a format keeps both in one file, OUTPUTS
-    is left out.
+    is left out. A directory or a glob in quotes stands for many files of JSONL or Parquet.
 
     Without -m every metric that the data supports is computed. Results go to stdout, remarks to stderr.
 
@@ -117,26 +119,30 @@ def command(
     auepora score data.jsonl outputs.jsonl --slice labels.lang --slice metadata.source
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
     auepora score data.jsonl outputs.jsonl -m llm_faithfulness --plan plan.yaml --preview
+    auepora score 'data/*.parquet' 'out/*.parquet' --executor ray --parts scores --lean
     """
-    from ..core.executors import chosen_executor
+    from ..core.engine import BATCH_SIZE
     from ..reporting.tables import results_table, slices_tables
     from .output import output_format, refuse_input_as_output, write_out
     from .score_files import data_files, preview_files, score_files
+    from .score_shards import ShardedFiles, preview_shards, score_shards, wants_shards
     from .specs import parse_specs, translation
 
     trec = qrels is not None or run_file is not None
     if trec and (dataset is not None or qrels is None or run_file is None):
         raise click.UsageError("give --qrels and --run together and nothing else, or DATASET and OUTPUTS")
-    if trec and (executor != "serial" or workers is not None):
-        raise click.UsageError("a TREC run is scored in one process: leave out --executor and --workers")
+    if trec and (executor != ExecutorChoice() or parts is not None or batch_size is not None):
+        raise click.UsageError(
+            "a TREC run is scored in one process and at once: leave out --executor, --workers, --address, --batch-size "
+            "and --parts"
+        )
     if trec and (judging.preview or judge != JudgeOptions()):
         raise click.UsageError("a TREC run has no answers to judge: leave out --preview, --plan and --judge-model")
     if trec and corpus is not None:
         raise click.UsageError("a TREC run is scored by its ids: leave out --corpus")
     if trec and slices:
         raise click.UsageError("queries of a TREC run have neither labels nor metadata to slice by: leave out --slice")
-    if workers is not None and executor != "processes":
-        raise click.UsageError("--workers goes with --executor processes")
+    executor.check()
     if not trec and dataset is None:
         raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
     form = "json" if as_json else output_format(output)
@@ -155,14 +161,26 @@ def command(
         assert dataset is not None
         judges = judge.judges(judging.changes())
         specs = with_judge(specs, () if judges is None else judges.names)
-        files = data_files(dataset, outputs, sample_format, outputs_format)
-        rules, said = _rules(conventions, files.judged_pool, min_relevance, complete, depth)
+        size = batch_size or BATCH_SIZE
+        if wants_shards(dataset, outputs, sample_format, executor.name, parts, corpus is not None):
+            shards = ShardedFiles(dataset, outputs, sample_format, outputs_format, size, parts)
+            rules, said = _rules(conventions, False, min_relevance, complete, depth)
+            if judging.preview:
+                would = preview_shards(shards, specs, rules, judges)
+            else:
+                results = score_shards(shards, specs, rules, executor, slices, lean=lean, judges=judges)
+        else:
+            files = data_files(dataset, outputs, sample_format, outputs_format)
+            rules, said = _rules(conventions, files.judged_pool, min_relevance, complete, depth)
+            if judging.preview:
+                would = preview_files(files, specs, rules, judges, corpus=corpus)
+            else:
+                results = score_files(
+                    files, specs, rules, executor, slices, lean=lean, corpus=corpus, judges=judges, batch_size=size
+                )
         if judging.preview:
-            would = preview_files(files, specs, rules, judges, corpus=corpus)
             write_out(preview_text(would, as_json=form == "json"), output)
             return
-        with chosen_executor(executor, workers) as scoring:
-            results = score_files(files, specs, rules, scoring, slices, lean=lean, corpus=corpus, judges=judges)
     if form == "json":
         text = results.to_json(per_query=per_query)
     elif form == "csv":

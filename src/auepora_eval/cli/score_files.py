@@ -15,17 +15,16 @@ from .saying import say
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
-    from ..core.executors import Executor
     from ..core.metrics_base import Metric
     from ..core.registry import Spec
     from ..core.results import Results
-    from ..core.slices import Slice
     from ..io.formats import Format
     from ..io.streams import PairStream
     from ..judge.preview import Preview
     from ..planfile.planned_judges import PlannedJudges
+    from .executors import ExecutorChoice
 
-__all__ = ["DataFiles", "data_files", "preview_files", "score_files"]
+__all__ = ["DataFiles", "chosen_metrics", "data_files", "preview_files", "score_files"]
 
 _LOOKED_AT = 1024
 """How many pairs are looked at together."""
@@ -68,20 +67,22 @@ def score_files(
     files: DataFiles,
     metrics: Sequence[Spec],
     conventions: Conventions,
-    executor: Executor,
+    executor: ExecutorChoice,
     slices: Sequence[str],
     *,
     lean: bool = False,
     corpus: str | None = None,
     judges: PlannedJudges | None = None,
+    batch_size: int,
 ) -> Results:
     """Score what is in the files; without ``metrics``, by all that it supports."""
     from ..core.slices import slices_of
 
-    chosen = _chosen(metrics, conventions, judges)
+    chosen = chosen_metrics(metrics, conventions, judges)
     wanted = slices_of(list(dict.fromkeys(slices)))
-    with _paired(files, corpus, keep_ids=not lean) as pairs:
-        return _scored(pairs, chosen, conventions, executor, wanted, judges, keep_scores=not lean, suggest=not metrics)
+    with executor.opened() as scoring, _paired(files, corpus, keep_ids=not lean) as pairs:
+        common = {"executor": scoring, "slices": wanted, "keep_scores": not lean, "batch_size": batch_size}
+        return _scored(pairs, chosen, conventions, common, judges, suggest=not metrics)
 
 
 def preview_files(
@@ -98,16 +99,17 @@ def preview_files(
     from ..reporting.progress import progress
     from .judging import policy_of
 
-    chosen = _chosen(metrics, conventions, judges, need_key=False)
+    chosen = chosen_metrics(metrics, conventions, judges, need_key=False)
     with _paired(files, corpus, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
         every = list(pairs)
     policy = JudgePolicy() if judges is None else policy_of(judges)
     return preview([sample for sample, _ in every], [output for _, output in every], chosen, policy)
 
 
-def _chosen(
+def chosen_metrics(
     metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None, *, need_key: bool = True
 ) -> list[Metric]:
+    """The metrics that are asked for, with the judges they ask."""
     from ..core.engine import resolve_metrics
     from ..core.resources import given_resources
     from ..planfile.resources_section import used_resources
@@ -140,11 +142,9 @@ def _scored(
     pairs: PairStream,
     chosen: Sequence[Metric],
     conventions: Conventions,
-    executor: Executor,
-    slices: Sequence[Slice],
+    common: dict[str, Any],
     judges: PlannedJudges | None,
     *,
-    keep_scores: bool,
     suggest: bool,
 ) -> Results:
     from ..core.engine import resolve_metrics
@@ -158,7 +158,7 @@ def _scored(
         if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
-    results = _evaluated(pairs, chosen, executor, slices, judges, keep_scores=keep_scores)
+    results = _evaluated(pairs, chosen, common, judges)
     warn_of_strays(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
     return results
 
@@ -179,11 +179,8 @@ def _supported(pairs: PairStream, conventions: Conventions) -> list[str]:
 def _evaluated(
     pairs: PairStream,
     metrics: Sequence[Metric],
-    executor: Executor,
-    slices: Sequence[Slice],
+    common: dict[str, Any],
     judges: PlannedJudges | None,
-    *,
-    keep_scores: bool,
 ) -> Results:
     from ..core.engine import evaluate, evaluate_stream
     from ..core.metrics_base import BatchMetric
@@ -192,10 +189,9 @@ def _evaluated(
 
     with ScoringLine() as line:
         session = None if judges is None else session_of(judges, line)
-        common: dict[str, Any] = {
-            "slices": slices,
-            "executor": executor,
-            "keep_scores": keep_scores,
+        common = {
+            **common,
+            "executor": line.watched(common["executor"]),
             "judging": session,
             "progress": line.scoring(count_lines(pairs.samples_path)),
         }

@@ -82,6 +82,8 @@ class Scoring:
     workers: int | None = None
     """How many processes; ``None`` takes one per processor."""
     batch_size: int = BATCH_SIZE
+    address: str | None = None
+    """Where the cluster is, for ``ray``; ``None`` starts one on this machine."""
 
 
 @dataclass(frozen=True, slots=True)

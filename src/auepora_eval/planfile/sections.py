@@ -38,7 +38,7 @@ __all__ = [
 
 AUTO = "auto"
 RUN_KEYS = ("top_k", "concurrency", "timeout", "retries", "backoff", "max_failures", "repeats", "seed")
-SCORING_KEYS = ("executor", "workers", "batch_size")
+SCORING_KEYS = ("executor", "workers", "batch_size", "address")
 
 Stored = dict[str, Any]
 
@@ -262,14 +262,14 @@ def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
 def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
     """``scoring``: who computes the metrics."""
     section = optional_section(findings, "scoring", SCORING_KEYS)
-    if section.values.get("executor") == "ray":
-        section.add("executor", "this version does not score with ray yet; write 'serial' or 'processes'")
-        section = Section(findings, "scoring", {**section.values, "executor": None})
     stored = {
-        "executor": section.choice("executor", "serial", ("serial", "processes")),
+        "executor": section.choice("executor", "serial", ("serial", "processes", "ray")),
         "workers": section.whole("workers", None, least=1),
         "batch_size": section.whole("batch_size", BATCH_SIZE, least=1),
+        "address": section.text("address", None),
     }
     if stored["workers"] is not None and stored["executor"] == "serial":
-        section.add("workers", "goes with 'executor: processes'")
+        section.add("workers", "goes with 'executor: processes' or 'ray'")
+    if stored["address"] is not None and stored["executor"] != "ray":
+        section.add("address", "goes with 'executor: ray'")
     return Scoring(**stored), stored  # type: ignore[arg-type]

@@ -232,7 +232,7 @@ def plan_request(prepared: Prepared, tags: Sequence[str] = (), *, store: str | N
         policy=plan.policy,
         repeats=plan.repeats if prepared.outputs is None else 1,
         slices=prepared.slices,
-        options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size),
+        options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size, scoring.address),
         judging=plan.judge.policy_for(store, plan.folder),
         secrets=plan.secrets,
         # What 'auto' came to belongs to the run: who scores it again must not have to guess.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.conventions import Conventions
 from ..core.engine import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
 from ..core.errors import AueporaWarning, BadValueError
-from ..core.executors import ExecutorName
+from ..core.executors import ExecutorName, chosen_executor
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.registry import Spec
@@ -46,6 +46,8 @@ class ScoringOptions:
     executor: ExecutorName = "serial"
     workers: int | None = None
     batch_size: int = BATCH_SIZE
+    address: str | None = None
+    """Of a cluster."""
 
 
 def score_run(
@@ -95,14 +97,16 @@ def score_run(
         )
     common: dict[str, Any] = {
         "slices": groups,
-        "executor": options.executor,
-        "workers": options.workers,
         "batch_size": options.batch_size,
         "run": facts,
         "progress": progress,
         "judging": session,
     }
-    with nullcontext() if session is None else session.storing():
+    with (
+        chosen_executor(options.executor, options.workers, options.address) as executor,
+        nullcontext() if session is None else session.storing(),
+    ):
+        common["executor"] = executor
         if record.repeats > 1:
             results = evaluate_repeats(rows, each, chosen, **common)
         elif all(isinstance(one, BatchMetric) for one in chosen):

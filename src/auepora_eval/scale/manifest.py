@@ -112,8 +112,8 @@ class Manifest:
         units = tuple(
             Unit(number, one["first"], one["rows"], one["batches"]) for number, one in enumerate(told["units"])
         )
-        known = (told[name] for name in ("input", "metrics", "slices", "conventions", "joined"))
-        return cls(*known, units=units, version=told["version"], specs=told["specs"])
+        names = ("input", "metrics", "slices", "conventions", "joined", "version", "specs")
+        return cls(units=units, **{name: told[name] for name in names})
 
     def require_same(self, other: Manifest, folder: Path) -> None:
         """Raise, naming the difference, unless the other is of the same evaluation, in whatever units."""

@@ -1,0 +1,170 @@
+"""Scoring many files for ``auepora score``: directories and globs, split into ranges that whoever scores them reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .saying import say
+
+if TYPE_CHECKING:
+    from ..core.conventions import Conventions
+    from ..core.metrics_base import Metric
+    from ..core.registry import Spec
+    from ..core.results import Results
+    from ..judge.preview import Preview
+    from ..planfile.planned_judges import PlannedJudges
+    from ..scale.resuming import PartsExecutor
+    from ..scale.shards import ShardedInput
+    from .executors import ExecutorChoice
+
+__all__ = ["ShardedFiles", "preview_shards", "score_shards", "wants_shards"]
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedFiles:
+    """A dataset and its outputs in many files, how they are written down, and where scores go."""
+
+    dataset: str
+    outputs: str | None
+    sample_format: str | None
+    outputs_format: str | None
+    batch_size: int
+    parts: str | None = None
+
+    def found(self, metrics: Sequence[Metric]) -> ShardedInput:
+        """The files, split for these metrics."""
+        from ..reporting.progress import progress
+        from ..scale.sharded import sharded_input
+
+        with progress(f"looking through {self.dataset}"):
+            return sharded_input(
+                self.dataset,
+                self.outputs,
+                metrics,
+                self.sample_format,
+                self.outputs_format,
+                batch_size=self.batch_size,
+            )
+
+
+def wants_shards(
+    dataset: str, outputs: str | None, sample_format: str | None, executor: str | None, parts: str | None, corpus: bool
+) -> bool:
+    """Whether these files are read in ranges: where there are many, and where others read them or parts are kept."""
+    from ..scale.inputs import SPLIT, is_sharded
+
+    given = [one for one in (dataset, outputs) if one is not None]
+    many = [one for one in given if is_sharded(one) and not _is_one_dataset(one, sample_format)]
+    if (many or parts is not None) and corpus:
+        raise click.UsageError("--corpus goes with one DATASET file and one of OUTPUTS, and without --parts")
+    if many or parts is not None:
+        return True
+    if executor != "ray" or corpus:
+        return False
+    from pathlib import Path
+
+    from ..io.load import chosen_format
+
+    return chosen_format(Path(dataset), "samples", sample_format).name in SPLIT
+
+
+def _is_one_dataset(path: str, sample_format: str | None) -> bool:
+    """Whether a directory is not many files but one dataset, as BEIR's are."""
+    from pathlib import Path
+
+    from ..core.errors import DataFileError
+    from ..io.formats import guess_format
+    from ..scale.inputs import SPLIT
+
+    if sample_format is not None:
+        return sample_format not in SPLIT
+    try:
+        return Path(path).is_dir() and guess_format(Path(path), "samples").name not in SPLIT
+    except DataFileError:
+        return False
+
+
+def score_shards(
+    files: ShardedFiles,
+    metrics: Sequence[Spec],
+    conventions: Conventions,
+    executor: ExecutorChoice,
+    slices: Sequence[str],
+    *,
+    lean: bool = False,
+    judges: PlannedJudges | None = None,
+) -> Results:
+    """Score what is in the files; without ``metrics``, by all that it supports."""
+    from ..core.slices import slices_of
+    from ..io.formats import format_named
+    from ..scale.sharded import evaluate_sharded
+    from .judging import ScoringLine, session_of, told_usage
+    from .remarks import warn_of_strays
+    from .score_files import chosen_metrics
+
+    chosen = chosen_metrics(metrics, conventions, judges)
+    wanted = slices_of(list(dict.fromkeys(slices)))
+    found = files.found(chosen)
+    for path, named, kind in zip(
+        (files.dataset, files.outputs), (files.sample_format, files.outputs_format), found.formats, strict=True
+    ):
+        if path is not None and named is None and kind != "jsonl":
+            say(f"reading {path} as {kind} ({format_named(kind).title})")
+    if not chosen:
+        chosen = _supported(files, found, conventions)
+        found = files.found(chosen)
+    with executor.opened() as scoring, ScoringLine() as line:
+        session = None if judges is None else session_of(judges, line)
+        opened: list[PartsExecutor] = []
+        results = evaluate_sharded(
+            found,
+            chosen,
+            line.watched(scoring),
+            conventions=conventions,
+            slices=wanted,
+            parts=files.parts,
+            batch_size=files.batch_size,
+            named=(files.dataset, files.outputs),
+            keep_scores=not lean,
+            judging=session,
+            progress=line.scoring(found.total),
+            told=opened.append,
+        )
+    if session is not None:
+        told_usage(results, session)
+    for one in opened:
+        if one.read:
+            say(f"{one.read:,} of {found.total:,} samples were scored before: {files.parts} had their scores")
+    warn_of_strays(found.missing, found.unknown, total=found.total, conventions=conventions)
+    return results
+
+
+def preview_shards(
+    files: ShardedFiles, metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None
+) -> Preview:
+    """What judging what is in the files would take."""
+    from ..judge.policy import JudgePolicy
+    from ..judge.preview import preview
+    from .judging import policy_of
+    from .score_files import chosen_metrics
+
+    chosen = chosen_metrics(metrics, conventions, judges, need_key=False)
+    samples: list[Any] = []
+    outputs: list[Any] = []
+    for source in files.found(chosen).sources:
+        own, theirs = source.read()
+        samples += own
+        outputs += theirs
+    return preview(samples, outputs, chosen, JudgePolicy() if judges is None else policy_of(judges))
+
+
+def _supported(files: ShardedFiles, found: ShardedInput, conventions: Conventions) -> list[Metric]:
+    from ..reporting.progress import progress
+    from ..scale.sharded import supported_metrics
+
+    with progress(f"looking through {files.dataset}", found.total, rate=True) as advance:
+        return supported_metrics(found, conventions, advance)

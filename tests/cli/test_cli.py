@@ -141,7 +141,10 @@ MISTAKES = [  # arguments, what the message says
     (["score", "data.jsonl", "out.jsonl", "--address", "auto"], "--address goes with --executor ray"),
     (["score", "data.jsonl", "out.jsonl", "--parts", "p", "--corpus", "c.jsonl"], "--corpus goes with one DATASET"),
     (["score", "data.jsonl", "out.jsonl", "--workers", "2"], "--workers goes with --executor processes or ray"),
-    (["score", "--qrels", "qrels.txt", "--run", "run.txt", "--workers", "2"], "a TREC run is scored in one process and at once"),
+    (
+        ["score", "--qrels", "qrels.txt", "--run", "run.txt", "--workers", "2"],
+        "a TREC run is scored in one process and at once",
+    ),
     (["score", "data.jsonl", "out.jsonl", "--slice", "lang"], "cannot slice by 'lang'; write 'labels.<key>'"),
     (["score", "data.jsonl", "out.jsonl", "--slice", "labels.lang"], "no sample has 'labels.lang' to slice by"),
     (["score", "--qrels", "qrels.txt", "--run", "run.txt", "--slice", "labels.lang"], "leave out --slice"),

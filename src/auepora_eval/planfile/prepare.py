@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 from ..core.batch import check_samples
 from ..core.conventions import Conventions
 from ..core.engine import resolve_metrics
-from ..core.errors import AueporaError, DataFileError
+from ..core.errors import AueporaError, DataFileError, MissingDependencyError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.resources import given_resources
@@ -126,6 +127,8 @@ def prepare_gathering(
     for place, chosen_metric in enumerate(asked):
         if isinstance(chosen_metric, BatchMetric):
             _found(findings, f"metrics[{place}]", chosen_metric.require_ready)
+    if plan.scoring.executor == "ray":
+        _found(findings, "scoring.executor", _require_ray)
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
@@ -223,6 +226,12 @@ def _found(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
     except AueporaError as error:
         findings.add_error(key, error)
     return None
+
+
+def _require_ray() -> None:
+    """Known before the system is called, not when all of its answers wait to be scored."""
+    if find_spec("ray") is None:
+        raise MissingDependencyError("ray", purpose="executor 'ray'", install="'auepora-eval[ray]'")
 
 
 def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:

@@ -1,0 +1,123 @@
+"""``auepora score`` over directories and globs, into parts, by whoever scores: the numbers of one file."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from made_files import rows, write_files
+
+import parts
+from user_project import Project
+
+parts.need("pyarrow")
+Auepora = Callable[..., tuple[int, str, str]]
+METRICS = ("-m", "recall@2", "-m", "token_f1", "-m", "bleu", "--slice", "labels.lang")
+TOTAL = 200
+
+
+def one_file(folder: Path) -> tuple[str, str]:
+    from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
+
+    samples, outputs = rows(range(TOTAL))
+    save_jsonl_dataset(samples, folder / "all.jsonl")
+    given = [(one.sample_id, output) for one, output in zip(samples, outputs, strict=True) if output is not None]
+    save_jsonl_outputs(given, folder / "answers.jsonl")
+    return str(folder / "all.jsonl"), str(folder / "answers.jsonl")
+
+
+@pytest.fixture
+def wanted(tmp_path: Path, auepora: Auepora) -> str:
+    code, out, _ = auepora("score", *one_file(tmp_path), *METRICS, "--json", "--per-query")
+    assert code == 0
+    return out
+
+
+WAYS = {
+    "directories": ("data", "out"),
+    "globs": ("data/*", "out/part-*"),
+    "in batches": ("data", "out", "--batch-size", "7"),
+    "into parts": ("data", "out", "--parts", "scores"),
+    "by processes, into parts": ("data", "out", "--executor", "processes", "--workers", "2", "--parts", "scores"),
+    "by a cluster, into parts": ("data", "out", "--executor", "ray", "--workers", "2", "--parts", "scores"),
+    "one file by a cluster": ("all.jsonl", "answers.jsonl", "--executor", "ray", "--workers", "2"),
+}
+
+
+@pytest.mark.parametrize("table", [False, True], ids=["jsonl", "parquet"])
+@pytest.mark.parametrize("way", WAYS)
+def test_many_files_score_as_one(
+    tmp_path: Path, auepora: Auepora, wanted: str, way: str, table: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "ray" in WAYS[way]:
+        if table:
+            pytest.skip("once by a cluster is enough")
+        parts.need("ray")
+    write_files(tmp_path, TOTAL, table=table)
+    monkeypatch.chdir(tmp_path)
+    code, out, err = auepora("score", *WAYS[way], *METRICS, "--json", "--per-query")
+    assert code == 0, err
+    assert out == wanted
+    assert "samples have no output" in err
+
+
+def test_the_same_command_goes_on(tmp_path: Path, auepora: Auepora, wanted: str) -> None:
+    data, out = write_files(tmp_path, TOTAL)
+    command = ("score", str(data), str(out), *METRICS, "--batch-size", "10", "--parts", str(tmp_path / "scores"))
+    auepora(*command)
+    (tmp_path / "scores" / "part-000003.parquet").unlink()
+    code, shown, err = auepora(*command, "--json", "--per-query")
+    assert (code, shown) == (0, wanted)
+    assert "190 of 200 samples were scored before" in err
+    code, _, err = auepora(*command, "-m", "mrr")
+    assert code == 2
+    assert "holds the scores of another evaluation: metrics mrr: nothing there, mrr|" in err
+
+
+def test_lean_and_without_metrics(tmp_path: Path, auepora: Auepora) -> None:
+    data, out = write_files(tmp_path, TOTAL)
+    command = ("score", str(data), str(out), "--parts", str(tmp_path / "scores"), "--lean", "--json")
+    code, shown, _ = auepora(*command)
+    assert code == 0
+    _, alone, _ = auepora("score", *one_file(tmp_path), "--lean", "--json")
+    found, expected = json.loads(shown), json.loads(alone)
+    assert found == expected
+
+
+ROWS = [
+    (["nowhere/*.jsonl", "out"], "no file matches", "a glob of nothing"),
+    (["empty", "out"], "no file in this directory ends in", "an empty directory"),
+    (["data", "out", "-m", "recall@2", "--parts", "all.jsonl"], "is a file", "a file for a folder"),
+    (["data", "out", "-m", "recall@2", "--parts", "data"], "is not a folder of parts", "a folder of something else"),
+    (["data", "out", "-m", "recall@2", "--corpus", "all.jsonl"], "--corpus goes with one DATASET", "a corpus"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said", "why"), ROWS, ids=[row[-1] for row in ROWS])
+def test_what_is_wrong_is_said(
+    tmp_path: Path, auepora: Auepora, arguments: list[str], said: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_files(tmp_path, 10)
+    one_file(tmp_path)
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path)
+    code, _, err = auepora("score", *arguments)
+    assert code == 2, why
+    assert said in err
+
+
+def test_a_run_is_scored_by_a_cluster(tmp_path: Path, auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts.need("ray")
+    monkeypatch.chdir(tmp_path)
+    project = Project(tmp_path, 20)
+    project.plan(more="scoring: {executor: ray, workers: 2, batch_size: 7}")
+    monkeypatch.syspath_prepend(tmp_path)
+    code, shown, err = auepora("run", "plan.yaml", "--json")
+    assert code == 0, err
+    metrics = ("-m", "recall@5", "-m", "token_f1", "-m", "bleu", "--json")
+    code, there, err = auepora("rescore", "latest", *metrics, "--executor", "ray", "--workers", "2")
+    assert code == 0, err
+    _, here, _ = auepora("rescore", "latest", *metrics)
+    assert there == here
+    by_name = {one["name"]: one["value"] for one in json.loads(shown)["results"]}
+    assert all(by_name[one["name"]] == one["value"] for one in json.loads(here)["results"])

@@ -96,7 +96,7 @@ def families(draw: st.DrawFn) -> Rows:
     return samples, outputs
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(given=families(), size=st.integers(1, 15))
 def test_any_families_are_joined_as_among_all(given: Rows, size: int) -> None:
     want = evaluate(*given, [*FAMILIES, *OTHERS], slices="labels.lang")

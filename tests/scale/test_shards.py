@@ -64,7 +64,7 @@ def test_the_same_as_from_lists(tmp_path: Path, suffix: str, batch_size: int, mi
     assert not sharded.unknown
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     total=st.integers(1, 60),
     cuts=st.lists(st.integers(1, 59), max_size=4),

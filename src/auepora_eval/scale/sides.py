@@ -151,7 +151,8 @@ class Side:
         stop = np.minimum(np.repeat(stops, counts), self.firsts[number + 1])
         some = start < stop  # a file may be empty
         begin = self.firsts[number]
-        return np.column_stack([number, start - begin, stop - begin])[some]
+        cut: Rows = np.column_stack([number, start - begin, stop - begin])[some]
+        return cut
 
     def _look_up(self, pieces: Rows) -> None:
         """Go through files once more where it is not known at which bytes these pieces begin and end."""

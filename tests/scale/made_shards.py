@@ -20,15 +20,11 @@ def rows(total: int, *, missing: bool = True) -> Rows:
         made = sample(["a", f"d{number % 7}"], sample_id=f"q{number}", answer=" ".join(WORDS[: 2 + number % 5]))
         made.labels = {"answerable": number % 4 > 0, "lang": "de" if number % 3 else "en"}
         if number % 5 == 4:  # often in another batch than its base, sometimes the variant of a variant
-            made.labels |= {
-                "scenario": ("typo", "counterfactual")[number % 2],
-                "variant_of": f"q{(number * 7) % total}",
-            }
-        if number % 15 == 14:
-            made.labels["false_documents"] = True
+            scenario = ("typo", "counterfactual", "false_documents")[number % 3]
+            made.labels |= {"scenario": scenario, "variant_of": f"q{(number * 7) % total}"}
         samples.append(made)
         error = "timeout" if number % 29 == 0 else None
-        answer = " ".join(WORDS[number % 3 : 5 + number % 2])
+        answer = " ".join(WORDS[number // 3 % 3 : 5 + number % 2])
         outputs.append(output(["x", f"d{number % 5}", "a"], answer=answer, error=error))
     kept = [None if missing and number % 31 == 0 else one for number, one in enumerate(outputs)]
     return samples, kept

@@ -5,16 +5,19 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from ..core.errors import BadValueError, DataFileError
 from ..io.files import plain_suffix
 from ..io.formats import Role
 from ..io.load import chosen_format
 
-__all__ = ["InputFile", "Run", "input_files", "is_sharded", "total_bytes"]
+__all__ = ["InputFile", "Run", "Runs", "input_files", "is_sharded", "total_bytes"]
 
 LINES = ("jsonl", "ragas", "deepeval")
 """Formats with a record on each line."""
@@ -60,6 +63,34 @@ class Run:
     """The byte after the last."""
     line: int = 1
     """The number of the line that the first is on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Some runs, packed: a batch whose outputs lie scattered has as many as samples."""
+
+    files: tuple[InputFile, ...] = ()
+    table: bytes = b""
+    """For each run the number of its file and the fields of ``Run``, as 64-bit integers."""
+
+    @classmethod
+    def of(cls, files: Sequence[InputFile], table: npt.NDArray[np.int64]) -> Runs:
+        """Runs from one row each; the first column is the number of a file."""
+        used, numbers = np.unique(table[:, 0], return_inverse=True)
+        own = np.column_stack([numbers, table[:, 1:]]).astype("<i8")
+        return cls(tuple(files[number] for number in used.tolist()), own.tobytes())
+
+    def __iter__(self) -> Iterator[Run]:
+        for number, *fields in self._rows().tolist():
+            yield Run(self.files[number], *fields)
+
+    @property
+    def count(self) -> int:
+        """How many records they have together."""
+        return int(self._rows()[:, 2].sum())
+
+    def _rows(self) -> npt.NDArray[np.int64]:
+        return np.frombuffer(self.table, dtype="<i8").reshape(-1, 6)
 
 
 def is_sharded(path: str | Path) -> bool:

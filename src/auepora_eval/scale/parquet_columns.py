@@ -7,7 +7,6 @@ test holds the two ways against each other.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..io.building import sentence_of
@@ -59,10 +59,10 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
     """The outputs in a table, each with its sample's id and whether it says what was retrieved."""
     try:
         columns = _columns(table, "outputs")
-        rankings = _lists(columns["retrieved"], _items)
+        rankings = _rankings(columns["retrieved"])
         made = map(
             SystemOutputs,
-            map(_ranked, rankings),
+            [[] if ranking is None else ranking for ranking in rankings],
             _responses(columns["response"]),
             _json(columns["timings"], dict[str, float], dict),
             _json(columns["extra"], dict[str, Any], dict),
@@ -191,10 +191,26 @@ def _nothing() -> None:
 
 def _lists(column: pa.Array, values: Callable[[pa.Array], list[Any]]) -> list[list[Any] | None]:
     """A list for each row, ``None`` where there is none; ``values`` makes those of all rows from one column."""
-    offsets = column.offsets.to_pylist()
-    inner = values(column.values.slice(offsets[0], offsets[-1] - offsets[0]) if len(column) else column.values)
-    start = offsets[0] if offsets else 0
-    made: list[list[Any] | None] = [inner[first - start : last - start] for first, last in pairwise(offsets)]
+    inner, ends = _inner(column)
+    return _cut(column, values(inner), ends)
+
+
+def _rankings(column: pa.Array) -> list[list[RetrievedDocument] | None]:
+    """As ``_lists``; a document without a rank has that of its place in its list."""
+    inner, ends = _inner(column)
+    positions = np.arange(1, len(inner) + 1) - np.repeat(ends[:-1], np.diff(ends))
+    return _cut(column, _items(inner, positions.tolist()), ends)
+
+
+def _inner(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The values of all lists, and where each list ends; the first number is 0."""
+    offsets = column.offsets.to_numpy().astype(np.int64)
+    first = int(offsets[0])
+    return column.values.slice(first, int(offsets[-1]) - first), offsets - first
+
+
+def _cut(column: pa.Array, values: list[Any], ends: npt.NDArray[np.int64]) -> list[list[Any] | None]:
+    made: list[list[Any] | None] = [values[start:stop] for start, stop in pairwise(ends.tolist())]
     if column.null_count:
         for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
             made[row] = None
@@ -237,26 +253,19 @@ def _spans(column: pa.Array) -> list[tuple[int, int] | None]:
     return made
 
 
-Item = tuple[Document, float | None, int | None]
-
-
-def _items(column: pa.Array) -> list[Item]:
+def _items(column: pa.Array, positions: list[int]) -> list[RetrievedDocument]:
     if column.null_count:
         raise _OddError
     fields = _fields(column)
-    scores = fields["score"].to_pylist() if fields["score"].null_count else _objects(fields["score"])
-    if not all(score is None or math.isfinite(score) for score in scores):
+    scores, ranks = fields["score"], fields["rank"]
+    values = scores.drop_null().to_numpy(zero_copy_only=False)
+    if not np.isfinite(values).all():
         raise _OddError
-    ranks = fields["rank"]
-    given = [None] * len(column) if ranks.null_count == len(column) else ranks.to_pylist()
-    return list(zip(_documents(fields["doc"]), scores, given, strict=True))
-
-
-def _ranked(items: list[Item] | None) -> list[RetrievedDocument]:
-    return [
-        RetrievedDocument(document, score, position if rank is None else rank)
-        for position, (document, score, rank) in enumerate(items or (), start=1)
-    ]
+    if ranks.null_count < len(ranks):
+        given = zip(ranks.to_pylist(), positions, strict=True)
+        positions = [position if rank is None else rank for rank, position in given]
+    scored = scores.to_pylist() if scores.null_count else values.tolist()
+    return list(map(RetrievedDocument, _documents(fields["doc"]), scored, positions))
 
 
 def _responses(column: pa.Array) -> list[Response | None]:

@@ -44,16 +44,16 @@ class LineCuts:
     offsets: Ints
     lines: Ints
 
-    def run(self, file: InputFile, row: int, stop: int) -> Run:
-        """The records from one cut to another."""
-        first, last = np.searchsorted(self.rows, [row, stop])
-        assert self.rows[first] == row
-        assert self.rows[last] == stop
-        return Run(file, row, stop - row, int(self.offsets[first]), int(self.offsets[last]), int(self.lines[first]))
+    def pieces(self, rows: Ints, stops: Ints) -> Ints:
+        """For records from some cuts to others: the first, how many, its byte, the byte after the last, its line."""
+        first, last = np.searchsorted(self.rows, rows), np.searchsorted(self.rows, stops)
+        assert np.array_equal(self.rows[first], rows)
+        assert np.array_equal(self.rows[last], stops)
+        return np.column_stack([rows, stops - rows, self.offsets[first], self.offsets[last], self.lines[first]])
 
 
 def cut_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> LineCuts:
-    """Where every so-many-th record begins, and those of these numbers; blank lines are no records."""
+    """Where every so-many-th record begins, and those of these (rising) numbers; blank lines are no records."""
     found: list[tuple[Ints, Ints, Ints]] = []
     row = line = offset = 0
     for block in _whole_lines(Path(file.path)):
@@ -61,7 +61,8 @@ def cut_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> LineC
         here = np.arange(row, row + len(starts), dtype=np.int64)
         wanted = here % every == 0
         if rows is not None:
-            wanted |= np.isin(here, rows)
+            among = np.searchsorted(rows, [row, row + len(here)])
+            wanted[rows[among[0] : among[1]] - row] = True
         found.append((here[wanted], starts[wanted] + offset, numbers[wanted] + line + 1))
         row, line, offset = row + len(starts), line + block.count(b"\n"), offset + len(block)
     found.append((np.array([row]), np.array([offset]), np.array([line + 1])))

@@ -22,13 +22,14 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..io.align import NAMED, stray_remarks
 from ..io.formats import format_named
 from ..io.reading import NO_RANKING
-from .inputs import InputFile, Run, input_files, total_bytes
+from .inputs import InputFile, Runs, input_files, total_bytes
 from .joining import Pairing, bases_per_batch, paired
 from .sides import Mapper, Rows, Side, read_outputs, read_samples
 
 __all__ = ["CountedIds", "FileSource", "ShardedInput", "sharded_sources", "wants_bases"]
 
 Given = str | Path | Sequence[str | Path]
+_NO_RUNS = Runs()
 _NOW_RANKED = "field 'retrieved' is there, and not on the lines before: write it on all of them"
 
 
@@ -37,13 +38,13 @@ class FileSource:
     """A batch as ranges of files: its samples, and records that hold their outputs."""
 
     size: int
-    samples: tuple[Run, ...]
-    outputs: tuple[Run, ...]
+    samples: Runs
+    outputs: Runs
     answers_only: bool = False
     """Whether outputs do not say what was retrieved; all of them must do alike."""
-    bases: tuple[Run, ...] = ()
+    bases: Runs = _NO_RUNS
     """The samples that its own are variants of, and the outputs of those."""
-    base_outputs: tuple[Run, ...] = ()
+    base_outputs: Runs = _NO_RUNS
 
     def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
         """The samples and their outputs, aligned by their ids."""
@@ -53,9 +54,7 @@ class FileSource:
         """The bases of its variants, and theirs, with their outputs."""
         return self._aligned(self.bases, self.base_outputs)
 
-    def _aligned(
-        self, samples: tuple[Run, ...], outputs: tuple[Run, ...]
-    ) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    def _aligned(self, samples: Runs, outputs: Runs) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
         made = [one.sample for one in read_samples(samples)]
         by_id: dict[str, SystemOutputs] = {}
         odd: dict[str, DataFileError] = {}
@@ -174,7 +173,7 @@ def sharded_sources(
     )
     return ShardedInput(
         sources=[
-            FileSource(sum(run.count for run in own), own, theirs, answers_only, base, base_outputs)
+            FileSource(own.count, own, theirs, answers_only, base, base_outputs)
             for own, theirs, base, base_outputs in runs
         ],
         total=samples.total,
@@ -190,9 +189,9 @@ def sharded_sources(
 
 def _guest_runs(
     samples: Side, answers: Side, pairing: Pairing, guests: Sequence[Rows], count: int
-) -> tuple[list[tuple[Run, ...]], list[tuple[Run, ...]]]:
+) -> tuple[list[Runs], list[Runs]]:
     if not any(len(one) for one in guests):
-        return [()] * count, [()] * count
+        return [_NO_RUNS] * count, [_NO_RUNS] * count
     return samples.picked(guests), answers.picked([pairing.of_samples(one) for one in guests])
 
 

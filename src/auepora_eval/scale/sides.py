@@ -16,7 +16,7 @@ from ..core.errors import DataFileError, DuplicateIdError
 from ..io.files import is_compressed
 from ..io.formats import Role
 from ..io.reading import ReadSample
-from .inputs import InputFile, Run
+from .inputs import InputFile, Run, Runs
 from .ranges_jsonl import LineCuts, cut_lines, line_ids, read_line_outputs, read_line_samples
 from .ranges_parquet import group_sizes, read_row_outputs, read_row_samples, row_ids
 from .records import ReadIds, ReadMaybe
@@ -30,12 +30,12 @@ _COMPRESSED_TIMES = 16
 """Ranges of compressed files are so much larger, since each costs decompressing what is before it."""
 
 
-def read_samples(runs: Sequence[Run]) -> list[ReadSample]:
+def read_samples(runs: Iterable[Run]) -> list[ReadSample]:
     """The samples of some runs."""
     return [one for run in runs for one in (read_row_samples if _is_table(run.file) else read_line_samples)(run)]
 
 
-def read_outputs(runs: Sequence[Run]) -> list[ReadMaybe]:
+def read_outputs(runs: Iterable[Run]) -> list[ReadMaybe]:
     """The outputs of some runs."""
     return [one for run in runs for one in (read_row_outputs if _is_table(run.file) else read_line_outputs)(run)]
 
@@ -118,74 +118,68 @@ class Side:
 
     def units(self) -> Iterator[Run]:
         """All records, in ranges of moderate size."""
-        for number, file in enumerate(self.files):
+        for number in range(len(self.files)):
             if number in self._lines:
-                cuts = self._lines[number]
-                ends = cuts.rows.tolist()
-                yield from (cuts.run(file, row, stop) for row, stop in pairwise(ends))
+                ends = self._lines[number].rows
             else:
-                row = 0
-                for size in self._groups[number]:
-                    if size:
-                        yield Run(file, row, size)
-                    row += size
+                ends = np.cumsum([0, *(size for size in self._groups[number] if size)])
+            pieces = np.column_stack([np.full(len(ends) - 1, number), ends[:-1], ends[1:]])
+            yield from self._packed(pieces)
 
-    def spans(self, bounds: Rows) -> list[tuple[Run, ...]]:
-        """The runs from each bound to the next; what lies beyond the last record is not there."""
-        return self.runs(list(zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True)))
+    def spans(self, bounds: Rows) -> list[Runs]:
+        """The runs from each bound to the next."""
+        return self._runs([np.array([ends]) for ends in pairwise(bounds.tolist())])
 
-    def picked(self, rows: Sequence[Rows]) -> list[tuple[Run, ...]]:
+    def picked(self, rows: Sequence[Rows]) -> list[Runs]:
         """The runs of some records, several times over: rising numbers, each once."""
-        pieces: list[tuple[int, int]] = []
-        counts: list[int] = []
-        for some in rows:
-            breaks = np.flatnonzero(np.diff(some) != 1) + 1 if len(some) else np.zeros(0, dtype=np.int64)
-            firsts = some[np.concatenate([[0], breaks])] if len(some) else some
-            lasts = some[np.concatenate([breaks - 1, [len(some) - 1]])] + 1 if len(some) else some
-            pieces += zip(firsts.tolist(), lasts.tolist(), strict=True)
-            counts.append(len(firsts))
-        found = iter(self.runs(pieces))
-        return [tuple(run for _ in range(count) for run in next(found)) for count in counts]
+        return self._runs([_pieces(some) for some in rows])
 
-    def runs(self, pieces: Sequence[tuple[int, int]]) -> list[tuple[Run, ...]]:
-        """The runs of each piece, from its first record up to its end, file by file."""
-        cut: list[list[tuple[int, int, int]]] = [list(self._by_file(*piece)) for piece in pieces]
-        self._look_up([one for some in cut for one in some])
-        return [tuple(self._run(*one) for one in some) for some in cut]
+    def _runs(self, pieces: Sequence[Rows]) -> list[Runs]:
+        """The runs of pieces, each from one record up to another."""
+        cut = [self._by_file(some) for some in pieces]
+        self._look_up(np.concatenate(cut))
+        return [self._packed(some) for some in cut]
 
-    def _by_file(self, start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-        stop = min(stop, self.total)
-        number = int(np.searchsorted(self.firsts, start, side="right")) - 1
-        while start < stop:
-            first, end = int(self.firsts[number]), int(self.firsts[number + 1])
-            upto = min(stop, end)
-            if start < upto:
-                yield number, start - first, upto - first
-            start, number = max(start, upto), number + 1
+    def _by_file(self, pieces: Rows) -> Rows:
+        """Pieces cut where files end: of each the number of the file, and its first record and its end in there."""
+        starts, stops = pieces[:, 0], pieces[:, 1]
+        first, last = (np.searchsorted(self.firsts, ends, side="right") - 1 for ends in (starts, stops - 1))
+        counts = last - first + 1
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        number = np.repeat(first, counts) + within
+        start = np.maximum(np.repeat(starts, counts), self.firsts[number])
+        stop = np.minimum(np.repeat(stops, counts), self.firsts[number + 1])
+        some = start < stop  # a file may be empty
+        begin = self.firsts[number]
+        cut: Rows = np.column_stack([number, start - begin, stop - begin])[some]
+        return cut
 
-    def _look_up(self, pieces: Sequence[tuple[int, int, int]]) -> None:
+    def _look_up(self, pieces: Rows) -> None:
         """Go through files once more where it is not known at which bytes these pieces begin and end."""
-        wanted: dict[int, set[int]] = {}
-        for number, start, stop in pieces:
+        for number, own in _each_file(pieces):
             if number in self._lines:
-                wanted.setdefault(number, set()).update((start, stop))
-        for number, rows in wanted.items():
-            known = self._lines[number].rows
-            asked = np.array(sorted(rows), dtype=np.int64)
-            if not np.isin(asked, known).all():
-                file = self.files[number]
-                both = np.union1d(known, asked)
-                self._lines[number] = cut_lines(file, every=self._every(file), rows=both)
+                known = self._lines[number].rows
+                asked = np.unique(own[:, 1:])
+                if not np.isin(asked, known).all():
+                    file = self.files[number]
+                    self._lines[number] = cut_lines(file, every=self._every(file), rows=np.union1d(known, asked))
 
-    def _run(self, number: int, start: int, stop: int) -> Run:
-        file = self.files[number]
-        return self._lines[number].run(file, start, stop) if number in self._lines else Run(file, start, stop - start)
+    def _packed(self, pieces: Rows) -> Runs:
+        made = [np.zeros((0, 6), dtype=np.int64)]
+        for number, own in _each_file(pieces):
+            start, stop = own[:, 1], own[:, 2]
+            if number in self._lines:
+                found = self._lines[number].pieces(start, stop)
+            else:
+                nothing = np.zeros(len(own), dtype=np.int64)
+                found = np.column_stack([start, stop - start, nothing, nothing, nothing + 1])
+            made.append(np.column_stack([own[:, 0], found]))
+        return Runs.of(self.files, np.concatenate(made))
 
     def names(self, rows: Rows) -> list[tuple[str, int, str]]:
         """Of some records (rising numbers): file, line and id."""
         read: list[Any] = []
-        runs = [run for runs in self.picked([rows]) for run in runs]
-        for run in runs:
+        for run in self.picked([rows])[0]:
             found = read_samples([run]) if self.role == "samples" else read_outputs([run])
             read += [(run.file.path, one.line, _id_of(one)) for one in found]
         return read
@@ -209,6 +203,22 @@ class Side:
 
 def _id_of(read: ReadSample | ReadMaybe) -> str:
     return read.sample.sample_id if isinstance(read, ReadSample) else read.sample_id
+
+
+def _pieces(rows: Rows) -> Rows:
+    """Rising numbers as pieces that have no gaps: the first and the end of each."""
+    if not len(rows):
+        return np.zeros((0, 2), dtype=np.int64)
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    return np.column_stack([rows[np.concatenate([[0], breaks + 1])], rows[np.concatenate([breaks, [-1]])] + 1])
+
+
+def _each_file(pieces: Rows) -> Iterator[tuple[int, Rows]]:
+    """The pieces of each file, where they come file by file or not."""
+    if len(pieces):
+        ordered = pieces[np.argsort(pieces[:, 0], kind="stable")]
+        numbers, starts = np.unique(ordered[:, 0], return_index=True)
+        yield from zip(numbers.tolist(), np.split(ordered, starts[1:]), strict=True)
 
 
 def _table_cuts(groups: Sequence[int], batch_size: int) -> Iterator[int]:

@@ -1,0 +1,261 @@
+"""Variants and bases joined where a batch is scored: the outcomes they have when all samples are there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_shards import WORDS, Rows, rows, write_shards
+
+from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream
+from auepora_eval.core.engine import evaluate_sources, resolve_metrics
+from auepora_eval.core.errors import AueporaWarning, BadTypeError
+from auepora_eval.core.family import FamilyMetric
+from auepora_eval.core.metrics_base import BatchMetric, SampleMetric
+from auepora_eval.core.registry import Spec, metric_infos
+from auepora_eval.core.scores import Score
+from auepora_eval.core.sources import FamilySource
+from auepora_eval.core.types import TargetCategory
+from auepora_eval.scale.joining import bases_per_batch, paired
+from auepora_eval.scale.records import ids_read
+from auepora_eval.scale.shards import sharded_sources, wants_bases
+from builders import output, sample
+from made_critics import SteadyCritic
+
+FAMILIES: list[Spec] = [
+    "noise_robustness",
+    {"noise_robustness": {"base": "bleu", "as": "of sums"}},
+    {"noise_robustness": {"base": "quantile_latency", "as": "of folds"}},
+    {"noise_robustness": {"base": "recall@2", "base_set": "all", "as": "all bases"}},
+    "counterfactual_consistency",
+    "misleading_rate",
+    {"sliced": {"base": "misleading_rate", "where": {"labels.lang": "de"}}},
+    {"sliced": {"base": "noise_robustness", "where": {"labels.lang": "de"}}},
+]
+OTHERS: list[Spec] = ["token_f1", "distinct_n", "response_diversity", "recall@2"]
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Rows of a list, and the ancestors of their variants found in the plainest way."""
+
+    start: int
+    stop: int
+    every: Any
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+    def read(self) -> Rows:
+        samples, outputs = self.every
+        return samples[self.start : self.stop], outputs[self.start : self.stop]
+
+    def read_bases(self) -> Rows:
+        samples, outputs = self.every
+        wanted: set[int] = set()
+        fresh = set(range(self.start, self.stop))
+        while fresh:
+            names = {str(samples[row].labels.get("variant_of")) for row in fresh}
+            fresh = {row for row, one in enumerate(samples) if one.sample_id in names} - wanted
+            wanted |= fresh
+        guests = sorted(wanted - set(range(self.start, self.stop)))
+        return [samples[row] for row in guests], [outputs[row] for row in guests]
+
+
+def in_memory(given: Rows, size: int) -> list[InMemory]:
+    total = len(given[0])
+    return [InMemory(start, min(start + size, total), given) for start in range(0, total, size)]
+
+
+@st.composite
+def families(draw: st.DrawFn) -> Rows:
+    """Samples that are variants of any others: chains, circles, absent bases, ids that two samples have."""
+    total = draw(st.integers(1, 14))
+    names = st.integers(0, 15).map(lambda n: f"q{n}")
+    samples: list[EvaluationSample] = []
+    outputs: list[SystemOutputs | None] = []
+    for number in range(total):
+        made = sample(["a"], sample_id=draw(st.just(f"q{number}") | names), answer=" ".join(WORDS[: 2 + number % 4]))
+        made.labels = {"lang": draw(st.sampled_from(["de", "en"]))}
+        if draw(st.booleans()):
+            made.labels |= {"variant_of": draw(names), "scenario": draw(st.sampled_from(["typo", "counterfactual"]))}
+        if draw(st.integers(0, 3)) == 0:
+            made.labels["scenario"] = draw(st.sampled_from(["counterfactual", "typo", ["typo", "paraphrase"]]))
+            made.metadata["counterfactual"] = True
+        samples.append(made)
+        error = draw(st.sampled_from([None, None, None, "timeout"]))
+        answer = " ".join(WORDS[draw(st.integers(0, 2)) : draw(st.integers(3, 6))])
+        repeat = draw(st.sampled_from([0, 0, 0, 1]))
+        made_output = output(["x", "a"], answer=answer, error=error, repeat=repeat, timings={"total": 1.0 + number})
+        outputs.append(draw(st.just(made_output) | st.none()))
+    return samples, outputs
+
+
+@settings(max_examples=60, deadline=None)
+@given(given=families(), size=st.integers(1, 15))
+def test_any_families_are_joined_as_among_all(given: Rows, size: int) -> None:
+    want = evaluate(*given, [*FAMILIES, *OTHERS], slices="labels.lang")
+    got = evaluate_sources(in_memory(given, size), [*FAMILIES, *OTHERS], slices="labels.lang", joined=True)
+    assert got == want
+    assert [one.slices for one in got] == [one.slices for one in want]
+
+
+CASES = {
+    "a chain over batches": {"q1": "q4", "q4": "q7", "q7": "q9"},
+    "a circle": {"q0": "q5", "q5": "q9", "q9": "q0"},
+    "a way into a circle": {"q1": "q5", "q5": "q9", "q9": "q5"},
+    "its own base": {"q3": "q3"},
+    "an absent base": {"q2": "nobody", "q4": "q2"},
+    "a base of many": dict.fromkeys(["q0", "q4", "q8", "q11"], "q6"),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 12])
+@pytest.mark.parametrize("variants", CASES.values(), ids=list(CASES))
+def test_families_over_files(tmp_path: Path, variants: dict[str, str], size: int) -> None:
+    samples, outputs = rows(12)
+    for one in samples:
+        one.labels = {"lang": one.labels["lang"]}
+        if one.sample_id in variants:
+            one.labels |= {"variant_of": variants[one.sample_id], "scenario": ["typo", "counterfactual"]}
+    sharded = sharded_sources(
+        *write_shards(tmp_path, (samples, outputs), [5], [7]), batch_size=size, bases=wants_bases(metrics_of(FAMILIES))
+    )
+    assert sharded.joined
+    got = evaluate_sources(sharded.sources, FAMILIES, slices="labels.lang", joined=True)
+    assert got == evaluate(samples, outputs, FAMILIES, slices="labels.lang")
+    assert any(one.details["num_scored"] for one in got)
+
+
+def metrics_of(specs: Sequence[Spec]) -> list[Any]:
+    return resolve_metrics(list(specs))
+
+
+@pytest.mark.parametrize("executor", ["serial", "processes"])
+def test_files_of_everything_lean(tmp_path: Path, executor: Any) -> None:
+    """Without scores: the numbers and details of the serial run, and nothing of the pairs in this process."""
+    given = rows(200)
+    specs: list[Spec] = ["counterfactual_consistency", "misleading_rate", "token_f1"]
+    sharded = sharded_sources(*write_shards(tmp_path, given, [60], [90]), batch_size=13, bases=True)
+    got = evaluate_sources(
+        sharded.sources,
+        specs,
+        slices="labels.lang",
+        joined=True,
+        keep_scores=False,
+        executor=executor,
+        workers=2 if executor == "processes" else None,
+    )
+    want = evaluate(*given, specs, slices="labels.lang")
+    for one, whole in zip(got, want, strict=True):
+        assert one.scores is None
+        assert (one.value, one.defined, one.signature) == (whole.value, whole.defined, whole.signature)
+        assert one.details == {key: value for key, value in whole.details.items() if key != "interval"}
+        # Samples belong to families, and those are not kept: no interval rather than one too narrow.
+        assert one.interval is None
+        for name, groups in whole.slices.items():
+            for group, part in groups.items():
+                assert one.slices[name][group].value == part.value
+    assert got.sample_ids == ()
+
+
+def test_noise_robustness_lean_keeps_pairs_alone(tmp_path: Path) -> None:
+    given = rows(200)
+    sharded = sharded_sources(*write_shards(tmp_path, given, [60], [90]), batch_size=13, bases=True)
+    got = evaluate_sources(sharded.sources, ["noise_robustness"], joined=True, keep_scores=False)
+    want = evaluate_stream(zip(*given, strict=True), ["noise_robustness"], keep_scores=False)
+    assert got == want
+    assert got[0].details["scenarios"]["typo"]["interval"] is not None
+
+
+KEPT = {
+    "context_noise_accuracy",
+    "failure_attribution",
+    "llm_answer_quality",
+    "llm_faithfulness",
+    "noise_robustness",  # pairs alone, for the intervals of every scenario
+    "quantile_latency",
+    "response_diversity",
+}
+"""Whose outcomes are all kept though nobody wants the scores."""
+
+
+def test_every_metric_over_families_is_joined_where_it_is_scored() -> None:
+    """Those that look at other samples than ancestors keep what they kept, and here they are by name.
+
+    So does ``bertscore`` with ``idf``, and ``sliced`` where the metric within does.
+    """
+    classes = {name: info.cls for name, info in metric_infos().items() if issubclass(info.cls, BatchMetric)}
+    families = {name for name, cls in classes.items() if issubclass(cls, FamilyMetric)}
+    assert {name for name, cls in classes.items() if cls.joins_bases} == families
+    assert families == {"noise_robustness", "counterfactual_consistency", "misleading_rate"}
+    kept = {
+        name for name, cls in classes.items() if cls.needs_all and not (cls.joins_bases and not cls.details_need_all)
+    }
+    assert kept == KEPT
+
+
+def test_judged_pairs_are_joined_when_all_are_there() -> None:
+    given = rows(30)
+    judged: Spec = {"noise_robustness": {"base": {"llm_answer_quality": {"critic": SteadyCritic()}}, "as": "judged"}}
+    assert not wants_bases(metrics_of([judged]))
+    got = evaluate_sources(in_memory(given, 7), [judged, "misleading_rate"], joined=True)
+    assert got == evaluate(*given, [judged, "misleading_rate"])
+
+
+def test_a_source_without_bases_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Plain:
+        size = 1
+
+        def read(self) -> Rows:
+            return rows(1)
+
+    assert not isinstance(Plain(), FamilySource)
+    with pytest.raises(BadTypeError, match=r"Plain has no read_bases\(\)"):
+        evaluate_sources([Plain()], ["misleading_rate"], joined=True)
+
+
+class Talkative(SampleMetric):
+    """Has something to remark of every sample it is asked about."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        raise ValueError("hm")
+
+
+def test_remarks_of_guests_are_made_where_they_are_at_home() -> None:
+    given = rows(40, missing=False)
+    noisy: Spec = {"noise_robustness": {"base": Talkative()}}
+    with pytest.warns(AueporaWarning, match=r"raised ValueError: hm \(sample 'q1' and 37 more\)"):
+        evaluate(*given, noisy)
+    with pytest.warns(AueporaWarning, match=r"raised ValueError: hm \(sample 'q1' and 37 more\)"):
+        evaluate_sources(in_memory(given, 7), noisy, joined=True)
+
+
+# --- who belongs to whom ---------------------------------------------------------------------------------------------
+
+
+def test_pairs_by_id() -> None:
+    samples, outputs = ids_read(["a", "b", "c", "d"]), ids_read(["d", "x", "b", "a"])
+    found = paired(samples, outputs)
+    assert not found.in_order
+    assert (found.missing.tolist(), found.unknown.tolist()) == ([2], [1])
+    assert [one.tolist() for one in found.of_batches(np.array([0, 2, 4]))] == [[2, 3], [0]]
+    assert found.of_samples(np.array([0, 2, 3])).tolist() == [0, 3]
+    assert paired(samples, samples).in_order
+    assert not paired(samples, samples, sure=False).in_order
+
+
+def test_bases_of_batches() -> None:
+    """Steps up: a of c, c of e, e of e2 (absent), d of d; batches of two."""
+    read = ids_read(["a", "b", "c", "d", "e", "f"], ["c", None, "e", "d", "e2", "a"])
+    found = bases_per_batch(read, np.array([0, 2, 4, 6]))
+    assert [one.tolist() for one in found] == [[2, 4], [4], [0, 2]]
+    assert [one.tolist() for one in bases_per_batch(replace(read, bases=read.bases[::-1]), np.array([0, 6]))] == [[]]

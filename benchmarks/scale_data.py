@@ -1,0 +1,47 @@
+"""Made-up samples and outputs in Parquet files, for the measurements of ``benchmarks.scale``."""
+
+from pathlib import Path
+
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
+
+from .made_texts import make_texts
+
+FILE_ROWS = 50_000
+_DISTINCT = 20_000
+"""So many different texts; each comes again with other ids once they are used up."""
+
+
+def write_texts(folder: Path, count: int, *, passages: int = 0, variants: bool = False) -> tuple[str, str]:
+    """Answers and references of 10 to 60 words, with passages of 100 words; globs of the files.
+
+    Every second sample is a variant of the one before it where ``variants`` are wanted. The gold is the first passage,
+    or what would be it.
+    """
+    answers, references, evidence = make_texts(min(count, _DISTINCT), passages=passages)
+
+    def sample(n: int) -> EvaluationSample:
+        labels = {"scenario": "typo", "variant_of": str(n - 1)} if variants and n % 2 else {}
+        return EvaluationSample(
+            str(n),
+            "what is it?",
+            relevant_docs=[Document(f"{n}-{k}", "") for k in range(3)],
+            reference_answer=Response(references[n % len(references)]),
+            labels=labels,
+        )
+
+    def output(n: int) -> tuple[str, SystemOutputs]:
+        texts = evidence[n % len(evidence)] or [""] * 10
+        found = [
+            RetrievedDocument(Document(f"{n}-{(k * 7 + n) % 13}", text), None, k + 1) for k, text in enumerate(texts)
+        ]
+        return str(n), SystemOutputs(found, Response(answers[n % len(answers)]))
+
+    data, out = folder / "data", folder / "out"
+    data.mkdir(parents=True)
+    out.mkdir()
+    for number, start in enumerate(range(0, count, FILE_ROWS)):
+        rows = range(start, min(start + FILE_ROWS, count))
+        save_parquet_dataset(map(sample, rows), data / f"part-{number:04d}.parquet")
+        save_parquet_outputs(map(output, rows), out / f"part-{number:04d}.parquet")
+    return str(data / "*.parquet"), str(out / "*.parquet")

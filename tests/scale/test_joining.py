@@ -21,7 +21,7 @@ from auepora_eval.core.scores import Score
 from auepora_eval.core.sources import FamilySource
 from auepora_eval.core.types import TargetCategory
 from auepora_eval.scale.joining import bases_per_batch, paired
-from auepora_eval.scale.records import ids_read
+from auepora_eval.scale.records import hashes_of, ids_read
 from auepora_eval.scale.shards import sharded_sources, wants_bases
 from builders import output, sample
 from made_critics import SteadyCritic
@@ -259,3 +259,20 @@ def test_bases_of_batches() -> None:
     found = bases_per_batch(read, np.array([0, 2, 4, 6]))
     assert [one.tolist() for one in found] == [[2, 4], [4], [0, 2]]
     assert [one.tolist() for one in bases_per_batch(replace(read, bases=read.bases[::-1]), np.array([0, 6]))] == [[]]
+
+
+@given(st.lists(st.text(max_size=6)))
+def test_numbers_of_ids(given: list[str]) -> None:
+    """The same for the same id, whatever stands beside it, and another for every other."""
+    together = hashes_of(given).tolist()
+    assert together == [int(hashes_of([one])[0]) for one in given]
+    assert len(set(together)) == len(set(given))
+
+
+def test_numbers_of_many_ids_are_all_different() -> None:
+    many = [f"{stem}{number}" for stem in ("q", "q0", "sample-", "\0", "ä") for number in range(40_000)]
+    assert len(np.unique(hashes_of(many))) == len(set(many))
+    for one in ("", "q1", "\ud800"):
+        by_hand = enumerate(one.encode("utf-8", "surrogatepass") + b"\0", start=1)
+        want = sum((byte + 1) * pow(0x9E3779B97F4A7C15, place, 2**64) for place, byte in by_hand) % 2**64
+        assert hashes_of([one]).tolist() == [want]

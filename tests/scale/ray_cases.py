@@ -4,12 +4,17 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from auepora_eval import EvaluationSample, SampleMetric, Score, SystemOutputs, TargetCategory
-from auepora_eval.core.errors import DataFileError
+from auepora_eval.core.batch import Batch
+from auepora_eval.core.errors import DataFileError, MissingDependencyError
+from auepora_eval.core.scores import Scores
+from auepora_eval.metrics.generation_semantic import SbertSimilarity
+from auepora_eval.scale.ray_cluster import ray_package
 from builders import output, sample
+from parts import missing
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -20,6 +25,7 @@ def rows(numbers: Sequence[int]) -> tuple[list[EvaluationSample], list[SystemOut
     outputs: list[SystemOutputs | None] = []
     for number in numbers:
         made = sample(["a", f"d{number % 7}"], sample_id=f"q{number}", answer=" ".join(WORDS[: 2 + number % 5]))
+        made.query = f"why {number}?"
         made.labels = {"answerable": number % 4 > 0, "lang": "de" if number % 3 else "en"}
         if number % 10 == 9:  # often in another batch than its base
             made.labels |= {"scenario": "typo", "variant_of": f"q{number // 2}"}
@@ -129,3 +135,35 @@ class HeldUp(SampleMetric):
             while not (self.folder / "go").exists():
                 time.sleep(0.01)
         return Score(1.0)
+
+
+@dataclass(frozen=True)
+class FragileSbert(SbertSimilarity):
+    """Vectors by a real model, kept by processes that die: the first times when it is loaded, or at one sample."""
+
+    folder: str = field(default="", kw_only=True, compare=False)
+    dies_loading: int = field(default=0, kw_only=True, compare=False)
+    at: str = field(default="", kw_only=True, compare=False)
+    dies_scoring: int = field(default=0, kw_only=True, compare=False)
+
+    def require_ready(self) -> None:
+        if counted_up(Path(self.folder), "loaded") <= self.dies_loading:
+            killed()
+        super().require_ready()
+
+    def score(self, batch: Batch) -> Scores:
+        here = any(
+            one.sample_id == self.at and one.query for one in batch.samples
+        )  # not where it stands in for a lost one
+        if here and counted_up(Path(self.folder), "scored") <= self.dies_scoring:
+            killed()
+        (Path(self.folder) / f"process.{os.getpid()}").touch()
+        return super().score(batch)
+
+
+def ray_or_skip() -> None:
+    """Ray as we import it, quiet; the test skips where it is missing."""
+    try:
+        ray_package()
+    except MissingDependencyError:
+        missing("package ray")

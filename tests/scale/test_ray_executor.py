@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import Broken, Counted, Fated, HeldUp, KillsReader, rows, sources, times
+from ray_cases import Broken, Counted, Fated, HeldUp, KillsReader, ray_or_skip, rows, sources, times
 from test_common import SPECS, built, made_data
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, evaluate_stream
@@ -18,7 +18,6 @@ from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError
 from auepora_eval.core.metrics_base import renamed
 from auepora_eval.core.registry import Spec
 from auepora_eval.scale.ray_executor import RayExecutor
-from parts import need
 
 METRICS: list[Spec] = [
     "recall@2",
@@ -33,7 +32,7 @@ METRICS: list[Spec] = [
 
 @pytest.fixture(scope="module")
 def ray() -> Iterator[RayExecutor]:
-    need("ray")
+    ray_or_skip()
     with RayExecutor("local", workers=2) as executor:
         yield executor
 
@@ -109,7 +108,7 @@ def test_workers_that_are_killed_in_the_middle(ray: RayExecutor, tmp_path: Path)
     fated = Fated(tmp_path, {"q50": 1, "q180": 2}, {})
     got = evaluate_sources(sources(300, 20), [*METRICS, fated], executor=ray)
     assert (times(tmp_path, "q50"), times(tmp_path, "q180")) == (2, 3)
-    assert got == evaluate(*rows(range(300)), [*METRICS, Fated(tmp_path, {}, {})])
+    assert got == evaluate(*rows(range(300)), [*METRICS, fated])  # by now it lets everybody live
 
 
 def test_a_worker_that_somebody_kills(ray: RayExecutor, tmp_path: Path) -> None:
@@ -141,20 +140,21 @@ LOST = {f"q{number}" for number in range(20, 40)}
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_batch_that_kills_whoever_scores_it(ray: RayExecutor, tmp_path: Path, listed: bool) -> None:
-    metrics = [*SINGLE, Fated(tmp_path, {"q31": 1000}, {})]
+    metrics = [*SINGLE, Fated(tmp_path, {"q33": 1000}, {})]
     with pytest.warns(AueporaWarning, match=r"every worker .* died \(sample 'q20' and 19 more\)"):
-        if listed:
-            got = evaluate(*rows(range(100)), metrics, executor=ray, batch_size=20)
-        else:
-            got = evaluate_sources(sources(100, 20), metrics, executor=ray)
-    assert 4 <= times(tmp_path, "q31") <= 6  # three more times, and perhaps once in company
+        got = (
+            evaluate(*rows(range(100)), metrics, executor=ray, batch_size=20)
+            if listed
+            else evaluate_sources(sources(100, 20), metrics, executor=ray)
+        )
+    assert 4 <= times(tmp_path, "q33") <= 6  # three more times, and perhaps once in company
     given_up(got, evaluate(*rows(range(100)), [*SINGLE, Fated(tmp_path, {}, {})]), LOST, "worker_died")
 
 
 def test_pairs_beside_a_lost_batch(ray: RayExecutor, tmp_path: Path) -> None:
     robust: Spec = {"noise_robustness": {"base": "token_f1"}}
     with pytest.warns(AueporaWarning, match="every worker"):
-        got = evaluate_sources(sources(100, 20), [robust, Fated(tmp_path, {"q31": 1000}, {})], executor=ray)
+        got = evaluate_sources(sources(100, 20), [robust, Fated(tmp_path, {"q33": 1000}, {})], executor=ray)
     outcomes = dict(zip(got.sample_ids, got[0].outcomes or (), strict=True))
     assert outcomes["q49"] != "scored"  # its base q24 was lost
     assert outcomes["q99"] == "scored"
@@ -170,7 +170,7 @@ def test_a_batch_that_raises_what_is_no_error_of_ours(ray: RayExecutor, tmp_path
                 raise KeyError("oh")
             return super().score(batch)
 
-    metrics = [*SINGLE, Mistaken(tmp_path, {}, {"q31": 1})]
+    metrics = [*SINGLE, Mistaken(tmp_path, {}, {"q33": 1})]
     with pytest.warns(AueporaWarning, match=r"scoring raised KeyError: 'oh' \(sample 'q20' and 19 more\)"):
         got = evaluate_sources(sources(100, 20), metrics, executor=ray)
     given_up(got, evaluate(*rows(range(100)), [*SINGLE, Fated(tmp_path, {}, {})]), LOST, "scoring_failed")

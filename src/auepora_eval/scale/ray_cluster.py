@@ -27,6 +27,8 @@ def ray_package() -> Any:
     """Ray, told not to report home; an error that says how to install it where it is missing."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would else warn about
+    # That a worker died is told by what becomes of its batch; Ray would say so on standard output.
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "A worker died or was killed while executing a task")
     try:
         import ray
     except ImportError as error:

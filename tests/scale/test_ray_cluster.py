@@ -1,0 +1,154 @@
+"""Which cluster is used, and that it is left as it was found; what is told where there is none."""
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_cases import FragileSbert, ray_or_skip, rows, sources, times
+from tiny_models import made
+
+from auepora_eval import evaluate
+from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.core.errors import AueporaWarning, BadTypeError, WorkerError
+from auepora_eval.core.executors import chosen_executor
+from auepora_eval.scale import ray_cluster
+from auepora_eval.scale.ray_cluster import connect, ray_package
+from auepora_eval.scale.ray_executor import RayExecutor
+
+HEAD = """
+import sys
+from auepora_eval.scale.ray_cluster import connect
+cluster = connect("local", 2)
+print(cluster.ray.get_runtime_context().gcs_address, flush=True)
+sys.stdin.readline()
+task = cluster.ray.remote(lambda: "still there")
+print(cluster.ray.get(task.remote()), flush=True)
+cluster.close()
+"""
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A cluster that another process started, which says where it is, and answers when it is asked."""
+    ray_or_skip()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(HEAD)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def test_one_that_is_there_is_used_and_left(elsewhere: subprocess.Popen[str]) -> None:
+    assert elsewhere.stdin is not None
+    assert elsewhere.stdout is not None
+    address = elsewhere.stdout.readline().strip()
+    with RayExecutor(address) as executor:
+        got = evaluate_sources(sources(60, 7), ["token_f1", "bleu"], executor=executor)
+        with pytest.raises(WorkerError, match="connected to a Ray cluster already"):
+            connect("192.0.2.7:6379")
+    assert got == evaluate(*rows(range(60)), ["token_f1", "bleu"])
+    assert not ray_package().is_initialized()
+    elsewhere.stdin.write("\n")
+    elsewhere.stdin.flush()
+    assert elsewhere.stdout.readline() == "still there\n"
+
+
+def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> None:
+    """With two GPUs, as far as the cluster knows: two actors load the model."""
+    ray_or_skip()
+    ray, model = ray_package(), made("sbert")
+    ray.init(
+        address="local",
+        num_cpus=3,
+        num_gpus=2,
+        object_store_memory=200 << 20,
+        include_dashboard=False,
+        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}},
+        log_to_driver=False,
+        logging_level="ERROR",
+    )
+    try:
+        metric = FragileSbert(model, folder=str(tmp_path))
+        with chosen_executor("ray", None) as executor:
+            (got,) = evaluate_sources(sources(100, 5), [metric], executor=executor)
+        assert times(tmp_path, "process") == times(tmp_path, "loaded") == 2
+        assert got.outcomes == evaluate(*rows(range(100)), [metric])[0].outcomes
+        assert ray.is_initialized()
+        from ray._common.usage.usage_lib import usage_stats_enabled
+
+        assert not usage_stats_enabled()
+    finally:
+        ray.shutdown()
+
+
+def nobody() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_nobody_at_an_address(scheme: str) -> None:
+    ray_or_skip()
+    with pytest.raises(WorkerError, match="no Ray cluster answers at"):
+        connect(scheme + nobody())
+
+
+@pytest.mark.parametrize(
+    ("address", "message"), [("somewhere", "is no address"), ("host:port", "is no address"), ("ray://:1", "is no addr")]
+)
+def test_what_is_no_address(address: str, message: str) -> None:
+    ray_or_skip()
+    with pytest.raises(WorkerError, match=message):
+        connect(address)
+
+
+@pytest.mark.parametrize("address", ["", " ", 6379])
+def test_what_cannot_be_an_address(address: Any) -> None:
+    with pytest.raises(BadTypeError, match="address must be 'auto'"):
+        connect(address)
+
+
+class NoCluster:
+    """As Ray is where no cluster runs on this machine; on a busy one somebody else's might."""
+
+    @staticmethod
+    def init(**_: Any) -> None:
+        raise ConnectionError("Could not find any running Ray instance.")
+
+
+def test_auto_where_none_runs() -> None:
+    with pytest.raises(WorkerError, match=r"no Ray cluster runs on this machine .*`ray start --head`"):
+        ray_cluster._join(NoCluster, "auto")
+
+
+HERE = {"Python": "3.11", "auepora-eval": "1.2", "numpy": "2.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("there", "message"),
+    [
+        ({"Python": "3.12"}, "the worker machine far has Python 3.12, this one 3.11"),
+        ({"auepora-eval": "1.3"}, "the worker machine far has auepora-eval 1.3, this one 1.2"),
+        ({"auepora-eval": "none (No module named 'auepora_eval')"}, "far has auepora-eval none"),
+    ],
+)
+def test_other_code_elsewhere_is_refused(there: dict[str, str], message: str) -> None:
+    with pytest.raises(WorkerError, match=message):
+        ray_cluster._compare(HERE, {**HERE, "node": "far", **there})
+
+
+def test_another_numpy_is_remarked_upon() -> None:
+    ray_cluster._compare(HERE, {**HERE, "node": "far"})
+    with pytest.warns(AueporaWarning, match=r"numpy 2\.1\.0, this one 2\.0\.1: last digits may differ"):
+        ray_cluster._compare(HERE, {**HERE, "node": "far", "numpy": "2.1.0"})

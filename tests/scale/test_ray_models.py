@@ -1,0 +1,142 @@
+"""Models and judges beside a cluster: a model is loaded once, whoever dies is replaced, judges are asked from one place."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ray_cases import Counted, FragileSbert, ray_or_skip, rows, sources, times
+from scripted_critic import Scripted
+from tiny_models import made
+
+from auepora_eval import evaluate
+from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.core.errors import AueporaWarning, BadValueError
+from auepora_eval.core.registry import Spec
+from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
+from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.session import JudgeSession
+from auepora_eval.scale.ray_executor import RayExecutor
+from made_critics import SteadyCritic
+
+PLAIN: list[Spec] = ["token_f1", "bleu"]
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[RayExecutor]:
+    ray_or_skip()
+    with RayExecutor("local", workers=2, retries=2) as executor:
+        yield executor
+
+
+@pytest.fixture
+def model() -> str:
+    return made("sbert")
+
+
+def fragile(model: str, folder: Path, **deaths: Any) -> FragileSbert:
+    return FragileSbert(model, folder=str(folder), **deaths)
+
+
+def test_a_model_is_loaded_once_and_fed_batches(ray: RayExecutor, model: str, tmp_path: Path) -> None:
+    robust: Spec = {"noise_robustness": {"base": {"sbert_similarity": {"model": model}}}}
+    metrics = ["token_f1", fragile(model, tmp_path), robust, "bleu"]
+    got = evaluate_sources(sources(120, 10), metrics, executor=ray)
+    assert times(tmp_path, "loaded") == times(tmp_path, "process") == 1
+    want = evaluate(*rows(range(120)), metrics, batch_size=10)
+    assert [one.name for one in got] == [one.name for one in want]
+    for one, other in zip(got, want, strict=True):
+        assert one.outcomes == other.outcomes
+        assert list(one.scores or ()) == pytest.approx(list(other.scores or ()), abs=1e-6, nan_ok=True)
+    assert (got[0], got[3]) == (want[0], want[3])
+
+
+def test_models_alone(ray: RayExecutor, model: str, tmp_path: Path) -> None:
+    (got,) = evaluate(*rows(range(60)), [fragile(model, tmp_path)], batch_size=10, executor=ray)
+    (want,) = evaluate(*rows(range(60)), [fragile(model, tmp_path)], batch_size=10)
+    assert got.outcomes == want.outcomes
+    assert got.value == pytest.approx(want.value, abs=1e-6)
+
+
+def test_an_actor_that_dies_while_it_loads_is_replaced(ray: RayExecutor, model: str, tmp_path: Path) -> None:
+    (got, *rest) = evaluate_sources(sources(60, 10), [fragile(model, tmp_path, dies_loading=2), *PLAIN], executor=ray)
+    assert times(tmp_path, "loaded") == 3
+    want = evaluate(*rows(range(60)), [fragile(model, tmp_path), *PLAIN], batch_size=10)
+    assert got.outcomes == want[0].outcomes
+    assert rest == want[1:]
+
+
+def test_a_model_that_nobody_survives(ray: RayExecutor, model: str, tmp_path: Path) -> None:
+    with pytest.warns(AueporaWarning, match=r"every worker that loaded it died \(sample 'q0' and 59 more\)"):
+        (got, *rest) = evaluate_sources(
+            sources(60, 10), [fragile(model, tmp_path, dies_loading=99), *PLAIN], executor=ray
+        )
+    assert times(tmp_path, "loaded") == 3
+    assert set(got.outcomes or ()) == {"measure_failed:worker_died"}
+    assert not got.defined
+    assert rest == evaluate(*rows(range(60)), PLAIN)[:]
+
+
+def test_an_actor_that_dies_of_a_batch(ray: RayExecutor, model: str, tmp_path: Path) -> None:
+    once = fragile(model, tmp_path, at="q25", dies_scoring=1)
+    (got,) = evaluate_sources(sources(60, 10), [once], executor=ray)
+    (want,) = evaluate(*rows(range(60)), [once], batch_size=10)
+    assert got.outcomes == want.outcomes
+    assert times(tmp_path, "loaded") == 2
+    always = fragile(model, tmp_path, at="q25", dies_scoring=99)
+    with pytest.warns(AueporaWarning, match=r"died \(sample 'q20' and 9 more\)"):
+        (got, *rest) = evaluate_sources(sources(60, 10), [always, *PLAIN], executor=ray)
+    lost = [outcome == "measure_failed:worker_died" for outcome in got.outcomes or ()]
+    assert lost == [20 <= row < 30 for row in range(60)]
+    assert rest == evaluate(*rows(range(60)), PLAIN)[:]
+
+
+def test_a_model_that_is_not_there_is_told_as_in_serial(ray: RayExecutor, tmp_path: Path) -> None:
+    with pytest.raises(BadValueError, match="there is no model's folder"):
+        evaluate_sources(sources(20, 10), [fragile(str(tmp_path / "none"), tmp_path)], executor=ray)
+
+
+# --- judges ---------------------------------------------------------------------------------------------------------
+
+
+def quality(critic: Any) -> Spec:
+    return {"llm_answer_quality": {"critic": critic, "dimensions": ["clarity"], "scale": "0-1"}}
+
+
+def test_judged_beside_the_cluster(ray: RayExecutor) -> None:
+    metrics = [*PLAIN, {"llm_answer_quality": {"critic": SteadyCritic()}}]
+    got = evaluate_sources(sources(80, 8), metrics, executor=ray)
+    assert got == evaluate(*rows(range(80)), metrics)
+
+
+@pytest.mark.filterwarnings("ignore:the budget for judging", "ignore:metric 'llm_answer_quality'")
+def test_limits_hold_whoever_scores_the_rest(ray: RayExecutor, tmp_path: Path) -> None:
+    def says(request: JudgeRequest, _: int) -> Judgement:
+        kinds = request.schema["properties"].items()
+        return Judgement({name: "so" if kind["type"] == "string" else 0.5 for name, kind in kinds}, Usage(10, 5))
+
+    critic = Scripted(says, seconds=0.001)
+    policy = JudgePolicy(concurrency=3, max_calls=50, cache=tmp_path / "judged.db")
+    session = JudgeSession(policy)
+    drawn, done, most = 0, 0, 0
+
+    def watched() -> Iterator[Counted]:
+        nonlocal drawn, most
+        for source in sources(400, 4):
+            drawn += 1
+            most = max(most, drawn - done)
+            yield source
+
+    def progress(_: int) -> None:
+        nonlocal done
+        done += 1
+
+    got = evaluate_sources(watched(), [*PLAIN, quality(critic)], executor=ray, judging=session, progress=progress)
+    assert len(critic.asked) == 50 == session.accounts.total.calls
+    assert critic.most_inside <= 3
+    assert got[2].details["num_scored"] >= 50  # what was asked already is answered from what was kept
+    assert got[2].details["failed_budget_exhausted"] > 0
+    assert most < 100 == drawn  # not all are held here at a time
+    again = Scripted(says, name=critic.name)
+    evaluate_sources(sources(40, 4), [quality(again)], executor=ray, judging=policy)
+    assert not again.asked  # what one place wrote, the next finds

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from auepora_eval import evaluate_files
+from auepora_eval.core.collector import collector_paused
 from auepora_eval.core.executors import Scorable, ScoredBatch, SerialExecutor
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
@@ -149,9 +150,8 @@ def cost(folder: Path, quick: bool) -> None:
     ]
     if embedded := _semantic():
         kinds.append(("semantic on the CPU, 1 metric", embedded, few, 1_000 // scale))
-    print(
-        "\n| per million samples | measured on | CPU s, splitting | CPU s, reading | CPU s, all | MB read | MB moved | MB stored |"
-    )
+    columns = "CPU s, splitting | CPU s, reading | CPU s, all | MB read | MB moved | MB stored"
+    print(f"\n| per million samples | measured on | {columns} |")
     print("|---|---|---|---|---|---|---|---|")
     for name, metrics, (data, out), count in kinds:
         figures = _cost(metrics, data, out, folder / name.partition(",")[0].replace(" ", "_"))
@@ -160,20 +160,19 @@ def cost(folder: Path, quick: bool) -> None:
 
 
 def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, ...]:
-    evaluate_files(
-        data.replace("*", "part-0000"), out.replace("*", "part-0000"), metrics
-    )  # models are loaded, words met
-    own = _processor()
+    own = time.process_time()
     found = sharded_sources(data, out)
-    splitting = _processor() - own
-    own = _processor()
-    for source in found.sources:
-        source.read()
-    reading = _processor() - own
+    splitting = time.process_time() - own
+    own = time.process_time()
+    with collector_paused():
+        for source in found.sources:
+            source.read()
+    reading = time.process_time() - own
+    evaluate_files(data.replace("*", "part-0000"), out.replace("*", "part-0000"), metrics)  # loads models
     weighed = Weighed()
-    own = _processor()
+    own = time.process_time()
     evaluate_files(data, out, metrics, executor=weighed, keep_scores=False, parts=parts)
-    whole = _processor() - own
+    whole = time.process_time() - own
     return splitting, reading, whole, found.bytes / 1e6, weighed.moved / 1e6, _bytes(parts) / 1e6
 
 
@@ -182,10 +181,6 @@ def _semantic() -> list[Any]:
 
     model = model_at_hand()
     return [] if model is None else [{"sbert_similarity": {"model": model, "device": "cpu"}}]
-
-
-def _processor() -> float:
-    return time.process_time()
 
 
 def _since(began: float) -> float:

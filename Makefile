@@ -49,6 +49,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
 	$(BIN)/python -m benchmarks.semantic
+	$(BIN)/python -m benchmarks.scale
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis auepora-demo

@@ -14,7 +14,7 @@ from made_files import METRICS, rows, write_files
 
 import parts
 from auepora_eval import evaluate, evaluate_files
-from auepora_eval.core.errors import AueporaWarning, BadValueError, MetricDefinitionError
+from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
@@ -210,3 +210,18 @@ def _end_session(session: int) -> None:
                     os.kill(int(entry), signal.SIGKILL)
             except (OSError, ValueError):
                 continue
+
+
+def test_on_a_cluster_ids_are_read_there_and_what_is_wrong_with_a_line_is_told_here(tmp_path: Path) -> None:
+    parts.need("ray")
+    from auepora_eval.scale.ray_executor import RayExecutor
+
+    data, out = write_files(tmp_path, TOTAL)
+    metrics: list[Spec] = ["recall@2", {"noise_robustness": {"base": "token_f1"}}]
+    with RayExecutor("local", workers=2) as cluster:
+        found = evaluate_files(data, out, metrics, executor=cluster, batch_size=16, parts=tmp_path / "scores")
+        same(found, evaluate(*rows(range(TOTAL)), metrics))
+        with (data / "part-1.jsonl").open("a") as file:
+            file.write('{"sample_id": 7\n')
+        with pytest.raises(DataFileError, match=r"part-1\.jsonl:134: "):
+            evaluate_files(data, out, metrics, executor=cluster, batch_size=16)

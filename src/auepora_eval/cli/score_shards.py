@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..planfile.planned_judges import PlannedJudges
     from ..scale.resuming import PartsExecutor
     from ..scale.shards import ShardedInput
+    from ..scale.sides import Mapper
     from .executors import ExecutorChoice
 
 __all__ = ["ShardedFiles", "preview_shards", "score_shards", "wants_shards"]
@@ -35,7 +36,7 @@ class ShardedFiles:
     batch_size: int
     parts: str | None = None
 
-    def found(self, metrics: Sequence[Metric]) -> ShardedInput:
+    def found(self, metrics: Sequence[Metric], mapper: Mapper = map) -> ShardedInput:
         """The files, split for these metrics."""
         from ..reporting.progress import progress
         from ..scale.sharded import sharded_input
@@ -48,6 +49,7 @@ class ShardedFiles:
                 self.sample_format,
                 self.outputs_format,
                 batch_size=self.batch_size,
+                mapper=mapper,
             )
 
 
@@ -100,7 +102,7 @@ def score_shards(
 ) -> Results:
     """Score what is in the files; without ``metrics``, by all that it supports."""
     from ..core.slices import slices_of
-    from ..io.formats import format_named
+    from ..scale.mapping import mapper_of
     from ..scale.sharded import evaluate_sharded
     from .judging import ScoringLine, session_of, told_usage
     from .remarks import warn_of_strays
@@ -108,18 +110,15 @@ def score_shards(
 
     chosen = chosen_metrics(metrics, conventions, judges)
     wanted = slices_of(list(dict.fromkeys(slices)))
-    found = files.found(chosen)
-    for path, named, kind in zip(
-        (files.dataset, files.outputs), (files.sample_format, files.outputs_format), found.formats, strict=True
-    ):
-        if path is not None and named is None and kind != "jsonl":
-            say(f"reading {path} as {kind} ({format_named(kind).title})")
-    if not chosen:
-        chosen = _supported(files, found, conventions)
-        found = files.found(chosen)
+    opened: list[PartsExecutor] = []
     with executor.opened() as scoring, ScoringLine() as line:
+        mapper = mapper_of(scoring)
+        found = files.found(chosen, mapper)
+        _tell_formats(files, found)
+        if not chosen:
+            chosen = _supported(files, found, conventions)
+            found = files.found(chosen, mapper)
         session = None if judges is None else session_of(judges, line)
-        opened: list[PartsExecutor] = []
         results = evaluate_sharded(
             found,
             chosen,
@@ -141,6 +140,15 @@ def score_shards(
             say(f"{one.read:,} of {found.total:,} samples were scored before: {files.parts} had their scores")
     warn_of_strays(found.missing, found.unknown, total=found.total, conventions=conventions)
     return results
+
+
+def _tell_formats(files: ShardedFiles, found: ShardedInput) -> None:
+    from ..io.formats import format_named
+
+    named = (files.dataset, files.sample_format), (files.outputs, files.outputs_format)
+    for (path, format_name), kind in zip(named, found.formats, strict=True):
+        if path is not None and format_name is None and kind != "jsonl":
+            say(f"reading {path} as {kind} ({format_named(kind).title})")
 
 
 def preview_shards(

@@ -13,13 +13,14 @@ from ..core.errors import AueporaWarning, BadValueError
 from ..core.executors import Executor, Scorable, ScoredBatch
 from ..core.metrics_base import BatchMetric
 from ..core.sources import SourcedBatch
+from .lost import SCORING_FAILED, WORKER_DIED
 from .manifest import Manifest, Unit
 from .parts import PartFacts, merged, part_facts, read_part, without_ids, write_part
 from .units import part_unit
 
 __all__ = ["GIVEN_UP", "PartsExecutor", "opened_folder"]
 
-GIVEN_UP = ("worker_died", "scoring_failed")
+GIVEN_UP = (WORKER_DIED, SCORING_FAILED)
 """Why samples are not scored where nothing is wrong with them: such a unit is tried again the next time."""
 _Waiting = tuple[Unit, list[SourcedBatch], PartFacts | None]
 

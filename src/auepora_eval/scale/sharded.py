@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,10 @@ from ..core.slices import Slice, SliceSpec, slices_of
 from ..core.suggest import DataSeen, readers_of_retrieved, require_retrieved
 from ..judge.executor import with_judges
 from .manifest import Manifest, manifest_for
+from .mapping import mapper_of
 from .resuming import PartsExecutor, opened_folder
 from .shards import Given, ShardedInput, sharded_sources, wants_bases
+from .sides import Mapper
 
 if TYPE_CHECKING:
     from ..judge.policy import JudgePolicy
@@ -64,16 +67,23 @@ def evaluate_files(
     or one of its own on this machine.
     """
     rules = Conventions.of(conventions)
-    listed = () if metrics is None else metrics
-    chosen = resolve_metrics(listed, rules)
-    found = sharded_input(dataset, outputs, chosen, dataset_format, outputs_format, batch_size=batch_size)
-    if not chosen:
-        chosen = supported_metrics(found, rules)
-        if wants_bases(chosen):
-            found = sharded_input(dataset, outputs, chosen, dataset_format, outputs_format, batch_size=batch_size)
-    for remark in found.remarks(rules):
-        warnings.warn(remark, AueporaWarning, stacklevel=2)
+    chosen = resolve_metrics(metrics, rules)
     with chosen_executor(executor, workers, address) as scoring:
+        split = partial(
+            sharded_input,
+            dataset,
+            outputs,
+            dataset_format=dataset_format,
+            outputs_format=outputs_format,
+            batch_size=batch_size,
+            mapper=mapper_of(scoring),
+        )
+        found = split(chosen)
+        if not chosen:
+            chosen = supported_metrics(found, rules)
+            found = split(chosen)
+        for remark in found.remarks(rules):
+            warnings.warn(remark, AueporaWarning, stacklevel=2)
         return evaluate_sharded(
             found,
             chosen,
@@ -98,6 +108,7 @@ def sharded_input(
     outputs_format: str | None = None,
     *,
     batch_size: int = BATCH_SIZE,
+    mapper: Mapper = map,
 ) -> ShardedInput:
     """The files as sources for these metrics; those that cannot be computed from them are refused."""
     for one in metrics:
@@ -113,6 +124,7 @@ def sharded_input(
         outputs_format=outputs_format,
         batch_size=batch_size,
         bases=wants_bases(metrics),
+        mapper=mapper,
     )
     if found.answers_only:
         require_retrieved(metrics, _named(dataset if outputs is None else outputs))

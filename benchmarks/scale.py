@@ -160,6 +160,7 @@ def cost(folder: Path, quick: bool) -> None:
 
 
 def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, ...]:
+    sharded_sources(data, out)  # imports what it needs
     own = time.process_time()
     found = sharded_sources(data, out)
     splitting = time.process_time() - own

@@ -166,6 +166,7 @@ ROWS = [
     Row(GOOD + "run: {max_failures: 10%}", 3, "run.max_failures", "whole number", "share of failures"),
     Row(GOOD + "scoring: {executor: threads}", 3, "scoring.executor", "'serial', 'processes' or 'ray'", "executor"),
     Row(GOOD + "scoring: {address: auto}", 3, "scoring.address", "goes with 'executor: ray'", "address of nobody"),
+    Row(GOOD + "scoring: {executor: ray, address: 7}", 3, "scoring.address", "must be", "an address that is a number"),
     Row(GOOD + "scoring: {workers: 2}", 3, "scoring.workers", "goes with 'executor: processes'", "workers of one"),
     Row(GOOD + "scoring: {batch_size: 0}", 3, "scoring.batch_size", "at least 1", "empty batches"),
     Row(GOOD + "store: 5", 3, "store", "must be a text", "number as store"),

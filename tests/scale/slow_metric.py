@@ -1,11 +1,13 @@
-"""A metric that leaves a line per sample and waits at one of them: for tests that kill whoever scores."""
+"""Metrics for tests in which somebody dies: one leaves a line per sample and waits, one kills whoever scores."""
 
+import os
+import signal
 import time
 from pathlib import Path
 
 from auepora_eval import EvaluationSample, SampleMetric, Score, SystemOutputs, TargetCategory
 
-__all__ = ["Slow"]
+__all__ = ["Deadly", "Slow"]
 
 
 class Slow(SampleMetric):
@@ -27,4 +29,16 @@ class Slow(SampleMetric):
             time.sleep(0.02)
         with open(self._log, "a") as file:
             file.write(f"{sample.sample_id}\n")
+        return Score(1.0)
+
+
+class Deadly(Slow):
+    """Kills whoever scores one sample, until the gate is open."""
+
+    name = "deadly"
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """One, or the end."""
+        if sample.sample_id == self._waits_at and not Path(self._gate).exists():
+            os.kill(os.getpid(), signal.SIGKILL)
         return Score(1.0)

@@ -225,3 +225,25 @@ def test_on_a_cluster_ids_are_read_there_and_what_is_wrong_with_a_line_is_told_h
             file.write('{"sample_id": 7\n')
         with pytest.raises(DataFileError, match=r"part-1\.jsonl:134: "):
             evaluate_files(data, out, metrics, executor=cluster, batch_size=16)
+
+
+def test_of_a_deadly_unit_only_the_batch_is_lost_and_the_same_call_tries_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts.need("ray")
+    from auepora_eval.scale.ray_executor import RayExecutor
+    from slow_metric import Deadly
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
+    data, out = write_files(tmp_path, TOTAL)
+    gate = tmp_path / "gate"
+    metrics: list[Spec | Metric] = ["recall@2", "bleu", Deadly("", str(gate))]
+    options: dict[str, Any] = {"batch_size": 10, "unit_size": 40, "parts": tmp_path / "scores"}
+    with RayExecutor("local", workers=2, retries=1) as cluster:
+        with pytest.warns(AueporaWarning) as told:
+            lost = evaluate_files(data, out, metrics, executor=cluster, **options)
+        assert any("holds samples that nobody lived to score" in str(one.message) for one in told)
+        assert [one.details["failed_worker_died"] for one in lost] == [10, 10, 10]
+        gate.touch()
+        again = evaluate_files(data, out, metrics, executor=cluster, **options)
+    same(again, evaluate(*rows(range(TOTAL)), metrics))

@@ -320,6 +320,13 @@ def test_files_that_cannot_be_split_are_refused(tmp_path: Path) -> None:
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(samples.read_bytes())[:-20])
     with pytest.raises(DataFileError, match="the compressed data ends too early"):
         sharded_sources(tmp_path / "cut.jsonl.gz", outputs)
+    (tmp_path / "squeezed.jsonl").write_bytes(gzip.compress(samples.read_bytes()))
+    for named in (None, "jsonl"):
+        with pytest.raises(DataFileError, match=r"is compressed with gzip; give it a name that ends in '\.gz'"):
+            sharded_sources(tmp_path / "squeezed.jsonl", outputs, dataset_format=named)
+    (tmp_path / "s.parquet.gz").write_bytes(gzip.compress(b"PAR1"))
+    with pytest.raises(DataFileError, match="Parquet files compress what they hold themselves"):
+        sharded_sources(tmp_path / "s.parquet.gz", outputs)
     with pytest.raises(BadValueError, match="'beir', which is not split"):
         sharded_sources(samples, outputs, dataset_format="beir")
 

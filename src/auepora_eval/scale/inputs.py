@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import BadValueError, DataFileError
-from ..io.files import plain_suffix
+from ..io.files import is_compressed, plain_suffix, read_head
 from ..io.formats import Role
 from ..io.load import chosen_format
 
@@ -146,6 +146,12 @@ def _seen(path: str, role: Role, named: str | None) -> InputFile:
         missing = isinstance(error, FileNotFoundError)
         raise DataFileError(path, None, "no such file" if missing else f"cannot be read: {error.strerror}") from error
     name = chosen_format(Path(path), role, named).name
+    if named in LINES:
+        read_head(Path(path))  # which says so where it is compressed under another name, or no UTF-8
+    if name == "parquet" and is_compressed(Path(path)):
+        raise DataFileError(
+            path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
+        )
     if name not in SPLIT:
         raise BadValueError(
             f"{path} is in the format '{name}', which is not split into ranges; 'auepora convert' makes JSONL or "

@@ -15,7 +15,7 @@ from tiny_models import made
 
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import AueporaWarning, BadTypeError, WorkerError
+from auepora_eval.core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from auepora_eval.core.executors import chosen_executor
 from auepora_eval.scale import ray_cluster
 from auepora_eval.scale.ray_cluster import connect, ray_package
@@ -83,13 +83,20 @@ def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> N
         with chosen_executor("ray", None) as executor:
             (got,) = evaluate_sources(sources(100, 5), [metric], executor=executor)
         assert times(tmp_path, "process") == times(tmp_path, "loaded") == 2
-        assert got.outcomes == evaluate(*rows(range(100)), [metric])[0].outcomes
+        assert got.details["num_measure_failed"] == 0
+        assert got.details["num_scored"] > 90
         assert ray.is_initialized()
         from ray._common.usage.usage_lib import usage_stats_enabled
 
         assert not usage_stats_enabled()
     finally:
         ray.shutdown()
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'auepora-eval\[ray\]'"):
+        evaluate_sources(sources(3, 1), ["token_f1"], executor="ray")
 
 
 def nobody() -> str:

@@ -22,7 +22,7 @@ from auepora_eval import (
     evaluate_stream,
 )
 from auepora_eval.core.errors import AueporaError, WorkerError
-from auepora_eval.core.executors import ProcessExecutor
+from auepora_eval.core.executors import ProcessExecutor, chosen_executor
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +139,11 @@ def test_a_metric_that_cannot_travel() -> None:
 
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"executor": "threads"}, "executor must be 'serial' or 'processes'"),
+    ({"executor": "threads"}, "executor must be 'serial', 'processes' or 'ray', not 'threads'"),
+    ({"executor": "process"}, "did you mean 'processes'"),
     ({"executor": 3}, "an Executor, not 3"),
-    ({"workers": 2}, "goes with executor='processes'"),
+    ({"workers": 2}, "goes with executor='processes' or 'ray'"),
+    ({"executor": "ray", "workers": 0}, "workers must be a whole number of at least 1"),
     ({"executor": "processes", "workers": 0}, "workers must be a whole number of at least 1"),
 ]
 
@@ -150,6 +152,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_wrong_choices(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         evaluate([], [], ["token_f1"], **options)
+
+
+def test_an_address_goes_with_a_cluster() -> None:
+    with pytest.raises(ValueError, match="address='auto' goes with executor='ray'"):
+        chosen_executor("processes", 2, "auto")
 
 
 def test_a_script_without_a_main_guard_is_told(tmp_path: Path) -> None:

@@ -55,6 +55,19 @@ def test_concat_carries_statistics_and_keys() -> None:
     assert both.take([1]).keys == ("y",)
 
 
+def test_a_part_of_which_nothing_is_known_but_that_it_failed() -> None:
+    known = Scores.of([1.0], stats=np.array([[1.0, 2.0]]), keys=["x"])
+    lost = Scores.of([0.0, 0.0], fail={"worker_died": mask(1, 1)})
+    both = Scores.concat([lost, known])
+    assert both.stats is not None
+    assert both.stats[2].tolist() == [1.0, 2.0]
+    assert np.isnan(both.stats[:2]).all()
+    assert both.keys == (None, None, "x")
+    half = Scores.of([0.0, 0.0], fail={"worker_died": mask(1, 0)})
+    with pytest.raises(BadValueError, match="some parts have statistics or keys and others have none"):
+        Scores.concat([half, known])
+
+
 def test_tally() -> None:
     scores = Scores.from_list([Score(1.0), Score.skip("a"), Score.skip("b"), Score.skip("a"), Score.fail("a")])
     assert scores.tally() == {

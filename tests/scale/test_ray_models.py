@@ -12,6 +12,7 @@ from tiny_models import made
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import AueporaWarning, BadValueError
+from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.policy import JudgePolicy
@@ -40,7 +41,7 @@ def fragile(model: str, folder: Path, **deaths: Any) -> FragileSbert:
 
 def test_a_model_is_loaded_once_and_fed_batches(ray: RayExecutor, model: str, tmp_path: Path) -> None:
     robust: Spec = {"noise_robustness": {"base": {"sbert_similarity": {"model": model}}}}
-    metrics = ["token_f1", fragile(model, tmp_path), robust, "bleu"]
+    metrics: list[Spec | Metric] = ["token_f1", fragile(model, tmp_path), robust, "bleu"]
     got = evaluate_sources(sources(120, 10), metrics, executor=ray)
     assert times(tmp_path, "loaded") == times(tmp_path, "process") == 1
     want = evaluate(*rows(range(120)), metrics, batch_size=10)

@@ -19,7 +19,7 @@ from .batch import Batch, check_samples, warn_notes
 from .conventions import CHOICE_NAMES, Conventions
 from .errors import AlignmentError, BadValueError, MetricDefinitionError
 from .reduce import Mean, Reducer
-from .scores import Score, Scores, Status
+from .scores import Score, Scores, Status, reason_of
 from .signature import Signature
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
 
@@ -30,7 +30,6 @@ __all__ = [
     "RunFacts",
     "SampleMetric",
     "bound_to",
-    "reason_of",
     "renamed",
     "snake_case",
 ]
@@ -338,11 +337,6 @@ class SampleMetric(PerSampleMetric):
         except Exception as error:
             return self.raised(batch, sample, error)
         return self.checked(score)
-
-
-def reason_of(text: str) -> str:
-    """A text as a reason: lower case and underscores alone."""
-    return re.sub(r"[^a-z]+", "_", text.lower())
 
 
 @lru_cache(maxsize=256)

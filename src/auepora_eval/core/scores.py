@@ -13,9 +13,14 @@ import numpy.typing as npt
 
 from .errors import BadTypeError, BadValueError
 
-__all__ = ["Outcomes", "Score", "Scores", "Status"]
+__all__ = ["Outcomes", "Score", "Scores", "Status", "reason_of"]
 
 _REASON = re.compile(r"[a-z_]+")
+
+
+def reason_of(text: str) -> str:
+    """A text as a reason: lower case and underscores alone."""
+    return re.sub(r"[^a-z]+", "_", text.lower())
 
 
 class Status(IntEnum):

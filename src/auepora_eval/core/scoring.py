@@ -11,9 +11,9 @@ import numpy as np
 from ..stats.interval import Interval
 from .batch import Batch
 from .errors import AueporaError, MetricDefinitionError
-from .metrics_base import BatchMetric, reason_of, snake_case
+from .metrics_base import BatchMetric, snake_case
 from .reduce import Clusters, StatMeans
-from .scores import Scores, Status
+from .scores import Scores, Status, reason_of
 from .signature import Signature
 from .types import EvaluationSample, MetricResult
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.errors import BadTypeError, BadValueError
-from ..core.metrics_base import reason_of, snake_case
-from ..core.scores import Score, Scores
+from ..core.metrics_base import snake_case
+from ..core.scores import Score, Scores, reason_of
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.refusals import Judge, RefusalDetector, Refusals, is_unanswerable, refusals, unanswerable
 from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, folded_patterns

@@ -128,8 +128,9 @@ def _join(ray: Any, address: str) -> None:
         _require_answer(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-    except (ConnectionError, OSError, RuntimeError, TimeoutError, ValueError) as error:
-        # A version that does not fit is told here too, by Ray and in its words.
+    except ImportError as error:
+        raise MissingDependencyError("grpcio", purpose=f"the address {address!r}", install="'ray[client]'") from error
+    except Exception as error:  # no cluster, another version, a token it wants: by Ray, and in its words
         raise WorkerError(f"{_unusable(address)}: {error}") from error
 
 

@@ -27,12 +27,13 @@ from typing import Any
 
 from auepora_eval import evaluate_files
 from auepora_eval.core.collector import collector_paused
+from auepora_eval.core.engine import evaluate_sources, resolve_metrics
 from auepora_eval.core.executors import Scorable, ScoredBatch, SerialExecutor
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from auepora_eval.scale.ray_executor import RayExecutor
-from auepora_eval.scale.ray_worker import columns_of
-from auepora_eval.scale.shards import sharded_sources
+from auepora_eval.scale.ray_worker import columns_of, scores_from
+from auepora_eval.scale.shards import sharded_sources, wants_bases
 
 from .processes import PAIRS
 from .scale_data import write_texts
@@ -60,13 +61,27 @@ class Weighed(SerialExecutor):
 
     def __init__(self) -> None:
         self.moved = 0
+        self.returned: list[bytes] = []
 
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         for batch in batches:
             self.moved += len(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
             for scored in super().score([batch], metrics):
-                self.moved += len(pickle.dumps(columns_of(scored), pickle.HIGHEST_PROTOCOL))
+                self.returned.append(pickle.dumps(columns_of(scored), pickle.HIGHEST_PROTOCOL))
+                self.moved += len(self.returned[-1])
                 yield scored
+
+
+class Replayed:
+    """What workers returned, handed out again: what is left is the driver's own work."""
+
+    def __init__(self, returned: Sequence[bytes]) -> None:
+        self._returned = returned
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        for batch, returned in zip(batches, self._returned, strict=True):
+            pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
+            yield scores_from(pickle.loads(returned))
 
 
 def speed(folder: Path, count: int, rounds: int) -> None:
@@ -150,9 +165,10 @@ def cost(folder: Path, quick: bool) -> None:
     ]
     if embedded := _semantic():
         kinds.append(("semantic on the CPU, 1 metric", embedded, few, 1_000 // scale))
-    columns = "CPU s, splitting | CPU s, reading | CPU s, all | CPU s, from parts | MB read | MB moved | MB stored"
+    seconds = ("splitting", "reading", "all", "driver", "from parts")
+    columns = " | ".join([*(f"CPU s, {one}" for one in seconds), "MB read", "MB moved", "MB stored"])
     print(f"\n| per million samples | measured on | {columns} |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for name, metrics, (data, out), count in kinds:
         figures = _cost(metrics, data, out, folder / name.partition(",")[0].replace(" ", "_"))
         told = " | ".join(f"{1e6 / count * one:,.0f}" for one in figures)
@@ -173,11 +189,18 @@ def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, 
     weighed = Weighed()
     own = time.process_time()
     evaluate_files(data, out, metrics, executor=weighed, keep_scores=False, parts=parts)
-    whole = time.process_time() - own
+    whole, moved = time.process_time() - own, weighed.moved
     own = time.process_time()
     evaluate_files(data, out, metrics, keep_scores=False, parts=parts)
-    folding = time.process_time() - own - splitting
-    return splitting, reading, whole, folding, found.bytes / 1e6, weighed.moved / 1e6, _bytes(parts) / 1e6
+    from_parts = time.process_time() - own - splitting
+    weighed = Weighed()
+    bases = wants_bases(resolve_metrics(metrics))
+    sources = sharded_sources(data, out, bases=bases).sources
+    evaluate_sources(sources, metrics, executor=weighed, keep_scores=False, joined=bases)
+    own = time.process_time()
+    evaluate_sources(sources, metrics, executor=Replayed(weighed.returned), keep_scores=False, joined=bases)
+    driver_own = time.process_time() - own
+    return splitting, reading, whole, driver_own, from_parts, found.bytes / 1e6, moved / 1e6, _bytes(parts) / 1e6
 
 
 def _semantic() -> list[Any]:

@@ -231,8 +231,9 @@ def test_of_a_deadly_unit_only_the_batch_is_lost_and_the_same_call_tries_it_agai
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts.need("ray")
-    from auepora_eval.scale.ray_executor import RayExecutor
     from slow_metric import Deadly
+
+    from auepora_eval.scale.ray_executor import RayExecutor
 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
     data, out = write_files(tmp_path, TOTAL)

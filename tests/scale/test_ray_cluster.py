@@ -1,27 +1,24 @@
 """Which cluster is used, and that it is left as it was found; what is told where there is none."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
-import textwrap
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import FragileSbert, ray_or_skip, rows, sources, times
+from ray_cases import FragileSbert, ray_or_skip, sources, times
 from tiny_models import made
 
-from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from auepora_eval.core.executors import chosen_executor
 from auepora_eval.scale import ray_cluster
 from auepora_eval.scale.ray_cluster import connect, ray_package
-from auepora_eval.scale.ray_executor import RayExecutor
 
 HEAD = """
 import sys
@@ -35,35 +32,43 @@ cluster.close()
 """
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A cluster that another process started, which says where it is, and answers when it is asked."""
+DRIVER = """
+import sys
+from ray_cases import rows, sources
+from auepora_eval import evaluate
+from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.core.errors import WorkerError
+from auepora_eval.scale.ray_cluster import connect, ray_package
+from auepora_eval.scale.ray_executor import RayExecutor
+with RayExecutor(sys.argv[1]) as executor:
+    got = evaluate_sources(sources(60, 7), ["token_f1", "bleu"], executor=executor)
+    try:
+        connect("192.0.2.7:6379")
+    except WorkerError as error:
+        print("connected to a Ray cluster already" in str(error))
+print(got == evaluate(*rows(range(60)), ["token_f1", "bleu"]), ray_package().is_initialized())
+"""
+
+
+def test_one_that_is_there_is_used_and_left() -> None:
+    """Another process started it. Both know its token, which is made here for it alone."""
     ray_or_skip()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     with subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(HEAD)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=environment,
-    ) as process:
-        yield process
-        process.kill()
-
-
-def test_one_that_is_there_is_used_and_left(elsewhere: subprocess.Popen[str]) -> None:
-    assert elsewhere.stdin is not None
-    assert elsewhere.stdout is not None
-    address = elsewhere.stdout.readline().strip()
-    with RayExecutor(address) as executor:
-        got = evaluate_sources(sources(60, 7), ["token_f1", "bleu"], executor=executor)
-        with pytest.raises(WorkerError, match="connected to a Ray cluster already"):
-            connect("192.0.2.7:6379")
-    assert got == evaluate(*rows(range(60)), ["token_f1", "bleu"])
-    assert not ray_package().is_initialized()
-    elsewhere.stdin.write("\n")
-    elsewhere.stdin.flush()
-    assert elsewhere.stdout.readline() == "still there\n"
+        [sys.executable, "-c", HEAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as head:
+        assert head.stdin is not None
+        assert head.stdout is not None
+        try:
+            driver = [sys.executable, "-c", DRIVER, head.stdout.readline().strip()]
+            done = subprocess.run(driver, capture_output=True, text=True, env=environment, timeout=120, check=False)
+            assert done.stdout.split() == ["True", "True", "False"], done.stderr[-2000:]
+            head.stdin.write("\n")
+            head.stdin.flush()
+            assert head.stdout.readline() == "still there\n"
+        finally:
+            head.stdin.close()  # it goes on, and stops its cluster
 
 
 def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from .measured import Measured
 from .resample import bootstrap_interval_of
 
 __all__ = [
+    "AgreementReport",
     "Level",
     "Weights",
     "agreement",
@@ -36,6 +37,8 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 Weights = Literal["linear", "quadratic"]
+AgreementReport = Measured
+"""A measure of agreement, with its interval."""
 
 _LEVELS = ("nominal", "ordinal", "interval", "ratio")
 _WEIGHTS = (None, "linear", "quadratic")

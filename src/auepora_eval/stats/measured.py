@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from .interval import Interval
 
@@ -19,3 +20,12 @@ class Measured:
     units: int
     """How many things it was computed from."""
     why_undefined: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "value": self.value,
+            "interval": None if self.interval is None else [self.interval.low, self.interval.high],
+            "units": self.units,
+            "why_undefined": self.why_undefined,
+        }

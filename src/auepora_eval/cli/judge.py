@@ -8,7 +8,9 @@ from .lazy import LazyGroup
 
 __all__ = ["command"]
 
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS = {
+    "calibrate": ("judge_calibrate", "Hold a judge, or any metric, against labels of people."),
+}
 
 
 @click.group(name="judge", cls=LazyGroup, table=COMMANDS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,10 +20,24 @@ from .json_values import json_value
 from .problems import shown
 from .reading import Problems
 
-__all__ = ["RIGHT", "WRONG", "Label", "Provenance", "append_label", "iter_labels", "read_labels", "write_labels"]
+__all__ = [
+    "RIGHT",
+    "WRONG",
+    "Label",
+    "LabelKey",
+    "Provenance",
+    "append_label",
+    "iter_labels",
+    "read_labels",
+    "remove_label",
+    "write_labels",
+]
 
 Provenance = Literal["human", "model", "corrected"]
 """Who said it: a person, a model, or a person who went over what a model had said."""
+
+LabelKey = tuple[str, str, str | None, str | None, bool]
+"""Sample, annotator, run, metric, and whether it settles a disagreement."""
 
 RIGHT, WRONG = "right", "wrong"
 _VALUES = {RIGHT: 1.0, WRONG: 0.0}
@@ -79,7 +94,7 @@ class Label:
         return _VALUES[self.label] if isinstance(self.label, str) else float(self.label)
 
     @property
-    def key(self) -> tuple[str, str, str | None, str | None, bool]:
+    def key(self) -> LabelKey:
         """What may come once in a file: one annotator says one thing about one answer."""
         return self.sample_id, self.annotator, self.run, self.metric, self.adjudicated
 
@@ -96,7 +111,7 @@ def read_labels(path: str | Path) -> list[Label]:
 
 def iter_labels(path: Path, problems: Problems) -> Iterator[tuple[int, Label]]:
     """The labels of a file, each with its line; what is none goes to the problems."""
-    seen: dict[tuple[str, str, str | None, str | None, bool], int] = {}
+    seen: dict[LabelKey, int] = {}
     for number, line in read_lines(path):
         try:
             label = _label_of(json_value(line))
@@ -125,24 +140,69 @@ def append_label(path: str | Path, label: Label) -> None:
     if is_compressed(path):
         raise DataFileError(path, None, "labels are added one by one, which a compressed file does not allow")
     line = _line_of(label) + b"\n"
-    try:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+    with _held(path, create=True) as file, _writing(path):
+        size = os.fstat(file).st_size
+        # An editor may have left the last line without an end.
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            line = b"\n" + line
         try:
-            size = os.fstat(file).st_size
-            # An editor may have left the last line without an end.
-            if size and os.pread(file, 1, size - 1) != b"\n":
-                line = b"\n" + line
-            try:
-                while line:
-                    line = line[os.write(file, line) :]
-                os.fsync(file)
-            except OSError:
-                os.ftruncate(file, size)  # half a line would be in the way of all that follow
-                raise
+            while line:
+                line = line[os.write(file, line) :]
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, size)  # half a line would be in the way of all that follow
+            raise
+
+
+def remove_label(path: str | Path, key: LabelKey) -> None:
+    """Take the label with that ``key`` out of a file, whole or not at all; all other lines stay as they are."""
+    path = Path(path)
+    with _held(path, create=False):
+        lines = [(_label_at(path, number, line).key, line) for number, line in read_lines(path)]
+        kept = [line.rstrip(b"\r\n") for one, line in lines if one != key]
+        if len(kept) == len(lines):
+            raise DataFileError(path, None, f"the label of sample {key[0]!r} is not there any more")
+        write_lines(path, kept)
+
+
+@contextmanager
+def _held(path: Path, *, create: bool) -> Iterator[int]:
+    """The file, opened for adding, while nobody else adds to it or replaces it: two annotators may share one."""
+    while True:
+        with _writing(path):
+            file = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o666)
+        try:
+            _lock(file)
+            # Whoever held it before may have put another file in its place.
+            if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+                yield file
+                return
         finally:
             os.close(file)
+
+
+def _lock(file: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # a system without it has no terminal that we label in either
+        return
+    with suppress(OSError):  # nor have all file systems
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
+
+
+def _label_at(path: Path, number: int, line: bytes) -> Label:
+    try:
+        return _label_of(json_value(line))
+    except LineError as error:
+        raise DataFileError(path, number, str(error)) from error
 
 
 def _line_of(label: Label) -> bytes:

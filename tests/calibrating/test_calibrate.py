@@ -240,6 +240,7 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
     assert report.difference.narrowing is not None
     assert report.difference.narrowing < 1
     assert report.verdict == "better"
+    assert [one.left_out for one in report.judged] == [{}, {}]  # the labels of one are not missing from the other
     back = calibrate(labels, *(scores_of_run(store, record, "containment") for record in records[::-1]))
     assert back.verdict == "worse"
     assert "By people, one is worse than two." in back.to_text()

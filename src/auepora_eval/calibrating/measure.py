@@ -75,7 +75,9 @@ def calibrate(
     about: list[list[Label]] = []
     done = []
     for run in runs:
-        kept, left_out = labels_about(labels, names=run.run_names, metric=run.metric, alone=other is None)
+        beside = {name for one in runs for name in one.run_names} - set(run.run_names)
+        own = [label for label in labels if label.run not in beside]
+        kept, left_out = labels_about(own, names=run.run_names, metric=run.metric, alone=other is None)
         kept, tuned = refuse_tuned(kept, tuned_on, leave_out=leave_out_tuned)
         if tuned:
             left_out["tuned"] = tuned

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ..reporting.printable import printable
 
-__all__ = ["cut", "safe", "width_of", "wrapped"]
+__all__ = ["cut", "one_line", "safe", "width_of", "wrapped"]
 
 _TAB = "    "
 _LINE_ENDS = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\t": _TAB})
@@ -19,6 +19,11 @@ def safe(text: str) -> str:
     """The text with control characters written out, and without half characters; its only line end is ``\\n``."""
     plain = text.replace("\r\n", "\n").translate(_LINE_ENDS)
     return printable(plain.encode("utf-8", "replace").decode() if not plain.isascii() else plain)
+
+
+def one_line(text: str) -> str:
+    """The same, in one line."""
+    return safe(text).replace("\n", " ")
 
 
 @lru_cache(maxsize=1 << 12)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
-from .cells import cut, safe, width_of, wrapped
+from .cells import cut, one_line, width_of, wrapped
 from .items import Evidence, Item
-from .session import State
+from .session import State, counted
 
 __all__ = ["Line", "Screen", "Style", "screen_of"]
 
@@ -89,7 +88,7 @@ def _top(state: State, width: int, title: str) -> Line:
     where = f"{state.place + 1} of {n}" if state.item is not None else f"{n} of {n}"
     parts = [where, f"{done} labelled", *([f"{len(state.skipped)} skipped"] if state.skipped else [])]
     text = f" {'  '.join(parts)}"
-    name = f"  {safe(title)}" if title else ""
+    name = f"  {one_line(title)}" if title else ""
     bar_room = width - width_of(text) - 3
     if name and width_of(name) <= bar_room - 12:
         text, bar_room = text + name, bar_room - width_of(name)
@@ -103,12 +102,12 @@ def _top(state: State, width: int, title: str) -> Line:
 
 def _prompt(state: State, below: int) -> Line:
     if state.mode == "comment":
-        return Line(f"comment: {safe(state.draft)}")
+        return Line(f"comment: {one_line(state.draft)}")
     if state.message:
-        return Line(safe(state.message), Style.HEAD)
+        return Line(one_line(state.message), Style.HEAD)
     more = f"{below} more line{'s' if below > 1 else ''} below: space" if below > 0 else ""
     if state.comment:
-        return Line(f"comment: {safe(state.comment)}" + (f"  ({more})" if more else ""), Style.DIM)
+        return Line(f"comment: {one_line(state.comment)}" + (f"  ({more})" if more else ""), Style.DIM)
     return Line(more, Style.DIM)
 
 
@@ -116,13 +115,13 @@ def _keys(state: State, width: int) -> str:
     if state.mode == "comment":
         parts = ["enter keep", "esc leave as it was", "ctrl-u empty"]
     elif state.mode == "help":
-        parts = ["any key: back"]
+        parts = ["any other key: back"]
     elif state.item is None:
         parts = ["q quit", *(["s see the skipped ones again"] if state.skipped else []), "u undo", "? help"]
     else:
         judge = ["r right", "w wrong"] if state.scale is None else [f"{state.scale} score"]
         reference = [] if state.blind else ["a reference"]
-        parts = ["? help", *judge, "s skip", "u undo", "c comment", *reference, "q quit"]
+        parts = [*judge, "s skip", "u undo", "? help", "q quit", "c comment", *reference]
     text = " "
     for part in parts:
         if width_of(text) + width_of(part) + 1 > width:
@@ -188,11 +187,11 @@ def _heading(state: State, one: Evidence, retrieved: int) -> Line:
     where = "relevant, not retrieved" if one.rank is None else f"Document {one.rank} of {retrieved}"
     gold = one.gold and not state.blind
     mark = "  * relevant" if gold and one.rank is not None else ""
-    return Line(f"{where}: {safe(one.doc_id)}{mark}".replace("\n", " "), Style.GOLD if gold else Style.HEAD)
+    return Line(f"{where}: {one_line(one.doc_id)}{mark}", Style.GOLD if gold else Style.HEAD)
 
 
 def _section(head: str, text: str, width: int) -> list[Line]:
-    return [Line(safe(head).replace("\n", " "), Style.HEAD), *_indented(text, width)]
+    return [Line(one_line(head), Style.HEAD), *_indented(text, width)]
 
 
 def _indented(text: str, width: int) -> list[Line]:
@@ -208,9 +207,8 @@ def _help(width: int) -> list[Line]:
 
 
 def _end(state: State, width: int) -> list[Line]:
-    counts = Counter(str(one.label) for one in state.given.values())
-    told = ", ".join(f"{counts[label]} {label}" for label in sorted(counts)) or "nothing was said"
-    lines = ["All of them have been seen.", "", f"{len(state.given)} labelled: {told}."]
+    told = ", ".join(f"{count} {label}" for label, count in counted(state.given.values()).items())
+    lines = ["All of them have been seen.", "", f"{len(state.given)} labelled{told and f': {told}'}."]
     if state.skipped:
         n = len(state.skipped)
         lines.append(f"{n} {'was' if n == 1 else 'were'} skipped; s shows {'it' if n == 1 else 'them'} again.")

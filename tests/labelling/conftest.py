@@ -28,7 +28,7 @@ def labelled_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for number, sample in enumerate(dataset):
         sample.labels["scenario"] = "rare" if number % 4 == 0 else "usual"
     with RunStore.open("runs.sqlite") as store:
-        return stored_runs.run(store, "nightly", dataset, answer, ["mrr"]).run_id  # type: ignore[arg-type]
+        return stored_runs.run(store, "nightly", dataset, answer, ["mrr"]).run_id
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..labelling.agreeing import AnnotatorAgreement
     from ..labelling.session import Scale, State
     from ..labelling.sheet import Sheet
-    from ..stats.agreement import AgreementReport
+    from ..stats.measured import Measured
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
@@ -162,17 +162,18 @@ def _disputes(
 ) -> State | None:
     """A session over what annotators disagree about; ``None`` where they agree."""
     from ..core.errors import BadValueError
-    from ..labelling.annotators import disputed, read_annotators, said_of
+    from ..labelling.annotators import by_annotator, disputed, read_people, said_of
     from ..labelling.items import read_items
     from ..labelling.session import begin, resumed
     from ..labelling.terminal import require_terminal
 
     run_id = record.run_id
-    annotators = read_annotators(files, keep=lambda one: one.run in (None, run_id) and one.metric == sheet.metric)
+    about = [one for one in read_people(files) if one.run in (None, run_id) and one.metric == sheet.metric]
+    annotators = by_annotator(about)
     if len(annotators) < 2:
         told = ", ".join(map(repr, annotators)) or "nobody"
-        about = "" if sheet.metric is None else f" under metric '{sheet.metric}'"
-        raise BadValueError(f"answers of {run_id}{about} were labelled by {told}; it takes two to disagree")
+        metric = "" if sheet.metric is None else f" under metric '{sheet.metric}'"
+        raise BadValueError(f"answers of {run_id}{metric} were labelled by {told}; it takes two to disagree")
     units = disputed(annotators)
     if not units:
         click.echo("the annotators agree on every answer that two of them labelled")
@@ -218,17 +219,16 @@ def _tell_agreement(files: list[str], *, as_json: bool) -> None:
 def _agreement_text(report: AnnotatorAgreement) -> str:
     from ..reporting.tables import one_line, table
 
-    kappa = "kappa" if report.level == "nominal" else "weighted kappa"
+    raters = report.raters
+    kappa = "kappa" if raters.level == "nominal" else "weighted kappa"
     rows = [
         [one.first, one.second, str(one.agreement.units), _figure(one.agreement), _figure(one.kappa)]
-        for one in report.pairs
+        for one in raters.pairs
     ]
-    counts = ", ".join(f"{name} {count}" for name, count in report.labelled.items())
-    parts = [
-        f"labelled: {counts}",
-        table(rows, headers=["annotator", "annotator", "both", "agreement", kappa], right=(2,)),
-        f"Krippendorff's alpha ({report.level}): {_figure(report.alpha)} over {report.alpha.units} answers",
-    ]
+    parts = ["labelled: " + one_line(", ".join(f"{name} {count}" for name, count in raters.rated.items()))]
+    if rows:
+        parts.append(table(rows, headers=["annotator", "annotator", "both", "agreement", kappa], right=(2,)))
+    parts.append(f"Krippendorff's alpha ({raters.level}): {_figure(raters.alpha)}")
     if report.disputes:
         lines = [f"{len(report.disputes)} labelled differently:"]
         for one in report.disputes[:SHOWN]:
@@ -240,8 +240,8 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
     return "\n\n".join(parts)
 
 
-def _figure(report: AgreementReport) -> str:
-    if report.value is None:
-        return f"undefined: {report.why_undefined}"
-    interval = report.interval
-    return f"{report.value:.3f}" + ("" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]")
+def _figure(measured: Measured) -> str:
+    if measured.value is None:
+        return f"undefined: {measured.why_undefined}"
+    interval = measured.interval
+    return f"{measured.value:.3f}" + ("" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]")

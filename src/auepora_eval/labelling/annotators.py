@@ -1,16 +1,15 @@
-"""What several annotators said, side by side: from one file or several, answer by answer."""
+"""What several annotators said, side by side, answer by answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..core.errors import BadValueError
 from ..io.labels import Label, read_labels
 from .items import Said
 
-__all__ = ["Unit", "disputed", "read_annotators", "said_of"]
+__all__ = ["Annotators", "Unit", "by_annotator", "disputed", "read_people", "said_of", "shown_label"]
 
 Annotators = Mapping[str, Mapping["Unit", Label]]
 """By annotator and answer, what was said."""
@@ -25,33 +24,23 @@ class Unit:
     metric: str = ""
 
 
-def read_annotators(
-    paths: Sequence[str | Path], *, keep: Callable[[Label], bool] = lambda _: True
-) -> dict[str, dict[Unit, Label]]:
-    """What each annotator said, in the order in which they first come.
+def read_people(paths: Iterable[str | Path]) -> list[Label]:
+    """The labels of one file or several; who is not named is called by the file."""
+    return [
+        label if label.annotator else replace(label, annotator=path.stem)
+        for path in map(Path, paths)
+        for label in read_labels(path)
+    ]
 
-    An annotator of the same name in another file who labelled the same answer is another person, told apart by the name
-    of the file. What settled a disagreement is no annotator's.
-    """
+
+def by_annotator(labels: Iterable[Label]) -> dict[str, dict[Unit, Label]]:
+    """What each annotator said, in the order in which they first come; what settled a disagreement is nobody's."""
     found: dict[str, dict[Unit, Label]] = {}
-    for path in map(Path, paths):
-        own: dict[str, dict[Unit, Label]] = {}
-        for label in read_labels(path):
-            if not label.adjudicated and keep(label):
-                unit = Unit(label.sample_id, label.run or "", label.metric or "")
-                own.setdefault(label.annotator or path.stem, {})[unit] = label
-        for name, labels in own.items():
-            taken = name in found and not found[name].keys().isdisjoint(labels)
-            found.setdefault(_free(found, f"{name} ({path.stem})") if taken else name, {}).update(labels)
+    for label in labels:
+        if not label.adjudicated:
+            unit = Unit(label.sample_id, label.run or "", label.metric or "")
+            found.setdefault(label.annotator, {})[unit] = label
     return found
-
-
-def _free(found: Mapping[str, object], name: str) -> str:
-    number = 2
-    tried = name
-    while tried in found:
-        tried, number = f"{name} {number}", number + 1
-    return tried
 
 
 def disputed(annotators: Annotators) -> list[Unit]:
@@ -64,15 +53,13 @@ def disputed(annotators: Annotators) -> list[Unit]:
 
 
 def said_of(annotators: Annotators, units: Iterable[Unit], *, blind: bool = False) -> dict[str, list[Said]]:
-    """By sample what each annotator said; where that is ``blind``, they are called by letters."""
-    if len(annotators) > 26 and blind:
-        raise BadValueError(f"{len(annotators)} annotators are more than there are letters to call them by")
+    """By sample what each annotator said; where that is ``blind``, they are called by numbers."""
     said: dict[str, list[Said]] = {}
     for unit in units:
-        for place, (name, labels) in enumerate(annotators.items()):
+        for place, (name, labels) in enumerate(annotators.items(), start=1):
             if unit in labels:
                 one = labels[unit]
-                called = f"annotator {chr(ord('A') + place)}" if blind else name
+                called = f"annotator {place}" if blind else name
                 said.setdefault(unit.sample_id, []).append(Said(called, shown_label(one), one.comment))
     return said
 

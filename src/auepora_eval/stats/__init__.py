@@ -15,7 +15,9 @@
 ``distances``           mean cosines of vectors with each other, in time that grows with the vectors, not the pairs
 ``student``             ``t_quantile``: of Student's t, by the standard library alone
 ``roc``                 ``auroc``, ``average_precision``, ``tpr_at_fpr``: how well scores tell two classes apart
+``measured``            ``Measured``: a number with its interval, or why there is none
 ``agreement``           ``krippendorff_alpha``, ``cohen_kappa``, ``agreement``: how far raters say the same
+``raters``              ``raters_report``: several raters at once, every pair of them and all together
 ``calibration``         ``expected_calibration_error``, ``brier_score``, ``confusion_rates``: scores against labels
 ``prediction_powered``  ``corrected_mean``: scores of all samples, corrected by labels of some
 ======================  ======================================================================================

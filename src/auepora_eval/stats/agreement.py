@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import AlignmentError, BadTypeError, BadValueError
-from .interval import Interval, wilson_interval
+from .interval import wilson_interval
+from .measured import Measured
 from .resample import bootstrap_interval_of
 
 __all__ = [
@@ -36,25 +37,14 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 Weights = Literal["linear", "quadratic"]
+AgreementReport = Measured
+"""A measure of agreement, with its interval."""
 
 _LEVELS = ("nominal", "ordinal", "interval", "ratio")
 _WEIGHTS = (None, "linear", "quadratic")
 _NO_PAIR = "nothing was rated by two"
 _ONE_VALUE = "everybody gave the same rating to everything, so that chance alone would agree as well"
 _ONE_UNIT = "only one thing was rated by two, so that there is no chance agreement to compare with"
-
-
-@dataclass(frozen=True, slots=True)
-class AgreementReport:
-    """A measure of agreement, with its interval by unit."""
-
-    value: float | None
-    """``None`` where it is not defined."""
-    interval: Interval | None
-    """From drawing the rated things anew; of a share of equal labels, Wilson's."""
-    units: int
-    """How many things were rated by two at least."""
-    why_undefined: str | None = None
 
 
 # --- two raters ------------------------------------------------------------------------------------------------------
@@ -69,14 +59,14 @@ def agreement(a: Sequence[Any], b: Sequence[Any]) -> float:
     return float(np.mean(first == second)) if len(first) else math.nan
 
 
-def agreement_report(a: Sequence[Any], b: Sequence[Any], *, level: float = 0.95) -> AgreementReport:
+def agreement_report(a: Sequence[Any], b: Sequence[Any], *, level: float = 0.95) -> Measured:
     """``agreement`` with Wilson's interval."""
     first, second, _ = _pairs(a, b)
     n = len(first)
     if not n:
-        return AgreementReport(None, None, 0, _NO_PAIR)
+        return Measured(None, None, 0, _NO_PAIR)
     same = int(np.count_nonzero(first == second))
-    return AgreementReport(same / n, wilson_interval(same, n, level=level), n)
+    return Measured(same / n, wilson_interval(same, n, level=level), n)
 
 
 def cohen_kappa(a: Sequence[Any], b: Sequence[Any], weights: Weights | None = None) -> float:
@@ -103,7 +93,7 @@ def kappa_report(
     draws: int = 1000,
     seed: int = 0,
     level: float = 0.95,
-) -> AgreementReport:
+) -> Measured:
     """``cohen_kappa`` with an interval from drawing the labelled things anew."""
     first, second, categories = _pairs(a, b)
     # Weighed by the categories in use in the whole, so that a draw without one of them measures the same.
@@ -188,7 +178,7 @@ def alpha_report(
     draws: int = 1000,
     seed: int = 0,
     confidence: float = 0.95,
-) -> AgreementReport:
+) -> Measured:
     """``krippendorff_alpha`` with an interval from drawing the rated things anew."""
     table = _Rated.of(ratings, level)
     why = _NO_PAIR if not table.units else _ONE_VALUE if len(table.values) == 1 else _ONE_UNIT
@@ -310,11 +300,11 @@ def _report(
     draws: int,
     seed: int,
     level: float,
-) -> AgreementReport:
+) -> Measured:
     if math.isnan(value):
-        return AgreementReport(None, None, units, why)
+        return Measured(None, None, units, why)
     interval = bootstrap_interval_of(of_rows, units, draws=draws, seed=seed, level=level, lowest=-1.0, highest=1.0)
-    return AgreementReport(value, interval, units)
+    return Measured(value, interval, units)
 
 
 def _missing(label: Any) -> bool:

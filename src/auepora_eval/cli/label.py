@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ SHOWN = 20
 @click.option("-m", "--metric", metavar="NAME", help="The metric these labels are to be held against.")
 @click.option("--blind", is_flag=True, help="Show neither references, nor which documents are relevant, nor names.")
 @click.option("--tuning", is_flag=True, help="Mark the labels as used to tune a prompt: no judge is measured by them.")
+@click.option("--plain", is_flag=True, help="Ask line by line, without a screen: the same keys, each with Enter.")
 @click.option("--agreement", is_flag=True, help="Say how far the annotators of FILES agree; no RUN is given.")
 @click.option("--adjudicate", is_flag=True, help="Show what the annotators of FILES disagree about, to be settled.")
 @store_option
@@ -64,6 +66,7 @@ def command(
     metric: str | None,
     blind: bool,
     tuning: bool,
+    plain: bool,
     agreement: bool,
     adjudicate: bool,
     store: str | None,
@@ -101,6 +104,7 @@ def command(
 
     from ..labelling.session import Scale
     from ..labelling.sheet import Sheet
+    from ..labelling.terminal import require_terminal
     from ..running.plans import default_store
     from .output import refuse_input_as_output
 
@@ -108,6 +112,8 @@ def command(
     refuse_input_as_output(labels, [default_store(store)], option="--labels")
     with opened_store(store) as found:
         record = found.find(run)
+        if not plain:
+            require_terminal()
         sheet = Sheet(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning)
         state = (
             _disputes(found, record, sheet, files, scale=asked, blind=blind)
@@ -115,7 +121,7 @@ def command(
             else _drawn(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=asked, blind=blind)
         )
     if state is not None:
-        _fill_in(state, sheet, title=sheet.annotator if blind else f"{sheet.annotator}, {record.name}")
+        _fill_in(state, sheet, plain=plain, title=sheet.annotator if blind else f"{sheet.annotator}, {record.name}")
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -145,14 +151,12 @@ def _drawn(
     from ..labelling.draw_file import record_draw
     from ..labelling.items import population_of, read_items
     from ..labelling.session import begin, resumed
-    from ..labelling.terminal import require_terminal
 
     population = population_of(store, record.run_id, stratify)
     draw = draw_samples(
         population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
     )
     said = sheet.said(scale)
-    require_terminal()
     record_draw(sheet.path, draw)
     return resumed(begin(read_items(store, record.run_id, draw.sample_ids), scale=scale, blind=blind), said)
 
@@ -165,7 +169,6 @@ def _disputes(
     from ..labelling.annotators import by_annotator, disputed, read_people, said_of
     from ..labelling.items import read_items
     from ..labelling.session import begin, resumed
-    from ..labelling.terminal import require_terminal
 
     run_id = record.run_id
     about = [one for one in read_people(files) if one.run in (None, run_id) and one.metric == sheet.metric]
@@ -185,15 +188,19 @@ def _disputes(
         missing = next(one for one in said if one not in {item.sample_id for item in items})
         raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
     before = sheet.said(scale)
-    require_terminal()
     return resumed(begin(items, scale=scale, blind=blind), before)
 
 
-def _fill_in(state: State, sheet: Sheet, *, title: str) -> None:
+def _fill_in(state: State, sheet: Sheet, *, plain: bool, title: str) -> None:
     from ..labelling.form import fill_in
+    from ..labelling.plain import fill_in_plainly
     from ..labelling.session import counted
 
-    end = fill_in(state, sheet, title=title)
+    if plain:
+        lines = iter(()) if sys.stdin is None else iter(sys.stdin.readline, "")
+        end = fill_in_plainly(state, sheet, lines=lines, tell=click.echo, title=title)
+    else:
+        end = fill_in(state, sheet, title=title)
     told = ", ".join(f"{count} {label}" for label, count in counted(end.given.values()).items())
     click.echo(
         f"{sheet.path}: {len(end.given)} of {len(end.items)} labelled by {sheet.annotator}"

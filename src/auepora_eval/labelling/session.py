@@ -12,7 +12,20 @@ from ..core.errors import BadValueError
 from ..io.labels import RIGHT, WRONG
 from .items import Item
 
-__all__ = ["Change", "Given", "Scale", "State", "Step", "begin", "counted", "paste", "press", "resumed", "settled"]
+__all__ = [
+    "Change",
+    "Given",
+    "Scale",
+    "State",
+    "Step",
+    "begin",
+    "commented",
+    "counted",
+    "paste",
+    "press",
+    "resumed",
+    "settled",
+]
 
 Mode = Literal["form", "comment", "help", "over"]
 _LABELS = {"r": RIGHT, "w": WRONG}
@@ -155,6 +168,12 @@ def press(state: State, key: str) -> tuple[State, Change | None]:
     if key == "a":
         return _reference(state), None
     return _scrolled(state, key), None
+
+
+def commented(state: State, text: str) -> State:
+    """The state with a comment that came in one piece; an empty one takes it away."""
+    comment = " ".join(text.split())
+    return replace(state, comment=comment, message=f"comment: {comment}" if comment else "no comment")
 
 
 def paste(state: State, text: str) -> State:

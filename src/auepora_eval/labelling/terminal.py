@@ -39,7 +39,7 @@ def require_terminal() -> None:
     if missing:
         raise BadValueError(
             f"labelling needs a terminal, and {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} none; run "
-            "the command in one (ssh -t, docker run -it), without pipes, or write the labels file yourself"
+            "the command in one (ssh -t, docker run -it), without pipes, or with --plain, which asks line by line"
         )
 
 

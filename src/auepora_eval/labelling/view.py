@@ -9,7 +9,7 @@ from .cells import cut, one_line, width_of, wrapped
 from .items import Evidence, Item
 from .session import State, counted
 
-__all__ = ["Line", "Screen", "Style", "screen_of"]
+__all__ = ["Line", "Screen", "Style", "screen_of", "text_of"]
 
 _INDENT = 2
 _WIDEST = 100
@@ -83,11 +83,22 @@ def screen_of(state: State, width: int, height: int, *, title: str = "") -> Scre
     return Screen(fitted, scroll, max(1, room - 1), last, anchors, cursor if height >= 3 else None)
 
 
+def text_of(state: State, width: int, *, title: str = "", whole: bool = True) -> list[str]:
+    """The same as lines to be read one after the other; not ``whole`` where only the keys and a message are news."""
+    body, _ = _body(state, min(max(20, width), _WIDEST))
+    lines = [
+        "",
+        f"--- {', '.join(_where(state))}{f', {one_line(title)}' if title else ''}",
+        *(line.text for line in body),
+        "",
+    ]
+    prompt = [one_line(state.message)] if state.message else []
+    return [*(lines if whole else []), *prompt, "  ".join(_choices(state))]
+
+
 def _top(state: State, width: int, title: str) -> Line:
     n, done = len(state.items), len(state.given)
-    where = f"{state.place + 1} of {n}" if state.item is not None else f"{n} of {n}"
-    parts = [where, f"{done} labelled", *([f"{len(state.skipped)} skipped"] if state.skipped else [])]
-    text = f" {'  '.join(parts)}"
+    text = f" {'  '.join(_where(state))}"
     name = f"  {one_line(title)}" if title else ""
     bar_room = width - width_of(text) - 3
     if name and width_of(name) <= bar_room - 12:
@@ -98,6 +109,12 @@ def _top(state: State, width: int, title: str) -> Line:
         bar = f"[{'#' * full}{'.' * (size - full)}] "
         text += " " * (width - width_of(text) - len(bar)) + bar
     return Line(text, Style.BAR)
+
+
+def _where(state: State) -> list[str]:
+    n = len(state.items)
+    where = f"{state.place + 1} of {n}" if state.item is not None else f"{n} of {n}"
+    return [where, f"{len(state.given)} labelled", *([f"{len(state.skipped)} skipped"] if state.skipped else [])]
 
 
 def _prompt(state: State, below: int) -> Line:
@@ -111,23 +128,27 @@ def _prompt(state: State, below: int) -> Line:
     return Line(more, Style.DIM)
 
 
-def _keys(state: State, width: int) -> str:
+def _choices(state: State) -> list[str]:
+    """The keys and what they do, the more important ones first."""
     if state.mode == "comment":
-        parts = ["enter keep", "esc leave as it was", "ctrl-u empty"]
-    elif state.mode == "help":
-        parts = ["any other key: back"]
-    elif state.item is None:
-        parts = ["q quit", *(["s see the skipped ones again"] if state.skipped else []), "u undo", "? help"]
-    else:
-        judge = ["r right", "w wrong"] if state.scale is None else [f"{state.scale} score"]
-        reference = [] if state.blind else ["a reference"]
-        parts = [*judge, "s skip", "u undo", "? help", "q quit", "c comment", *reference]
+        return ["enter keep", "esc leave as it was", "ctrl-u empty"]
+    if state.mode == "help":
+        return ["any other key: back"]
+    if state.item is None:
+        return ["q quit", *(["s see the skipped ones again"] if state.skipped else []), "u undo", "? help"]
+    judge = ["r right", "w wrong"] if state.scale is None else [f"{state.scale} score"]
+    reference = [] if state.blind else ["a reference"]
+    return [*judge, "s skip", "u undo", "? help", "q quit", "c comment", *reference]
+
+
+def _keys(state: State, width: int) -> str:
+    """As many of them as fit."""
     text = " "
-    for part in parts:
+    for part in _choices(state):
         if width_of(text) + width_of(part) + 1 > width:
             break
         text += f"{part}  "
-    return text + " " * max(0, width - width_of(text)) if len(text) <= width else text[:width]
+    return f"{text:<{width}}"[:width]
 
 
 def _tail(text: str, width: int) -> str:

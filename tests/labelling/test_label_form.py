@@ -132,6 +132,11 @@ def test_pasted_text_labels_nothing(shell: Tmux) -> None:
     shell.wait("0 of 5 labelled")
 
 
+def test_a_terminal_that_can_place_nothing_is_told_so(shell: Tmux) -> None:
+    shell.run(f"TERM=dumb {LABEL}")
+    assert "--plain asks line by line" in " ".join(shell.wait("by line").split())
+
+
 def test_killed_in_the_middle_and_taken_up_again(shell: Tmux) -> None:
     started(shell, f"{LABEL} --annotator ann")
     shell.press("r")
@@ -176,8 +181,13 @@ def test_the_window_may_change_its_size(shell: Tmux) -> None:
 
 @pytest.mark.parametrize(
     ("number", "says", "status"),
-    [(signal.SIGTERM, "ready>", 143), (signal.SIGINT, "Interrupted.", 130), (None, "Interrupted.", 130)],
-    ids=["terminated", "interrupted", "ctrl-c"],
+    [
+        (signal.SIGTERM, "ready>", 143),
+        (signal.SIGQUIT, "ready>", 131),
+        (signal.SIGINT, "Interrupted.", 130),
+        (None, "Interrupted.", 130),
+    ],
+    ids=["terminated", "quit", "interrupted", "ctrl-c"],
 )
 def test_the_terminal_is_given_back_whatever_ends_it(
     shell: Tmux, number: signal.Signals | None, says: str, status: int

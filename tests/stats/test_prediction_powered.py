@@ -163,6 +163,46 @@ def test_clusters_of_twins_are_worth_one_each() -> None:
     assert width(taken_apart.interval) < 0.8 * width(twins.interval)
 
 
+def test_weights_say_for_how_many_a_sample_stands() -> None:
+    """A hundred of one kind, all right, and ten of another, all wrong; ten of the first and ten of the second known."""
+    every = np.array([1.0] * 100 + [0.0] * 10)
+    known = (np.arange(110) < 10) | (np.arange(110) >= 100)
+    labels, weights = np.where(known, every, NAN), np.where(np.arange(110) < 100, 10.0, 1.0)
+    scores = np.zeros(110)
+    plain_, weighted = (
+        corrected_mean(scores, labels, binary=True),
+        corrected_mean(scores, labels, weights=weights, binary=True),
+    )
+    assert plain_.value == 1 / 2
+    assert weighted.value == pytest.approx(float(Fraction(100, 110)))
+    assert weighted.interval is not None
+    assert weighted.interval.low < 100 / 110 < weighted.interval.high
+    same = corrected_mean(scores, labels, weights=np.full(110, 7.0), binary=True)
+    assert same == plain_
+    with pytest.raises(ValueError, match="must be a finite number above zero"):
+        corrected_mean(scores, labels, weights=np.zeros(110))
+    with pytest.raises(ValueError, match="weights"):
+        corrected_mean(scores, labels, weights=np.ones(3))
+
+
+def test_weighted_means_cover() -> None:
+    rng = np.random.default_rng(12)
+    kinds = np.repeat([0, 1], [900, 100])
+    every = (rng.random(1000) < np.where(kinds == 0, 0.8, 0.2)).astype(float)
+    scores = np.where(rng.random(1000) < 0.1, 1 - every, every)
+    covered = 0
+    for _ in range(400):
+        labels = np.full(1000, NAN)
+        for kind, n in ((0, 60), (1, 20)):  # the second kind three times as often as it comes
+            drawn = rng.choice(np.flatnonzero(kinds == kind), n, replace=False)
+            labels[drawn] = every[drawn]
+        weights = np.where(kinds == 0, 900 / 60, 100 / 20)
+        found = corrected_mean(scores, labels, weights=weights, binary=True, finite=True).interval
+        assert found is not None
+        covered += found.low <= every.mean() <= found.high
+    assert 0.92 <= covered / 400 <= 0.99
+
+
 def test_a_difference_is_the_mean_of_differences() -> None:
     first_scores, first_labels, _ = made(300, 80, seed=1)
     second_scores, _, every = made(300, 80, seed=2)

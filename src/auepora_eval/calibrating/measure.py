@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ..core.errors import BadValueError, did_you_mean
 from ..io.labels import Label
 from ..judge.scale import Scale
+from ..labelling.draw import Draw
 from ..stats.agreement import agreement_report, alpha_report, kappa_report
 from ..stats.calibration import (
     auroc_report,
@@ -25,6 +26,7 @@ from ..stats.calibration import (
 )
 from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
+from .drawn import Standing, standing
 from .people import Settled, agreement_of_people, labels_about, refuse_tuned, settled
 from .report import CalibrationReport, Disagreement, JudgeCalibration
 from .scored import Scored
@@ -48,6 +50,7 @@ def calibrate(
     finite: bool = False,
     bins: int = 10,
     seed: int = 0,
+    draws: Mapping[str, list[Draw]] | None = None,
 ) -> CalibrationReport:
     """Hold scores against what people said; with those of an ``other`` run, both, and their difference (other - first).
 
@@ -55,7 +58,8 @@ def calibrate(
     score from which on an answer counts as right, by default half way between worst and best. ``scale`` is that of
     labels which are numbers. Labels that served to tune the prompt, because they say so or because their sample is in
     ``tuned_on``, are refused, or left out where that is allowed. The labelled samples must be a random draw for the
-    corrected means to be right; ``finite`` makes these about the samples at hand and no others.
+    corrected means to be right; ``draws`` are those noted by `auepora label`, by run, where there are any. ``finite``
+    makes corrected means about the samples at hand and no others.
     """
     labels = list(labels)
     runs = [scores if isinstance(scores, Scored) else Scored(dict(scores))]
@@ -74,12 +78,13 @@ def calibrate(
         about.append(kept)
         done.append((run, settled(kept, steps), left_out))
     judged = tuple(
-        _judged(run, said, left_out, threshold, finite=finite, bins=bins, seed=seed) for run, said, left_out in done
+        _judged(run, said, left_out, threshold, draws, finite=finite, bins=bins, seed=seed)
+        for run, said, left_out in done
     )
     people = agreement_of_people((label for kept in about for label in kept), seed=seed)
     difference = None
     if other is not None:
-        difference = _difference(runs[0], other, done[0][1], done[1][1], threshold, finite=finite)
+        difference = _difference(runs[0], other, done[0][1], done[1][1], threshold, draws, finite=finite)
     return CalibrationReport(people, judged, difference, finite)
 
 
@@ -92,12 +97,14 @@ def _judged(
     said: Settled,
     left_out: Counter[str],
     threshold: float | None,
+    draws: Mapping[str, list[Draw]] | None,
     *,
     finite: bool,
     bins: int,
     seed: int,
 ) -> JudgeCalibration:
     ids = _labelled(run, said, left_out)
+    stands = standing(ids, draws, run.run_names)
     cut = _threshold(run, threshold)
     label = np.array([said.values[one] for one in ids])
     score = np.array([run.scores[one] for one in ids])
@@ -137,10 +144,10 @@ def _judged(
         balanced_accuracy_report(table),
         *_errors(chance, right, bins),
         () if chance is None else reliability_table(chance, right, bins=bins),
-        _corrected(run, said, cut, finite=finite),
+        _corrected(run, said, cut, stands, finite=finite),
         tuple(disagreements),
         dict(left_out),
-        (*run.notes, *_notes(run, said)),
+        (*run.notes, *_notes(run, said), *stands.notes),
     )
 
 
@@ -200,13 +207,23 @@ def _clusters(run: Scored, ids: list[str]) -> npt.NDArray[np.intp] | None:
     return None if found is None else np.array([found[one] for one in ids], dtype=np.intp)
 
 
-def _corrected(run: Scored, said: Settled, cut: float, *, finite: bool) -> CorrectedMean:
+def _drawn_labels(ids: list[str], said: Settled, stands: Standing) -> Floats:
+    return np.array([said.values[one] if one in stands.ids and one in said.values else math.nan for one in ids])
+
+
+def _weights(ids: list[str], stands: Standing) -> Floats | None:
+    found = stands.weights
+    return None if found is None else np.array([found.get(one, 0.0) for one in ids])
+
+
+def _corrected(run: Scored, said: Settled, cut: float, stands: Standing, *, finite: bool) -> CorrectedMean:
     ids = list(run.scores)
-    labels = np.array([said.values.get(one, math.nan) for one in ids])
+    labels = _drawn_labels(ids, said, stands)
     return corrected_mean(
         _predictions(run, ids, cut),
         labels,
         clusters=_clusters(run, ids),
+        weights=_weights(ids, stands),
         binary=said.binary,
         lowest=0.0,
         highest=1.0,
@@ -215,15 +232,24 @@ def _corrected(run: Scored, said: Settled, cut: float, *, finite: bool) -> Corre
 
 
 def _difference(
-    first: Scored, second: Scored, one: Settled, two: Settled, threshold: float | None, *, finite: bool
+    first: Scored,
+    second: Scored,
+    one: Settled,
+    two: Settled,
+    threshold: float | None,
+    draws: Mapping[str, list[Draw]] | None,
+    *,
+    finite: bool,
 ) -> CorrectedMean:
     ids = [name for name in first.scores if name in second.scores]
-    if not any(name in one.values and name in two.values for name in ids):
+    both = [name for name in ids if name in one.values and name in two.values]
+    stands = min((standing(both, draws, run.run_names) for run in (first, second)), key=lambda each: len(each.ids))
+    if not both:
         raise BadValueError(
             f"no sample has a label of both its answers, of {first.name} and of {second.name}: label the same samples "
             "of both runs"
         )
-    labels = [np.array([said.values.get(name, math.nan) for name in ids]) for said in (one, two)]
+    labels = [_drawn_labels(ids, said, stands) for said in (one, two)]
     cuts = [_threshold(run, threshold) for run in (first, second)]
     return corrected_difference(
         _predictions(first, ids, cuts[0]),
@@ -231,6 +257,7 @@ def _difference(
         labels[0],
         labels[1],
         clusters=_clusters(second, ids),
+        weights=_weights(ids, stands),
         binary=one.binary and two.binary,
         lowest=0.0,
         highest=1.0,

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
-from ..core.errors import BadValueError
-from ..io.labels import Label
+from ..core.errors import BadValueError, DataFileError
+from ..io.labels import Label, read_labels
 from ..judge.scale import Scale
 from ..stats.agreement import Level
 from ..stats.raters import RatersReport, raters_report
 
-__all__ = ["Settled", "agreement_of_people", "labels_about", "refuse_tuned", "settled"]
+__all__ = ["Settled", "agreement_of_people", "labels_about", "read_people", "refuse_tuned", "settled"]
 
 KeyT = TypeVar("KeyT")
 
@@ -30,6 +31,23 @@ class Settled:
     """How many of them were settled by somebody."""
     ties: tuple[str, ...]
     """Samples whose annotators are evenly divided; they have no label."""
+
+
+def read_people(paths: Iterable[str | Path]) -> list[Label]:
+    """The labels of one file or several; who is not named is called by the file."""
+    found: dict[tuple[str, str, str | None, str | None, bool], tuple[Path, Label]] = {}
+    for path in map(Path, paths):
+        for label in read_labels(path):
+            named = label if label.annotator or label.adjudicated else replace(label, annotator=path.stem)
+            before, _ = found.setdefault(named.key, (path, named))
+            if before != path:
+                raise DataFileError(
+                    path,
+                    None,
+                    f"'{named.annotator}' labelled sample '{label.sample_id}' in {before} too; "
+                    "keep the one that counts, or tell two annotators of one name apart",
+                )
+    return [label for _, label in found.values()]
 
 
 def labels_about(

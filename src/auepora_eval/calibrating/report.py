@@ -98,7 +98,6 @@ class CalibrationReport:
     """Of two runs: what people would say the second has more."""
     finite: bool = False
     """Whether corrected means are about these samples alone, rather than about such samples."""
-    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str | None:
@@ -119,7 +118,6 @@ class CalibrationReport:
             "difference": None if self.difference is None else _corrected(self.difference),
             "verdict": self.verdict,
             "about": "these samples" if self.finite else "such samples",
-            "notes": list(self.notes),
         }
 
     def to_text(self, *, shown: int = 20) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.errors import BadValueError, DataFileError, did_you_mean
-from ..core.scores import Scores
+from ..core.scores import Scores, Status
 from ..core.scoring import cluster_codes
 from ..io.files import read_lines
 from ..io.json_values import json_value
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ..store.runs import RunStore
 
 __all__ = ["Answer", "Scored", "read_ids", "scores_of_file", "scores_of_run", "with_answers_of"]
+
+_NAMED = 12
+"""So many metrics are named to choose from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class Scored:
 
 
 def scores_of_run(store: RunStore, record: RunRecord, metric: str | None = None) -> Scored:
-    """The stored scores of a metric of a run; without a name, of the one that a judge gave, or the main one."""
+    """The stored scores of a metric of a run; without a name, of the one that a judge gave, where there is but one."""
     from ..compare.metric_of import definition_of
 
     results = store.results(record.run_id)
@@ -79,7 +82,8 @@ def scores_of_run(store: RunStore, record: RunRecord, metric: str | None = None)
     samples = store.samples(record.run_id, texts=False)
     ids = [sample.sample_id for sample in samples]
     codes = cluster_codes(samples)
-    counted = found.scores.counted
+    # Nobody is asked about an answer that never came, though it may count at the worst score.
+    counted = found.scores.counted & (found.scores.status == Status.SCORED)
     outcomes = list(found.outcomes or ())
     notes = []
     if record.repeats > 1:
@@ -178,8 +182,10 @@ def _chosen(store: RunStore, record: RunRecord, results: list[MetricResult], nam
     if len(by_judge) == 1:
         return by_judge[0]
     several = "several metrics that a judge gave" if by_judge else "no metric that a judge gave"
-    listed = ", ".join(one.name for one in by_judge or scored) or "none at all"
-    raise BadValueError(f"{record.run_id} ({record.name}) has {several}: say which with -m; there are {listed}")
+    names = [one.name for one in by_judge or scored]
+    listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    there = f"there are {listed}" if names else "it has no scores at all"
+    raise BadValueError(f"{record.run_id} ({record.name}) has {several}: say which with -m; {there}")
 
 
 def _answers(

@@ -17,6 +17,8 @@ __all__ = ["told"]
 
 _CUT = 100
 """So many characters of a question, an answer or a reason are shown."""
+_DOUBT = "?"
+"""Marks an interval that may claim too much."""
 _LEFT_OUT = {
     "other_run": "of other runs",
     "other_metric": "for other metrics",
@@ -39,8 +41,10 @@ def told(report: CalibrationReport, *, shown: int, markdown: bool) -> str:
         parts += _disagreements(one, page, shown)
     parts.append(page.heading("What people would say of all answers"))
     parts += _corrected(report, page)
-    parts += [page.text(note) for note in report.notes]
-    return "\n\n".join(parts) + ("\n" if markdown else "")
+    text = "\n\n".join(parts)
+    if any(one.flags for one in _intervals(report)):
+        text += f"\n\n{_DOUBT} few or skewed samples: the interval may be too narrow"
+    return text + ("\n" if markdown else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +57,14 @@ class _Page:
     def text(self, text: str) -> str:
         return escaped(text) if self.markdown else text
 
-    def table(self, headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
+    def table(
+        self, headers: Sequence[str], rows: Sequence[Sequence[str]], *, texts: Sequence[int], right: Sequence[int] = ()
+    ) -> str:
+        """``texts`` are the columns with what others wrote; all else are figures."""
         if not self.markdown:
             return table(rows, headers=headers, right=right)
-        return markdown_table(headers, [[escaped(cell) for cell in row] for row in rows], right=right)
+        cells = [[escaped(cell) if at in texts else cell for at, cell in enumerate(row)] for row in rows]
+        return markdown_table(headers, cells, right=right)
 
 
 def _people(people: RatersReport, page: _Page) -> list[str]:
@@ -66,7 +74,7 @@ def _people(people: RatersReport, page: _Page) -> list[str]:
     ]
     kappa = "kappa" if people.level == "nominal" else "kappa (quadratic)"
     headers = ["annotators", "answers", "agreement", "95 % interval", kappa, "95 % interval"]
-    parts = [page.table(headers, rows, right=(1, 2, 4))] if rows else []
+    parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))] if rows else []
     alpha = _line(f"Krippendorff's alpha of all {len(people.rated)} annotators ({people.level})", people.alpha)
     return [*parts, page.text(alpha)]
 
@@ -95,7 +103,7 @@ def _judge(one: JudgeCalibration, page: _Page) -> list[str]:
         ("Brier score", one.brier, "squared distance of score and label"),
     ]
     rows = [[name, *_cells(value), value.why_undefined or what] for name, value, what in named]
-    parts.append(page.table(["measure", "value", "95 % interval", "what it is"], rows, right=(1,)))
+    parts.append(page.table(["measure", "value", "95 % interval", "what it is"], rows, texts=(), right=(1,)))
     left_out = [f"{count} {_LEFT_OUT[reason]}" for reason, count in one.left_out.items()]
     if left_out:
         parts.append(page.text(f"Labels left out: {', '.join(left_out)}."))
@@ -112,8 +120,9 @@ def _disagreements(one: JudgeCalibration, page: _Page, shown: int) -> list[str]:
         for row in one.disagreements[:shown]
     ]
     headers = ["sample", "people", "score", *(title for title, _ in kept)]
-    parts = [page.text(f"{len(one.disagreements)} answers that the judge and people see differently:")]
-    parts.append(page.table(headers, rows, right=(2,)))
+    n = len(one.disagreements)
+    parts = [page.text(f"{n} answer{'s' * (n > 1)} that the judge and people see differently:")]
+    parts.append(page.table(headers, rows, texts=(0, *range(3, len(headers))), right=(2,)))
     if len(one.disagreements) > shown:
         parts.append(page.text(f"... and {len(one.disagreements) - shown} more; --json has all"))
     return parts
@@ -125,14 +134,17 @@ def _corrected(report: CalibrationReport, page: _Page) -> list[str]:
     if report.difference is not None:
         first, second = (one.name for one in report.judged)
         rows.append(_mean_row(f"{second} - {first}", report.difference))
-    parts = [page.table(headers, rows, right=(1, 2, 4))]
+    parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))]
     about = "these answers and no others" if report.finite else "answers to such questions"
     parts.append(page.text(f"Intervals are about {about}, and suppose that the labelled ones were drawn at random."))
     every = [one.corrected for one in report.judged]
     parts += [page.text(_worth(one)) for one in ([report.difference] if report.difference else every)]
     if report.verdict is not None:
-        said = {"better": "is better", "worse": "is worse", "inconclusive": "may be better or worse"}
-        parts.append(page.text(f"By people, {report.judged[1].name} {said[report.verdict]}: {report.verdict}."))
+        first, second = (one.name for one in report.judged)
+        said = f"By people, {second} is {report.verdict} than {first}."
+        if report.verdict == "inconclusive":
+            said = f"Inconclusive: by people, {second} may be better than {first} or worse."
+        parts.append(page.text(said))
     return parts
 
 
@@ -165,7 +177,7 @@ def _cells(value: Measured) -> tuple[str, str]:
 def _ends(interval: Interval | None) -> str:
     if interval is None:
         return ""
-    return f"{figure(interval.low)} – {figure(interval.high)}" + (" ?" if interval.flags else "")
+    return f"{figure(interval.low)} – {figure(interval.high)}" + (f" {_DOUBT}" if interval.flags else "")
 
 
 def _label(value: float) -> str:
@@ -175,3 +187,18 @@ def _label(value: float) -> str:
 def _cut(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _CUT else f"{line[: _CUT - 1]}…"
+
+
+def _intervals(report: CalibrationReport) -> list[Interval]:
+    """Every interval that is shown."""
+    measured: list[Measured] = []
+    if report.people is not None:
+        measured.append(report.people.alpha)
+        measured += [each for pair in report.people.pairs for each in (pair.agreement, pair.kappa)]
+    means = [] if report.difference is None else [report.difference]
+    for one in report.judged:
+        measured += [one.agreement, one.kappa, one.alpha, one.auroc, one.tpr, one.tnr, one.balanced_accuracy]
+        means.append(one.corrected)
+    found = [each.interval for each in measured]
+    found += [end for each in means for end in (each.interval, each.labels_interval)]
+    return [one for one in found if one is not None]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..calibrating.report import CalibrationReport
     from ..calibrating.scored import Scored
+    from ..io.labels import Label
     from ..store.runs import RunStore
 
 __all__ = ["command"]
@@ -91,9 +92,10 @@ def command(
     auepora judge calibrate baseline latest --labels human.jsonl -m token_f1
     auepora judge calibrate --scores scores.jsonl --labels human.jsonl
     """
+    from ..calibrating.drawn import read_all_draws
     from ..calibrating.measure import calibrate
+    from ..calibrating.people import read_people
     from ..calibrating.scored import read_ids, scores_of_file
-    from ..io.labels import read_labels
     from .output import output_format, refuse_input_as_output, write_out
 
     if len(runs) > 2:
@@ -104,7 +106,7 @@ def command(
     if form == "csv":
         raise click.UsageError("a calibration has no CSV; write .json, .md or text")
     refuse_input_as_output(output, [*label_files, *tuned_on, *([] if scores is None else [scores])])
-    labels = [label for path in label_files for label in read_labels(path)]
+    labels = read_people(label_files)
     seen = {one for path in tuned_on for one in read_ids(path)}
 
     def measured(scored: Sequence[Scored]) -> CalibrationReport:
@@ -117,19 +119,26 @@ def command(
             leave_out_tuned=leave_out_tuned,
             finite=these_samples,
             seed=seed,
+            draws=read_all_draws(label_files),
         )
 
     if scores is not None and not runs:
         report = measured([scores_of_file(scores)])
     else:
         with opened_store(store, output=output) as found:
-            report = measured(_scored(found, runs or ("latest",), metric, scores))
+            report = measured(_scored(found, runs or ("latest",), metric or _named_in(labels), scores))
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
     elif form == "markdown":
         write_out(report.to_markdown(shown=show).rstrip("\n"), output)
     else:
         write_out(report.to_text(shown=show), output)
+
+
+def _named_in(labels: Sequence[Label]) -> str | None:
+    """The metric that all labels are about, where they name one."""
+    named = {label.metric for label in labels}
+    return next(iter(named)) if len(named) == 1 else None
 
 
 def _scored(store: RunStore, runs: Sequence[str], metric: str | None, scores: str | None) -> list[Scored]:

@@ -70,6 +70,7 @@ def corrected_mean(
     labels: Floats,
     *,
     clusters: Ints | None = None,
+    weights: Floats | None = None,
     binary: bool = False,
     lowest: float = -math.inf,
     highest: float = math.inf,
@@ -78,9 +79,10 @@ def corrected_mean(
 ) -> CorrectedMean:
     """The mean that the labels of all samples would have; ``labels`` is NaN where there is none.
 
-    ``binary``, ``lowest`` and ``highest`` speak of the labels, and ``clusters`` are as in ``mean_interval``. The
-    interval is that of the labels alone, by the same method and with the same critical value, made narrower by as much
-    as the scores explain; where it would be wider, the labels stand alone.
+    ``binary``, ``lowest`` and ``highest`` speak of the labels, and ``clusters`` are as in ``mean_interval``.
+    ``weights`` say for how many samples each labelled one stands, where it is not the same number for all: a draw by
+    strata takes at least one of each. The interval is that of the labels alone, by the same method and with the same
+    critical value, made narrower by as much as the scores explain; where it would be wider, the labels stand alone.
 
     Like every interval here it is about samples of this kind, of which these N were drawn. With ``finite`` it is about
     these N and no others: then nothing is uncertain once all of them are labelled.
@@ -92,7 +94,7 @@ def corrected_mean(
     alone = mean_interval(known, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
     if binary:
         lowest, highest = 0.0, 1.0
-    return _corrected(scores, labels, labelled, codes, alone, (lowest, highest), finite=finite)
+    return _corrected(scores, labels, weights, codes, alone, (lowest, highest), finite=finite)
 
 
 def corrected_difference(
@@ -102,6 +104,7 @@ def corrected_difference(
     second_labels: Floats,
     *,
     clusters: Ints | None = None,
+    weights: Floats | None = None,
     binary: bool = False,
     lowest: float = -math.inf,
     highest: float = math.inf,
@@ -122,57 +125,95 @@ def corrected_difference(
     if binary:
         lowest, highest = 0.0, 1.0
     width = highest - lowest
-    return _corrected(scores, labels, labelled, codes, alone, (-width, width), finite=finite)
+    return _corrected(scores, labels, weights, codes, alone, (-width, width), finite=finite)
 
 
 def _corrected(
     scores: Floats,
     labels: Floats,
-    labelled: npt.NDArray[np.bool_],
+    weights: Floats | None,
     codes: Ints | None,
     alone: Interval | None,
     bounds: tuple[float, float],
     *,
     finite: bool,
 ) -> CorrectedMean:
+    labelled = np.isfinite(labels)
     n, samples = int(labelled.sum()), len(scores)
     if not n:
         raise BadValueError("no sample has a label; a mean cannot be corrected without any")
-    known = math.fsum(labels[labelled]) / n
-    unknown = 1 - n / samples if finite else 1.0  # the share of the variance that there is at all
-    labels_alone = _shrunk(alone, known, known, unknown, bounds) if alone is not None and unknown < 1 else alone
+    shares = _shares(weights, labelled)
+    evenly = math.fsum(labels[labelled]) / n
+    known = evenly if shares is None else float(shares @ labels[labelled])
+    spread = 1 - n / samples if finite else 1.0  # of these samples, the labelled ones are certain
+    if shares is not None:
+        spread *= _cost(labels[labelled], shares, codes, labelled)
+    labels_alone = alone
+    if alone is not None and (shares is not None or finite):
+        labels_alone = _shrunk(alone, evenly, known, spread, bounds)
     bare = CorrectedMean(known, labels_alone, 0.0, float(scores.mean()), known, labels_alone, n, samples)
     if alone is None or labels_alone is None or alone.units < 3:
         return bare
     units = alone.units
-    weight, left = _weighed(scores, labels, labelled, codes, finite=finite)
+    if shares is None:
+        shares = np.full(n, 1 / n)
+    weight, left = _weighed(scores, labels, labelled, shares, codes, finite=finite)
     # The weight was chosen by the same labels, which takes a degree of freedom.
     left = left * (units - 1) / (units - 2) + _DOUBTED / units
     if not weight or left >= 1:
         return bare
-    value = known + weight * (bare.scores_mean - float(scores[labelled].mean()))
+    value = known + weight * (bare.scores_mean - float(shares @ scores[labelled]))
     value = min(max(value, min(bounds[0], known)), max(bounds[1], known))
-    interval = _shrunk(alone, known, value, left * unknown, bounds)
+    interval = _shrunk(alone, evenly, value, left * spread, bounds)
     if interval.high - interval.low > labels_alone.high - labels_alone.low:
         return bare
     return replace(bare, value=value, interval=interval, weight=weight)
 
 
+def _shares(weights: Floats | None, labelled: npt.NDArray[np.bool_]) -> Floats | None:
+    """What share of the mean each labelled sample has; ``None`` where all have the same."""
+    if weights is None:
+        return None
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != labelled.shape:
+        raise AlignmentError(weights.size, labelled.size, what=("weights", "labels"))
+    held = weights[labelled]
+    if not (np.isfinite(held).all() and (held > 0).all()):
+        raise BadValueError("the weight of a labelled sample must be a finite number above zero")
+    return None if np.ptp(held) <= 1e-9 * held.max() else held / held.sum()
+
+
+def _cost(known: Floats, shares: Floats, codes: Ints | None, labelled: npt.NDArray[np.bool_]) -> float:
+    """By how much unequal weights change the variance of the labels' mean."""
+    weighted, even = shares * (known - shares @ known), (known - known.mean()) / len(known)
+    if codes is not None:
+        inner = codes[labelled]
+        weighted, even = (np.bincount(inner, one).astype(np.float64) for one in (weighted, even))
+    variance = float(even @ even)
+    return float(weighted @ weighted) / variance if variance > 0 else 1.0
+
+
 def _weighed(
-    scores: Floats, labels: Floats, labelled: npt.NDArray[np.bool_], codes: Ints | None, *, finite: bool
+    scores: Floats,
+    labels: Floats,
+    labelled: npt.NDArray[np.bool_],
+    shares: Floats,
+    codes: Ints | None,
+    *,
+    finite: bool,
 ) -> tuple[float, float]:
     """Lambda, and the share of the variance that it leaves.
 
     The error of the estimate is a sum over samples, and the variance is estimated by the squares of what each cluster
     adds to it: ``a`` from the labels, ``b`` from the scores, so that a square is (a - lambda b)².
     """
-    n, samples = int(labelled.sum()), len(scores)
+    samples = len(scores)
     known, seen = labels[labelled], scores[labelled]
     a, b = np.zeros(samples), np.zeros(samples)
     if not finite:  # the mean of all scores would be another one with other samples
         b -= (scores - scores.mean()) / samples
-    a[labelled] = (known - known.mean()) / n
-    b[labelled] += (seen - seen.mean()) / n
+    a[labelled] = shares * (known - shares @ known)
+    b[labelled] += shares * (seen - shares @ seen)
     if codes is not None:
         a, b = (np.bincount(codes, one).astype(np.float64) for one in (a, b))
     labels_alone, both, of_scores = float(a @ a), float(a @ b), float(b @ b)
@@ -183,7 +224,7 @@ def _weighed(
 
 
 def _shrunk(alone: Interval, known: float, value: float, left: float, bounds: tuple[float, float]) -> Interval:
-    """The interval of the labels alone moved to ``value``, with so much of its variance left."""
+    """The interval of the labels alone, around ``known``, moved to ``value`` with so much of its variance left."""
     if left <= 0:
         return replace(alone, low=value, high=value)
     if alone.method == "wilson":

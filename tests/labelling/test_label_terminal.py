@@ -5,7 +5,7 @@ import pty
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -51,56 +51,48 @@ def sheet(tmp_path: Path) -> Sheet:
     return Sheet(tmp_path / "labels.jsonl", "ann", "run_1")
 
 
-@pytest.fixture
-def typists() -> Iterator[list[Typist]]:
-    made: list[Typist] = []
-    yield made
-    for one in made:
-        one.leave()
-
-
-def filled(
-    monkeypatch: pytest.MonkeyPatch, typists: list[Typist], sheet: Sheet, turns: Sequence[tuple[bytes, bytes]]
-) -> tuple[State, Typist]:
+def filled(monkeypatch: pytest.MonkeyPatch, sheet: Sheet, turns: Sequence[tuple[bytes, bytes]]) -> tuple[State, bytes]:
+    """How a session ends in which this is typed, and all that was written to its terminal."""
     typist = Typist(turns)
-    typists.append(typist)
-    with open(typist.slave, closefd=False) as stdin, open(typist.slave, "w", closefd=False) as stdout:
-        monkeypatch.setattr(sys, "stdin", stdin)
-        monkeypatch.setattr(sys, "stdout", stdout)
-        monkeypatch.setenv("TERM", "xterm")
-        items = [Item(f"q{number}", f"question {number}?", "answer") for number in range(5)]
-        end = fill_in(begin(items), sheet)
-        monkeypatch.undo()
-    return end, typist
+    try:
+        with (
+            open(typist.slave, closefd=False) as stdin,
+            open(typist.slave, "w", closefd=False) as stdout,
+            monkeypatch.context() as patched,
+        ):
+            patched.setattr(sys, "stdin", stdin)
+            patched.setattr(sys, "stdout", stdout)
+            patched.setenv("TERM", "xterm")
+            items = [Item(f"q{number}", f"question {number}?", "answer") for number in range(5)]
+            end = fill_in(begin(items), sheet)
+    finally:
+        typist.leave()
+    return end, typist.seen
 
 
 def test_what_was_pressed_before_an_answer_was_shown_is_not_about_it(
-    monkeypatch: pytest.MonkeyPatch, typists: list[Typist], sheet: Sheet
+    monkeypatch: pytest.MonkeyPatch, sheet: Sheet
 ) -> None:
     turns = [(b"question 0?", b"rrrr"), (b"question 1?", b"ww"), (b"question 2?", b"q")]
-    end, _ = filled(monkeypatch, typists, sheet, turns)
+    end, _ = filled(monkeypatch, sheet, turns)
     assert [one.label for one in end.given.values()] == ["right", "wrong"]
     assert [one.label for one in sheet.labels()] == ["right", "wrong"]
 
 
-def test_the_screen_is_taken_and_given_back(
-    monkeypatch: pytest.MonkeyPatch, typists: list[Typist], sheet: Sheet
-) -> None:
+def test_the_screen_is_taken_and_given_back(monkeypatch: pytest.MonkeyPatch, sheet: Sheet) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGTSTP, signal.SIGWINCH)}
     monkeypatch.setenv("NO_COLOR", "1")
-    _, typist = filled(monkeypatch, typists, sheet, [(b"question 0?", b"q")])
+    _, seen = filled(monkeypatch, sheet, [(b"question 0?", b"q")])
     for taken, back in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?7l", b"\x1b[?7h"), (b"\x1b[?2004h", b"\x1b[?2004l")):
-        assert 0 <= typist.seen.index(taken) < typist.seen.index(back)
-    assert typist.seen.rindex(b"\x1b[?25h") > typist.seen.rindex(b"\x1b[?25l")
+        assert 0 <= seen.index(taken) < seen.index(back)
+    assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")
     assert {number: signal.getsignal(number) for number in before} == before
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_a_terminal_that_goes_away_ends_the_session(
-    monkeypatch: pytest.MonkeyPatch, typists: list[Typist], sheet: Sheet
-) -> None:
+def test_the_end_of_input_leaves_too(monkeypatch: pytest.MonkeyPatch, sheet: Sheet) -> None:
     turns = [(b"question 0?", b"r"), (b"question 1?", b"\x04")]  # ctrl-d
-    end, _ = filled(monkeypatch, typists, sheet, turns)
+    end, _ = filled(monkeypatch, sheet, turns)
     assert end.is_over
     assert len(sheet.labels()) == 1
 

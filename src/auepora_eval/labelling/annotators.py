@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-from ..io.labels import Label, read_labels
+from ..io.labels import Label
 from .items import Said
 
-__all__ = ["Annotators", "Unit", "by_annotator", "disputed", "read_people", "said_of", "shown_label"]
+__all__ = ["Annotators", "Unit", "by_annotator", "disputed", "said_of", "shown_label"]
 
 Annotators = Mapping[str, Mapping["Unit", Label]]
 """By annotator and answer, what was said."""
@@ -22,15 +21,6 @@ class Unit:
     sample_id: str
     run: str = ""
     metric: str = ""
-
-
-def read_people(paths: Iterable[str | Path]) -> list[Label]:
-    """The labels of one file or several; who is not named is called by the file."""
-    return [
-        label if label.annotator else replace(label, annotator=path.stem)
-        for path in map(Path, paths)
-        for label in read_labels(path)
-    ]
 
 
 def by_annotator(labels: Iterable[Label]) -> dict[str, dict[Unit, Label]]:

@@ -70,6 +70,11 @@ def test_wrapped_lines_fit_and_lose_nothing(text: str, width: int) -> None:
     assert "".join("".join(lines).split()) == "".join(safe(text).split())
 
 
+def test_a_megabyte_is_wrapped_in_one_pass() -> None:
+    assert len(wrapped("x" * 1_000_000, 100)) == 10_000
+    assert len(wrapped("日" * 100_000, 100)) == 2_000
+
+
 @given(st.text(), st.integers(0, 30))
 def test_what_is_cut_fits(text: str, width: int) -> None:
     line = safe(text).replace("\n", " ")

@@ -153,6 +153,7 @@ def _keys(state: State, width: int) -> str:
 
 def _tail(text: str, width: int) -> str:
     """The end of what is being typed, where there is no room for all of it."""
+    text = text[-4 * max(1, width) :]
     while width_of(text) > max(0, width):
         text = text[1:]
     return text

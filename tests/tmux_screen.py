@@ -23,7 +23,7 @@ class Tmux:
     """A shell in a window of tmux."""
 
     def __init__(self, socket: str, folder: Path) -> None:
-        self._tmux = [need_program("tmux"), "-S", socket, "-f", os.devnull, "-u"]
+        self._tmux = ["tmux", "-S", socket, "-f", os.devnull, "-u"]
         self._folder = folder
 
     def start(self, width: int = 80, height: int = 24) -> None:
@@ -89,6 +89,7 @@ def waited(look: Callable[[], str], is_there: Callable[[str], bool], what: str) 
 @contextmanager
 def tmux_shell(folder: Path, width: int = 80, height: int = 24) -> Iterator[Tmux]:
     """A shell in that folder."""
+    need_program("tmux")
     place = tempfile.mkdtemp(prefix="tmux")  # the path of a socket must be short
     shell = Tmux(f"{place}/s", folder)
     try:

@@ -91,6 +91,15 @@ def test_line_by_line(auepora: Command, labelled_run: str, monkeypatch: pytest.M
     assert "the same command" not in err
 
 
+def test_what_was_labelled_calibrates(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    typing(monkeypatch, "r", "w", "r", "r", "w", "r")
+    command = ("--plain", "--n", "6", "--stratify", "labels.scenario", "--annotator", "ann")
+    assert auepora("label", "latest", *command)[0] == 0
+    code, out, err = auepora("judge", "calibrate", "latest", "--labels", "labels.jsonl", "-m", "mrr")
+    assert code == 0, err
+    assert "6 labelled of 6 drawn at random from 11 answers" in out
+
+
 def test_another_seed_needs_another_file(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     typing(monkeypatch, "r")
     assert auepora("label", "latest", "--plain", "--annotator", "ann")[0] == 0

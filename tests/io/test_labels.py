@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadValueError, DataFileError
-from auepora_eval.io.labels import Label, append_label, iter_labels, read_labels, write_labels
+from auepora_eval.io.labels import Label, append_label, iter_labels, read_labels, remove_label, write_labels
 from auepora_eval.io.reading import Problems
 
 WHOLE = (
@@ -136,6 +137,38 @@ def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory,
     assert read_labels(folder / "whole.jsonl") == labels
     if labels:
         assert (folder / "grown.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
+
+
+def test_several_may_write_and_take_back_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+
+    def annotate(name: str) -> None:
+        for number in range(30):
+            label = Label(f"q{number}", "right", name)
+            append_label(path, label)
+            if number % 3 == 0:
+                remove_label(path, label.key)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(annotate, "abcd"))
+    kept = [f"q{number}" for number in range(30) if number % 3]
+    found = read_labels(path)
+    for name in "abcd":
+        assert [one.sample_id for one in found if one.annotator == name] == kept
+
+
+def test_taking_back_leaves_all_other_lines_as_they_are(tmp_path: Path) -> None:
+    odd = '{ "label":1,   "sample_id":"q9" }'
+    path = written(tmp_path, odd, WHOLE)
+    remove_label(path, read_labels(path)[1].key)
+    assert path.read_text() == f"{odd}\n"
+    with pytest.raises(DataFileError, match="the label of sample 'q7' is not there any more"):
+        remove_label(path, Label("q7", 1).key)
+    with pytest.raises(DataFileError, match="cannot be written"):
+        remove_label(tmp_path / "none.jsonl", Label("q7", 1).key)
+    written(tmp_path, odd, "{")
+    with pytest.raises(DataFileError, match=r"labels\.jsonl:2: not valid JSON"):
+        remove_label(path, Label("q9", 1).key)
 
 
 def test_a_last_line_without_an_end_stays_a_line_of_its_own(tmp_path: Path) -> None:

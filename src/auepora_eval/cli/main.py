@@ -26,6 +26,7 @@ COMMANDS = {
     "gate": ("gate", "Hold a stored run against what it must reach."),
     "init": ("init", "Write a starter plan for a dataset."),
     "judge": ("judge", "Ask a judge for what is not labelled; hold one against people."),
+    "label": ("label", "Label answers in the terminal; agreement, adjudication."),
     "metrics": ("metrics", "List the metrics, or explain one."),
     "perturb": ("perturb", "Write variants of questions: typing errors, lost words, ..."),
     "prefer": ("prefer", "Have a judge say whose answers are better."),

@@ -13,6 +13,7 @@ keys       the bytes of a keyboard as keys
 terminal   the screen, taken over and given back
 sheet      the labels file as the state of a session
 form       all of it together: the loop
+plain      the same line by line
 annotators what several annotators said, side by side
 agreeing   how far they agree
 ========== ============================================================================================

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from ..reporting.printable import printable
 
-__all__ = ["cut", "safe", "width_of", "wrapped"]
+__all__ = ["cut", "one_line", "safe", "width_of", "wrapped"]
 
 _TAB = "    "
 _LINE_ENDS = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\t": _TAB})
@@ -19,6 +19,11 @@ def safe(text: str) -> str:
     """The text with control characters written out, and without half characters; its only line end is ``\\n``."""
     plain = text.replace("\r\n", "\n").translate(_LINE_ENDS)
     return printable(plain.encode("utf-8", "replace").decode() if not plain.isascii() else plain)
+
+
+def one_line(text: str) -> str:
+    """The same, in one line."""
+    return safe(text).replace("\n", " ")
 
 
 @lru_cache(maxsize=1 << 12)
@@ -64,20 +69,34 @@ def wrapped(text: str, width: int) -> tuple[str, ...]:
 def _paragraph(text: str, width: int) -> Iterator[str]:
     line = ""
     for word in _words(text):
-        if width_of(line) + width_of(word) <= width:
+        size = width_of(word)
+        if width_of(line) + size <= width:
             line += word
             continue
         if line.strip():
             yield line.rstrip()
-            line = word.lstrip(" ")
+            line, word_left = "", word.lstrip(" ")
         else:
-            line += word
-        while width_of(line) > width:
-            head = _fitting(line, width)
-            if head:
-                yield head
-            line = line[len(head) :] if head else line[1:]  # a wide character in a line of one cell
+            line, word_left = "", line + word
+        *whole, line = _chopped(word_left, width)
+        yield from whole
     yield line.rstrip()
+
+
+def _chopped(word: str, width: int) -> list[str]:
+    """Pieces of a word that is too long for a line, in one pass; a character wider than a line is left out."""
+    pieces, start, taken = [], 0, 0
+    for place, character in enumerate(word):
+        size = _width(character)
+        if taken + size > width:
+            if taken:
+                pieces.append(word[start:place])
+            start, taken = place, 0
+            if size > width:
+                start = place + 1
+                continue
+        taken += size
+    return [*pieces, word[start:]]
 
 
 def _words(text: str) -> Iterator[str]:

@@ -28,8 +28,13 @@ def fill_in(state: State, sheet: Sheet, *, title: str = "") -> State:
                 anchors=screen.anchors,
             )
             for key in terminal.pressed():
-                if key is not None and not state.is_over:
-                    state = handled(state, sheet, key)
+                if key is None:
+                    continue
+                shown, state = state.place, handled(state, sheet, key)
+                if state.place != shown or state.is_over:
+                    # A key pressed before an answer was on the screen is not about that answer.
+                    terminal.forget()
+                    break
     return state
 
 

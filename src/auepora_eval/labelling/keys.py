@@ -18,7 +18,6 @@ _NAMES = {
     "\t": "tab",
     "\x7f": "backspace",
     "\x08": "backspace",
-    "\x03": "ctrl-c",
     "\x04": "ctrl-d",
     "\x15": "ctrl-u",
     "\x17": "ctrl-w",

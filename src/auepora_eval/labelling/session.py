@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Literal
@@ -11,7 +12,20 @@ from ..core.errors import BadValueError
 from ..io.labels import RIGHT, WRONG
 from .items import Item
 
-__all__ = ["Change", "Given", "Scale", "State", "Step", "begin", "paste", "press", "resumed", "settled"]
+__all__ = [
+    "Change",
+    "Given",
+    "Scale",
+    "State",
+    "Step",
+    "begin",
+    "commented",
+    "counted",
+    "paste",
+    "press",
+    "resumed",
+    "settled",
+]
 
 Mode = Literal["form", "comment", "help", "over"]
 _LABELS = {"r": RIGHT, "w": WRONG}
@@ -40,7 +54,7 @@ class Scale:
         return f"{self.low}-{self.high}"
 
     def __contains__(self, value: object) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and self.low <= value <= self.high
+        return isinstance(value, int | float) and value == int(value) and self.low <= value <= self.high
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +147,10 @@ def press(state: State, key: str) -> tuple[State, Change | None]:
     if state.mode == "comment":
         return _typed(state, key), None
     if state.mode == "help":
-        return replace(state, mode="form", scroll=0), None
+        moved = _scrolled(state, key)
+        return (moved if moved.scroll != state.scroll else replace(state, mode="form", scroll=0)), None
     state = replace(state, message="")
-    if key in ("q", "ctrl-c", "ctrl-d"):
+    if key in ("q", "ctrl-d"):
         return replace(state, mode="over"), None
     if key in ("?", "h", "f1"):
         return replace(state, mode="help", scroll=0), None
@@ -155,11 +170,23 @@ def press(state: State, key: str) -> tuple[State, Change | None]:
     return _scrolled(state, key), None
 
 
+def commented(state: State, text: str) -> State:
+    """The state with a comment that came in one piece; an empty one takes it away."""
+    comment = " ".join(text.split())
+    return replace(state, comment=comment, message=f"comment: {comment}" if comment else "no comment")
+
+
 def paste(state: State, text: str) -> State:
     """What a paste does: it belongs to a comment, and is never taken for keys."""
     if state.mode == "comment":
         return replace(state, draft=state.draft + " ".join(text.split()))
     return replace(state, message="pasted text was ignored; c opens a comment")
+
+
+def counted(given: Iterable[Given]) -> dict[str, int]:
+    """How often each label was given."""
+    counts = Counter(str(one.label) for one in given)
+    return dict(sorted(counts.items()))
 
 
 def _labelled(state: State, key: str) -> tuple[State, Change | None]:
@@ -235,7 +262,7 @@ def _typed(state: State, key: str) -> State:
     """A comment, letter by letter."""
     if key == "enter":
         return replace(state, mode="form", comment=state.draft.strip(), draft="")
-    if key in ("escape", "ctrl-c"):
+    if key == "escape":
         return replace(state, mode="form", draft="")
     if key == "backspace":
         return replace(state, draft=state.draft[:-1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -84,11 +84,3 @@ class Sheet:
             f"{self.annotator!r} labelled sample {label.sample_id!r} with {value}, and this session asks for {wanted}; "
             "go on with the same --scale, or label into another file",
         )
-
-
-def counted(labels: Sequence[Label]) -> dict[str, int]:
-    """How often each label was given, in words."""
-    counts: dict[str, int] = {}
-    for one in labels:
-        counts[str(one.label)] = counts.get(str(one.label), 0) + 1
-    return dict(sorted(counts.items()))

@@ -26,7 +26,6 @@ _STYLES = {Style.PLAIN: "", Style.BAR: f"{_CSI}7m", Style.HEAD: f"{_CSI}1m", Sty
 _GOLD, _GOLD_COLOURLESS = f"{_CSI}1;33m", f"{_CSI}1;4m"
 _ESCAPE_WAIT = 0.05
 """So many seconds the rest of a key's bytes may take."""
-TERMINATED = 128 + signal.SIGTERM
 
 
 def require_terminal() -> None:
@@ -39,7 +38,12 @@ def require_terminal() -> None:
     if missing:
         raise BadValueError(
             f"labelling needs a terminal, and {' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} none; run "
-            "the command in one (ssh -t, docker run -it), without pipes, or write the labels file yourself"
+            "the command in one (ssh -t, docker run -it), without pipes, or with --plain, which asks line by line"
+        )
+    if os.environ.get("TERM", "dumb") == "dumb":
+        raise BadValueError(
+            "labelling needs a terminal on which lines can be placed, and $TERM says that this one is not; "
+            "--plain asks line by line"
         )
 
 
@@ -76,6 +80,7 @@ class Terminal:
                 (signal.SIGTSTP, self._stop),
                 (signal.SIGTERM, _leave),
                 (signal.SIGHUP, _leave),
+                (signal.SIGQUIT, _leave),
             ):
                 self._handlers[number] = signal.signal(number, handler)
             self._take()
@@ -129,6 +134,14 @@ class Terminal:
             if not data:
                 raise EOFError("the terminal is gone")
             yield from self._keys.feed(data)
+
+    def forget(self) -> None:
+        """Drop what was typed and not read yet."""
+        import termios
+
+        self._keys = Keys()
+        with suppress(termios.error):
+            termios.tcflush(self._in, termios.TCIFLUSH)
 
     def _write(self, text: str) -> None:
         data = text.encode(self._encoding, "replace")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 
-from .cells import cut, safe, width_of, wrapped
+from .cells import cut, one_line, width_of, wrapped
 from .items import Evidence, Item
-from .session import State
+from .session import State, counted
 
-__all__ = ["Line", "Screen", "Style", "screen_of"]
+__all__ = ["Line", "Screen", "Style", "screen_of", "text_of"]
 
 _INDENT = 2
 _WIDEST = 100
@@ -84,12 +83,23 @@ def screen_of(state: State, width: int, height: int, *, title: str = "") -> Scre
     return Screen(fitted, scroll, max(1, room - 1), last, anchors, cursor if height >= 3 else None)
 
 
+def text_of(state: State, width: int, *, title: str = "", whole: bool = True) -> list[str]:
+    """The same as lines to be read one after the other; not ``whole`` where only the keys and a message are news."""
+    body, _ = _body(state, min(max(20, width), _WIDEST))
+    lines = [
+        "",
+        f"--- {', '.join(_where(state))}{f', {one_line(title)}' if title else ''}",
+        *(line.text for line in body),
+        "",
+    ]
+    prompt = [one_line(state.message)] if state.message else []
+    return [*(lines if whole else []), *prompt, "  ".join(_choices(state))]
+
+
 def _top(state: State, width: int, title: str) -> Line:
     n, done = len(state.items), len(state.given)
-    where = f"{state.place + 1} of {n}" if state.item is not None else f"{n} of {n}"
-    parts = [where, f"{done} labelled", *([f"{len(state.skipped)} skipped"] if state.skipped else [])]
-    text = f" {'  '.join(parts)}"
-    name = f"  {safe(title)}" if title else ""
+    text = f" {'  '.join(_where(state))}"
+    name = f"  {one_line(title)}" if title else ""
     bar_room = width - width_of(text) - 3
     if name and width_of(name) <= bar_room - 12:
         text, bar_room = text + name, bar_room - width_of(name)
@@ -101,38 +111,49 @@ def _top(state: State, width: int, title: str) -> Line:
     return Line(text, Style.BAR)
 
 
+def _where(state: State) -> list[str]:
+    n = len(state.items)
+    where = f"{state.place + 1} of {n}" if state.item is not None else f"{n} of {n}"
+    return [where, f"{len(state.given)} labelled", *([f"{len(state.skipped)} skipped"] if state.skipped else [])]
+
+
 def _prompt(state: State, below: int) -> Line:
     if state.mode == "comment":
-        return Line(f"comment: {safe(state.draft)}")
+        return Line(f"comment: {one_line(state.draft)}")
     if state.message:
-        return Line(safe(state.message), Style.HEAD)
+        return Line(one_line(state.message), Style.HEAD)
     more = f"{below} more line{'s' if below > 1 else ''} below: space" if below > 0 else ""
     if state.comment:
-        return Line(f"comment: {safe(state.comment)}" + (f"  ({more})" if more else ""), Style.DIM)
+        return Line(f"comment: {one_line(state.comment)}" + (f"  ({more})" if more else ""), Style.DIM)
     return Line(more, Style.DIM)
 
 
-def _keys(state: State, width: int) -> str:
+def _choices(state: State) -> list[str]:
+    """The keys and what they do, the more important ones first."""
     if state.mode == "comment":
-        parts = ["enter keep", "esc leave as it was", "ctrl-u empty"]
-    elif state.mode == "help":
-        parts = ["any key: back"]
-    elif state.item is None:
-        parts = ["q quit", *(["s see the skipped ones again"] if state.skipped else []), "u undo", "? help"]
-    else:
-        judge = ["r right", "w wrong"] if state.scale is None else [f"{state.scale} score"]
-        reference = [] if state.blind else ["a reference"]
-        parts = ["? help", *judge, "s skip", "u undo", "c comment", *reference, "q quit"]
+        return ["enter keep", "esc leave as it was", "ctrl-u empty"]
+    if state.mode == "help":
+        return ["any other key: back"]
+    if state.item is None:
+        return ["q quit", *(["s see the skipped ones again"] if state.skipped else []), "u undo", "? help"]
+    judge = ["r right", "w wrong"] if state.scale is None else [f"{state.scale} score"]
+    reference = [] if state.blind else ["a reference"]
+    return [*judge, "s skip", "u undo", "? help", "q quit", "c comment", *reference]
+
+
+def _keys(state: State, width: int) -> str:
+    """As many of them as fit."""
     text = " "
-    for part in parts:
+    for part in _choices(state):
         if width_of(text) + width_of(part) + 1 > width:
             break
         text += f"{part}  "
-    return text + " " * max(0, width - width_of(text)) if len(text) <= width else text[:width]
+    return f"{text:<{width}}"[:width]
 
 
 def _tail(text: str, width: int) -> str:
     """The end of what is being typed, where there is no room for all of it."""
+    text = text[-4 * max(1, width) :]
     while width_of(text) > max(0, width):
         text = text[1:]
     return text
@@ -188,11 +209,11 @@ def _heading(state: State, one: Evidence, retrieved: int) -> Line:
     where = "relevant, not retrieved" if one.rank is None else f"Document {one.rank} of {retrieved}"
     gold = one.gold and not state.blind
     mark = "  * relevant" if gold and one.rank is not None else ""
-    return Line(f"{where}: {safe(one.doc_id)}{mark}".replace("\n", " "), Style.GOLD if gold else Style.HEAD)
+    return Line(f"{where}: {one_line(one.doc_id)}{mark}", Style.GOLD if gold else Style.HEAD)
 
 
 def _section(head: str, text: str, width: int) -> list[Line]:
-    return [Line(safe(head).replace("\n", " "), Style.HEAD), *_indented(text, width)]
+    return [Line(one_line(head), Style.HEAD), *_indented(text, width)]
 
 
 def _indented(text: str, width: int) -> list[Line]:
@@ -208,9 +229,8 @@ def _help(width: int) -> list[Line]:
 
 
 def _end(state: State, width: int) -> list[Line]:
-    counts = Counter(str(one.label) for one in state.given.values())
-    told = ", ".join(f"{counts[label]} {label}" for label in sorted(counts)) or "nothing was said"
-    lines = ["All of them have been seen.", "", f"{len(state.given)} labelled: {told}."]
+    told = ", ".join(f"{count} {label}" for label, count in counted(state.given.values()).items())
+    lines = ["All of them have been seen.", "", f"{len(state.given)} labelled{told and f': {told}'}."]
     if state.skipped:
         n = len(state.skipped)
         lines.append(f"{n} {'was' if n == 1 else 'were'} skipped; s shows {'it' if n == 1 else 'them'} again.")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from .chart import Chart
+from .intervals import interval_chart
 from .panels import TIP, Row, ends_of, first_few, in_words, is_unit
 from .spec import Json, bands, coloured, dashed, message_spec, numbers, place, shaped, spec_of, view
 from .theme import DASHES, MUTED, SERIES, SHAPES
@@ -34,8 +38,16 @@ def noise_curve(
 ) -> Chart:
     """A line per metric over what is made worse: points have ``level`` (a rate, or the name of an arm) and ``value``.
 
-    ``low`` and ``high`` are as elsewhere. Metrics in ``scaled`` stand on an axis of their own.
+    ``low`` and ``high`` are as elsewhere. Metrics in ``scaled`` stand on an axis of their own. Names have no order that
+    a line could follow: for arms each metric has a row per arm instead.
     """
+    if any(number(one.get("level")) is None for points in curves.values() for one in points):
+        rows = [
+            {**one, "name": one.get("level"), "group": name, **({"scale": name} if name in scaled else {})}
+            for name, points in curves.items()
+            for one in points
+        ]
+        return interval_chart(rows, title=title)
     return _lines_chart(
         {name: [{**one, "at": one.get("level")} for one in points] for name, points in curves.items()},
         title,
@@ -84,66 +96,58 @@ def _level(at: Any) -> str:
 
 def _lines(curves: Mapping[str, Sequence[Row]], axis: str, *, own: bool) -> Json:
     every = [one for points in curves.values() for one in points if one["at"] is not None]
-    named = any(number(one["at"]) is None for one in every)
-    along = _named_axis(every, axis) if named else _number_axis(every, axis)
+    along = _number_axis(every, axis)
     ends = [end for one in every for end in ends_of(one)]
     span = linear_span(ends, zero=True) if own else linear_span((), within=(0.0, 1.0))
     up = numbers("value", span)
     rows, ranged = [], []
     for label, points in curves.items():
-        for one in _in_order(points, named):
-            found = ends_of(one["row"])
-            at = _level(one["row"]["at"]) if named else number(one["row"]["at"])
-            row = {"at": at, "value": found[0], "line": label, "part": f"{label} {one['part']}"}
-            rows.append({**row, "tip": in_words(f"{label} at {_level(at)}", found)})
+        for at, found, part in _in_order(points):
+            row = {"at": at, "value": found[0], "line": label, "part": f"{label} {part}"}
+            rows.append({**row, "tip": in_words(f"{label} at {at:g}", found)})
             if len(found) == 3:
                 ranged.append({**row, "low": found[1], "high": found[2]})
     colours = {label: SERIES[place_ % len(SERIES)] for place_, label in enumerate(curves)}
     dashes = {label: DASHES[place_ % len(DASHES)] for place_, label in enumerate(curves)}
     shapes = {label: SHAPES[place_ % len(SHAPES)] for place_, label in enumerate(curves)}
     legend = len(curves) > 1
-    colour, part = coloured("line", colours, shown=legend), {"field": "part", "type": "nominal"}
+    colour, parted = coloured("line", colours, shown=legend), {"field": "part", "type": "nominal"}
     banded: Json = {
         "x": along,
         "y": place(up, "low"),
         "y2": {"field": "high"},
-        "color": {**colour, "legend": None},
-        "detail": part,
+        "color": colour,
+        "detail": parted,
     }
     line: Json = {
         "x": along,
         "y": up,
         "color": colour,
         "strokeDash": dashed("line", dashes, shown=legend),
-        "detail": part,
+        "detail": parted,
     }
     point: Json = {"x": along, "y": up, "color": colour, "shape": shaped("line", shapes, shown=legend), "tooltip": TIP}
-    lone = named or len({row["at"] for row in rows}) < 2
-    band = {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5} if lone else {"type": "area", "opacity": 0.13}
-    if lone:
+    band: Json = {"type": "area", "opacity": 0.13}
+    if len({row["at"] for row in rows}) < 2:  # an area over a single place has no width
+        band = {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}
         del banded["detail"]
     layers: list[Json] = [{"data": {"values": ranged}, "mark": band, "encoding": banded}] if ranged else []
-    if not lone or not named:
-        layers.append({"data": {"values": rows}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": line})
+    layers.append({"data": {"values": rows}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": line})
     marks = {"type": "point", "filled": True, "opacity": 1, "size": 45}
     layers.append({"data": {"values": rows}, "mark": marks, "encoding": point})
     title = next(iter(curves)) if len(curves) == 1 else ""
     return view(layers, height=_HEIGHT, title=title)
 
 
-def _in_order(points: Sequence[Row], named: bool) -> list[dict[str, Any]]:
-    """The points with a value, by where they stand; a gap begins another part of the line."""
-    placed = [one for one in points if one["at"] is not None]
-    if not named:
-        placed = sorted(
-            (one for one in placed if number(one["at"]) is not None), key=lambda one: number(one["at"]) or 0.0
-        )
+def _in_order(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
+    """Where points stand, in order, their numbers, and which part of the line they belong to: a gap begins another."""
+    placed = sorted(((at, ends_of(one)) for one in points if (at := number(one["at"])) is not None), key=itemgetter(0))
     if len(placed) > MOST_POINTS:
         placed = [placed[round(i * (len(placed) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
     found, part = [], 0
-    for one in placed:
-        if ends_of(one):
-            found.append({"row": one, "part": part})
+    for at, ends in placed:
+        if ends:
+            found.append((at, ends, part))
         else:
             part += 1
     return found
@@ -157,18 +161,10 @@ def _number_axis(points: Sequence[Row], axis: str) -> Json:
 
 
 def _ticked(span: Span, places: Sequence[float]) -> Span:
-    """The span with a tick at every place, where those are few."""
-    if len(places) > 8 or (
-        len(places) > 1 and min(map(float.__sub__, places[1:], places)) * 15 < places[-1] - places[0] and not span.log
-    ):
-        return span
-    return Span(span.low, span.high, tuple(places), "~g", span.log)
-
-
-def _named_axis(points: Sequence[Row], axis: str) -> Json:
-    labels = list(dict.fromkeys(_level(one["at"]) for one in points))
-    slanted = max(map(len, labels)) * len(labels) > 60
-    return bands("at", labels, title=axis, angle=-40 if slanted else 0)
+    """The span with a tick at every place, where those are few and not too near to each other."""
+    shares = [math.log(place) if span.log else place for place in places]
+    near = min((b - a for a, b in pairwise(shares)), default=1.0) * 15 < shares[-1] - shares[0]
+    return span if near or len(places) > 8 else Span(span.low, span.high, tuple(places), ".6~g", span.log)
 
 
 def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None) -> Chart:

@@ -80,16 +80,19 @@ class Layer:
             marks = [self._linked(draw(row), row) for row in self.rows]
         return element("g", {"class": f"marks mark-{self.kind}"}, *marks) if marks else ""
 
-    def reach(self) -> tuple[float, float]:
-        """How far its texts reach to the left of the plot and to the right of it."""
-        left = right = 0.0
+    def reach(self) -> tuple[float, float, float]:
+        """How far its texts reach to the left of the plot, to the right of it, and above it."""
+        left = right = above = 0.0
         for row in self.rows if self.kind == "text" else ():
-            wide = width_of(str(self._value("text", row)), self._mark.get("fontSize", TEXT_SIZE))
+            size = self._mark.get("fontSize", TEXT_SIZE)
+            wide = width_of(str(self._value("text", row)), size)
             at = (self._at("x", row) or 0.0) + self._mark.get("dx", 0)
             share = {"left": 0.0, "center": 0.5, "right": 1.0}[self._mark.get("align", "center")]
             left = max(left, wide * share - at)
             right = max(right, at + wide * (1 - share) - self.width)
-        return left, right
+            lowered = _BASELINES[self._mark.get("baseline", "middle")] * size
+            above = max(above, size - lowered - (self._at("y", row) or 0.0) - self._mark.get("dy", 0))
+        return left, right, above
 
     # --- what channels say -------------------------------------------------------------------------------------------
 

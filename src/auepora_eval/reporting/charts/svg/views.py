@@ -80,6 +80,10 @@ class View:
     @property
     def above(self) -> float:
         """The room of its title and legend."""
+        return self._headed + max(layer.reach()[2] for layer in self.layers)
+
+    @property
+    def _headed(self) -> float:
         return (_TITLE + 10 if "title" in self.spec else 0.0) + self.legend.height(self.width)
 
     @property

@@ -34,6 +34,7 @@ __all__ = [
     "Tone",
     "Verdict",
     "bare_table",
+    "present",
 ]
 
 Tone = Literal["", "good", "bad", "open", "muted"]
@@ -84,6 +85,11 @@ class Table:
     columns: Sequence[Column]
     groups: Sequence[Group]
     caption: str = ""
+
+
+def present(*blocks: Block | None) -> list[Block]:
+    """The blocks that are there."""
+    return [one for one in blocks if one is not None]
 
 
 def bare_table(columns: Sequence[Column | str], rows: Sequence[Sequence[Cell | str]], *, caption: str = "") -> Table:
@@ -145,6 +151,8 @@ class Fold:
     summary: str
     blocks: Sequence[Block]
     is_open: bool = False
+    anchor: str = ""
+    """The place in this page that links lead to."""
 
 
 Block = Prose | Bullets | Facts | Code | Figure | Gallery | Table | Fold

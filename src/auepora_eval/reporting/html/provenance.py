@@ -14,11 +14,11 @@ from .wording import short, when
 __all__ = ["conventions_of", "provenance_section"]
 
 
-def provenance_section(runs: Sequence[StoredRun], letters: Sequence[str] = ("",)) -> Section:
+def provenance_section(runs: Sequence[StoredRun]) -> Section:
     """What each run was made of."""
     blocks: list[Block] = []
-    for run, letter in zip(runs, letters, strict=True):
-        name = f"{letter}: {run.record.name}" if letter else run.record.name
+    for run in runs:
+        name = run.called
         folds: list[Block] = [
             Fold(f"Plan of {name}", [Code(json.dumps(run.record.plan, indent=2, ensure_ascii=False, default=str))]),
             Fold(f"Signatures of {name}", [_signatures(run)]),

@@ -9,11 +9,13 @@ from typing import Any
 from ...core.results import display_name
 from ...core.targets import TARGETS
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Group, Prose, Section, Table
+from .blocks import Cell, Column, Fold, Group, Prose, Section, Table, present
+from .cards_section import card_link
+from .figures import intervals_figure
 from .stored_run import StoredRun
 from .wording import amount, interval_text, reasons_of, value_text
 
-__all__ = ["coverage_lines", "scores_section", "value_bar"]
+__all__ = ["both_scores_section", "coverage_lines", "scores_section", "value_bar"]
 
 
 def scores_section(run: StoredRun) -> Section:
@@ -22,12 +24,19 @@ def scores_section(run: StoredRun) -> Section:
         return Section(
             "scores", "Scores", [Prose("There are no results: the run did not come to scoring.", tone="open")]
         )
-    blocks: list[Block] = [scores_table(run)]
+    blocks = present(intervals_figure(run), scores_table(run))
     if any(_flags(one) for one in run.results):
         blocks.append(Prose("? few or skewed samples: the interval may be too narrow.", tone="muted"))
     return Section(
         "scores", "Scores", blocks, "Grouped by what is judged. The bar shows value and interval in its range."
     )
+
+
+def both_scores_section(runs: Sequence[StoredRun]) -> Section | None:
+    """The scores of several runs, each folded."""
+    folds = [Fold(f"Scores of {run.called}", scores_section(run).blocks) for run in runs if run.results]
+    lead = "Each run by itself, over all its queries, with intervals and what was not scored."
+    return Section("scores", "Scores", folds, lead) if folds else None
 
 
 def scores_table(run: StoredRun) -> Table:
@@ -56,7 +65,7 @@ def _row(run: StoredRun, result: MetricResult) -> list[Cell | str]:
     return [
         Cell(
             display_name(result),
-            href=f"#card/{_anchor(run, result)}",
+            href=card_link(result.name),
             note="" if definition.higher_is_better else "lower is better",
         ),
         Cell(value_text(result.value if result.defined else None), tone="" if result.defined else "muted"),
@@ -68,10 +77,6 @@ def _row(run: StoredRun, result: MetricResult) -> list[Cell | str]:
         "" if scored is None else f"{scored:,} of {total:,}",
         Cell("; ".join(coverage_lines(result)), note=_readings(result)),
     ]
-
-
-def _anchor(run: StoredRun, result: MetricResult) -> str:
-    return str(run.results.index(result))
 
 
 def _flags(result: MetricResult) -> Sequence[str]:

@@ -11,13 +11,15 @@ import numpy.typing as npt
 
 from ...compare.metric_of import Definition, definition_of
 from ...core.collector import collector_paused
+from ...core.reduce import Clusters
 from ...core.results import Results
 from ...core.scores import Scores
+from ...core.scoring import cluster_codes
 from ...core.types import EvaluationSample, MetricResult, SystemOutputs
 from ...store.records import RunRecord
 from ...store.runs import RunStore
 
-__all__ = ["Floats", "StoredRun"]
+__all__ = ["Floats", "StoredRun", "column_of"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -25,10 +27,17 @@ Floats = npt.NDArray[np.float64]
 class StoredRun:
     """A run as a report looks at it. No text of a document is read."""
 
-    def __init__(self, store: RunStore, record: RunRecord) -> None:
+    def __init__(self, store: RunStore, record: RunRecord, letter: str = "") -> None:
+        """``letter`` is what it is called beside others."""
         self.store = store
         self.record = record
+        self.letter = letter
         self._definitions: dict[int, Definition] = {}
+
+    @property
+    def called(self) -> str:
+        """Its name, with its letter where there are others."""
+        return f"{self.letter}: {self.record.name}" if self.letter else self.record.name
 
     @cached_property
     def results(self) -> Results:
@@ -44,6 +53,11 @@ class StoredRun:
     def samples(self) -> list[EvaluationSample]:
         """Its samples, documents without their texts."""
         return self.store.samples(self.record.run_id, texts=False)
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """A number per cluster of samples; ``None`` where each is on its own."""
+        return cluster_codes(self.samples)
 
     @cached_property
     def repeats(self) -> list[list[SystemOutputs | None]]:
@@ -90,17 +104,13 @@ class StoredRun:
             self._definitions[key] = definition_of(result, self.record, {})
         return self._definitions[key]
 
-    def values(self, result: MetricResult) -> Floats:
-        """The numbers behind a result, sample by sample; NaN where a sample is not in it."""
-        return column(result)
-
     def named(self, name: str) -> MetricResult | None:
         """The result of that name."""
         return next((one for one in self.results if one.name == name), None)
 
 
-def column(result: MetricResult) -> Floats:
-    """Scores as an array; empty where there are none."""
+def column_of(result: MetricResult) -> Floats:
+    """The numbers behind a result, sample by sample; NaN where a sample is not in it, empty where there are none."""
     if isinstance(result.scores, Scores):
         return result.scores.values
     scores: Sequence[float | None] = result.scores or ()

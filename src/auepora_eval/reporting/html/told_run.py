@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ...core.errors import AueporaError
 from ...core.types import MetricResult, TargetCategory
 from ...store.records import RunStatus
 from .blocks import Section, Tone, Verdict
+from .cards_section import cards_section
+from .distributions_section import distributions_section
+from .failures_section import failures_section
+from .gates_section import checked_gates, gates_section
+from .judges_section import judges_section
+from .latency_section import latency_section
 from .provenance import provenance_section
+from .retrieval_section import retrieval_sections
 from .scores_section import scores_section
-from .stored_run import StoredRun
+from .slices_section import slices_section
+from .stored_run import StoredRun, column_of
 from .wording import amount, counted, short, when
 
-__all__ = ["main_result", "sections_of_run", "subtitle_of_run", "verdict_of_run"]
+__all__ = ["answers_result", "main_result", "sections_of_run", "subtitle_of_run", "verdict_of_run"]
+
+
+ANSWERS = (
+    TargetCategory.GENERATION_CORRECTNESS,
+    TargetCategory.GENERATION_RELEVANCE,
+    TargetCategory.GENERATION_FAITHFULNESS,
+)
 
 
 def subtitle_of_run(run: StoredRun) -> str:
@@ -45,6 +58,10 @@ def verdict_of_run(run: StoredRun) -> Verdict:
             f"{amount(len(unmeasured), 'metric')} could not be measured on some queries: "
             f"{', '.join(one.name for one in unmeasured[:5])}{', …' if len(unmeasured) > 5 else ''}."
         )
+    gates = checked_gates(run)
+    if gates is not None:
+        points.append(f"Gates: {gates.headline}.")
+        tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]  # type: ignore[assignment]
     failures = "no answer failed" if not failed else f"{failed:,} of {amount(done, 'answer')} failed"
     best = main_result(run)
     if not record.num_samples:
@@ -71,7 +88,28 @@ def main_result(run: StoredRun) -> MetricResult | None:
     return next((one for one in defined if one.target is not TargetCategory.LATENCY), defined[0] if defined else None)
 
 
-def sections_of_run(run: StoredRun) -> Sequence[Section]:
+def answers_result(run: StoredRun) -> MetricResult | None:
+    """The metric of answers that matters most; ``None`` where no metric judges answers, query by query."""
+    best = main_result(run)
+    if best is not None and best.target in ANSWERS and len(column_of(best)):
+        return best
+    listed = [one for one in run.results if one.target in ANSWERS and one.defined and len(column_of(one))]
+    return min(listed, key=lambda one: ANSWERS.index(one.target), default=None)
+
+
+def sections_of_run(run: StoredRun) -> list[Section]:
     """The sections of a run; those that would be empty are left out."""
-    made = [scores_section(run), provenance_section([run])]
+    best = main_result(run)
+    made = [
+        gates_section(checked_gates(run)),
+        scores_section(run),
+        slices_section([run], None if best is None else best.name),
+        distributions_section(run),
+        latency_section([run]),
+        *retrieval_sections([run], answers_result(run)),
+        failures_section([run]),
+        judges_section([run]),
+        cards_section([run]),
+        provenance_section([run]),
+    ]
     return [one for one in made if one is not None]

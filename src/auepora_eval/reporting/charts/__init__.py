@@ -7,11 +7,30 @@ distributions  how scores and waiting times are spread
 curves         metrics over k, over noise, over the rank of the first hit
 queries        two runs query by query; wins and losses
 causes         why answers were wrong
-spec, theme, ticks, words   what specs are made of
+panels, spec, theme, ticks, words   what specs are made of
 svg            the drawing
 """
 
+from .causes import causes_chart
 from .chart import Chart
+from .curves import curve_over_k, noise_curve, quality_by_rank
+from .distributions import distribution_chart, latency_chart
+from .forest import forest_chart, split_chart
 from .intervals import interval_chart, slices_chart
+from .queries import scatter_chart, wins_losses_chart
 
-__all__ = ["Chart", "interval_chart", "slices_chart"]
+__all__ = [
+    "Chart",
+    "causes_chart",
+    "curve_over_k",
+    "distribution_chart",
+    "forest_chart",
+    "interval_chart",
+    "latency_chart",
+    "noise_curve",
+    "quality_by_rank",
+    "scatter_chart",
+    "slices_chart",
+    "split_chart",
+    "wins_losses_chart",
+]

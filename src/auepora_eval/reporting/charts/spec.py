@@ -74,11 +74,9 @@ def numbers(field: str, span: Span, *, title: str | None = None, grid: bool = Tr
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def bands(field: str, domain: Sequence[str], *, title: str | None = None, slanted: bool = False) -> Json:
-    """A channel of names with its scale and axis."""
-    axis: Json = {"title": title, "labelLimit": LABEL_LIMIT, "grid": False}
-    if slanted:
-        axis["labelAngle"] = -40
+def bands(field: str, domain: Sequence[str], *, title: str | None = None, angle: int = 0) -> Json:
+    """A channel of names with its scale and axis; names below a plot may be turned."""
+    axis: Json = {"title": title, "labelLimit": LABEL_LIMIT, "labelAngle": angle, "grid": False}
     scale = {"type": "band", "domain": list(domain), "paddingInner": 0.3, "paddingOuter": 0.15}
     return {"field": field, "type": "nominal", "scale": scale, "axis": axis}
 

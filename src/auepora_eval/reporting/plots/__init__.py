@@ -22,6 +22,7 @@ from .of_results import (
     plot_results,
     plot_slices,
 )
+from .of_runs import plot_runs
 
 __all__ = [
     "plot_causes",
@@ -33,6 +34,7 @@ __all__ = [
     "plot_noise_curve",
     "plot_quality_by_rank",
     "plot_results",
+    "plot_runs",
     "plot_scatter",
     "plot_slices",
     "plot_split",

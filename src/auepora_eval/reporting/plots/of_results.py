@@ -28,6 +28,7 @@ from ..charts import (
 )
 
 __all__ = [
+    "answer_metric",
     "interval_rows",
     "metric_range",
     "plot_causes",
@@ -212,13 +213,14 @@ def plot_quality_by_rank(results: Results, metric: str | None = None, *, title: 
     ranked = next((one for one in results if re.fullmatch(r"mrr(@\d+)?", one.name) and one.scores is not None), None)
     if ranked is None:
         raise BadValueError("the rank of the first relevant document is not known: compute mrr as well")
-    judged = results.by_name[metric] if metric is not None else _of_answers(results)
+    judged = results.by_name[metric] if metric is not None else answer_metric(results)
     ranks = [None if one is None else math.inf if one == 0 else 1 / one for one in _scores(ranked)]
     rows = quality_rows(ranks, _scores(judged), bounds=metric_range(judged.name, judged.signature))
     return quality_by_rank(rows, display_name(judged), title=title)
 
 
-def _of_answers(results: Results) -> MetricResult:
+def answer_metric(results: Results) -> MetricResult:
+    """The first metric that judges answers sample by sample: their correctness before all else."""
     for target in _ANSWERS:
         for one in results:
             if one.target is target and one.scores is not None:

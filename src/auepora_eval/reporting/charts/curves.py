@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
 
 from .chart import Chart
 from .intervals import interval_chart
@@ -18,8 +17,11 @@ from .words import in_chart, number, shown_number, told, unique_labels
 
 __all__ = ["curve_over_k", "noise_curve", "quality_by_rank"]
 
-Curves = Mapping[str, Sequence[Row]]
-MOST_LINES = 8
+Curves = Mapping[str, Sequence[Row]] | Mapping[str, Mapping[str, Sequence[Row]]]
+"""Lines by name; or by the name of a panel, and in it by name."""
+MOST_LINES = len(SERIES)
+"""So many lines of a panel can be told apart."""
+MOST_PANELS = 12
 MOST_POINTS = 400
 """So many points of a line are drawn, evenly chosen."""
 _HEIGHT = 220.0
@@ -27,14 +29,19 @@ _APART = 20
 
 
 def curve_over_k(curves: Curves, *, title: str = "Retrieval over the cut-off k", axis: str = "k") -> Chart:
-    """A line per name over k: points have ``k`` and ``value``, and may have ``low`` and ``high``."""
-    return _lines_chart(
-        {name: [{**one, "at": one.get("k")} for one in points] for name, points in curves.items()}, title, axis
-    )
+    """A line per name over k: points have ``k`` and ``value``, and may have ``low`` and ``high``.
+
+    ``{metric: {run: points}}`` makes a panel per metric.
+    """
+    return _lines_chart(_panels(curves, "k"), title, axis)
 
 
 def noise_curve(
-    curves: Curves, *, title: str = "Metrics as noise grows", axis: str = "rate", scaled: Collection[str] = ()
+    curves: Mapping[str, Sequence[Row]],
+    *,
+    title: str = "Metrics as noise grows",
+    axis: str = "rate",
+    scaled: Collection[str] = (),
 ) -> Chart:
     """A line per metric over what is made worse: points have ``level`` (a rate, or the name of an arm) and ``value``.
 
@@ -48,57 +55,72 @@ def noise_curve(
             for one in points
         ]
         return interval_chart(rows, title=title)
-    return _lines_chart(
-        {name: [{**one, "at": one.get("level")} for one in points] for name, points in curves.items()},
-        title,
-        axis,
-        scaled,
-    )
+    return _lines_chart(_panels(curves, "level"), title, axis, scaled)
 
 
-def _lines_chart(curves: Curves, title: str, axis: str, scaled: Collection[str] = ()) -> Chart:
+_Panel = tuple[str, dict[str, list[Row]]]
+"""A title, and lines by name."""
+
+
+def _panels(curves: Curves, key: str) -> list[_Panel]:
+    """The lines by panel, each point with where it stands."""
+    made: list[_Panel] = []
+    plain: dict[str, list[Row]] = {}
+    for name, given in curves.items():
+        if isinstance(given, Mapping):
+            made.append((name, {line: _placed(points, key) for line, points in given.items()}))
+        else:
+            plain[name] = _placed(given, key)
+    return [("", plain), *made] if plain else made
+
+
+def _placed(points: Sequence[Row], key: str) -> list[Row]:
+    return [{**one, "at": at} for one in points if (at := number(one.get(key))) is not None]
+
+
+def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collection[str] = ()) -> Chart:
     heading = in_chart(title)
-    names = list(curves)[: 2 * MOST_LINES]
-    labels = dict(zip(names, unique_labels(names), strict=True))
-    groups: dict[str, list[str]] = {}
-    empty = []
-    for name in names:
-        valued = [one for one in curves[name] if ends_of(one) and one["at"] is not None]
-        if not valued:
-            empty.append(labels[name])
-            continue
-        unit = name not in scaled and all(map(is_unit, valued))
-        groups.setdefault("" if unit else name, []).append(name)
-    if not groups:
+    views: list[Json] = []
+    parts: list[str] = []
+    empty: list[str] = []
+    for group, lines in panels:
+        labels = dict(zip(lines, unique_labels(lines), strict=True))
+        shared: dict[str, list[Row]] = {}
+        own: list[dict[str, list[Row]]] = []
+        for name, points in lines.items():
+            valued = [one for one in points if ends_of(one)]
+            told_as = f"{in_chart(group)}, {labels[name]}" if group else labels[name]
+            if not valued:
+                empty.append(told_as)
+                continue
+            parts.append(f"{told_as} {_at(valued[0])} and {_at(valued[-1])}")
+            if group or (name not in scaled and all(map(is_unit, valued))):
+                shared[labels[name]] = points
+            else:
+                own.append({labels[name]: points})
+        names = list(shared)
+        together = [
+            {name: shared[name] for name in names[i : i + MOST_LINES]} for i in range(0, len(names), MOST_LINES)
+        ]
+        views += [_lines(one, in_chart(axis), in_chart(group)) for one in [*together, *own]]
+    if not views:
         return Chart(message_spec(heading, "no point of a line has a value"))
-    views, parts = [], []
-    for group, members in groups.items():
-        for start in range(0, len(members), MOST_LINES):
-            chosen = {labels[name]: curves[name] for name in members[start : start + MOST_LINES]}
-            views.append(_lines(chosen, in_chart(axis), own=bool(group)))
-    for name in names:
-        valued = [one for one in curves[name] if ends_of(one)]
-        if valued:
-            first, last = valued[0], valued[-1]
-            parts.append(
-                f"{labels[name]} {shown_number(ends_of(first)[0])} at {_level(first['at'])} and "
-                f"{shown_number(ends_of(last)[0])} at {_level(last['at'])}"
-            )
-    more = [f"{len(curves) - len(names)} more lines not drawn"] if len(curves) > len(names) else []
-    more += [f"no value: {', '.join(empty)}"] if empty else []
-    return Chart(spec_of(views, title=heading, description=told([first_few(parts, "line"), *more]), subtitle=more))
+    more = [f"{len(views) - MOST_PANELS} more panels not drawn"] if len(views) > MOST_PANELS else []
+    more += [f"no value: {first_few(empty, 'line')}"] if empty else []
+    text = told([first_few(parts, "line"), *more])
+    return Chart(spec_of(views[:MOST_PANELS], title=heading, description=text, subtitle=more))
 
 
-def _level(at: Any) -> str:
-    found = number(at)
-    return in_chart(at) if found is None else f"{found:g}"
+def _at(point: Row) -> str:
+    return f"{shown_number(ends_of(point)[0])} at {point['at']:g}"
 
 
-def _lines(curves: Mapping[str, Sequence[Row]], axis: str, *, own: bool) -> Json:
-    every = [one for points in curves.values() for one in points if one["at"] is not None]
+def _lines(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
+    every = [one for points in curves.values() for one in points]
     along = _number_axis(every, axis)
     ends = [end for one in every for end in ends_of(one)]
-    span = linear_span(ends, zero=True) if own else linear_span((), within=(0.0, 1.0))
+    unit = all(is_unit(one) for one in every if ends_of(one))
+    span = linear_span((), within=(0.0, 1.0)) if unit else linear_span(ends, zero=True)
     up = numbers("value", span)
     rows, ranged = [], []
     for label, points in curves.items():
@@ -135,13 +157,13 @@ def _lines(curves: Mapping[str, Sequence[Row]], axis: str, *, own: bool) -> Json
     layers.append({"data": {"values": rows}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": line})
     marks = {"type": "point", "filled": True, "opacity": 1, "size": 45}
     layers.append({"data": {"values": rows}, "mark": marks, "encoding": point})
-    title = next(iter(curves)) if len(curves) == 1 else ""
-    return view(layers, height=_HEIGHT, title=title)
+    alone = next(iter(curves)) if len(curves) == 1 else ""
+    return view(layers, height=_HEIGHT, title=", ".join(filter(None, [group, alone])))
 
 
 def _in_order(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
     """Where points stand, in order, their numbers, and which part of the line they belong to: a gap begins another."""
-    placed = sorted(((at, ends_of(one)) for one in points if (at := number(one["at"])) is not None), key=itemgetter(0))
+    placed = sorted(((float(one["at"]), ends_of(one)) for one in points), key=itemgetter(0))
     if len(placed) > MOST_POINTS:
         placed = [placed[round(i * (len(placed) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
     found, part = [], 0
@@ -154,7 +176,7 @@ def _in_order(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
 
 
 def _number_axis(points: Sequence[Row], axis: str) -> Json:
-    places = sorted({found for one in points if (found := number(one["at"])) is not None})
+    places = sorted({float(one["at"]) for one in points})
     if len(places) > 1 and places[0] > 0 and places[-1] / places[0] > _APART:
         return numbers("at", _ticked(log_span([places[0], places[-1]]), places), title=axis, grid=False)
     return numbers("at", _ticked(linear_span([places[0], places[-1]]), places), title=axis, grid=False)

@@ -164,11 +164,11 @@ def _marked(marks: Sequence[tuple[float, str]], along: Json) -> list[Json]:
     layers: list[Json] = [
         {"data": {"values": [{"at": at} for at, _ in marks]}, "mark": rule, "encoding": {"x": place(along, "at")}}
     ]
-    last, line = -math.inf, 0
+    last: list[float] = []  # by line of words, where the last of them stands
     for at, text in marks:
         share = _share(at, along["scale"])
-        line = line + 1 if share - last < _CLOSE else 0  # what would run into the one before stands above it
-        last = share
+        line = next((place_ for place_, before in enumerate(last) if share - before >= _CLOSE), len(last))
+        last[line : line + 1] = [share]
         mark = {"type": "text", "align": "center", "baseline": "bottom", "dy": -2 - 13 * line, "color": TEXT}
         encoding = {"x": place(along, "at"), "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}}
         layers.append({"data": {"values": [{"at": at, "text": text}]}, "mark": mark, "encoding": encoding})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ...compare.causes import QueryChange, cause_counts
+from ...compare.notebook import forest_plot, forest_rows
 from ...compare.split import MetricSplit, Part
 from ...compare.types import CompareReport, ComparisonKind, MetricComparison
 from ...core.errors import BadValueError
 from ...core.results import Results, display_name
-from ...core.targets import TARGETS
 from ...core.types import TargetCategory
 from ..charts import (
     Chart,
@@ -22,10 +22,8 @@ from ..charts import (
     wins_losses_chart,
 )
 from ..curve import Curve
-from .of_results import metric_range
 
 __all__ = [
-    "forest_rows",
     "plot_changes",
     "plot_comparison",
     "plot_noise_curve",
@@ -41,36 +39,9 @@ def plot_comparison(
     report: CompareReport | Sequence[MetricComparison], *, names: tuple[str, str] = _NAMES, title: str | None = None
 ) -> Chart:
     """Every metric's difference with its interval and verdict, by target; what was refused is told with its reason."""
-    metrics = report.metrics if isinstance(report, CompareReport) else report
-    rows = forest_rows(metrics)
     if isinstance(report, CompareReport):
-        rows += [
-            {"name": name, "delta": None, "note": why, "group": "Not compared"} for name, why in report.refused.items()
-        ]
-    return forest_chart(rows, names=names, title=title or f"Differences, {names[1]} − {names[0]}")
-
-
-def forest_rows(metrics: Iterable[MetricComparison]) -> list[dict[str, Any]]:
-    """The rows of ``forest_chart``, by target."""
-    titles = {target.name: entry.title for target, entry in TARGETS.items()}
-    order = list(titles)
-    rows = []
-    for one in sorted(metrics, key=lambda one: order.index(one.target) if one.target in titles else len(order)):
-        low, high = one.interval or (None, None)
-        ends = metric_range(one.name)
-        row: dict[str, Any] = {
-            "name": one.name,
-            "group": titles.get(one.target, one.target),
-            "delta": one.delta,
-            "low": low,
-            "high": high,
-            "verdict": one.verdict,
-            "primary": one.primary,
-            "n": one.n,
-            "note": one.note or "no difference is defined",
-        }
-        rows.append(row if ends is None else {**row, "range": ends})
-    return rows
+        return forest_plot(report, names=names, title=title)
+    return forest_chart(forest_rows(report), names=names, title=title or f"Differences, {names[1]} − {names[0]}")
 
 
 def plot_wins_losses(report: CompareReport, *, names: tuple[str, str] = _NAMES, title: str | None = None) -> Chart:

@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.errors import AueporaError, BadValueError, UnknownMetricError
-from ...core.metrics_base import BatchMetric
-from ...core.registry import metric as registered
+from ...core.errors import BadValueError, UnknownMetricError
 from ...core.results import Results, display_name
-from ...core.targets import TARGETS
 from ...core.types import MetricResult, TargetCategory
 from ...stats.interval import mean_interval
 from ..charts import (
@@ -26,11 +23,10 @@ from ..charts import (
     quality_by_rank,
     slices_chart,
 )
+from ..result_rows import interval_rows, metric_range, result_row
 
 __all__ = [
     "answer_metric",
-    "interval_rows",
-    "metric_range",
     "plot_causes",
     "plot_curve_over_k",
     "plot_distribution",
@@ -59,7 +55,7 @@ def plot_results(results: Several, *, title: str | None = None) -> Chart:
     if isinstance(results, Mapping):
         names = dict.fromkeys(one.name for each in results.values() for one in each)
         rows = [
-            {**_row(found, run), "group": display_name(found), **_own_scale(found)}
+            {**result_row(found, run), "group": display_name(found), **_own_scale(found)}
             for name in names
             for run, each in results.items()
             if (found := _find(each, name)) is not None
@@ -68,46 +64,9 @@ def plot_results(results: Several, *, title: str | None = None) -> Chart:
     return interval_chart(interval_rows(results), title=title or "Scores with 95 % intervals")
 
 
-def interval_rows(results: Results) -> list[dict[str, Any]]:
-    """The rows of ``interval_chart``: results by target, each with the range of its metric."""
-    order = list(TARGETS)
-    return [
-        {**_row(one, display_name(one)), "group": TARGETS[one.target].title}
-        for one in sorted(results, key=lambda one: order.index(one.target))
-    ]
-
-
-def _row(result: MetricResult, name: str) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": name, "value": result.value if result.defined else None}
-    ends = metric_range(result.name, result.signature)
-    if ends is not None:
-        row["range"] = ends
-    if result.target is TargetCategory.LATENCY and "throughput" not in result.name:
-        row["scale"] = "seconds"
-    if result.interval is not None and result.defined:
-        row["low"], row["high"] = result.interval
-        row["doubt"] = bool((result.details.get("interval") or {}).get("flags"))
-    if not result.defined:
-        row["note"] = str(result.details.get("undefined_because") or "no sample was scored")
-    return {**row, "n": result.details.get("num_samples")}
-
-
 def _own_scale(result: MetricResult) -> dict[str, str]:
     """Several runs of a metric share an axis, whatever their values are."""
     return {} if metric_range(result.name, result.signature) == (0.0, 1.0) else {"scale": result.name}
-
-
-def metric_range(name: str, signature: str | None = None) -> tuple[float, float] | None:
-    """Between which values a metric lies, as far as this process knows it."""
-    for spelt in dict.fromkeys([name, (signature or name).partition("|")[0]]):
-        try:
-            known = registered(spelt)
-        except AueporaError:  # of the user, or with options that a name does not tell
-            continue
-        if isinstance(known, BatchMetric):
-            low, high = known.range
-            return float(low), float(high)
-    return None
 
 
 def _find(results: Results, name: str) -> MetricResult | None:
@@ -149,7 +108,7 @@ def plot_latency(result: OneMetric, *, title: str | None = None) -> Chart:
 def plot_slices(result: MetricResult, *, title: str | None = None) -> Chart:
     """A metric in every group of every slice."""
     rows = [
-        {**_row(part, group), "slice": name, "group": group, **_range_of(result)}
+        {**result_row(part, group), "slice": name, "group": group, **_range_of(result)}
         for name, groups in result.slices.items()
         for group, part in groups.items()
         if isinstance(part, MetricResult)
@@ -171,7 +130,7 @@ def plot_curve_over_k(
     ``families`` are those to draw (``recall``, ``ndcg``); by default all that have two cut-offs or more.
     """
     runs = results if isinstance(results, Mapping) else {"": results}
-    curves: dict[str, list[dict[str, Any]]] = {}
+    curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
     seen: set[str] = set()
     for run, each in runs.items():
         for one in each:
@@ -181,14 +140,15 @@ def plot_curve_over_k(
             family = found["family"] + found["rest"]
             seen.add(family)
             if not families or family in families:
-                curves.setdefault(f"{family}, {run}" if run else family, []).append(
-                    {**_row(one, ""), "k": int(found["k"])}
-                )
+                line = curves.setdefault(family, {}).setdefault(run, [])
+                line.append({**result_row(one, ""), "k": int(found["k"])})
     for family in families:
         if family not in seen:
             raise UnknownMetricError(family, seen)
-    lines = {name: points for name, points in curves.items() if families or len(points) > 1}
-    return curve_over_k(lines, title=title)
+    drawn = {name: of for name, of in curves.items() if families or any(len(one) > 1 for one in of.values())}
+    if isinstance(results, Mapping):
+        return curve_over_k(drawn, title=title)
+    return curve_over_k({name: lines[""] for name, lines in drawn.items()}, title=title)
 
 
 def plot_causes(results: Results, *, title: str | None = None) -> Chart:

@@ -22,10 +22,10 @@ from ..charts import Chart, curve_over_k, latency_chart, noise_curve, quality_by
 from ..html.rankings import ranked
 from ..html.split_section import stored_splits
 from ..html.stored_run import StoredRun, column_of
+from ..result_rows import metric_range
 from .of_comparisons import plot_changes, plot_comparison, plot_scatter, plot_split, plot_wins_losses
 from .of_results import (
     answer_metric,
-    metric_range,
     plot_causes,
     plot_distribution,
     plot_results,
@@ -157,7 +157,7 @@ def _latency(asked: _Asked) -> Chart:
 
 
 def _over_k(asked: _Asked) -> Chart:
-    curves: dict[str, list[dict[str, Any]]] = {}
+    curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
     families: dict[str, None] = {}
     for name, record in zip(asked.names, asked.records, strict=True):
         found = ranked(StoredRun(asked.store, record)).curves
@@ -165,15 +165,16 @@ def _over_k(asked: _Asked) -> Chart:
         for family, points in found.items():
             if asked.metrics and family not in asked.metrics:
                 continue
-            line = family if len(asked.records) == 1 else f"{family}, {name}"
-            curves[line] = [
+            curves.setdefault(family, {})[name] = [
                 {"k": k, "value": value, **({} if ends is None else {"low": ends[0], "high": ends[1]})}
                 for k, value, ends in points
             ]
     for wanted in asked.metrics:
         if wanted not in families:
             raise UnknownMetricError(wanted, families)
-    return curve_over_k(curves)
+    if len(asked.records) > 1:
+        return curve_over_k(curves)
+    return curve_over_k({family: next(iter(lines.values())) for family, lines in curves.items()})
 
 
 def _rank(asked: _Asked) -> Chart:

@@ -90,7 +90,7 @@ def around(box: Box) -> Box:
 def test_every_mark_stands_where_vega_puts_it(make: Callable[[], Chart], capfd: pytest.CaptureFixture[str]) -> None:
     vega = parts.need("vl_convert")
     chart = make()
-    vega_svg, own_svg = vega.vegalite_to_svg(dict(chart.spec)), chart.to_svg()
+    vega_svg, own_svg = vega.vegalite_to_svg(dict(chart.spec), show_warnings=True), chart.to_svg()
     theirs, ours = vega_boxes(vega_svg), own_boxes(own_svg)
     assert capfd.readouterr().err == ""  # nothing to warn of
     assert {place: len(found) for place, found in theirs.items() if found} == {p: len(f) for p, f in ours.items() if f}
@@ -99,7 +99,7 @@ def test_every_mark_stands_where_vega_puts_it(make: Callable[[], Chart], capfd: 
         for own, other in zip(map(around, found), map(around, theirs[place]), strict=True):
             shown = own[:1] if kind == "text" else own  # the height of letters is everyone's own
             assert shown == pytest.approx(other[: len(shown)], abs=0.51 if kind in ("bar", "rect") else 0.05), place
-    groups = [one for one in ElementTree.fromstring(own_svg).iter(f"{SVG}g")]
+    groups = list(ElementTree.fromstring(own_svg).iter(f"{SVG}g"))
     for kind in PATHS:
         drawn = sum(len(one) for one in groups if f"mark-{kind}" in one.get("class", "").split())
         assert drawn == len(re.findall(rf"mark-{kind} role-mark concat_", vega_svg))

@@ -49,7 +49,8 @@ def html_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: 
     shown = [c for c in range(len(headers)) if c < 2 or any(row[c] for row in kept)]
 
     def cell(name: str, column: int, text: str) -> str:
-        aligned = ' style="text-align: right"' if column in right else ' style="text-align: left"'
+        side = "right" if column in right else "left"
+        aligned = f' style="text-align: {side}{"; white-space: nowrap" if len(text) < 40 else ""}"'
         scope = ' scope="col"' if name == "th" else ""
         return f"<{name}{scope}{aligned}>{escape(in_chart(text, longest=400))}</{name}>"
 

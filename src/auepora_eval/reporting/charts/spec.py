@@ -114,7 +114,7 @@ def dashed(field: str, dashes: Mapping[str, Sequence[int]], *, shown: bool = Tru
 
 def faded(field: str, opacities: Mapping[str, float]) -> Json:
     """An opacity per name."""
-    return _named(field, list(opacities), list(opacities.values()), shown=True)
+    return {**_named(field, list(opacities), list(opacities.values()), shown=True), "type": "ordinal"}
 
 
 def _named(field: str, domain: list[str], values: list[Any], *, shown: bool) -> Json:

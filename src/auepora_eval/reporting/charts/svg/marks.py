@@ -62,8 +62,8 @@ class Layer:
         encoding: Mapping[str, Any] = self.spec["encoding"]
         return encoding
 
-    def drawn(self) -> str:
-        """All its marks, as a group."""
+    def drawn(self, number: int) -> str:
+        """All its marks, as a group; ``number`` is its own among the layers of its view."""
         if self.kind in ("line", "area"):
             marks = [self._path(rows) for rows in self._series()]
         else:
@@ -78,7 +78,7 @@ class Layer:
             if draw is None:
                 raise BadValueError(f"our charts have no marks of type {self.kind!r}")
             marks = [self._linked(draw(row), row) for row in self.rows]
-        return element("g", {"class": f"marks mark-{self.kind}"}, *marks) if marks else ""
+        return element("g", {"class": f"marks mark-{self.kind} layer-{number}"}, *marks) if marks else ""
 
     def reach(self) -> tuple[float, float, float]:
         """How far its texts reach to the left of the plot, to the right of it, and above it."""

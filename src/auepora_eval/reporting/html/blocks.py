@@ -16,6 +16,7 @@ if TYPE_CHECKING:
             """The drawing."""
             ...
 
+
 __all__ = [
     "Block",
     "Bullets",
@@ -85,6 +86,8 @@ class Table:
     columns: Sequence[Column]
     groups: Sequence[Group]
     caption: str = ""
+    grouped_by: str = "target"
+    """What the titles of its groups are."""
 
 
 def present(*blocks: Block | None) -> list[Block]:
@@ -134,7 +137,8 @@ class Figure:
 
     chart: Chart
     caption: str
-    width: int | None = None
+    width: int = 820
+    """How wide it is drawn; on a narrow screen a narrow drawing takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,11 @@ class Gallery:
     """Small figures side by side."""
 
     figures: Sequence[Figure]
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether the figures are so small that three go side by side."""
+        return all(one.width < 400 for one in self.figures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def _table(report: CompareReport) -> Table:
         Column("A", number=True),
         Column("B", number=True),
         Column("B − A", number=True),
-        Column("95 % interval"),
+        Column("95 % interval", number=True),
         Column("p adjusted", number=True),
         Column("won / lost", number=True, minor=True),
         Column("n", number=True, minor=True),
@@ -86,7 +86,9 @@ def _table(report: CompareReport) -> Table:
 
 def _row(one: MetricComparison) -> list[Cell | str]:
     doubt = " ?" if one.flags and one.interval is not None else ""
-    interval = "" if one.interval is None else f"{signed_text(one.interval[0])} to {signed_text(one.interval[1])}{doubt}"
+    interval = (
+        "" if one.interval is None else f"{signed_text(one.interval[0])} to {signed_text(one.interval[1])}{doubt}"
+    )
     n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
     told = [] if one.higher_is_better else ["lower is better"]
     told += [text for text in (other_readings(one), one.note) if text]

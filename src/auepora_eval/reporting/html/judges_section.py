@@ -38,7 +38,7 @@ def judges_section(runs: Sequence[StoredRun]) -> Section | None:
             reasons[str(reason)] = reasons.get(str(reason), 0) + int(count)
     if not groups:
         return None
-    blocks: list[Block] = [Table(_COLUMNS, groups)]
+    blocks: list[Block] = [Table(_COLUMNS, groups, grouped_by="run")]
     if reasons:
         told = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
         blocks.append(Prose(f"Judgements that failed are no numbers: {told}.", tone="open"))

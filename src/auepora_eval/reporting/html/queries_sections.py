@@ -52,12 +52,10 @@ def query_link(sample_id: str) -> str:
     return f"#q/{quote(sample_id, safe='', errors='replace')}"
 
 
-def wins_section(
-    a: StoredRun, b: StoredRun, report: CompareReport, main: MetricComparison | None
-) -> Section | None:
+def wins_section(a: StoredRun, b: StoredRun, report: CompareReport, main: MetricComparison | None) -> Section | None:
     """Wins and losses by metric, and the main metric query by query."""
     blocks: list[Block] = []
-    drawn = wins_figure(report.metrics)
+    drawn = wins_figure(report.metrics, (a.called, b.called))
     if drawn is not None:
         blocks.append(drawn)
     if main is not None:
@@ -69,9 +67,7 @@ def wins_section(
             if rows and len(column_a) and len(column_b):
                 in_a, in_b = (np.array(side, dtype=np.intp) for side in zip(*rows, strict=True))
                 ids = [b.results.sample_ids[at] for at in in_b.tolist()]
-                figure = scatter_figure(main.name, column_a[in_a], column_b[in_b], ids)
-                if figure is not None:
-                    blocks.append(figure)
+                blocks.append(scatter_figure(a, b, main.name, column_a[in_a], column_b[in_b], ids))
     return Section("queries-won", "Wins and losses", blocks) if blocks else None
 
 
@@ -179,7 +175,13 @@ def _changes(title: str, listed: list[QueryChange]) -> Fold:
         ]
         for one in sorted(listed, key=fall, reverse=True)[:LISTED]
     ]
-    columns = [Column("query"), Column("A", number=True), Column("B", number=True), Column("cause"), Column("what was seen")]
+    columns = [
+        Column("query"),
+        Column("A", number=True),
+        Column("B", number=True),
+        Column("cause"),
+        Column("what was seen"),
+    ]
     blocks: list[Block] = [bare_table(columns, rows)]
     if len(listed) > LISTED:
         blocks.append(Bullets([f"and {len(listed) - LISTED:,} more, which fell less"]))

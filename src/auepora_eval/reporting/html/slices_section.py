@@ -33,8 +33,8 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> Section | Non
             made += _tables(run, name, main, folded=len(runs) > 1)
         blocks.append(Fold(f"By {name}", made, is_open=name == names[0] and len(names) < 4))
     lead = (
-        "Every metric told apart by group. ▲ and ▼: the whole interval of a group lies above or below the value of all; "
-        "among many groups some will by chance."
+        "Every metric told apart by group. ▲ and ▼: the whole interval of a group lies above or below the value of "
+        "all; among many groups some will by chance."
     )
     return Section("slices", "Slices", blocks, lead)
 
@@ -56,7 +56,9 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
     rows = [[Cell(group), _cell(result, parts[group])] for group in list(parts)[:MOST_ROWS]]
     made: list[Block] = [bare_table([name, Column(result.name, number=True)], rows, caption=run.called)]
     if len(parts) > MOST_ROWS:
-        made.append(Prose(f"And {len(parts) - MOST_ROWS} more groups; `auepora show` has all, and every metric.", "muted"))
+        made.append(
+            Prose(f"And {len(parts) - MOST_ROWS} more groups; `auepora show` has all, and every metric.", "muted")
+        )
     return made
 
 

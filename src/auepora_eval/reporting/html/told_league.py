@@ -104,9 +104,7 @@ def _league(runs: Sequence[StoredRun], made: League, main: LeagueMetric | None) 
         blocks.append(Fold("Every two runs", [_pairs(runs, made)]))
     if made.refused:
         refused = [[Cell(name), why] for name, why in made.refused.items()]
-        blocks.append(
-            Fold(f"Not compared: {amount(len(refused), 'metric')}", [bare_table(["metric", "why"], refused)])
-        )
+        blocks.append(Fold(f"Not compared: {amount(len(refused), 'metric')}", [bare_table(["metric", "why"], refused)]))
     lead = f"Over the {amount(made.samples, 'query', 'queries')} that all runs have. ★ no other run is surely better."
     return Section("league", "League", blocks or [Prose("There is no metric that all runs have.", tone="open")], lead)
 
@@ -135,7 +133,7 @@ def _pairs(runs: Sequence[StoredRun], made: League) -> Table:
         Column("metric"),
         Column("runs"),
         Column("difference", number=True),
-        Column("95 % interval"),
+        Column("95 % interval", number=True),
         Column("p adjusted", number=True),
         Column("verdict on the first"),
     ]

@@ -62,7 +62,7 @@ def _table(block: Table) -> Iterator[str]:
         yield escaped(block.caption)
     grouped = any(group.title for group in block.groups)
     headers = [*([block.grouped_by] if grouped else []), *(escaped(one.title) for one in block.columns)]
-    rows = []
+    rows: list[list[str]] = []
     for group in block.groups:
         for place, row in enumerate(group.rows):
             title = [escaped(group.title) if place == 0 else ""] if grouped else []

@@ -30,6 +30,7 @@ __all__ = [
     "Group",
     "Prose",
     "Report",
+    "Row",
     "Section",
     "Table",
     "Tone",
@@ -59,6 +60,9 @@ class Cell:
     """Drawn beside the text: from where to where an interval reaches, and the value, as shares of the width."""
 
 
+Row = list[Cell | str]
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """The heading of a column."""
@@ -74,7 +78,7 @@ class Column:
 class Group:
     """Rows that belong together, under a heading of their own where there is one."""
 
-    rows: Sequence[Sequence[Cell | str]]
+    rows: Sequence[Row]
     title: str = ""
     note: str = ""
 
@@ -95,7 +99,7 @@ def present(*blocks: Block | None) -> list[Block]:
     return [one for one in blocks if one is not None]
 
 
-def bare_table(columns: Sequence[Column | str], rows: Sequence[Sequence[Cell | str]], *, caption: str = "") -> Table:
+def bare_table(columns: Sequence[Column | str], rows: Sequence[Row], *, caption: str = "") -> Table:
     """A table of one group."""
     named = [Column(one) if isinstance(one, str) else one for one in columns]
     return Table(named, [Group(rows)], caption)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Fold, Gallery, Group, Prose, Section, Table, bare_table
+from .blocks import Block, Cell, Column, Fold, Gallery, Group, Prose, Row, Section, Table, bare_table
 from .figures import causes_figure
 from .stored_run import StoredRun
 from .wording import amount, interval_text, share, short, value_text
@@ -47,7 +47,7 @@ def _attributed(runs: Sequence[StoredRun]) -> list[Block]:
             if not causes:
                 continue
             figures.append(causes_figure(run, causes))
-            rows: list[list[Cell | str]] = [
+            rows: list[Row] = [
                 [
                     Cell(str(cause), note=CAUSES.get(str(cause), "")),
                     f"{int(part.get('count', 0)):,}",
@@ -83,7 +83,7 @@ def _ends(part: Mapping[str, Any]) -> tuple[float, float] | None:
 
 def _errors(runs: Sequence[StoredRun]) -> list[Block]:
     """Errors of the system, by their kind."""
-    rows: list[list[Cell | str]] = []
+    rows: list[Row] = []
     for run in runs:
         if not run.errors:
             continue
@@ -111,7 +111,7 @@ def _errors(runs: Sequence[StoredRun]) -> list[Block]:
 
 def _unmeasured(runs: Sequence[StoredRun]) -> list[Block]:
     """Measurements that should have worked and did not."""
-    rows: list[list[Cell | str]] = []
+    rows: list[Row] = []
     for run in runs:
         for result in run.results:
             count = result.details.get("num_measure_failed", 0)

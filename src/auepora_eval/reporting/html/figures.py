@@ -38,7 +38,9 @@ MOST_POINTS = 2000
 
 def league_figure(runs: Sequence[StoredRun], name: str) -> Figure | None:
     """One metric of every run."""
-    rows = [_value_row(run, one, run.called, "") for run in runs if (one := run.named(name)) is not None]
+    rows: list[dict[str, Any]] = [
+        _value_row(run, one, run.called, "") for run in runs if (one := run.named(name)) is not None
+    ]
     if not rows:
         return None
     chart = charts.interval_chart([{**row, "scale": name} for row in rows], title=name)
@@ -87,7 +89,7 @@ def distribution_figure(run: StoredRun, result: MetricResult, values: Floats) ->
 
 def latency_figure(runs: Sequence[StoredRun], name: str) -> Figure:
     """How long answers took, in each run."""
-    held = {run.called: run.timings[name] for run in runs if name in run.timings}
+    held = {run.called: run.timings[name].tolist() for run in runs if name in run.timings}
     shown = held if len(held) > 1 else next(iter(held.values()))
     chart = charts.latency_chart(shown, name=name, quantiles=(0.5, 0.95, 0.99))
     return Figure(chart, f"How long answers took ({name}), with quantiles.", WIDE)
@@ -95,7 +97,7 @@ def latency_figure(runs: Sequence[StoredRun], name: str) -> Figure:
 
 def forest_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -> Figure | None:
     """Differences with their intervals and verdicts."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for target, entry in TARGETS.items():
         for one in metrics:
             if one.target != target.name:
@@ -122,7 +124,7 @@ def forest_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -
 
 def split_figure(splits: Sequence[MetricSplit]) -> Figure | None:
     """Differences in their two parts."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": one.name,
             "retrieval": _part(one.retrieval),
@@ -161,7 +163,7 @@ def _point(k: int, value: float, ends: tuple[float, float] | None) -> dict[str, 
 
 def quality_figure(run: StoredRun, name: str, bins: Sequence[Bin]) -> Figure:
     """How good answers are by where the first relevant document stands."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "rank": title.removeprefix("rank "),
             "value": mean,
@@ -227,7 +229,7 @@ def _numbers(values: Floats) -> list[float | None]:
 
 def wins_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -> Figure | None:
     """How many queries each metric says were won and lost."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"name": one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
         for one in metrics
         if one.wins or one.losses or one.draws

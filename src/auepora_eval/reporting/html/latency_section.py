@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .blocks import Block, Cell, Column, Group, Section, Table
+from .blocks import Block, Cell, Column, Group, Row, Section, Table
 from .figures import latency_figure
 from .stored_run import Floats, StoredRun
 from .wording import seconds_text
@@ -38,7 +38,7 @@ def latency_section(runs: Sequence[StoredRun]) -> Section | None:
     return Section("latency", "Latency", blocks, "Of all answers that did not fail. So many percent took no longer.")
 
 
-def _row(name: str, times: Floats) -> list[Cell | str]:
+def _row(name: str, times: Floats) -> Row:
     quantiles = np.quantile(times, QUANTILES, method="inverted_cdf")
     numbers = [float(times.mean()), *map(float, quantiles), float(times.max())]
     return [Cell(name), f"{len(times):,}", *map(seconds_text, numbers)]

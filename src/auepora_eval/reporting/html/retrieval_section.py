@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.types import MetricResult
 from ...stats.interval import mean_interval
-from .blocks import Block, Cell, Column, Fold, Gallery, Group, Section, Table, bare_table
+from .blocks import Block, Cell, Column, Fold, Gallery, Group, Row, Section, Table, bare_table
 from .figures import curve_figure, quality_figure
 from .rankings import FAMILIES, RankedRun, ranked
 from .stored_run import Floats, StoredRun, column_of
@@ -45,7 +45,7 @@ def _curves(looked: Sequence[tuple[StoredRun, RankedRun]]) -> Section | None:
     for run, each in looked:
         if not each.curves:
             continue
-        rows = [
+        rows: list[Row] = [
             [
                 Cell(f"{_TITLES[family]}@k"),
                 *(_point(point) for point in points),
@@ -81,7 +81,7 @@ def _quality(looked: Sequence[tuple[StoredRun, RankedRun]], name: str | None) ->
         if not bins:
             continue
         figures.append(quality_figure(run, name, bins))
-        rows: list[list[Cell | str]] = [
+        rows: list[Row] = [
             [Cell(title), f"{n:,}", value_text(mean), interval_text(ends)] for title, n, mean, ends in bins
         ]
         groups.append(Group(rows, run.called if run.letter else ""))

@@ -9,7 +9,7 @@ from typing import Any
 from ...core.results import display_name
 from ...core.targets import TARGETS
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Fold, Group, Prose, Section, Table
+from .blocks import Block, Cell, Column, Fold, Group, Prose, Row, Section, Table
 from .cards_section import card_link
 from .stored_run import StoredRun
 from .wording import amount, interval_text, reasons_of, value_text
@@ -42,7 +42,7 @@ def scores_table(run: StoredRun) -> Table:
     """A row per metric under its target."""
     groups = []
     for target, entry in TARGETS.items():
-        rows = [_row(run, one) for one in run.results if one.target is target]
+        rows: list[Row] = [_row(run, one) for one in run.results if one.target is target]
         if rows:
             groups.append(Group(rows, entry.title, entry.question))
     columns = [
@@ -55,7 +55,7 @@ def scores_table(run: StoredRun) -> Table:
     return Table(columns, groups)
 
 
-def _row(run: StoredRun, result: MetricResult) -> list[Cell | str]:
+def _row(run: StoredRun, result: MetricResult) -> Row:
     definition = run.definition(result)
     low, high = definition.range
     scored = result.details.get("num_scored")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...core.results import display_name
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Fold, Prose, Section, bare_table
+from .blocks import Block, Cell, Column, Fold, Prose, Row, Section, bare_table
 from .figures import slices_figure
 from .stored_run import StoredRun
 from .wording import interval_text, value_text
@@ -45,7 +45,7 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
     if not groups:
         return []
     if len(groups) <= FEW_GROUPS:
-        rows = [
+        rows: list[Row] = [
             [Cell(display_name(one)), *(_cell(one, parts.get(group)) for group in groups)] for one, parts in with_parts
         ]
         columns = [Column("metric"), *(Column(group, number=True) for group in groups)]

@@ -12,7 +12,7 @@ from ...core.scores import Scores
 from ...store.planned import planned_conventions, run_facts
 from ...store.records import RunRecord
 from ...store.run_rows import REPLAY_TAG
-from .blocks import Block, Cell, Code, Column, Prose, Section, bare_table
+from .blocks import Block, Cell, Code, Column, Prose, Row, Section, bare_table
 from .comparison_section import signed_text
 from .figures import split_figure
 from .stored_run import StoredRun
@@ -33,7 +33,7 @@ def split_section(a: StoredRun, b: StoredRun) -> Section | None:
         )
         command = f"auepora replay {a.record.run_id} {b.record.run_id} PLAN"
         return Section("split", title, [Prose(told, tone="muted"), Code(command)])
-    rows = [
+    rows: list[Row] = [
         [
             Cell(one.name),
             value_text(one.a),

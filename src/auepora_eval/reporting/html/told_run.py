@@ -66,7 +66,7 @@ def verdict_of_run(run: StoredRun) -> Verdict:
     gates = checked_gates(run)
     if gates is not None:
         points.append(f"Gates: {gates.headline}.")
-        tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]  # type: ignore[assignment]
+        tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]
     failures = "no answer failed" if not failed else f"{failed:,} of {amount(done, 'answer')} failed"
     best = main_result(run)
     if not record.num_samples:

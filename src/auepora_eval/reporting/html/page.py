@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = ["page_of", "report_html", "write_report"]
 
+MEDIUM, NARROW = 480, 340
+"""Drawings that are wider than the first have another one, as wide as the second, for telephones."""
+_IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
 MARKDOWN = (".md", ".markdown")
 
 
@@ -103,6 +107,7 @@ def page_of(report: Report, browser: Any = None) -> str:
             style=Markup(style),  # noqa: S704 -- ours, and checked above
             script=Markup(script),  # noqa: S704
             policy=_policy(style, script),
+            drawn=_Drawing(),
         )
     )
 
@@ -147,7 +152,7 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "drawn": _drawn, "at": _at}
+    helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _at}
     made.globals |= helpers
     return made
 
@@ -157,10 +162,25 @@ def _shown(value: Any) -> Any:
     return printable(value) if type(value) is str else value
 
 
-def _drawn(figure: Figure) -> Any:
-    from markupsafe import Markup
+class _Drawing:
+    """Draws the figures of one page; each drawing has ids of its own, also where two are the same."""
 
-    return Markup(figure.chart.to_svg(width=figure.width))  # noqa: S704 -- drawn by us, from escaped text
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, figure: Figure) -> list[tuple[str, Any]]:
+        """The drawing, and another one for narrow screens where it is wide."""
+        if figure.width <= MEDIUM:
+            return [("", self._one(figure, figure.width))]
+        return [("usual", self._one(figure, figure.width)), ("narrow", self._one(figure, NARROW))]
+
+    def _one(self, figure: Figure, width: int) -> Any:
+        from markupsafe import Markup
+
+        self._count += 1
+        # The four places stand at its very beginning: what names it, and what is named.
+        drawn = _IDS.sub(rf"chart-{self._count}-\1", figure.chart.to_svg(width=width), count=4)
+        return Markup(drawn)  # noqa: S704 -- drawn by us, from text that is escaped there
 
 
 def _at(share: float) -> str:

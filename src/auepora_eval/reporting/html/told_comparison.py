@@ -26,7 +26,7 @@ from .stored_run import StoredRun
 from .told_run import answers_result
 from .wording import amount, short, value_text, when
 
-__all__ = ["compared_sections", "comparison_of", "Compared", "subtitle_of_comparison", "verdict_of_comparison"]
+__all__ = ["Compared", "compared_sections", "comparison_of", "subtitle_of_comparison", "verdict_of_comparison"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +102,18 @@ def _moved(one: MetricComparison) -> str:
     """A metric's difference in words."""
     assert one.delta is not None
     p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    interval = "" if one.interval is None else f", 95 % interval {signed_text(one.interval[0])} to {signed_text(one.interval[1])}"
+    interval = (
+        ""
+        if one.interval is None
+        else f", 95 % interval {signed_text(one.interval[0])} to {signed_text(one.interval[1])}"
+    )
     chance = "" if p is None else f", p {probability(p)}"
     way = "stays at" if one.delta == 0 else "rises" if one.delta > 0 else "falls"
     if one.delta == 0:
         return f"{one.name} stays at {value_text(one.b)}"
-    return f"{one.name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed_text(one.delta)}{interval}{chance})"
+    return (
+        f"{one.name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed_text(one.delta)}{interval}{chance})"
+    )
 
 
 def _points(compared: Compared, worse: Sequence[MetricComparison] = ()) -> list[str]:
@@ -119,7 +125,9 @@ def _points(compared: Compared, worse: Sequence[MetricComparison] = ()) -> list[
     if report is not None:
         kinds = report.deltas.get("kinds") or {}
         if report.per_query:
-            told = ", ".join(f"{count:,} {kind.lower()}{_plural(kind, count)}" for kind, count in kinds.items() if count)
+            told = ", ".join(
+                f"{count:,} {kind.lower()}{_plural(kind, count)}" for kind, count in kinds.items() if count
+            )
             points.append(f"Of {amount(len(report.per_query), 'golden query', 'golden queries')}: {told}.")
         points += [f"{short(note)}." for note in report.notes]
         if report.refused:

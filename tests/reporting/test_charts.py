@@ -213,7 +213,7 @@ def test_a_verdict_has_a_shape_and_a_word_beside_its_colour() -> None:
     svg = drawn(GALLERY["differences of every verdict"]())
     shapes = {(one.tag.removeprefix(SVG), len(one.get("points", "").split())) for one in marks(svg, "point")}
     assert len(shapes) == 3  # a triangle up and one down have as many corners
-    assert {"+0.3000  better", "−0.3000  worse", "0.0000  equal", "+0.0500  inconclusive"} <= set(texts(svg))
+    assert {"+0.3000 better", "−0.3000 worse", "0.0000 equal", "+0.0500 inconclusive"} <= set(texts(svg))
 
 
 def test_a_metric_that_is_not_primary_has_no_verdict() -> None:

@@ -29,6 +29,8 @@ __all__ = ["page_of", "report_html", "write_report"]
 
 MEDIUM, NARROW = 480, 340
 """Drawings that are wider than the first have another one, as wide as the second, for telephones."""
+LONGEST = 1500
+"""So many characters of a text are shown where a template says nothing else."""
 _IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
 MARKDOWN = (".md", ".markdown")
 
@@ -154,12 +156,30 @@ def _templates() -> Environment:
     )
     helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _at}
     made.globals |= helpers
+    made.filters |= {"cut": _cut, "whole": _whole}
     return made
 
 
+class _Whole(str):
+    """A text that is not to be cut."""
+
+    __slots__ = ()
+
+
+def _whole(text: str) -> _Whole:
+    return _Whole(printable(text))
+
+
 def _shown(value: Any) -> Any:
-    """Texts as they may be shown: control characters, and those that turn lines round, are written out."""
-    return printable(value) if type(value) is str else value
+    """Texts as they may be shown: control characters, and those that turn lines round, are written out.
+
+    What is very long is cut: nobody reads it here, and it would push everything else away.
+    """
+    return printable(_cut(value, LONGEST)) if type(value) is str else value
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 class _Drawing:

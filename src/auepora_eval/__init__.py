@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from .judge.session import JudgeSession as JudgeSession
     from .perturb.queries import perturb_queries as perturb_queries
     from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
+    from .reporting.html.page import write_report as write_report
     from .running.perturbed import noise_curve as noise_curve
     from .running.perturbed import run_perturbed as run_perturbed
     from .running.plans import run_plan as run_plan
@@ -105,6 +106,7 @@ _EXPORTS = {
     "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",
     "run_system": "running.plans",
+    "write_report": "reporting.html.page",
 }
 
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604 -- the names of a dict literal just above

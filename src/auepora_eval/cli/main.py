@@ -29,6 +29,7 @@ COMMANDS = {
     "perturb": ("perturb", "Write variants of questions: typing errors, lost words, ..."),
     "prefer": ("prefer", "Have a judge say whose answers are better."),
     "replay": ("replay", "Split a difference into retrieval and generation."),
+    "report": ("report", "Write stored runs as one HTML file."),
     "rescore": ("rescore", "Compute other metrics on stored outputs."),
     "run": ("run", "Carry out a plan: ask, store, score; or resume one."),
     "runs": ("runs", "List the stored runs; tag or delete them."),
@@ -100,6 +101,7 @@ def cli() -> None:
     auepora init data.jsonl --system my_app:build   write a plan; auepora run plan.yaml carries it out
     auepora runs; auepora show latest               what was stored
     auepora compare baseline latest                 did the change make it better?
+    auepora report baseline latest                  the same as a page to look around in
     auepora score --qrels Q --run R -m ndcg@10      score a TREC run
     auepora metrics recall                          explain a metric
     auepora validate data.jsonl outputs.jsonl       say all that is wrong with data

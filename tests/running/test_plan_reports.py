@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from report_pages import Page
+
 from user_project import Project
 
 Auepora = Callable[..., tuple[int, str, str]]

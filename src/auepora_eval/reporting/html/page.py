@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from ...store.runs import RunStore
 from ..printable import printable
 from .as_markdown import report_markdown
 from .blocks import Figure, Report
+from .browser.pack import Fragment, packed_browser
 from .told import told
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def write_report(
 
 def report_html(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> str:
     """The page about these runs."""
-    return page_of(told(store, records, title=title), _browser(store, records))
+    return page_of(told(store, records, title=title), packed_browser(store, records))
 
 
 def _records(
@@ -81,16 +81,7 @@ def _records(
     return records
 
 
-def _browser(store: RunStore, records: Sequence[RunRecord]) -> Any:
-    """The browser of queries that stands below the overview."""
-    if find_spec(f"{__package__}.browser") is None:
-        return None
-    from importlib import import_module
-
-    return import_module(f"{__package__}.browser.pack").packed_browser(store, records)
-
-
-def page_of(report: Report, browser: Any = None) -> str:
+def page_of(report: Report, browser: Fragment | None = None) -> str:
     """A report as a page, with what a fragment brings: its markup, style, script and data."""
     from markupsafe import Markup
 

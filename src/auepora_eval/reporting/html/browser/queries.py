@@ -121,9 +121,7 @@ def judgement_json(one: StoredJudgement) -> bytes:
 def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
     """One query: its samples (one, unless runs were asked from different datasets), and per run which of them, what
     came back, repeat by repeat, and what judges said."""
-    told = [
-        b"null" if side is None else b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2])) for side in sides
-    ]
+    told = [b"null" if side is None else b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2])) for side in sides]
     return b'{"samples":%b,"runs":%b}' % (_array(samples), _array(told))
 
 

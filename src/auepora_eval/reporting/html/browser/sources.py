@@ -40,9 +40,7 @@ class RunSource:
     """The beginnings of what was answered, to be searched."""
 
 
-def read_run(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], number_of: NumberOf
-) -> RunSource:
+def read_run(store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], number_of: NumberOf) -> RunSource:
     """Everything of a run; texts of documents go to ``number_of`` and are not kept."""
     count = len(samples)
     golds = [Gold(sample) for sample in samples]

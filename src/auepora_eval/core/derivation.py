@@ -9,7 +9,19 @@ from typing import Any
 
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["ALONE", "Cell", "Derivation", "Derived", "Said", "Step", "StepTable", "Surroundings", "listed", "number", "quoted"]
+__all__ = [
+    "ALONE",
+    "Cell",
+    "Derivation",
+    "Derived",
+    "Said",
+    "Step",
+    "StepTable",
+    "Surroundings",
+    "listed",
+    "number",
+    "quoted",
+]
 
 Cell = str | int | float | bool | None
 """What stands in a table: numbers as they are, so that whoever shows them decides about digits."""
@@ -112,6 +124,11 @@ class Derived:
         """A sentence with a table under it."""
         self._steps.append(Step(text, StepTable(tuple(headers), tuple(map(tuple, rows)))))
         return self
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps so far."""
+        return tuple(self._steps)
 
     def follow(self, other: Derivation) -> Derived:
         """All the steps of another derivation."""

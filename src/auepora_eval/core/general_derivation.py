@@ -23,7 +23,14 @@ def general_derivation(
     metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: Surroundings
 ) -> Derivation:
     """What the metric looks at in this sample, and the number it gives for it."""
+    from .judged import judged_parts  # it builds on what every metric is
+
+    if any(True for _ in judged_parts(metric)):
+        return judged_derivation(sample, output, around)
     steps = say_inputs(Derived(), sample, output, metric.reads, metric.required_fields())
+    if metric.rounding and not around.models:
+        stored = "no number is stored" if around.scored is None else f"it gave {number(around.scored)}, as stored"
+        return steps.ends(f"A model was asked: {stored}", around.scored, general=True)
     scores = outcome_alone(metric, sample, output, around)
     value = None if scores is None or math.isnan(scores.values[0]) else float(scores.values[0])
     who = f"{type(metric).__module__}.{type(metric).__qualname__}"

@@ -80,7 +80,9 @@ def rbp_steps(one: Ranked, p: float) -> Derivation:
     for rank, doc_id in one.hits(None):
         total += p ** (rank - 1)
         rows.append((rank, doc_id, p ** (rank - 1)))
-    steps = one.begun(None).table(f"Each hit weighs p^(rank − 1), with p = {number(p)}", ("rank", "document", "weight"), rows)
+    steps = one.begun(None).table(
+        f"Each hit weighs p^(rank − 1), with p = {number(p)}", ("rank", "document", "weight"), rows
+    )
     steps.say(f"Their sum: {number(total)}", total)
     return steps.gives(f"RBP: (1 − p) · sum = {number(1.0 - p)} · {number(total)}", (1.0 - p) * total)
 

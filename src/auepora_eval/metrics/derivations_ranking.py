@@ -122,7 +122,9 @@ def f1_steps(one: Ranked, k: int | None, written: int | None, divide_by: Literal
     precision = _precision(steps, one, k, written, divide_by)
     hits, gold = len(one.hits(k)) if one.ranked else 0, len(one.relevant)
     recall = hits / gold if gold else 0.0
-    steps.say(f"Recall: {fraction(hits, gold)} = {number(recall)}" if gold else "Recall: nothing is relevant, 0", recall)
+    steps.say(
+        f"Recall: {fraction(hits, gold)} = {number(recall)}" if gold else "Recall: nothing is relevant, 0", recall
+    )
     if precision + recall <= 0:
         return steps.ends("Precision and recall are both 0, and so is F1", 0.0)
     text = f"F1: 2 · P · R / (P + R) = 2 · {number(precision)} · {number(recall)} / {number(precision + recall)}"
@@ -165,7 +167,9 @@ def average_precision_steps(one: Ranked, k: int | None, divide_by: Literal["hits
     for found, (rank, doc_id) in enumerate(hits, start=1):
         total += found / rank
         rows.append((found, rank, doc_id, found / rank))
-    steps.table("Precision at each hit: how many hits up to here, over the rank", ("hit", "rank", "document", "i / r"), rows)
+    steps.table(
+        "Precision at each hit: how many hits up to here, over the rank", ("hit", "rank", "document", "i / r"), rows
+    )
     steps.say(f"Their sum: {number(total)}", total)
     capped = gold if k is None else min(gold, k)
     divisor = {"hits": len(hits), "capped": capped, "gold": gold}[divide_by]
@@ -194,7 +198,9 @@ def ndcg_steps(
     steps.say(f"DCG: {number(dcg)}", dcg)
     best = sorted(gains.items(), key=lambda item: item[1], reverse=True)
     depth = " as deep as the list is (K_eff)" if effective else "" if k is None else f" up to rank {k}"
-    ideal = _discounted(steps, f"The best possible ranking{depth}: all gold by falling gain", best if k is None else best[:k])
+    ideal = _discounted(
+        steps, f"The best possible ranking{depth}: all gold by falling gain", best if k is None else best[:k]
+    )
     steps.say(f"Ideal DCG: {number(ideal)}", ideal)
     if ideal <= 0:
         return steps.ends("There is nothing to gain: 0", 0.0)

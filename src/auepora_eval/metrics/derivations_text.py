@@ -62,7 +62,15 @@ def bag_steps(answer: str, texts: Sequence[str], words: Words, what: str) -> Der
         common = Counter(given) & Counter(one)
         overlap = Overlap(common.total(), len(given), len(one))
         rows.append(
-            (shown_words(one), len(one), shown_counts(common), overlap.common, overlap.precision, overlap.recall, bag_f1(given, one))
+            (
+                shown_words(one),
+                len(one),
+                shown_counts(common),
+                overlap.common,
+                overlap.precision,
+                overlap.recall,
+                bag_f1(given, one),
+            )
         )
     heading = _of_references(texts, compared) if what == "reference" else "The query"
     steps.table(
@@ -104,7 +112,9 @@ def containment_steps(answer: str, slots: Sequence[Sequence[str]], words: Words,
             wanted = " ".join(words(name))
             rows.append((number_, name, wanted, "does not count" if not wanted else "yes" if wanted in text else "no"))
     steps.table(
-        "Of each thing to be named, one spelling must stand in it" if len(slots) > 1 else "One reference must stand in it",
+        "Of each thing to be named, one spelling must stand in it"
+        if len(slots) > 1
+        else "One reference must stand in it",
         ("thing", "spelling", "normalised", "contained"),
         rows,
     )
@@ -124,7 +134,14 @@ def rouge_steps(
     steps = words_step(Derived().say(f"The answer: {quoted(answer)}"), "Tokens", given)
     overlaps = [overlap_of(text, answer, words) for text in texts]
     rows = [
-        (shown_words(words(text)), _shared(words(text), given, variant), one.common, one.precision, one.recall, one.f1)
+        (
+            shown_words(words(text)),
+            _shared_lines(text, answer, words) if variant == "rougeLsum" else _shared(words(text), given, variant),
+            one.common,
+            one.precision,
+            one.recall,
+            one.f1,
+        )
         for text, one in zip(texts, overlaps, strict=True)
     ]
     unit = {"rouge1": "words", "rouge2": "pairs of words", "rougeL": "words", "rougeLsum": "words"}[variant]
@@ -147,9 +164,17 @@ def _shared(wanted: Sequence[str], given: Sequence[str], variant: str) -> str:
     if variant in ("rouge1", "rouge2"):
         n = int(variant[-1])
         return shown_counts(Counter(grams(given, n)) & Counter(grams(wanted, n)))
-    if variant == "rougeL":
-        return shown_words([wanted[place] for place in lcs_positions(wanted, given)])
-    return ""
+    return shown_words([wanted[place] for place in lcs_positions(wanted, given)])
+
+
+def _shared_lines(text: str, answer: str, words: Words) -> str:
+    """Per sentence of the text the words that lie on a common subsequence with any sentence of the answer."""
+    wanted, given = ([words(line) for line in one.split("\n") if line] for one in (text, answer))
+    lines = []
+    for sentence in wanted:
+        places = set[int]().union(*(lcs_positions(sentence, other) for other in given))
+        lines.append(shown_words([sentence[place] for place in sorted(places)]))
+    return " / ".join(lines)
 
 
 def distinct_steps(words: Sequence[str], answer: str, n: int) -> Derivation:
@@ -157,7 +182,7 @@ def distinct_steps(words: Sequence[str], answer: str, n: int) -> Derivation:
     found = grams(words, n)
     steps = words_step(Derived().say(f"The answer: {quoted(answer)}"), "Normalised", words)
     repeated = Counter({one: count for one, count in Counter(found).items() if count > 1})
-    steps.say(f"{len(found)} n-grams of {n} words, {len(set(found))} of them different; repeated: {shown_counts(repeated)}")
-    return steps.gives(
-        f"Different over all: {len(set(found))} / {len(found)}", len(set(found)) / len(found)
+    steps.say(
+        f"{len(found)} n-grams of {n} words, {len(set(found))} of them different; repeated: {shown_counts(repeated)}"
     )
+    return steps.gives(f"Different over all: {len(set(found))} / {len(found)}", len(set(found)) / len(found))

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..core.batch import Batch, checked_outputs
-from ..core.derivation import Derivation, Derived, Surroundings
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings
 from ..core.errors import BadTypeError, BadValueError, UnknownConventionError
 from ..core.reduce import Mean, OfSums
 from ..core.registry import register
@@ -162,6 +162,11 @@ class EmptyResultRate(ConfiguredMetric):
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """By definition."""
         return Score(0.0 if output.retrieved else 1.0)
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """How many documents came back."""
+        returned = len(output.retrieved)
+        return Derived().ends(f"{returned} documents were returned: {'0' if returned else '1'}", float(not returned))
 
     def choices(self) -> dict[str, str]:
         """There are none."""

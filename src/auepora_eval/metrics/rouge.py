@@ -95,9 +95,7 @@ class _Rouge(ComparedMetric):
 
     def variant_steps(self, sample: EvaluationSample, answer: str, variant: str) -> Derivation:
         """The derivation of one variant."""
-        return rouge_steps(
-            answer, self.compared_texts(sample), self.words.plain, variant, VARIANTS[variant], self.role
-        )
+        return rouge_steps(answer, self.compared_texts(sample), self.words.plain, variant, VARIANTS[variant], self.role)
 
 
 @dataclass(frozen=True)

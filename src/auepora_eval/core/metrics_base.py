@@ -6,7 +6,7 @@ import copy
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
@@ -114,6 +114,8 @@ class BatchMetric(Metric):
     """What becomes of a failed answer, for the reference page, where there is more to say than counted or not."""
     reference: ClassVar[str] = ""
     """Where the definition comes from."""
+    choice_words: ClassVar[Mapping[str, str]] = {}
+    """What choices of its own mean, for an explanation: by their key, or by ``key:value`` where the value decides."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

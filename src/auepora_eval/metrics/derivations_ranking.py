@@ -59,7 +59,9 @@ class Ranked:
         """The first steps of every ranking metric: what is relevant, and what stands where."""
         gold = sorted(self.relevant)
         least = "" if self.min_relevance == 1 else f" (level {self.min_relevance} or more)"
-        steps = Derived().say(f"Relevant{least}: {listed(gold)}; |G| = {len(gold)}", len(gold))
+        graded = any(self.levels[doc_id] != 1 for doc_id in gold)
+        shown = [f"{doc_id} (level {self.levels[doc_id]})" if graded else doc_id for doc_id in gold]
+        steps = Derived().say(f"Relevant{least}: {listed(shown)}; |G| = {len(gold)}", len(gold))
         place = {rank: number for number, (rank, _) in enumerate(self.hits(k), start=1)}
         rows: list[tuple[Cell, ...]] = [
             (rank, doc_id, self.levels.get(doc_id), self._mark(rank, doc_id, place))

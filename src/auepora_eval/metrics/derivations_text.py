@@ -58,12 +58,13 @@ def bag_steps(answer: str, texts: Sequence[str], words: Words, what: str) -> Der
     steps = words_step(Derived().say(f"The answer: {quoted(answer)}"), "Normalised", given)
     compared = worth_comparing(map(words, texts))
     rows: list[tuple[Cell, ...]] = []
-    for one in compared:
+    for place, one in enumerate(compared, start=1):
+        words_step(steps, _named(what, place, len(compared)), one)
         common = Counter(given) & Counter(one)
         overlap = Overlap(common.total(), len(given), len(one))
         rows.append(
             (
-                shown_words(one),
+                place,
                 len(one),
                 shown_counts(common),
                 overlap.common,
@@ -84,6 +85,10 @@ def bag_steps(answer: str, texts: Sequence[str], words: Words, what: str) -> Der
         both = not given and not winner
         return steps.ends("Neither has a word: 1" if both else "One of the two has no word: 0", best)
     return steps.gives(f"{'The best ' if len(rows) > 1 else ''}F1{_f1(given, winner)}", best)
+
+
+def _named(what: str, place: int, of: int) -> str:
+    return f"{what.capitalize()} {place}" if of > 1 else f"The {what}"
 
 
 def _f1(given: Sequence[str], wanted: Sequence[str]) -> str:
@@ -133,16 +138,18 @@ def rouge_steps(
     given = words(answer)
     steps = words_step(Derived().say(f"The answer: {quoted(answer)}"), "Tokens", given)
     overlaps = [overlap_of(text, answer, words) for text in texts]
+    for place, text in enumerate(texts, start=1):
+        words_step(steps, _named(what, place, len(texts)), words(text))
     rows = [
         (
-            shown_words(words(text)),
+            place,
             _shared_lines(text, answer, words) if variant == "rougeLsum" else _shared(words(text), given, variant),
             one.common,
             one.precision,
             one.recall,
             one.f1,
         )
-        for text, one in zip(texts, overlaps, strict=True)
+        for place, (text, one) in enumerate(zip(texts, overlaps, strict=True), start=1)
     ]
     unit = {"rouge1": "words", "rouge2": "pairs of words", "rougeL": "words", "rougeLsum": "words"}[variant]
     shared = {

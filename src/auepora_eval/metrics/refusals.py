@@ -86,8 +86,8 @@ class DetectingMetric(ConfiguredMetric):
         else:
             found = [phrase for phrase in self.detector.patterns if contains_phrase(answer, phrase)]
             steps.say(
-                f"Of {len(self.detector.patterns)} phrases to decline with it has: {listed(map(quoted, found))}; so it is "
-                f"{'a refusal' if refused else 'an answer'}"
+                f"Of {len(self.detector.patterns)} phrases to decline with it has: {listed(map(quoted, found))}; "
+                f"so it is {'a refusal' if refused else 'an answer'}"
             )
         return refused
 

@@ -28,7 +28,7 @@ def general_derivation(
     if any(True for _ in judged_parts(metric)):
         return judged_derivation(sample, output, around)
     steps = say_inputs(Derived(), sample, output, metric.reads, metric.required_fields())
-    if metric.rounding and not around.models:
+    if metric.asks_models and not around.models:
         stored = "no number is stored" if around.scored is None else f"it gave {number(around.scored)}, as stored"
         return steps.ends(f"A model was asked: {stored}", around.scored, general=True)
     scores = outcome_alone(metric, sample, output, around)

@@ -182,6 +182,11 @@ class BatchMetric(Metric):
         """
         return max((inner.rounding for inner in self.inner_metrics()), default=0.0)
 
+    @property
+    def asks_models(self) -> bool:
+        """Whether scoring asks a model that turns texts into numbers: an explanation does so only when told to."""
+        return self.rounding > 0 or any(inner.asks_models for inner in self.inner_metrics())
+
     def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
         """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
         return math.nan if self.worst is None else self.worst

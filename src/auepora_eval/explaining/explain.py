@@ -44,7 +44,7 @@ def explain(
     """What the metric ``name`` of a stored run is; with ``query``, the derivation of that sample's score.
 
     Everything is computed again from what is stored, and compared with the stored number. ``name`` may be a signature.
-    ``metrics`` are objects of metrics that are not registered. With ``models`` models are asked again; judges never are.
+    ``metrics`` are objects of metrics that are not registered. With ``models`` models are asked again, judges never.
     """
     if not isinstance(store, RunStore):
         with RunStore.open(store, create=False) as opened:

@@ -88,7 +88,7 @@ def _said(
 
 def _asks(metric: BatchMetric, around: Surroundings) -> bool:
     """Whether computing the outcome again would ask somebody."""
-    return any(True for _ in judged_parts(metric)) or (metric.rounding > 0 and not around.models)
+    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.models)
 
 
 def _answer(

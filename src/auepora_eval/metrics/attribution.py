@@ -260,7 +260,7 @@ class FailureAttribution(DetectingMetric):
         return steps.ends(f"The cause is `{cause}`, {CAUSES[cause]}; the retriever's: {blamed:g}", blamed)
 
     def _names_of_causes(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
-        if any(part.rounding for part in self._parts) or any(True for part in self._parts for _ in judged_parts(part)):
+        if any(part.asks_models or any(True for _ in judged_parts(part)) for part in self._parts):
             return None
         cause = self.plain_cause(sample, output)
         return cause if isinstance(cause, str) else None

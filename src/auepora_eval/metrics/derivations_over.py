@@ -31,7 +31,7 @@ def inner_score(
 
 def _asks(metric: BatchMetric, around: Surroundings) -> bool:
     """Whether computing it again would ask a judge, or a model that must not be asked."""
-    return any(True for _ in judged_parts(metric)) or (metric.rounding > 0 and not around.models)
+    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.models)
 
 
 def inner_derivation(

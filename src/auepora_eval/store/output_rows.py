@@ -92,8 +92,8 @@ def read_outputs(
             found: Any = None
             if texts:
                 found = reader.read(connection, (key for one in packed for key in one.texts or ()))
-        for (number, position, name, _), one in zip(rows, packed, strict=True):
-            yield StoredOutput(position, number, one.sample_id or name, unpack_output(one, found))
+        for (number, place, name, _), one in zip(rows, packed, strict=True):
+            yield StoredOutput(place, number, one.sample_id or name, unpack_output(one, found))
 
 
 def places(connection: Connection, run_id: str, *, failed: bool = False) -> set[Place]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..markdown import escaped, markdown_table
-from .blocks import Block, Bullets, Cell, Code, Facts, Figure, Fold, Gallery, Prose, Report, Section, Table
+from .blocks import Block, Bullets, Cell, Code, Facts, Figure, Fold, Gallery, Prose, Report, Section, Shelf, Table
 
 __all__ = ["report_markdown"]
 
@@ -42,6 +42,9 @@ def _block(block: Block, *, level: int) -> Iterator[str]:
             yield f"{'#' * level} {escaped(summary)}"
             for inner in blocks:
                 yield from _block(inner, level=min(level + 1, 6))
+        case Shelf(folds=folds):
+            for inner in folds:
+                yield from _block(inner, level=level)
         case Figure() | Gallery():
             return
 

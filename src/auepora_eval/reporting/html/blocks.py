@@ -32,6 +32,7 @@ __all__ = [
     "Report",
     "Row",
     "Section",
+    "Shelf",
     "Table",
     "Tone",
     "Verdict",
@@ -168,7 +169,14 @@ class Fold:
     """The place in this page that links lead to."""
 
 
-Block = Prose | Bullets | Facts | Code | Figure | Gallery | Table | Fold
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Many folds, side by side where there is room."""
+
+    folds: Sequence[Fold]
+
+
+Block = Prose | Bullets | Facts | Code | Figure | Gallery | Table | Fold | Shelf
 
 
 @dataclass(frozen=True, slots=True)

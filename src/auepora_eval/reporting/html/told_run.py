@@ -61,7 +61,7 @@ def verdict_of_run(run: StoredRun) -> Verdict:
     if unmeasured:
         points.append(
             f"{amount(len(unmeasured), 'metric')} could not be measured on some queries: "
-            f"{', '.join(one.name for one in unmeasured[:5])}{', …' if len(unmeasured) > 5 else ''}."
+            f"{', '.join(one.name for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
         )
     gates = checked_gates(run)
     if gates is not None:

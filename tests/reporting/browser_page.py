@@ -74,7 +74,9 @@ class Watched:
         """Nothing was complained about, and nothing but the file itself was asked for."""
         assert self.complaints == []
         assert self.dialogs == []
-        others = [url for url in self.requests if url.partition("#")[0] != path.as_uri() and not url.startswith("data:")]
+        others = [
+            url for url in self.requests if url.partition("#")[0] != path.as_uri() and not url.startswith("data:")
+        ]
         assert others == []
 
 

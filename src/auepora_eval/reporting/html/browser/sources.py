@@ -12,7 +12,7 @@ from ....core.results import Results
 from ....core.types import EvaluationSample, SystemOutputs
 from ....store.records import RunRecord
 from ....store.runs import RunStore
-from .marks import Gold
+from .marks import Gold, Words
 from .queries import NumberOf, judgement_json, output_json
 
 __all__ = ["ANSWERED", "FAILED", "LONGEST_SEARCHED", "NOT_ASKED", "UNANSWERED", "RunSource", "read_run"]
@@ -40,9 +40,7 @@ class RunSource:
     """The beginnings of what was answered, to be searched."""
 
 
-def read_run(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], number_of: NumberOf
-) -> RunSource:
+def read_run(store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], number_of: NumberOf) -> RunSource:
     """Everything of a run; texts of documents go to ``number_of`` and are not kept."""
     count = len(samples)
     golds = [Gold(sample) for sample in samples]
@@ -50,13 +48,14 @@ def read_run(
     states = np.full(count, UNANSWERED, np.uint8)
     first_hits = np.full(count, np.nan)
     answers = [""] * count
+    words = Words()
     for row in store.outputs(record.run_id):
         place, output = row.position, row.output
         if not 0 <= place < count:
             continue
         given = outputs[place]
         given += [b"null"] * (row.repeat - len(given))
-        given.append(output_json(output, golds[place], number_of))
+        given.append(output_json(output, golds[place], words, number_of))
         if output.error is None:
             if states[place] != ANSWERED:
                 first_hits[place] = _first_hit(output, golds[place])

@@ -11,6 +11,15 @@ function askedId(hash) {
   }
 }
 
+/** The part of the page that an address names. */
+function elementOf(hash) {
+  try {
+    return hash.length > 1 ? document.getElementById(decodeURIComponent(hash.slice(1))) : null;
+  } catch {
+    return null;
+  }
+}
+
 const help = make("dialog", { class: "qb-dialog", "aria-labelledby": "qb-help-title" });
 let singleKeys = true;
 
@@ -65,6 +74,10 @@ class App {
         if (other !== element && !other.matches("header, script, style, dialog, [role=banner]")) other.classList.add("qb-aside");
       }
     }
+    // What sticks to the top of the page keeps its place above what sticks here.
+    const banner = document.querySelector("body > header");
+    const top = banner && getComputedStyle(banner).position === "sticky" ? banner.offsetHeight : 0;
+    this.section.style.setProperty("--qb-top", `${top}px`);
     this.queries.setState(fromAddress(this.list, location.hash));
     if (this.queries.activeFilters()) this.queries.moreFilters.open = true;
     window.addEventListener("hashchange", () => this.route());
@@ -94,7 +107,11 @@ class App {
     const id = askedId(location.hash);
     if (id === null) {
       if (location.hash.startsWith("#f/") && location.hash !== toAddress(this.list, this.queries.state)) {
-        this.queries.setState(fromAddress(this.list, location.hash));
+        // What sticks to the top of the page keeps its place above what sticks here.
+    const banner = document.querySelector("body > header");
+    const top = banner && getComputedStyle(banner).position === "sticky" ? banner.offsetHeight : 0;
+    this.section.style.setProperty("--qb-top", `${top}px`);
+    this.queries.setState(fromAddress(this.list, location.hash));
       }
       if (this.opened !== -1) this.showList();
       else if (first && location.hash.startsWith("#f/")) this.section.scrollIntoView();
@@ -120,7 +137,7 @@ class App {
       this.next.disabled = place < 0 || place + 1 >= this.queries.rows.length;
       document.title = `${oneLine(id, 60)} \u00b7 ${this.title}`;
     }
-    window.scrollTo(0, 0);
+    window.scrollTo({ top: 0, behavior: "instant" });
     this.content.querySelector("[tabindex]")?.focus({ preventScroll: true });
   }
 
@@ -134,9 +151,12 @@ class App {
     this.queries.element.hidden = false;
     this.queries.draw(true);
     this.queries.showActive();
-    if (location.hash.startsWith("#s/")) return;
-    if (this.scrolled) window.scrollTo(0, this.scrolled);
-    else this.section.scrollIntoView();
+    const place = elementOf(location.hash);
+    if (place) {
+      place.scrollIntoView({ behavior: "instant" });  // it was not there when the browser went to it
+      if (place !== this.section) return;
+    } else if (this.scrolled) window.scrollTo({ top: this.scrolled, behavior: "instant" });
+    else this.section.scrollIntoView({ behavior: "instant" });
     this.queries.grid.focus({ preventScroll: true });
   }
 
@@ -150,8 +170,13 @@ class App {
 
   unfold(open) {
     for (const one of this.content.querySelectorAll("details")) {
-      if (open) one.dataset.was = one.open ? "1" : "";
-      one.open = open || one.dataset.was === "1";
+      if (open) {
+        one.dataset.was ??= one.open ? "open" : "closed";  // a browser may announce a print twice
+        one.open = true;
+      } else if (one.dataset.was) {
+        one.open = one.dataset.was === "open";
+        delete one.dataset.was;
+      }
     }
   }
 

@@ -1,6 +1,7 @@
 // The list: what to filter by, and a window onto the rows. However many there are, few are elements.
 
 const OVERSCAN = 4;
+let fields = 0;
 const SHAPES = { better: "\u25b2", worse: "\u25bc", same: "=", "": "\u00b7" };
 
 class QueryList {
@@ -28,7 +29,7 @@ class QueryList {
     this.count = make("output", { class: "qb-count", role: "status", "aria-live": "polite" });
     this.filters = make("div", { class: "qb-filters" });
     this.conditionRows = make("div", { class: "qb-conditions" });
-    this.quick = make("div", { class: "qb-quick", role: "group", "aria-label": "Counts of the chosen metric" });
+    this.quick = make("div", { class: "qb-quick", role: "group", "aria-label": "How it came out" });
     this.sortField = this.select("Sort by", this.sortOptions(), (value) => this.sortBy(value));
     this.direction = make("button", { type: "button", class: "qb-direction", onclick: () => this.change({ descending: !this.state.descending }) });
     const clear = make("button", { type: "button", class: "qb-clear", onclick: () => this.clear() }, "Clear filters");
@@ -60,7 +61,12 @@ class QueryList {
     const field = make("select", { onchange: () => change(field.value) });
     for (const one of options) field.append(this.option(one));
     field.value = chosen;
-    const whole = make("label", { class: "qb-field" }, make("span", {}, label), field);
+    return this.labelled(label, field);
+  }
+
+  labelled(label, field, className = "") {
+    field.id = `qb-field-${++fields}`;
+    const whole = make("div", { class: `qb-field ${className}` }, make("label", { for: field.id }, label), field);
     whole.field = field;
     return whole;
   }
@@ -165,7 +171,7 @@ class QueryList {
     ], (outcome) => put({ outcome }), condition.outcome));
     for (const [key, label] of [["low", "From"], ["high", "To"]]) {
       const field = make("input", { type: "number", step: "any", value: condition[key], oninput: () => put({ [key]: field.value }) });
-      row.append(make("label", { class: "qb-field qb-number" }, make("span", {}, label), field));
+      row.append(this.labelled(label, field, "qb-number"));
     }
     if (this.several && metric.comparable) {
       row.append(this.select(`From A to ${letter(state.other)}`, [
@@ -246,10 +252,8 @@ class QueryList {
       this.texts = this.list.ids.map((id, row) => `${id}\n${this.list.starts[row]}`.toLowerCase());
       readSearched(this.list).then((texts) => { this.texts = texts; this.update(); });
     }
-    const kept = this.rows[this.active];
     this.rows = listedRows(this.list, this.state, (row) => this.texts[row]);
-    const found = kept === undefined ? -1 : this.rows.indexOf(kept);
-    this.active = found < 0 ? 0 : found;
+    this.active = 0;
     const all = this.list.count, shown = this.rows.length;
     this.count.textContent = shown === all ? plural(all, "query", "queries") : `${shown.toLocaleString("en")} of ${plural(all, "query", "queries")}`;
     this.empty.hidden = shown > 0;

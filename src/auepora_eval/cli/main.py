@@ -27,6 +27,7 @@ COMMANDS = {
     "init": ("init", "Write a starter plan for a dataset."),
     "metrics": ("metrics", "List the metrics, or explain one."),
     "perturb": ("perturb", "Write variants of questions: typing errors, lost words, ..."),
+    "plot": ("plot", "Draw stored runs: scores, curves, differences, ..."),
     "prefer": ("prefer", "Have a judge say whose answers are better."),
     "replay": ("replay", "Split a difference into retrieval and generation."),
     "report": ("report", "Write stored runs as one HTML file."),

@@ -13,8 +13,9 @@ from ...core.errors import BadValueError, MissingDependencyError
 from .svg import render_svg
 from .svg.render import plot_width
 from .theme import Theme, require_theme, themed
+from .words import in_chart
 
-__all__ = ["FORMATS", "Chart"]
+__all__ = ["FORMATS", "Chart", "chart_format"]
 
 FORMATS = ("svg", "png", "json", "html")
 """What a chart can be saved as."""
@@ -46,6 +47,10 @@ class Chart:
     def description(self) -> str:
         """The same in a sentence, for those who do not see it."""
         return str(self.spec["description"])
+
+    def titled(self, title: str) -> Chart:
+        """The same chart under another title."""
+        return Chart({**self.spec, "title": {**self.spec["title"], "text": in_chart(title)}})
 
     def to_svg(self, *, width: float | None = None, theme: Theme | None = None, heading: bool = True) -> str:
         """An SVG element: no script, no style, nothing from elsewhere.

@@ -27,6 +27,8 @@ BINS = 20
 _FEW = 8
 """So few different values have a bar each, and no bins."""
 _HEIGHT = 140.0
+_CLOSE = 0.09
+"""Two lines so near to each other (a share of the axis) leave no room for words beside each other."""
 _MOST_RUNS = 8
 _APART = 30.0
 """From so many times its lower quantile on, the slowest is better seen on a scale of logarithms."""
@@ -88,8 +90,9 @@ def latency_chart(
     draw = _bins_of(span, runs, f"{in_chart(name)} ({unit})")
     views, parts = [], []
     for run, held in runs.items():
-        marks = [(at := quantile_of(held, q), f"p{q * 100:g} {shown_number(at)} {unit}") for q in quantiles]
-        about = f"{counted(len(held), 'answer')}, {', '.join(text for _, text in marks)}"
+        marks = [(quantile_of(held, q), f"p{q * 100:g}") for q in quantiles]
+        about = ", ".join(f"{text} {shown_number(at)} {unit}" for at, text in marks)
+        about = f"{counted(len(held), 'answer')}, {about}"
         without = f", {missing[run]:,} without a timing" if missing[run] else ""
         parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
         views.append(draw(held, run, marks))
@@ -156,41 +159,33 @@ def _bins_of(span: Span, runs: Mapping[str, Floats], axis: str) -> Any:
 
 
 def _marked(marks: Sequence[tuple[float, str]], along: Json) -> list[Json]:
-    """Lines at some values, with what they are beside them, each a little lower than the one before."""
+    """Lines at some values, with what they are above them."""
     rule = {"type": "rule", "color": TEXT, "strokeDash": [4, 3]}
     layers: list[Json] = [
-        {
-            "data": {"values": [{"at": at} for at, _ in marks]},
-            "mark": rule,
-            "encoding": {"x": place(along, "at")},
-        }
+        {"data": {"values": [{"at": at} for at, _ in marks]}, "mark": rule, "encoding": {"x": place(along, "at")}}
     ]
-    domain = along["scale"]["domain"]
-    for number_, (at, text) in enumerate(marks):
-        # Beyond the middle the words stand to the left of their line, where there is room.
-        if along["scale"]["type"] == "log":
-            right = math.log10(at / domain[0]) > 0.6 * math.log10(domain[1] / domain[0])
-        else:
-            right = at - domain[0] > 0.6 * (domain[1] - domain[0])
-        mark = {
-            "type": "text",
-            "align": "right" if right else "left",
-            "baseline": "middle",
-            "dx": -5 if right else 5,
-            "color": TEXT,
-        }
-        encoding = {
-            "x": place(along, "at"),
-            "y": {"value": 8 + 14 * number_},
-            "text": {"field": "text", "type": "nominal"},
-        }
+    last: list[float] = []  # by line of words, where the last of them stands
+    for at, text in marks:
+        share = _share(at, along["scale"])
+        line = next((place_ for place_, before in enumerate(last) if share - before >= _CLOSE), len(last))
+        last[line : line + 1] = [share]
+        mark = {"type": "text", "align": "center", "baseline": "bottom", "dy": -2 - 13 * line, "color": TEXT}
+        encoding = {"x": place(along, "at"), "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}}
         layers.append({"data": {"values": [{"at": at, "text": text}]}, "mark": mark, "encoding": encoding})
     return layers
 
 
+def _share(value: float, scale: Mapping[str, Any]) -> float:
+    """How far along an axis a value stands."""
+    low, high = scale["domain"]
+    if scale["type"] == "log":
+        return math.log(value / low) / math.log(high / low)
+    return float((value - low) / (high - low))
+
+
 def _bars_of(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> Any:
     """Draws one run with a bar per value, where there are few."""
-    labels = {float(value): formatted(float(value), "~g") for value in distinct}
+    labels = {float(value): formatted(float(value), ".6~g") for value in distinct}
     if len(set(labels.values())) < len(labels):  # alike to six digits
         labels = {value: repr(value) for value in labels}
     counts = {run: {value: int((held == value).sum()) for value in labels} for run, held in runs.items()}

@@ -102,7 +102,7 @@ def _with_zero(drawn: Sequence[Json], along: Json, across: Json, colours: Json, 
         "x": place(along, "low"),
         "x2": {"field": "high"},
         "y": across,
-        "color": {**colours, "legend": None},
+        "color": colours,
     }
     values: Json = {"x": along, "y": across, "color": colours, "shape": shapes, "tooltip": TIP}
     lines, points = {"type": "rule", "strokeWidth": 2}, {"type": "point", "filled": True, "opacity": 1, "size": 80}

@@ -29,7 +29,11 @@ def interval_chart(rows: Sequence[Row], *, title: str = "Scores with 95 % interv
     kept = list(rows[:MOST_ROWS])
     if not kept:
         return Chart(message_spec(heading, "there are no results"))
-    views = [_panel(members, in_chart(group, longest=80)) for group, members in panels(kept)]
+    doubtful = any(row.get("doubt") and len(ends_of(row)) == 3 for row in kept)
+    views = [
+        _panel(members, in_chart(group, longest=80), doubtful=doubtful, legend=place_ == 0)
+        for place_, (group, members) in enumerate(panels(kept))
+    ]
     without = sum(not ends_of(row) for row in kept)
     missing, more = f"{without} of {len(kept)} have no value" if without else "", left_over(rows)
     text = told([_listed(kept), missing, more])
@@ -48,10 +52,12 @@ def slices_chart(rows: Sequence[Row], name: str, *, whole: float | None = None, 
         return Chart(message_spec(heading, "there are no slices"))
     overall = number(whole)
     span = _span(kept, extra=[] if overall is None else [overall])
-    views = []
+    doubtful = any(row.get("doubt") and len(ends_of(row)) == 3 for row in kept)
+    views: list[Json] = []
     for one in dict.fromkeys(str(row.get("slice") or "") for row in kept):
         members = [{**row, "name": row.get("group", "")} for row in kept if str(row.get("slice") or "") == one]
-        views.append(_panel(members, in_chart(one, longest=80), span=span, whole=overall))
+        name_ = in_chart(one, longest=80)
+        views.append(_panel(members, name_, doubtful=doubtful, legend=not views, span=span, whole=overall))
     subtitle = [] if overall is None else [f"the dashed line is the value over all samples, {shown_number(overall)}"]
     subtitle += filter(None, [left_over(rows, "group")])
     text = told([_listed([{**row, "name": f"{row.get('slice')} {row.get('group')}"} for row in kept]), *subtitle])
@@ -65,7 +71,16 @@ def _span(rows: Sequence[Row], extra: Sequence[float] = ()) -> Span:
     return linear_span(ends, zero=True)
 
 
-def _panel(rows: Sequence[Row], title: str, *, span: Span | None = None, whole: float | None = None) -> Json:
+def _panel(
+    rows: Sequence[Row],
+    title: str,
+    *,
+    doubtful: bool,
+    legend: bool,
+    span: Span | None = None,
+    whole: float | None = None,
+) -> Json:
+    """Rows on one axis. ``doubtful`` says whether any interval of the chart is, ``legend`` whether it is told here."""
     labels = unique_labels(row.get("name", "") for row in rows)
     across = bands("name", labels)
     along = numbers("value", span or _span(rows))
@@ -88,10 +103,10 @@ def _panel(rows: Sequence[Row], title: str, *, span: Span | None = None, whole: 
     if whole is not None:
         rule = {"type": "rule", "color": MUTED, "strokeDash": [4, 3]}
         layers.append({"data": {"values": [{"value": whole}]}, "mark": rule, "encoding": {"x": along}})
-    if lines:
+    if lines or (doubtful and legend):
         encoding: Json = {"x": place(along, "low"), "x2": {"field": "high"}, "y": across, "tooltip": TIP}
-        if any(line["sure"] == _UNSURE for line in lines):
-            encoding["strokeDash"] = dashed("sure", {_SURE: [1, 0], _UNSURE: [3, 2]})
+        if doubtful:
+            encoding["strokeDash"] = dashed("sure", {_SURE: [1, 0], _UNSURE: [3, 2]}, shown=legend)
         mark = {"type": "rule", "color": SERIES[0], "strokeWidth": 2}
         layers.append({"data": {"values": lines}, "mark": mark, "encoding": encoding})
     points = {"type": "point", "filled": True, "opacity": 1, "size": 60, "color": SERIES[0]}

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .chart import Chart
 from .panels import MOST_ROWS, TIP, Row, first_few, left_over, text_layer
-from .spec import Json, bands, coloured, message_spec, numbers, shaped, spec_of, view
+from .spec import Json, bands, coloured, faded, message_spec, numbers, shaped, spec_of, view
 from .theme import BAD, GOOD, MUTED, SERIES
 from .ticks import Span, linear_span
 from .words import counted, in_chart, number, shown_number, told, unique_labels
@@ -82,7 +82,8 @@ def _sides(first: str, second: str, higher_is_better: bool) -> dict[str, tuple[s
     above, below = (second, first) if higher_is_better else (first, second)
     good, bad = ("triangle-up", GOOD), ("triangle-down", BAD)
     looks = (good, bad) if higher_is_better else (bad, good)
-    return {f"{above} better": looks[0], f"{below} better ": looks[1], "same": ("circle", MUTED)}
+    labels = unique_labels([f"{above} better", f"{below} better", "the same"])
+    return dict(zip(labels, (*looks, ("circle", MUTED)), strict=True))
 
 
 def _points(
@@ -139,8 +140,7 @@ def _squares(values: npt.NDArray[np.float64], span: Span, along: Json, up: Json)
         row = {"a": float(edges[x]), "a2": float(edges[x + 1]), "b": float(edges[y]), "b2": float(edges[y + 1])}
         rows.append({**row, "count": names[level], "tip": f"{int(counts[x, y]):,} queries"})
     levels = _LEVELS[-len(names) :]
-    opacity = coloured("count", dict(zip(names, map(str, levels), strict=True)))
-    opacity["scale"]["range"] = list(levels)
+    opacity = faded("count", dict(zip(names, levels, strict=True)))
     encoding = {
         "x": along,
         "x2": {"field": "a2"},
@@ -166,7 +166,7 @@ def wins_losses_chart(
         return Chart(message_spec(heading, "no query was compared"))
     labels = unique_labels(row.get("name", "") for row in kept)
     first, second = (in_chart(one, longest=40) for one in names)
-    won, lost, gone = f"{second} better", f"{second} worse", "not found any more"
+    won, lost, gone = unique_labels([f"{second} better", f"{second} worse", "not found any more"])
     bars: list[Json] = []
     left: list[Json] = []
     right: list[Json] = []
@@ -181,7 +181,7 @@ def wins_losses_chart(
         ]
         text = f"{losses:,} + {regressions:,} gone" if regressions else f"{losses:,}"
         left.append({"name": label, "at": -losses - regressions, "text": text})
-        right.append({"name": label, "at": wins, "text": f"{wins:,}   ({draws:,} the same)"})
+        right.append({"name": label, "at": wins, "text": f"{wins:,} · {draws:,} the same"})
         parts.append(f"{label}: {wins:,} won, {losses + regressions:,} lost, {draws:,} the same")
     shown = {won: GOOD, lost: BAD, **({gone: SERIES[3]} if any(bar["side"] == gone for bar in bars) else {})}
     most = max([1, *(abs(one["at"]) for one in [*left, *right])])

@@ -19,6 +19,7 @@ __all__ = [
     "bands",
     "coloured",
     "dashed",
+    "faded",
     "legend",
     "message_spec",
     "numbers",
@@ -52,7 +53,9 @@ def spec_of(views: Sequence[Json], *, title: str, description: str, subtitle: Se
         heading["subtitle"] = list(subtitle)
     # A title of the whole: that of a view beneath stands with the view.
     top: Json = {"$schema": SCHEMA, "title": heading, "description": description, "config": _config()}
-    return {**top, "vconcat": list(views), "spacing": 18}
+    # Each view explains its own colours and shapes.
+    apart = dict.fromkeys(("color", "shape", "strokeDash", "opacity"), "independent")
+    return {**top, "vconcat": list(views), "spacing": 18, "resolve": {"scale": apart}}
 
 
 def message_spec(title: str, message: str) -> Json:
@@ -88,12 +91,15 @@ def place(channel: Json, field: str) -> Json:
 
 def legend() -> Json:
     """A legend above the plot."""
-    return {"orient": "top", "title": None, "labelLimit": LABEL_LIMIT}
+    return {"orient": "top", "title": None, "labelLimit": 320}
 
 
 def coloured(field: str, colours: Mapping[str, str], *, shown: bool = True) -> Json:
     """A colour per name."""
-    return _named(field, list(colours), list(colours.values()), shown=shown)
+    channel = _named(field, list(colours), list(colours.values()), shown=shown)
+    if shown:
+        channel["legend"]["symbolOpacity"] = 1
+    return channel
 
 
 def shaped(field: str, shapes: Mapping[str, str], *, shown: bool = True) -> Json:
@@ -106,8 +112,13 @@ def dashed(field: str, dashes: Mapping[str, Sequence[int]], *, shown: bool = Tru
     return _named(field, list(dashes), [list(one) for one in dashes.values()], shown=shown)
 
 
+def faded(field: str, opacities: Mapping[str, float]) -> Json:
+    """An opacity per name."""
+    return {**_named(field, list(opacities), list(opacities.values()), shown=True), "type": "ordinal"}
+
+
 def _named(field: str, domain: list[str], values: list[Any], *, shown: bool) -> Json:
-    scale = {"domain": domain, "range": values}
+    scale = {"type": "ordinal", "domain": domain, "range": values}
     return {"field": field, "type": "nominal", "scale": scale, "legend": legend() if shown else None}
 
 

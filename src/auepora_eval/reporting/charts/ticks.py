@@ -49,7 +49,7 @@ def count_span(highest: float) -> Span:
     """From 0 to a whole number, with ticks at whole numbers."""
     span = linear_span([0.0, max(1.0, highest)], count=4)
     ticks = tuple(tick for tick in span.ticks if tick == int(tick))
-    return Span(0.0, span.high, ticks, "d" if span.high < 1e6 else "~g")
+    return Span(0.0, span.high, ticks, "d" if span.high < 1e6 else ".6~g")
 
 
 def log_span(values: Iterable[float]) -> Span:
@@ -65,7 +65,7 @@ def log_span(values: Iterable[float]) -> Span:
     if len(ticks) > 9:
         apart = math.ceil((last - first) / 8)
         ticks = [_power(power) for power in range(first, last + 1, apart) if low <= _power(power) <= high]
-    return Span(low, high, tuple(ticks), "~g", log=True)
+    return Span(low, high, tuple(ticks), ".6~g", log=True)
 
 
 def _power(power: int) -> float:
@@ -89,4 +89,4 @@ def _round(value: float, step: float) -> float:
 
 def _form(step: float, ticks: tuple[float, ...]) -> str:
     decimals = next((d for d in range(7) if abs(round(step, d) - step) < step * 1e-6), 7)
-    return f".{decimals}f" if decimals < 7 and max(map(abs, ticks)) < 1e6 else "~g"
+    return f".{decimals}f" if decimals < 7 and max(map(abs, ticks)) < 1e6 else ".6~g"

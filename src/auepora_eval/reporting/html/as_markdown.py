@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ..markdown import escaped, markdown_table
-from .blocks import Block, Bullets, Cell, Code, Facts, Figure, Fold, Gallery, Prose, Report, Section, Table
+from .blocks import Block, Bullets, Cell, Code, Facts, Figure, Fold, Gallery, Prose, Report, Section, Shelf, Table
 
 __all__ = ["report_markdown"]
 
@@ -42,6 +42,9 @@ def _block(block: Block, *, level: int) -> Iterator[str]:
             yield f"{'#' * level} {escaped(summary)}"
             for inner in blocks:
                 yield from _block(inner, level=min(level + 1, 6))
+        case Shelf(folds=folds):
+            for inner in folds:
+                yield from _block(inner, level=level)
         case Figure() | Gallery():
             return
 
@@ -61,8 +64,8 @@ def _table(block: Table) -> Iterator[str]:
     if block.caption:
         yield escaped(block.caption)
     grouped = any(group.title for group in block.groups)
-    headers = [*(["target"] if grouped else []), *(escaped(one.title) for one in block.columns)]
-    rows = []
+    headers = [*([block.grouped_by] if grouped else []), *(escaped(one.title) for one in block.columns)]
+    rows: list[list[str]] = []
     for group in block.groups:
         for place, row in enumerate(group.rows):
             title = [escaped(group.title) if place == 0 else ""] if grouped else []
@@ -75,6 +78,11 @@ def _table(block: Table) -> Iterator[str]:
 
 def _cell(value: Cell | str) -> str:
     if isinstance(value, str):
-        return escaped(value)
+        return _inside(value)
     text = f"{value.sign} {value.text}" if value.sign else value.text
-    return escaped(f"{text} ({value.note})" if value.note and text else text or value.note)
+    return _inside(f"{text} ({value.note})" if value.note and text else text or value.note)
+
+
+def _inside(text: str) -> str:
+    """A text in a table, where a number at its beginning makes no list."""
+    return escaped(f".{text}")[1:].strip()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
             """The drawing."""
             ...
 
+
 __all__ = [
     "Block",
     "Bullets",
@@ -29,7 +30,9 @@ __all__ = [
     "Group",
     "Prose",
     "Report",
+    "Row",
     "Section",
+    "Shelf",
     "Table",
     "Tone",
     "Verdict",
@@ -58,6 +61,9 @@ class Cell:
     """Drawn beside the text: from where to where an interval reaches, and the value, as shares of the width."""
 
 
+Row = list[Cell | str]
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """The heading of a column."""
@@ -73,7 +79,7 @@ class Column:
 class Group:
     """Rows that belong together, under a heading of their own where there is one."""
 
-    rows: Sequence[Sequence[Cell | str]]
+    rows: Sequence[Row]
     title: str = ""
     note: str = ""
 
@@ -85,6 +91,8 @@ class Table:
     columns: Sequence[Column]
     groups: Sequence[Group]
     caption: str = ""
+    grouped_by: str = "target"
+    """What the titles of its groups are."""
 
 
 def present(*blocks: Block | None) -> list[Block]:
@@ -92,7 +100,7 @@ def present(*blocks: Block | None) -> list[Block]:
     return [one for one in blocks if one is not None]
 
 
-def bare_table(columns: Sequence[Column | str], rows: Sequence[Sequence[Cell | str]], *, caption: str = "") -> Table:
+def bare_table(columns: Sequence[Column | str], rows: Sequence[Row], *, caption: str = "") -> Table:
     """A table of one group."""
     named = [Column(one) if isinstance(one, str) else one for one in columns]
     return Table(named, [Group(rows)], caption)
@@ -134,7 +142,8 @@ class Figure:
 
     chart: Chart
     caption: str
-    width: int | None = None
+    width: int = 820
+    """How wide it is drawn; on a narrow screen a narrow drawing takes its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +151,11 @@ class Gallery:
     """Small figures side by side."""
 
     figures: Sequence[Figure]
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether the figures are so small that three go side by side."""
+        return all(one.width < 400 for one in self.figures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +169,14 @@ class Fold:
     """The place in this page that links lead to."""
 
 
-Block = Prose | Bullets | Facts | Code | Figure | Gallery | Table | Fold
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Many folds, side by side where there is room."""
+
+    folds: Sequence[Fold]
+
+
+Block = Prose | Bullets | Facts | Code | Figure | Gallery | Table | Fold | Shelf
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ...core.targets import TARGETS
 from ...core.types import MetricResult
 from ..metric_cards import MetricCard, metric_card
 from ..plain_math import plain_math
-from .blocks import Block, Cell, Code, Facts, Fold, Prose, Section
+from .blocks import Block, Cell, Code, Facts, Fold, Prose, Section, Shelf
 from .stored_run import StoredRun
 from .wording import counted
 
@@ -43,10 +43,10 @@ def cards_section(runs: Sequence[StoredRun]) -> Section | None:
         held.update({one.name: (run, one) for one in run.results})
     if not held:
         return None
-    folds: list[Block] = [
-        Fold(display_name(one), _card(run, one), anchor=_anchor(name)) for name, (run, one) in held.items()
-    ]
-    return Section("cards", "What the numbers are", folds, "Open a metric to see its formula and its conventions.")
+    folds = [Fold(display_name(one), _card(run, one), anchor=_anchor(name)) for name, (run, one) in held.items()]
+    return Section(
+        "cards", "What the numbers are", [Shelf(folds)], "Open a metric to see its formula and its conventions."
+    )
 
 
 def _card(run: StoredRun, result: MetricResult) -> list[Block]:

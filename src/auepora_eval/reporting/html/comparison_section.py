@@ -6,7 +6,7 @@ from ...compare.remarks import failure_remarks, other_readings
 from ...compare.types import CompareReport, MetricComparison
 from ...core.targets import TARGETS
 from ..tables import figure
-from .blocks import Block, Bullets, Cell, Column, Fold, Group, Prose, Section, Table, Tone, bare_table
+from .blocks import Block, Bullets, Cell, Column, Fold, Group, Prose, Row, Section, Table, Tone, bare_table
 from .cards_section import card_link
 from .figures import forest_figure
 from .stored_run import StoredRun
@@ -50,7 +50,7 @@ def comparison_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Sec
     else:
         blocks.append(Prose("There is no metric that both runs have and that follows the same rules.", tone="open"))
     if report.refused:
-        rows = [[Cell(name), why] for name, why in report.refused.items()]
+        rows: list[Row] = [[Cell(name), why] for name, why in report.refused.items()]
         blocks.append(
             Fold(
                 f"Not compared: {amount(len(rows), 'metric')}",
@@ -67,7 +67,7 @@ def comparison_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Sec
 def _table(report: CompareReport) -> Table:
     groups = []
     for target, entry in TARGETS.items():
-        rows = [_row(one) for one in report.metrics if one.target == target.name]
+        rows: list[Row] = [_row(one) for one in report.metrics if one.target == target.name]
         if rows:
             groups.append(Group(rows, entry.title))
     columns = [
@@ -75,7 +75,7 @@ def _table(report: CompareReport) -> Table:
         Column("A", number=True),
         Column("B", number=True),
         Column("B − A", number=True),
-        Column("95 % interval"),
+        Column("95 % interval", number=True),
         Column("p adjusted", number=True),
         Column("won / lost", number=True, minor=True),
         Column("n", number=True, minor=True),
@@ -84,9 +84,11 @@ def _table(report: CompareReport) -> Table:
     return Table(columns, groups)
 
 
-def _row(one: MetricComparison) -> list[Cell | str]:
+def _row(one: MetricComparison) -> Row:
     doubt = " ?" if one.flags and one.interval is not None else ""
-    interval = "" if one.interval is None else f"{signed_text(one.interval[0])} to {signed_text(one.interval[1])}{doubt}"
+    interval = (
+        "" if one.interval is None else f"{signed_text(one.interval[0])} to {signed_text(one.interval[1])}{doubt}"
+    )
     n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
     told = [] if one.higher_is_better else ["lower is better"]
     told += [text for text in (other_readings(one), one.note) if text]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Fold, Gallery, Prose, Section, bare_table
+from .blocks import Block, Cell, Column, Fold, Gallery, Group, Prose, Row, Section, Table, bare_table
 from .figures import causes_figure
 from .stored_run import StoredRun
 from .wording import amount, interval_text, share, short, value_text
@@ -40,31 +40,32 @@ def _attributed(runs: Sequence[StoredRun]) -> list[Block]:
     made: list[Block] = []
     names = list(dict.fromkeys(one.name for run in runs for one in run.results if _causes(one)))
     for name in names:
-        figures, rows = [], []
+        figures, groups = [], []
         for run in runs:
             result = run.named(name)
             causes = {} if result is None else _causes(result)
             if not causes:
                 continue
-            figures.append(causes_figure(run, name, causes))
-            rows += [
+            figures.append(causes_figure(run, causes))
+            rows: list[Row] = [
                 [
-                    Cell(f"{run.letter}: {cause}" if run.letter else str(cause), note=CAUSES.get(str(cause), "")),
+                    Cell(str(cause), note=CAUSES.get(str(cause), "")),
                     f"{int(part.get('count', 0)):,}",
                     value_text(part.get("share")),
                     interval_text(_ends(part)),
                 ]
                 for cause, part in causes.items()
             ]
+            groups.append(Group(rows, run.called if run.letter else ""))
         columns = [
             Column("cause"),
             Column("wrong answers", number=True),
             Column("share", number=True),
-            Column("95 % interval"),
+            Column("95 % interval", number=True),
         ]
         made.append(Prose(f"Why answers are wrong, by {name}: for each the first link of the chain that broke."))
         made.append(Gallery(figures) if len(figures) > 1 else figures[0])
-        made.append(bare_table(columns, rows))
+        made.append(Table(columns, groups, grouped_by="run"))
     return made
 
 
@@ -82,7 +83,7 @@ def _ends(part: Mapping[str, Any]) -> tuple[float, float] | None:
 
 def _errors(runs: Sequence[StoredRun]) -> list[Block]:
     """Errors of the system, by their kind."""
-    rows: list[list[Cell | str]] = []
+    rows: list[Row] = []
     for run in runs:
         if not run.errors:
             continue
@@ -110,7 +111,7 @@ def _errors(runs: Sequence[StoredRun]) -> list[Block]:
 
 def _unmeasured(runs: Sequence[StoredRun]) -> list[Block]:
     """Measurements that should have worked and did not."""
-    rows: list[list[Cell | str]] = []
+    rows: list[Row] = []
     for run in runs:
         for result in run.results:
             count = result.details.get("num_measure_failed", 0)

@@ -12,9 +12,9 @@ from ...compare.split import MetricSplit, Part
 from ...compare.types import MetricComparison
 from ...core.results import display_name
 from ...core.targets import TARGETS
-from ...core.types import MetricResult, TargetCategory
+from ...core.types import MetricResult
 from .. import charts
-from .blocks import Figure
+from .blocks import Figure, Gallery
 from .stored_run import Floats, StoredRun
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "curve_figure",
     "distribution_figure",
     "forest_figure",
-    "intervals_figure",
     "latency_figure",
     "league_figure",
     "quality_figure",
@@ -33,26 +32,15 @@ __all__ = [
     "wins_figure",
 ]
 
-WIDE, NARROW = 820, 400
+WIDE, SQUARE, MEDIUM, SMALL = 820, 560, 440, 300
 MOST_POINTS = 2000
-
-
-def intervals_figure(run: StoredRun) -> Figure | None:
-    """Every metric that has an interval, under its target."""
-    rows = [
-        _value_row(run, one, display_name(one), TARGETS[one.target].title)
-        for one in sorted(run.results, key=lambda one: list(TARGETS).index(one.target))
-        if one.target is not TargetCategory.LATENCY
-    ]
-    if not rows:
-        return None
-    chart = charts.interval_chart(rows, title="Scores with 95 % intervals")
-    return Figure(chart, "Value and 95 % interval of every metric.", WIDE)
 
 
 def league_figure(runs: Sequence[StoredRun], name: str) -> Figure | None:
     """One metric of every run."""
-    rows = [_value_row(run, one, run.called, "") for run in runs if (one := run.named(name)) is not None]
+    rows: list[dict[str, Any]] = [
+        _value_row(run, one, run.called, "") for run in runs if (one := run.named(name)) is not None
+    ]
     if not rows:
         return None
     chart = charts.interval_chart([{**row, "scale": name} for row in rows], title=name)
@@ -95,13 +83,13 @@ def distribution_figure(run: StoredRun, result: MetricResult, values: Floats) ->
     """How the scores of one metric are spread."""
     low, high = run.definition(result).range
     ends = (low, high) if np.isfinite([low, high]).all() else None
-    chart = charts.distribution_chart(values.tolist(), result.name, range=ends, title=display_name(result))
-    return Figure(chart, f"{display_name(result)}: {len(values):,} queries.", NARROW)
+    chart = charts.distribution_chart(values.tolist(), result.name, bounds=ends, title=display_name(result))
+    return Figure(chart, f"{display_name(result)}: {len(values):,} queries.", SMALL)
 
 
 def latency_figure(runs: Sequence[StoredRun], name: str) -> Figure:
     """How long answers took, in each run."""
-    held = {run.called: run.timings[name] for run in runs if name in run.timings}
+    held = {run.called: run.timings[name].tolist() for run in runs if name in run.timings}
     shown = held if len(held) > 1 else next(iter(held.values()))
     chart = charts.latency_chart(shown, name=name, quantiles=(0.5, 0.95, 0.99))
     return Figure(chart, f"How long answers took ({name}), with quantiles.", WIDE)
@@ -109,7 +97,7 @@ def latency_figure(runs: Sequence[StoredRun], name: str) -> Figure:
 
 def forest_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -> Figure | None:
     """Differences with their intervals and verdicts."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for target, entry in TARGETS.items():
         for one in metrics:
             if one.target != target.name:
@@ -136,7 +124,7 @@ def forest_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -
 
 def split_figure(splits: Sequence[MetricSplit]) -> Figure | None:
     """Differences in their two parts."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "name": one.name,
             "retrieval": _part(one.retrieval),
@@ -155,25 +143,98 @@ def _part(part: Part) -> dict[str, float | None]:
     return {"value": part.value, "low": low, "high": high}
 
 
-def curve_figure(title, curves):  # type: ignore
-    return None
+def curve_figure(title: str, curves: Mapping[str, Sequence[Point]], *, wide: bool = False) -> Figure:
+    """Metrics over depth: a line per run, or per metric."""
+    lines = {name: [_point(*one) for one in points] for name, points in curves.items()}
+    return Figure(
+        charts.curve_over_k(lines, title=f"{title} over k"),
+        f"{title} over k with 95 % intervals.",
+        WIDE if wide else MEDIUM,
+    )
 
 
-def quality_figure(runs, name, bins):  # type: ignore
-    return None
+Point = tuple[int, float, tuple[float, float] | None]
 
 
-def causes_figure(runs, name, causes):  # type: ignore
-    return None
+def _point(k: int, value: float, ends: tuple[float, float] | None) -> dict[str, Any]:
+    low, high = ends or (None, None)
+    return {"k": k, "value": value, "low": low, "high": high}
 
 
-def changes_figure(worse, better):  # type: ignore
-    return None
+def quality_figure(run: StoredRun, name: str, bins: Sequence[Bin]) -> Figure:
+    """How good answers are by where the first relevant document stands."""
+    rows: list[dict[str, Any]] = [
+        {
+            "rank": title.removeprefix("rank "),
+            "value": mean,
+            "n": n,
+            **dict(zip(("low", "high"), ends or (), strict=False)),
+        }
+        for title, n, mean, ends in bins
+    ]
+    chart = charts.quality_by_rank(rows, name, title=run.called if run.letter else name)
+    return Figure(chart, f"Mean {name}, with 95 % intervals and the number of queries.", MEDIUM if run.letter else WIDE)
 
 
-def scatter_figure(name, a, b, ids):  # type: ignore
-    return None
+Bin = tuple[str, int, float, tuple[float, float] | None]
 
 
-def wins_figure(metrics):  # type: ignore
-    return None
+def causes_figure(run: StoredRun, causes: Mapping[str, Mapping[str, Any]]) -> Figure:
+    """The share of each cause of wrong answers."""
+    shares = {str(cause).replace("_", " "): _share(part) for cause, part in causes.items()}
+    chart = charts.causes_chart(shares, title=run.called if run.letter else "Why answers are wrong")
+    return Figure(chart, "Shares of the wrong answers, with 95 % intervals.", MEDIUM if run.letter else WIDE)
+
+
+def _share(part: Mapping[str, Any]) -> dict[str, Any]:
+    low, high = part.get("interval") or (None, None)
+    return {"count": part.get("count"), "share": part.get("share"), "low": low, "high": high}
+
+
+def changes_figure(worse: Mapping[Cause, int], better: Mapping[Cause, int]) -> Gallery | None:
+    """What is seen to differ where queries got worse, and where they got better."""
+    figures = [
+        Figure(
+            charts.causes_chart({str(cause).replace("_", " "): n for cause, n in counts.items()}, title=title),
+            caption,
+            MEDIUM,
+        )
+        for counts, title, caption in (
+            (worse, "Queries that got worse", "The first difference that is seen, for each query that got worse."),
+            (better, "Queries that got better", "The same for each query that got better."),
+        )
+        if counts
+    ]
+    return Gallery(figures) if figures else None
+
+
+def scatter_figure(a: StoredRun, b: StoredRun, name: str, first: Floats, second: Floats, ids: Sequence[str]) -> Figure:
+    """One metric of both runs, query by query."""
+    result = b.named(name)
+    chart = charts.scatter_chart(
+        _numbers(first),
+        _numbers(second),
+        ids,
+        name=name,
+        names=(a.called, b.called),
+        higher_is_better=result is None or b.definition(result).higher_score_is_better,
+        links=len(ids) <= MOST_POINTS,
+    )
+    return Figure(chart, f"{name} of every query in both runs. A point leads to its query.", SQUARE)
+
+
+def _numbers(values: Floats) -> list[float | None]:
+    return [None if value != value else value for value in values.tolist()]
+
+
+def wins_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -> Figure | None:
+    """How many queries each metric says were won and lost."""
+    rows: list[dict[str, Any]] = [
+        {"name": one.name, "wins": one.wins, "losses": one.losses, "draws": one.draws}
+        for one in metrics
+        if one.wins or one.losses or one.draws
+    ]
+    if not rows:
+        return None
+    chart = charts.wins_losses_chart(rows, names=names)
+    return Figure(chart, "On how many queries B does better and worse than A, by each metric.", WIDE)

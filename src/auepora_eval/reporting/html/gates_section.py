@@ -7,7 +7,7 @@ from ...gates.baseline import check_run
 from ...gates.grammar import parse_gates
 from ...gates.report import GateReport, GateStatus
 from ...store.records import RunRecord
-from .blocks import Block, Cell, Column, Prose, Section, Tone, bare_table
+from .blocks import Block, Cell, Column, Prose, Row, Section, Tone, bare_table
 from .stored_run import StoredRun
 from .wording import short
 
@@ -32,7 +32,7 @@ def gates_section(report: GateReport | None) -> Section | None:
     """Each gate with its outcome and reason."""
     if report is None or not report.shown:
         return None
-    rows = [
+    rows: list[Row] = [
         [Cell(short(one.gate)), Cell(one.status, tone=_TONES[one.status], sign=_SIGNS[one.status]), short(one.reason)]
         for one in report.shown
     ]

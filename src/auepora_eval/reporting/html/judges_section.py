@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .blocks import Block, Cell, Column, Group, Prose, Section, Table
+from .blocks import Block, Cell, Column, Group, Prose, Row, Section, Table
 from .stored_run import StoredRun
 
 __all__ = ["judges_section"]
@@ -30,7 +30,7 @@ def judges_section(runs: Sequence[StoredRun]) -> Section | None:
         usage = run.record.usage
         if not usage:
             continue
-        rows = [_row("all", usage.get("total") or {})]
+        rows: list[Row] = [_row("all", usage.get("total") or {})]
         rows += [_row(f"metric {name}" if name else "shared by metrics", one) for name, one in _parts(usage, "metrics")]
         rows += [_row(f"judge {name}", one) for name, one in _parts(usage, "critics")]
         groups.append(Group(rows, run.called if run.letter else ""))
@@ -38,7 +38,7 @@ def judges_section(runs: Sequence[StoredRun]) -> Section | None:
             reasons[str(reason)] = reasons.get(str(reason), 0) + int(count)
     if not groups:
         return None
-    blocks: list[Block] = [Table(_COLUMNS, groups)]
+    blocks: list[Block] = [Table(_COLUMNS, groups, grouped_by="run")]
     if reasons:
         told = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
         blocks.append(Prose(f"Judgements that failed are no numbers: {told}.", tone="open"))
@@ -49,7 +49,7 @@ def _parts(usage: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, 
     return [(str(key), one) for key, one in (usage.get(name) or {}).items() if isinstance(one, Mapping)]
 
 
-def _row(name: str, used: Mapping[str, Any]) -> list[Cell | str]:
+def _row(name: str, used: Mapping[str, Any]) -> Row:
     failed = sum((used.get("failed") or {}).values())
     cost = used.get("cost")
     return [

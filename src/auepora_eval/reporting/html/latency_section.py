@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .blocks import Block, Cell, Column, Section, bare_table
+from .blocks import Block, Cell, Column, Group, Row, Section, Table
 from .figures import latency_figure
 from .stored_run import Floats, StoredRun
 from .wording import seconds_text
@@ -20,7 +20,11 @@ def latency_section(runs: Sequence[StoredRun]) -> Section | None:
     """Every timing of every run."""
     if not any(run.timings for run in runs):
         return None
-    rows = [_row(run, name, times) for run in runs for name, times in run.timings.items()]
+    groups = [
+        Group([_row(name, times) for name, times in run.timings.items()], run.called if run.letter else "")
+        for run in runs
+        if run.timings
+    ]
     columns = [
         Column("timing"),
         Column("answers", number=True),
@@ -30,12 +34,11 @@ def latency_section(runs: Sequence[StoredRun]) -> Section | None:
     ]
     names = list(dict.fromkeys(name for run in runs for name in run.timings))
     shown = "end_to_end" if "end_to_end" in names else names[0]
-    blocks: list[Block] = [latency_figure(runs, shown), bare_table(columns, rows)]
+    blocks: list[Block] = [latency_figure(runs, shown), Table(columns, groups, grouped_by="run")]
     return Section("latency", "Latency", blocks, "Of all answers that did not fail. So many percent took no longer.")
 
 
-def _row(run: StoredRun, name: str, times: Floats) -> list[Cell | str]:
-    called = f"{run.letter}: {name}" if run.letter else name
+def _row(name: str, times: Floats) -> Row:
     quantiles = np.quantile(times, QUANTILES, method="inverted_cdf")
     numbers = [float(times.mean()), *map(float, quantiles), float(times.max())]
-    return [Cell(called), f"{len(times):,}", *map(seconds_text, numbers)]
+    return [Cell(name), f"{len(times):,}", *map(seconds_text, numbers)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from ...store.runs import RunStore
 from ..printable import printable
 from .as_markdown import report_markdown
 from .blocks import Figure, Report
+from .browser.pack import Fragment, packed_browser
 from .told import told
 
 if TYPE_CHECKING:
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["page_of", "report_html", "write_report"]
 
+MEDIUM, NARROW = 480, 340
+"""Drawings that are wider than the first have another one, as wide as the second, for telephones."""
+LONGEST = 1500
+"""So many characters of a text are shown where a template says nothing else."""
+_IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
 MARKDOWN = (".md", ".markdown")
 
 
@@ -57,7 +63,7 @@ def write_report(
 
 def report_html(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> str:
     """The page about these runs."""
-    return page_of(told(store, records, title=title), _browser(store, records))
+    return page_of(told(store, records, title=title), packed_browser(store, records))
 
 
 def _records(
@@ -75,16 +81,7 @@ def _records(
     return records
 
 
-def _browser(store: RunStore, records: Sequence[RunRecord]) -> Any:
-    """The browser of queries that stands below the overview."""
-    if find_spec(f"{__package__}.browser") is None:
-        return None
-    from importlib import import_module
-
-    return import_module(f"{__package__}.browser.pack").packed_browser(store, records)
-
-
-def page_of(report: Report, browser: Any = None) -> str:
+def page_of(report: Report, browser: Fragment | None = None) -> str:
     """A report as a page, with what a fragment brings: its markup, style, script and data."""
     from markupsafe import Markup
 
@@ -103,6 +100,7 @@ def page_of(report: Report, browser: Any = None) -> str:
             style=Markup(style),  # noqa: S704 -- ours, and checked above
             script=Markup(script),  # noqa: S704
             policy=_policy(style, script),
+            drawn=_Drawing(),
         )
     )
 
@@ -147,20 +145,53 @@ def _templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "drawn": _drawn, "at": _at}
+    helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _at}
     made.globals |= helpers
+    made.filters |= {"cut": _cut, "whole": _whole}
     return made
 
 
+class _Whole(str):
+    """A text that is not to be cut."""
+
+    __slots__ = ()
+
+
+def _whole(text: str) -> _Whole:
+    return _Whole(printable(text))
+
+
 def _shown(value: Any) -> Any:
-    """Texts as they may be shown: control characters, and those that turn lines round, are written out."""
-    return printable(value) if type(value) is str else value
+    """Texts as they may be shown: control characters, and those that turn lines round, are written out.
+
+    What is very long is cut: nobody reads it here, and it would push everything else away.
+    """
+    return printable(_cut(value, LONGEST)) if type(value) is str else value
 
 
-def _drawn(figure: Figure) -> Any:
-    from markupsafe import Markup
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
-    return Markup(figure.chart.to_svg(width=figure.width))  # noqa: S704 -- drawn by us, from escaped text
+
+class _Drawing:
+    """Draws the figures of one page; each drawing has ids of its own, also where two are the same."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, figure: Figure) -> list[tuple[str, Any]]:
+        """The drawing, and another one for narrow screens where it is wide."""
+        if figure.width <= MEDIUM:
+            return [("", self._one(figure, figure.width))]
+        return [("usual", self._one(figure, figure.width)), ("narrow", self._one(figure, NARROW))]
+
+    def _one(self, figure: Figure, width: int) -> Any:
+        from markupsafe import Markup
+
+        self._count += 1
+        # The four places stand at its very beginning: what names it, and what is named.
+        drawn = _IDS.sub(rf"chart-{self._count}-\1", figure.chart.to_svg(width=width), count=4)
+        return Markup(drawn)  # noqa: S704 -- drawn by us, from text that is escaped there
 
 
 def _at(share: float) -> str:

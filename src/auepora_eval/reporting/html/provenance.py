@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...store.records import RunRecord
-from .blocks import Block, Cell, Code, Column, Facts, Fold, Section, bare_table
+from .blocks import Block, Cell, Code, Column, Facts, Fold, Row, Section, bare_table
 from .stored_run import StoredRun
 from .wording import short, when
 
@@ -72,5 +72,5 @@ def conventions_of(record: RunRecord) -> str:
 
 
 def _signatures(run: StoredRun) -> Block:
-    rows = [[Cell(one.name), Cell(one.signature or "none", code=True)] for one in run.results]
+    rows: list[Row] = [[Cell(one.name), Cell(one.signature or "none", code=True)] for one in run.results]
     return bare_table([Column("metric"), Column("signature")], rows)

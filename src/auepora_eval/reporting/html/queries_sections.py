@@ -11,7 +11,7 @@ from ...compare.causes import Cause, QueryChange, cause_counts, explain_changes
 from ...compare.main_metric import main_metric
 from ...compare.types import CompareReport, ComparisonKind, MetricComparison, QueryComparison
 from ...core.errors import AueporaError
-from .blocks import Block, Bullets, Cell, Column, Fold, Prose, Section, bare_table
+from .blocks import Block, Bullets, Cell, Column, Fold, Prose, Row, Section, bare_table
 from .figures import changes_figure, scatter_figure, wins_figure
 from .stored_run import StoredRun, column_of
 from .wording import amount, short, value_text
@@ -52,26 +52,22 @@ def query_link(sample_id: str) -> str:
     return f"#q/{quote(sample_id, safe='', errors='replace')}"
 
 
-def wins_section(
-    a: StoredRun, b: StoredRun, report: CompareReport, main: MetricComparison | None
-) -> Section | None:
+def wins_section(a: StoredRun, b: StoredRun, report: CompareReport, main: MetricComparison | None) -> Section | None:
     """Wins and losses by metric, and the main metric query by query."""
     blocks: list[Block] = []
-    drawn = wins_figure(report.metrics)
+    drawn = wins_figure(report.metrics, (a.called, b.called))
     if drawn is not None:
         blocks.append(drawn)
     if main is not None:
         first, second = a.named(main.name), b.named(main.name)
         if first is not None and second is not None:
             places = {sample_id: place for place, sample_id in enumerate(a.results.sample_ids)}
-            rows = [(places[one], at) for at, one in enumerate(b.results.sample_ids) if one in places]
+            pairs = [(places[one], at) for at, one in enumerate(b.results.sample_ids) if one in places]
             column_a, column_b = column_of(first), column_of(second)
-            if rows and len(column_a) and len(column_b):
-                in_a, in_b = (np.array(side, dtype=np.intp) for side in zip(*rows, strict=True))
+            if pairs and len(column_a) and len(column_b):
+                in_a, in_b = (np.array(side, dtype=np.intp) for side in zip(*pairs, strict=True))
                 ids = [b.results.sample_ids[at] for at in in_b.tolist()]
-                figure = scatter_figure(main.name, column_a[in_a], column_b[in_b], ids)
-                if figure is not None:
-                    blocks.append(figure)
+                blocks.append(scatter_figure(a, b, main.name, column_a[in_a], column_b[in_b], ids))
     return Section("queries-won", "Wins and losses", blocks) if blocks else None
 
 
@@ -100,7 +96,7 @@ def changed_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Sectio
 
 
 def _golden(title: str, listed: list[QueryComparison], *, is_open: bool) -> Fold:
-    rows = [
+    rows: list[Row] = [
         [
             Cell(short(one.query_id, 120), href=query_link(one.query_id)),
             _rank(one.a_hit_rank),
@@ -152,7 +148,7 @@ def _is_worse(one: QueryChange, *, higher_is_better: bool) -> bool:
 
 
 def _counts(worse: list[QueryChange], better: list[QueryChange]) -> Block:
-    rows: list[list[Cell | str]] = []
+    rows: list[Row] = []
     for sign, word, listed in (("▼", "worse", worse), ("▲", "better", better)):
         rows += [
             [
@@ -169,7 +165,7 @@ def _changes(title: str, listed: list[QueryChange]) -> Fold:
     def fall(one: QueryChange) -> float:
         return float("inf") if one.a_score is None or one.b_score is None else abs(one.b_score - one.a_score)
 
-    rows = [
+    rows: list[Row] = [
         [
             Cell(short(one.sample_id, 120), href=query_link(one.sample_id)),
             value_text(one.a_score),
@@ -179,7 +175,13 @@ def _changes(title: str, listed: list[QueryChange]) -> Fold:
         ]
         for one in sorted(listed, key=fall, reverse=True)[:LISTED]
     ]
-    columns = [Column("query"), Column("A", number=True), Column("B", number=True), Column("cause"), Column("what was seen")]
+    columns = [
+        Column("query"),
+        Column("A", number=True),
+        Column("B", number=True),
+        Column("cause"),
+        Column("what was seen"),
+    ]
     blocks: list[Block] = [bare_table(columns, rows)]
     if len(listed) > LISTED:
         blocks.append(Bullets([f"and {len(listed) - LISTED:,} more, which fell less"]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...core.types import MetricResult
 from ...stats.interval import mean_interval
-from .blocks import Block, Cell, Column, Fold, Gallery, Section, bare_table
+from .blocks import Block, Cell, Column, Fold, Gallery, Group, Row, Section, Table, bare_table
 from .figures import curve_figure, quality_figure
 from .rankings import FAMILIES, RankedRun, ranked
 from .stored_run import Floats, StoredRun, column_of
@@ -31,15 +31,21 @@ def _curves(looked: Sequence[tuple[StoredRun, RankedRun]]) -> Section | None:
     families = [one for one in FAMILIES if any(one in each.curves and len(each.depths) > 1 for _, each in looked)]
     if not families:
         return None
-    figures = [
-        curve_figure(_TITLES[one], [(run.called, each.curves[one]) for run, each in looked if one in each.curves])
-        for one in families
-    ]
+    if len(looked) == 1:
+        curves = looked[0][1].curves
+        drawn: Block = curve_figure("Retrieval", {f"{_TITLES[one]}@k": curves[one] for one in families}, wide=True)
+    else:
+        drawn = Gallery(
+            [
+                curve_figure(_TITLES[one], {run.called: each.curves[one] for run, each in looked if one in each.curves})
+                for one in families
+            ]
+        )
     tables: list[Block] = []
     for run, each in looked:
         if not each.curves:
             continue
-        rows = [
+        rows: list[Row] = [
             [
                 Cell(f"{_TITLES[family]}@k"),
                 *(_point(point) for point in points),
@@ -53,7 +59,7 @@ def _curves(looked: Sequence[tuple[StoredRun, RankedRun]]) -> Section | None:
     lead = "Computed from the stored rankings, by the conventions of the plan; the bands are 95 % intervals." + (
         " Of the first answers, where queries were asked several times." if again else ""
     )
-    return Section("curves", "Retrieval over k", [Gallery(figures), Fold("The same as a table", tables)], lead)
+    return Section("curves", "Retrieval over k", [drawn, Fold("The same as a table", tables)], lead)
 
 
 def _point(point: tuple[int, float, tuple[float, float] | None]) -> Cell:
@@ -65,8 +71,7 @@ def _quality(looked: Sequence[tuple[StoredRun, RankedRun]], name: str | None) ->
     """Answers by the rank of the first hit."""
     if name is None:
         return None
-    rows: list[list[Cell | str]] = []
-    figures = []
+    figures, groups = [], []
     for run, each in looked:
         result = run.named(name)
         scores = np.zeros(0) if result is None else column_of(result)
@@ -76,20 +81,23 @@ def _quality(looked: Sequence[tuple[StoredRun, RankedRun]], name: str | None) ->
         if not bins:
             continue
         figures.append(quality_figure(run, name, bins))
-        rows += [
-            [Cell(f"{run.letter}: {title}" if run.letter else title), f"{n:,}", value_text(mean), interval_text(ends)]
-            for title, n, mean, ends in bins
+        rows: list[Row] = [
+            [Cell(title), f"{n:,}", value_text(mean), interval_text(ends)] for title, n, mean, ends in bins
         ]
+        groups.append(Group(rows, run.called if run.letter else ""))
     if not figures:
         return None
     columns = [
         Column("first relevant document"),
         Column("queries", number=True),
         Column(f"mean {name}", number=True),
-        Column("95 % interval"),
+        Column("95 % interval", number=True),
     ]
     lead = f"How good answers are, by {name}, given the rank at which the first relevant document was returned."
-    blocks: list[Block] = [Gallery(figures) if len(figures) > 1 else figures[0], bare_table(columns, rows)]
+    blocks: list[Block] = [
+        Gallery(figures) if len(figures) > 1 else figures[0],
+        Table(columns, groups, grouped_by="run"),
+    ]
     return Section("quality", "Answers by retrieval rank", blocks, lead)
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from ...core.results import display_name
 from ...core.targets import TARGETS
 from ...core.types import MetricResult
-from .blocks import Cell, Column, Fold, Group, Prose, Section, Table, present
+from .blocks import Block, Cell, Column, Fold, Group, Prose, Row, Section, Table
 from .cards_section import card_link
-from .figures import intervals_figure
 from .stored_run import StoredRun
 from .wording import amount, interval_text, reasons_of, value_text
 
@@ -24,7 +23,7 @@ def scores_section(run: StoredRun) -> Section:
         return Section(
             "scores", "Scores", [Prose("There are no results: the run did not come to scoring.", tone="open")]
         )
-    blocks = present(intervals_figure(run), scores_table(run))
+    blocks: list[Block] = [scores_table(run)]
     if any(_flags(one) for one in run.results):
         blocks.append(Prose("? few or skewed samples: the interval may be too narrow.", tone="muted"))
     return Section(
@@ -43,20 +42,20 @@ def scores_table(run: StoredRun) -> Table:
     """A row per metric under its target."""
     groups = []
     for target, entry in TARGETS.items():
-        rows = [_row(run, one) for one in run.results if one.target is target]
+        rows: list[Row] = [_row(run, one) for one in run.results if one.target is target]
         if rows:
             groups.append(Group(rows, entry.title, entry.question))
     columns = [
         Column("metric"),
         Column("value", number=True),
-        Column("95 % interval"),
+        Column("95 % interval", number=True),
         Column("scored", number=True),
         Column("not scored, and why"),
     ]
     return Table(columns, groups)
 
 
-def _row(run: StoredRun, result: MetricResult) -> list[Cell | str]:
+def _row(run: StoredRun, result: MetricResult) -> Row:
     definition = run.definition(result)
     low, high = definition.range
     scored = result.details.get("num_scored")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...core.results import display_name
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Fold, Prose, Section, bare_table
+from .blocks import Block, Cell, Column, Fold, Prose, Row, Section, bare_table
 from .figures import slices_figure
 from .stored_run import StoredRun
 from .wording import interval_text, value_text
@@ -33,8 +33,8 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> Section | Non
             made += _tables(run, name, main, folded=len(runs) > 1)
         blocks.append(Fold(f"By {name}", made, is_open=name == names[0] and len(names) < 4))
     lead = (
-        "Every metric told apart by group. ▲ and ▼: the whole interval of a group lies above or below the value of all; "
-        "among many groups some will by chance."
+        "Every metric told apart by group. ▲ and ▼: the whole interval of a group lies above or below the value of "
+        "all; among many groups some will by chance."
     )
     return Section("slices", "Slices", blocks, lead)
 
@@ -45,7 +45,7 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
     if not groups:
         return []
     if len(groups) <= FEW_GROUPS:
-        rows = [
+        rows: list[Row] = [
             [Cell(display_name(one)), *(_cell(one, parts.get(group)) for group in groups)] for one, parts in with_parts
         ]
         columns = [Column("metric"), *(Column(group, number=True) for group in groups)]
@@ -56,7 +56,9 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
     rows = [[Cell(group), _cell(result, parts[group])] for group in list(parts)[:MOST_ROWS]]
     made: list[Block] = [bare_table([name, Column(result.name, number=True)], rows, caption=run.called)]
     if len(parts) > MOST_ROWS:
-        made.append(Prose(f"And {len(parts) - MOST_ROWS} more groups; `auepora show` has all, and every metric.", "muted"))
+        made.append(
+            Prose(f"And {len(parts) - MOST_ROWS} more groups; `auepora show` has all, and every metric.", "muted")
+        )
     return made
 
 

@@ -12,7 +12,7 @@ from ...core.scores import Scores
 from ...store.planned import planned_conventions, run_facts
 from ...store.records import RunRecord
 from ...store.run_rows import REPLAY_TAG
-from .blocks import Block, Cell, Column, Prose, Section, bare_table
+from .blocks import Block, Cell, Code, Column, Prose, Row, Section, bare_table
 from .comparison_section import signed_text
 from .figures import split_figure
 from .stored_run import StoredRun
@@ -28,12 +28,12 @@ def split_section(a: StoredRun, b: StoredRun) -> Section | None:
     title = "Retrieval or generation?"
     if replay is None or not splits:
         told = (
-            "A replay tells them apart: B's generator answers from A's documents. "
-            f"`auepora replay {a.record.run_id} {b.record.run_id} PLAN` stores one, PLAN being the plan that B was made "
-            "by; this section then shows the two parts."
+            "A replay tells them apart: B's generator answers from A's documents. This stores one, PLAN being the plan "
+            "that B was made by; a report made afterwards shows the two parts here."
         )
-        return Section("split", title, [Prose(told, tone="muted")])
-    rows = [
+        command = f"auepora replay {a.record.run_id} {b.record.run_id} PLAN"
+        return Section("split", title, [Prose(told, tone="muted"), Code(command)])
+    rows: list[Row] = [
         [
             Cell(one.name),
             value_text(one.a),
@@ -58,8 +58,8 @@ def split_section(a: StoredRun, b: StoredRun) -> Section | None:
         blocks.append(drawn)
     blocks.append(bare_table(columns, rows))
     lead = (
-        f"In {replay.run_id} B's generator answered from A's documents. B − A is exactly the sum of the two parts, over "
-        "the queries that have a score in all three runs."
+        f"In {replay.run_id} B's generator answered from A's documents. B − A is exactly the sum of the two parts, "
+        "over the queries that have a score in all three runs."
     )
     return Section("split", title, blocks, lead)
 
@@ -67,7 +67,9 @@ def split_section(a: StoredRun, b: StoredRun) -> Section | None:
 def _replay(a: StoredRun, b: StoredRun) -> RunRecord | None:
     """The latest replay of these two runs that came to its end."""
     for record in a.store.runs(tag=REPLAY_TAG, status="finished"):
-        told = (record.plan.get("system") or {}).get("replay") if isinstance(record.plan.get("system"), Mapping) else None
+        told = (
+            (record.plan.get("system") or {}).get("replay") if isinstance(record.plan.get("system"), Mapping) else None
+        )
         if (
             isinstance(told, Mapping)
             and told.get("contexts") == a.record.run_id

@@ -10,7 +10,7 @@ from ...store.records import RunRecord
 from ...store.runs import RunStore
 from .blocks import Report
 from .stored_run import StoredRun
-from .told_comparison import comparison_of, compared_sections, subtitle_of_comparison, verdict_of_comparison
+from .told_comparison import compared_sections, comparison_of, subtitle_of_comparison, verdict_of_comparison
 from .told_league import league_of, league_sections, subtitle_of_league, verdict_of_league
 from .told_run import sections_of_run, subtitle_of_run, verdict_of_run
 

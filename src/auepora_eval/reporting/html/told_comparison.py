@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ...compare.report import golden_report
 from ...compare.runs import compare_runs
 from ...compare.types import CompareReport, MetricComparison
 from ...core.errors import AueporaError
@@ -26,7 +27,7 @@ from .stored_run import StoredRun
 from .told_run import answers_result
 from .wording import amount, short, value_text, when
 
-__all__ = ["compared_sections", "comparison_of", "Compared", "subtitle_of_comparison", "verdict_of_comparison"]
+__all__ = ["Compared", "compared_sections", "comparison_of", "subtitle_of_comparison", "verdict_of_comparison"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,17 @@ def comparison_of(a: StoredRun, b: StoredRun) -> Compared:
     try:
         report = compare_runs(a.record.run_id, b.record.run_id, store=a.store, other_dataset=True)
     except AueporaError as error:
-        return Compared(a, b, None, str(error), gates)
+        return Compared(a, b, _golden_alone(a, b), str(error), gates)
     return Compared(a, b, report, gates=gates)
+
+
+def _golden_alone(a: StoredRun, b: StoredRun) -> CompareReport | None:
+    """What the golden queries say, where there is no metric to compare."""
+    try:
+        report = golden_report(a.store, a.record, b.record)
+    except AueporaError:
+        return None
+    return report if report.per_query else None
 
 
 def subtitle_of_comparison(compared: Compared) -> str:
@@ -74,8 +84,9 @@ def subtitle_of_comparison(compared: Compared) -> str:
 def verdict_of_comparison(compared: Compared) -> Verdict:
     """Better, worse or open on the primary metrics, the main number, and what else one should know."""
     a, b = compared.a, compared.b
-    if compared.report is None:
-        return Verdict(f"The two runs cannot be compared: {compared.refused}", "bad", _points(compared))
+    if compared.refused:
+        what = "The two runs" if compared.report is None else "The metrics of the two runs"
+        return Verdict(f"{what} cannot be compared: {compared.refused}", "bad", _points(compared))
     primary = [one for one in compared.report.metrics if one.primary]
     better = [one for one in primary if one.verdict == "better"]
     worse = [one for one in primary if one.verdict == "worse"]
@@ -102,12 +113,18 @@ def _moved(one: MetricComparison) -> str:
     """A metric's difference in words."""
     assert one.delta is not None
     p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    interval = "" if one.interval is None else f", 95 % interval {signed_text(one.interval[0])} to {signed_text(one.interval[1])}"
+    interval = (
+        ""
+        if one.interval is None
+        else f", 95 % interval {signed_text(one.interval[0])} to {signed_text(one.interval[1])}"
+    )
     chance = "" if p is None else f", p {probability(p)}"
     way = "stays at" if one.delta == 0 else "rises" if one.delta > 0 else "falls"
     if one.delta == 0:
         return f"{one.name} stays at {value_text(one.b)}"
-    return f"{one.name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed_text(one.delta)}{interval}{chance})"
+    return (
+        f"{one.name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed_text(one.delta)}{interval}{chance})"
+    )
 
 
 def _points(compared: Compared, worse: Sequence[MetricComparison] = ()) -> list[str]:
@@ -115,11 +132,13 @@ def _points(compared: Compared, worse: Sequence[MetricComparison] = ()) -> list[
     report = compared.report
     if worse:
         names = ", ".join(one.name for one in worse[:6])
-        points.append(f"Worse: {names}{', …' if len(worse) > 6 else ''}.")
+        points.append(f"Worse: {names}{' and others' if len(worse) > 6 else ''}.")
     if report is not None:
         kinds = report.deltas.get("kinds") or {}
         if report.per_query:
-            told = ", ".join(f"{count:,} {kind.lower()}{_plural(kind, count)}" for kind, count in kinds.items() if count)
+            told = ", ".join(
+                f"{count:,} {kind.lower()}{_plural(kind, count)}" for kind, count in kinds.items() if count
+            )
             points.append(f"Of {amount(len(report.per_query), 'golden query', 'golden queries')}: {told}.")
         points += [f"{short(note)}." for note in report.notes]
         if report.refused:
@@ -147,16 +166,13 @@ def compared_sections(compared: Compared) -> list[Section]:
     both = (a, b)
     main = compared.main
     made: list[Section | None] = []
-    if compared.report is None:
+    made.append(gates_section(compared.gates))
+    if compared.refused or compared.report is None:
         made.append(Section("deltas", "Differences", [Prose(compared.refused, tone="bad")]))
     else:
-        made += [
-            gates_section(compared.gates),
-            comparison_section(a, b, compared.report),
-            wins_section(a, b, compared.report, main),
-            changed_section(a, b, compared.report),
-            split_section(a, b),
-        ]
+        made += [comparison_section(a, b, compared.report), wins_section(a, b, compared.report, main)]
+    if compared.report is not None:
+        made += [changed_section(a, b, compared.report), split_section(a, b)]
     made += [
         both_scores_section(both),
         slices_section(both, None if main is None else main.name),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...compare.league import League, LeagueMetric, league
 from ...core.errors import AueporaError
 from ...core.targets import TARGETS
-from .blocks import Cell, Column, Fold, Group, Prose, Section, Table, Verdict, bare_table, present
+from .blocks import Cell, Column, Fold, Group, Prose, Row, Section, Table, Verdict, bare_table, present
 from .cards_section import cards_section
 from .comparison_section import probability, signed_text, verdict_cell
 from .failures_section import failures_section
@@ -96,22 +96,20 @@ def _league(runs: Sequence[StoredRun], made: League, main: LeagueMetric | None) 
     columns = [Column("metric"), *(Column(run.called, number=True) for run in runs), Column("surely better")]
     groups = []
     for target, entry in TARGETS.items():
-        rows = [_row(runs, one) for one in made.metrics if one.target == target.name]
+        rows: list[Row] = [_row(runs, one) for one in made.metrics if one.target == target.name]
         if rows:
             groups.append(Group(rows, entry.title))
     if groups:
         blocks.append(Table(columns, groups))
         blocks.append(Fold("Every two runs", [_pairs(runs, made)]))
     if made.refused:
-        refused = [[Cell(name), why] for name, why in made.refused.items()]
-        blocks.append(
-            Fold(f"Not compared: {amount(len(refused), 'metric')}", [bare_table(["metric", "why"], refused)])
-        )
+        refused: list[Row] = [[Cell(name), why] for name, why in made.refused.items()]
+        blocks.append(Fold(f"Not compared: {amount(len(refused), 'metric')}", [bare_table(["metric", "why"], refused)]))
     lead = f"Over the {amount(made.samples, 'query', 'queries')} that all runs have. ★ no other run is surely better."
     return Section("league", "League", blocks or [Prose("There is no metric that all runs have.", tone="open")], lead)
 
 
-def _row(runs: Sequence[StoredRun], one: LeagueMetric) -> list[Cell | str]:
+def _row(runs: Sequence[StoredRun], one: LeagueMetric) -> Row:
     unbeaten = set(one.unbeaten()) if one.primary else set()
     letters = [run.letter for run in runs]
     beats = [
@@ -135,11 +133,11 @@ def _pairs(runs: Sequence[StoredRun], made: League) -> Table:
         Column("metric"),
         Column("runs"),
         Column("difference", number=True),
-        Column("95 % interval"),
+        Column("95 % interval", number=True),
         Column("p adjusted", number=True),
         Column("verdict on the first"),
     ]
-    rows: list[list[Cell | str]] = []
+    rows: list[Row] = []
     for metric in made.metrics:
         for pair in metric.pairs:
             one = pair.comparison

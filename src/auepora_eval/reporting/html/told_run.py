@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...core.errors import AueporaError
 from ...core.types import MetricResult, TargetCategory
 from ...store.records import RunStatus
@@ -17,7 +19,7 @@ from .retrieval_section import retrieval_sections
 from .scores_section import scores_section
 from .slices_section import slices_section
 from .stored_run import StoredRun, column_of
-from .wording import amount, counted, short, when
+from .wording import amount, counted, seconds_text, short, when
 
 __all__ = ["answers_result", "main_result", "sections_of_run", "subtitle_of_run", "verdict_of_run"]
 
@@ -27,6 +29,9 @@ ANSWERS = (
     TargetCategory.GENERATION_RELEVANCE,
     TargetCategory.GENERATION_FAITHFULNESS,
 )
+
+
+RETRIEVAL = (TargetCategory.RETRIEVAL_RELEVANCE, TargetCategory.RETRIEVAL_ACCURACY)
 
 
 def subtitle_of_run(run: StoredRun) -> str:
@@ -56,12 +61,12 @@ def verdict_of_run(run: StoredRun) -> Verdict:
     if unmeasured:
         points.append(
             f"{amount(len(unmeasured), 'metric')} could not be measured on some queries: "
-            f"{', '.join(one.name for one in unmeasured[:5])}{', …' if len(unmeasured) > 5 else ''}."
+            f"{', '.join(one.name for one in unmeasured[:5])}{' and others' if len(unmeasured) > 5 else ''}."
         )
     gates = checked_gates(run)
     if gates is not None:
         points.append(f"Gates: {gates.headline}.")
-        tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]  # type: ignore[assignment]
+        tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]
     failures = "no answer failed" if not failed else f"{failed:,} of {amount(done, 'answer')} failed"
     best = main_result(run)
     if not record.num_samples:
@@ -71,7 +76,27 @@ def verdict_of_run(run: StoredRun) -> Verdict:
         return Verdict(told, "open", points)
     if best is None:
         return Verdict(f"{record.name} was scored, and no metric has a value; {failures}.", "bad", points)
-    return Verdict(f"On {amount(record.num_samples, 'query', 'queries')} {counted(best)}; {failures}.", tone, points)
+    sentence = (
+        f"On {amount(record.num_samples, 'query', 'queries')} of {record.dataset_name}, {counted(best)}; {failures}."
+    )
+    return Verdict(sentence, tone, [*_further(run, best), *points])
+
+
+def _further(run: StoredRun, best: MetricResult) -> list[str]:
+    """The first metric of retrieval, where the main one judges answers; and how long answers took."""
+    told = []
+    if best.target not in RETRIEVAL:
+        found = sorted((one for one in run.results if one.target in RETRIEVAL and one.defined), key=_retrieval_first)
+        told += [f"Retrieval: {counted(one)}." for one in found[:1]]
+    times = run.timings.get("end_to_end")
+    if times is not None:
+        middle, slow = np.quantile(times, (0.5, 0.95), method="inverted_cdf").tolist()
+        told.append(f"Latency: half of the answers took up to {seconds_text(middle)}, 95 % up to {seconds_text(slow)}.")
+    return told
+
+
+def _retrieval_first(result: MetricResult) -> int:
+    return RETRIEVAL.index(result.target)
 
 
 def main_result(run: StoredRun) -> MetricResult | None:

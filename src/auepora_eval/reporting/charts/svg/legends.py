@@ -81,7 +81,7 @@ class Legend:
 def legend_of(layers: Sequence[Mapping[str, Any]]) -> Legend:
     """The legend of a view: every name once, whichever channels and layers show it."""
     entries: dict[str, _Entry] = {}
-    limit = 240.0
+    limit = 320.0
     for layer in layers:
         for name in _CHANNELS:
             channel = layer["encoding"].get(name)

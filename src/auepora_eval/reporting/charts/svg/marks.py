@@ -62,8 +62,8 @@ class Layer:
         encoding: Mapping[str, Any] = self.spec["encoding"]
         return encoding
 
-    def drawn(self) -> str:
-        """All its marks, as a group."""
+    def drawn(self, number: int) -> str:
+        """All its marks, as a group; ``number`` is its own among the layers of its view."""
         if self.kind in ("line", "area"):
             marks = [self._path(rows) for rows in self._series()]
         else:
@@ -78,18 +78,21 @@ class Layer:
             if draw is None:
                 raise BadValueError(f"our charts have no marks of type {self.kind!r}")
             marks = [self._linked(draw(row), row) for row in self.rows]
-        return element("g", {"class": f"marks mark-{self.kind}"}, *marks) if marks else ""
+        return element("g", {"class": f"marks mark-{self.kind} layer-{number}"}, *marks) if marks else ""
 
-    def reach(self) -> tuple[float, float]:
-        """How far its texts reach to the left of the plot and to the right of it."""
-        left = right = 0.0
+    def reach(self) -> tuple[float, float, float]:
+        """How far its texts reach to the left of the plot, to the right of it, and above it."""
+        left = right = above = 0.0
         for row in self.rows if self.kind == "text" else ():
-            wide = width_of(str(self._value("text", row)), self._mark.get("fontSize", TEXT_SIZE))
+            size = self._mark.get("fontSize", TEXT_SIZE)
+            wide = width_of(str(self._value("text", row)), size)
             at = (self._at("x", row) or 0.0) + self._mark.get("dx", 0)
             share = {"left": 0.0, "center": 0.5, "right": 1.0}[self._mark.get("align", "center")]
             left = max(left, wide * share - at)
             right = max(right, at + wide * (1 - share) - self.width)
-        return left, right
+            lowered = _BASELINES[self._mark.get("baseline", "middle")] * size
+            above = max(above, size - lowered - (self._at("y", row) or 0.0) - self._mark.get("dy", 0))
+        return left, right, above
 
     # --- what channels say -------------------------------------------------------------------------------------------
 

@@ -80,6 +80,10 @@ class View:
     @property
     def above(self) -> float:
         """The room of its title and legend."""
+        return self._headed + max(layer.reach()[2] for layer in self.layers)
+
+    @property
+    def _headed(self) -> float:
         return (_TITLE + 10 if "title" in self.spec else 0.0) + self.legend.height(self.width)
 
     @property
@@ -102,7 +106,7 @@ class View:
         legend = self.legend.drawn(self.width, self.paint)
         if legend:
             parts.append(element("g", {"transform": f"translate(0,{top:g})"}, legend))
-        parts += [self._grid("x"), self._grid("y"), *(layer.drawn() for layer in self.layers)]
+        parts += [self._grid("x"), self._grid("y"), *(layer.drawn(number) for number, layer in enumerate(self.layers))]
         parts += [self._axis_drawn("x"), self._axis_drawn("y")]
         return "".join(parts)
 

@@ -14,7 +14,7 @@ from ....core.errors import AueporaError
 from ....core.scores import Outcomes, Scores, Status
 from ....core.slices import group_names
 from ....core.targets import TARGETS
-from ....core.types import EvaluationSample, MetricResult
+from ....core.types import EvaluationSample, MetricResult, TargetCategory
 from ....store.runs import RunStore
 from .sources import NOT_ASKED, RunSource
 
@@ -26,6 +26,8 @@ LONGEST_START = 200
 """So many characters of a question stand in the list."""
 MOST_VALUES, MOST_LABELS = 80, 16
 _SHOWN_METRICS = 3
+_T = TargetCategory
+_MOST_TELLING = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
 _KINDS = ("Win", "Loss", "Draw", "Regression")
 
 Floats = npt.NDArray[np.float64]
@@ -163,7 +165,8 @@ def _shown(sources: Sequence[RunSource], told: Sequence[Mapping[str, Any]]) -> l
     listed = sources[0].record.plan.get("primary") if sources else None
     primary = [name for name in listed if name in names] if isinstance(listed, list) else []
     first = {one["target"]: one["name"] for one in reversed(told)}
-    by_target = [name for name in names if name in first.values()]
+    telling = [TARGETS[target].title for target in _MOST_TELLING]
+    by_target = [first[title] for title in dict.fromkeys([*telling, *first]) if title in first]
     return (primary or by_target)[:_SHOWN_METRICS]
 
 

@@ -68,8 +68,8 @@ class Words:
             if self._characters > _MOST_CHARACTERS:
                 self._held, self._same, self._characters = {}, {}, len(text)
             # One object per word, however many documents it is in: that keeps all this small, and hashed already.
-            same = self._same
-            found = self._held[text] = tuple({same.setdefault(word, word) for word in plain_words(text)})
+            words = plain_words(text)
+            found = self._held[text] = tuple(set(map(self._same.setdefault, words, words)))
         return found
 
 

@@ -40,7 +40,9 @@ class RunSource:
     """The beginnings of what was answered, to be searched."""
 
 
-def read_run(store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], number_of: NumberOf) -> RunSource:
+def read_run(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], words: Words, number_of: NumberOf
+) -> RunSource:
     """Everything of a run; texts of documents go to ``number_of`` and are not kept."""
     count = len(samples)
     golds = [Gold(sample) for sample in samples]
@@ -48,7 +50,6 @@ def read_run(store: RunStore, record: RunRecord, samples: Sequence[EvaluationSam
     states = np.full(count, UNANSWERED, np.uint8)
     first_hits = np.full(count, np.nan)
     answers = [""] * count
-    words = Words()
     for row in store.outputs(record.run_id):
         place, output = row.position, row.output
         if not 0 <= place < count:

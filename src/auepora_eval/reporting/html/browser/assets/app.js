@@ -114,7 +114,7 @@ class App {
     this.queries.setState(fromAddress(this.list, location.hash));
       }
       if (this.opened !== -1) this.showList();
-      else if (first && location.hash.startsWith("#f/")) this.section.scrollIntoView();
+      else if (first && location.hash.startsWith("#f/")) this.section.scrollIntoView({ behavior: "instant" });
       return;
     }
     const row = this.list.places.get(id);

@@ -132,7 +132,7 @@ function jsonBlock(value) {
 /** A number for people: as many digits as tell something. */
 function figure(value) {
   if (Number.isNaN(value)) return "";
-  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value).replace("-", "\u2212");
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(2).replace("-", "\u2212");
   return (size >= 100 ? value.toFixed(1) : size < 0.01 ? value.toPrecision(2) : value.toFixed(3)).replace("-", "\u2212");

@@ -14,6 +14,7 @@ class QueryList {
     this.texts = null;
     this.columns = list.metrics.map((_, place) => place).filter((place) => list.metrics[place].shown);
     this.several = list.runs.length > 1;
+    this.visible = this.columns;
     this.pool = [];
     this.element = make("div", { class: "qb-list" });
     this.build();
@@ -264,9 +265,12 @@ class QueryList {
     this.direction.textContent = this.state.descending ? "\u2193 descending" : "\u2191 ascending";
     this.moreFilters.querySelector("summary").textContent = this.activeFilters() ? `Filters (${this.activeFilters()} active)` : "Filters";
     this.drawQuick();
-    this.drawHeader();
     if (this.grid.scrollTop) this.grid.scrollTop = 0;
-    this.draw(true);
+    if (String(this.visibleColumns()) !== String(this.visible)) this.rebuildRows();
+    else {
+      this.drawHeader();
+      this.draw(true);
+    }
   }
 
   activeFilters() {
@@ -310,7 +314,7 @@ class QueryList {
   drawHeader() {
     const other = letter(this.state.other);
     const cells = [["id", "Id", "qb-id"], ["question", "Question", "qb-question"], ["hit", "First hit", "qb-hit"]];
-    for (const place of this.columns) {
+    for (const place of this.visible) {
       const { name } = this.list.metrics[place];
       cells.push([`${this.several ? "delta" : "last"}|${name}`, name, "qb-metric"]);
     }
@@ -319,13 +323,21 @@ class QueryList {
       const arrow = sorted ? (this.state.descending ? " \u2193" : " \u2191") : "";
       return make("div", { class: className, role: "columnheader", "aria-sort": sorted ? (this.state.descending ? "descending" : "ascending") : "none" },
         make("button", { type: "button", tabindex: "-1", title: className === "qb-metric" && this.several ? `${oneLine(label)}: A \u2192 ${other}` : oneLine(label), onclick: () => this.sortBy(key) },
-          make("bdi", {}, oneLine(label, 60)), arrow));
+          metricName(beginning(label, 60)), arrow));
     }));
-    this.grid.style.setProperty("--qb-metrics", String(this.columns.length));
+    this.grid.style.setProperty("--qb-metrics", String(this.visible.length));
     this.grid.classList.toggle("qb-wide", this.several);
   }
 
+  /** The columns that were chosen, and those that rows are ordered or filtered by. */
+  visibleColumns() {
+    const sorted = this.state.sort.split(/\|([^]*)/)[1];
+    const asked = new Set([...this.columns, ...this.state.conditions.map((one) => one.metric)]);
+    return this.list.metrics.map((_, place) => place).filter((place) => asked.has(place) || this.list.metrics[place].name === sorted);
+  }
+
   rebuildRows() {
+    this.visible = this.visibleColumns();
     for (const one of this.pool) one.element.remove();
     this.pool = [];
     this.drawHeader();
@@ -336,7 +348,7 @@ class QueryList {
     const link = make("a", { tabindex: "-1" });
     const id = make("bdi", { class: "qb-idtext" });
     const hit = make("div", { class: "qb-hit", role: "gridcell" });
-    const metrics = this.columns.map(() => make("div", { class: "qb-metric", role: "gridcell" }));
+    const metrics = this.visible.map(() => make("div", { class: "qb-metric", role: "gridcell" }));
     const element = make("div", { class: "qb-row", role: "row" },
       make("div", { class: "qb-id", role: "gridcell" }, id), make("div", { class: "qb-question", role: "gridcell" }, link), hit, metrics);
     const one = { element, link, id, hit, metrics, place: -1 };
@@ -397,7 +409,7 @@ class QueryList {
     };
     one.hit.textContent = this.several ? `${rank(0)} \u2192 ${rank(current)}` : rank(current);
     one.hit.dataset.label = "First hit";
-    this.columns.forEach((column, at) => this.fillMetric(one.metrics[at], list.metrics[column], row));
+    this.visible.forEach((column, at) => this.fillMetric(one.metrics[at], list.metrics[column], row));
   }
 
   fillMetric(cell, metric, row) {

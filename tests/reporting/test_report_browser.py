@@ -14,6 +14,7 @@ from browser_page import Watched, chromium, write_page
 import parts
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.core.scores import Score
+from auepora_eval.reporting.html.page import write_report
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 
@@ -191,8 +192,8 @@ def test_a_filter_is_in_the_address(opened: Open, pages: dict[str, Path]) -> Non
     page.get_by_text("Filters", exact=True).click()
     page.get_by_label("topic").select_option("water")
     page.get_by_role("searchbox").fill("river")
+    page.wait_for_url(re.compile("#f/.*text=river"))
     address = page.evaluate("location.hash")
-    assert address.startswith("#f/")
     again = opened(pages["two"], address)
     assert row_ids(again) == ["river"]
     assert again.get_by_role("searchbox").input_value() == "river"
@@ -303,6 +304,20 @@ def test_addresses_and_the_way_back(opened: Open, pages: dict[str, Path]) -> Non
     expect(page.locator(".qb-list")).to_be_visible()
     page.goto(page.url.partition("#")[0] + "#q/never%20asked%")
     expect(page.locator(".qb-missing")).to_contain_text("There is no query never%20asked% in this report")
+
+
+def test_one_returns_to_where_one_was(opened: Open, pages: dict[str, Path]) -> None:
+    page = opened(pages["one"], viewport={"width": 900, "height": 300})
+    link = page.locator("#overview").evaluate_handle(
+        "main => { const link = document.createElement('a'); link.href = '#q/river'; link.textContent = 'a point'; main.append(link); return link; }"
+    )
+    page.evaluate("window.scrollTo(0, 40)")
+    link.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".qb-queryid")).to_have_text("river")
+    page.keyboard.press("Escape")
+    expect(page.locator("#overview")).to_be_visible()
+    assert page.evaluate("[document.activeElement.textContent, window.scrollY]") == ["a point", 40]
 
 
 def test_a_phone_shows_one_thing_at_a_time(opened: Open, pages: dict[str, Path]) -> None:
@@ -430,6 +445,44 @@ def test_runs_over_different_datasets(opened: Open, tmp_path: Path) -> None:
     page.evaluate("location.hash = '#q/capital'")
     expect(page.locator(".qb-known")).to_contain_text("Gold documents for B", ignore_case=True)
     expect(page.locator(".qb-known")).to_contain_text("other gold")
+
+
+def test_three_runs_are_held_against_the_first(opened: Open, tmp_path: Path) -> None:
+    samples = small_samples()
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        records = [
+            runs.put(store, name, samples, small_outputs("yes", "no"), [runs.scored("recall@5", scores)])
+            for name, scores in (("a", [0.5] * 4), ("b", [0.5, 1.0, 1.0, 0.0]), ("c", [0.25] * 4))
+        ]
+        path = write_page(store, records, tmp_path / "three.html")
+    page = opened(path)
+    assert page.locator(".qb-quick button").all_inner_texts() == ["▲ 2 better", "▼ 1 worse", "= 1 the same"]
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Hold against A").select_option("2")
+    expect(page.locator(".qb-quick button")).to_have_text(["▼ 4 worse"])
+    page.locator(".qb-row[aria-rowindex='2']").click()
+    expect(page.locator(".qb-run")).to_have_text(["A: a", "C: c"])
+
+
+def test_what_judges_said(opened: Open, hostile: Path) -> None:
+    page = opened(hostile, "#q/script")
+    side = page.locator(".qb-side").first
+    expect(side.locator(".qb-rationale")).to_have_text(runs.HOSTILE["script"])
+    expect(side.locator(".qb-judgement").nth(0)).to_contain_text("failed: unparseable")
+    expect(side.locator(".qb-judgement").nth(1)).to_contain_text("score: 3")
+
+
+def test_within_the_whole_report(opened: Open, tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        path = write_report(small_runs(store), tmp_path / "report.html", store=store)
+    page = opened(path, "#q/river")
+    expect(page.locator(".qb-queryid")).to_have_text("river")
+    expect(page.locator("#overview")).to_be_hidden()
+    page.evaluate("location.hash = '#s/scores'")
+    expect(page.locator("#overview")).to_be_visible()
+    expect(page.locator(".qb-list")).to_be_visible()
+    page = opened(path, viewport=PHONE, color_scheme="dark")
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
 def test_of_ten_thousand_queries_few_are_elements(opened: Open, tmp_path: Path) -> None:

@@ -20,6 +20,14 @@ function elementOf(hash) {
   }
 }
 
+function replaceAddress(address) {
+  try {
+    history.replaceState(null, "", address);
+  } catch {
+    // Too often in a short time: the address lags behind, the list does not.
+  }
+}
+
 const help = make("dialog", { class: "qb-dialog", "aria-labelledby": "qb-help-title" });
 let singleKeys = true;
 
@@ -46,7 +54,8 @@ class App {
     this.title = document.title;
     this.opened = -1;
     this.scrolled = 0;
-    this.fromList = false;
+    this.cameFromHere = false;
+    this.returnTo = null;
     this.queries = new QueryList(list, (row) => this.go(row));
     this.queries.onchange = () => this.noteFilter();
     this.detail = make("div", { class: "qb-detail", hidden: true });
@@ -87,19 +96,23 @@ class App {
     this.route(true);
   }
 
-  noteFilter() {
-    const address = toAddress(this.list, this.queries.state);
-    history.replaceState(null, "", address || location.pathname + location.search);
+  /** Put the filter into the address; not at every letter, since browsers allow that only so often. */
+  noteFilter(now = false) {
+    clearTimeout(this.noting);
+    if (!now) {
+      this.noting = setTimeout(() => this.noteFilter(true), 250);
+      return;
+    }
+    if (this.opened === -1) replaceAddress(toAddress(this.list, this.queries.state) || "#queries");
   }
 
   go(row) {
-    this.scrolled = window.scrollY;
-    this.fromList = true;
+    this.noteFilter(true);
     location.hash = queryAddress(this.list.ids[row]);
   }
 
   close() {
-    if (this.fromList) history.back();
+    if (this.cameFromHere) history.back();
     else location.hash = toAddress(this.list, this.queries.state) || "#queries";
   }
 
@@ -116,6 +129,13 @@ class App {
       if (this.opened !== -1) this.showList();
       else if (first && location.hash.startsWith("#f/")) this.section.scrollIntoView({ behavior: "instant" });
       return;
+    }
+    if (this.opened === -1) {
+      // Where to return to: a row of the list, or a point of some chart.
+      const focused = document.activeElement;
+      this.returnTo = focused && focused !== document.body && !this.section.contains(focused) ? focused : null;
+      this.scrolled = first ? 0 : window.scrollY;
+      this.cameFromHere = !first;
     }
     const row = this.list.places.get(id);
     this.opened = row ?? -2;
@@ -143,7 +163,6 @@ class App {
 
   showList() {
     this.opened = -1;
-    this.fromList = false;
     document.documentElement.classList.remove("qb-open");
     document.title = this.title;
     this.detail.hidden = true;
@@ -152,19 +171,20 @@ class App {
     this.queries.draw(true);
     this.queries.showActive();
     const place = elementOf(location.hash);
-    if (place) {
+    if (place && place !== this.section) {
       place.scrollIntoView({ behavior: "instant" });  // it was not there when the browser went to it
-      if (place !== this.section) return;
-    } else if (this.scrolled) window.scrollTo({ top: this.scrolled, behavior: "instant" });
+      return;
+    }
+    if (this.scrolled) window.scrollTo({ top: this.scrolled, behavior: "instant" });
     else this.section.scrollIntoView({ behavior: "instant" });
-    this.queries.grid.focus({ preventScroll: true });
+    (this.returnTo ?? this.queries.grid).focus({ preventScroll: true });
   }
 
   step(by) {
     const row = this.queries.rows[this.place + by];
     if (this.place < 0 || row === undefined) return;
     // In place of this one, so that "back" leads to the list.
-    history.replaceState(null, "", queryAddress(this.list.ids[row]));
+    replaceAddress(queryAddress(this.list.ids[row]));
     this.route();
   }
 

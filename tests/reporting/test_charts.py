@@ -25,7 +25,7 @@ from auepora_eval.reporting.charts import (
 )
 from auepora_eval.reporting.charts.svg.formats import formatted
 from auepora_eval.reporting.charts.svg.letters import cut_to, width_of
-from auepora_eval.reporting.charts.theme import themed
+from auepora_eval.reporting.charts.theme import BAD, GOOD, MUTED, SERIES, TEXT, plain_colour, themed
 from auepora_eval.reporting.charts.ticks import count_span, linear_span, log_span
 from auepora_eval.reporting.charts.words import unique_labels
 
@@ -213,7 +213,7 @@ def test_a_verdict_has_a_shape_and_a_word_beside_its_colour() -> None:
     svg = drawn(GALLERY["differences of every verdict"]())
     shapes = {(one.tag.removeprefix(SVG), len(one.get("points", "").split())) for one in marks(svg, "point")}
     assert len(shapes) == 3  # a triangle up and one down have as many corners
-    assert {"+0.3000  better", "−0.3000  worse", "0.0000  equal", "+0.0500  inconclusive"} <= set(texts(svg))
+    assert {"+0.3000 better", "−0.3000 worse", "0.0000 equal", "+0.0500 inconclusive"} <= set(texts(svg))
 
 
 def test_a_metric_that_is_not_primary_has_no_verdict() -> None:
@@ -354,6 +354,42 @@ def test_counts_have_whole_ticks(highest: float, top: float) -> None:
 )  # fmt: skip
 def test_numbers_are_written_as_other_tools_write_them(value: float, form: str, text: str) -> None:
     assert formatted(value, form) == text
+
+
+def test_a_heading_is_broken_into_lines_that_fit() -> None:
+    chart = interval_chart([row("f1", 0.5)], title="a title that is long " * 5)
+    shown = [one for one in texts(drawn(chart, width=300)) if "title" in one]
+    assert len(shown) > 2
+    assert " ".join(shown) == ("a title that is long " * 5).strip()
+
+
+def test_labels_that_would_run_into_each_other_are_thinned_out() -> None:
+    chart = forest_chart([{"name": "f1", "delta": 0.001, "low": -0.01, "high": 0.01, "scale": "own"}])
+    wide, narrow = (set(texts(drawn(chart, width=width))) for width in (900, 200))
+    assert {"−0.010", "−0.005", "0.000", "0.005", "0.010"} <= wide
+    assert {"−0.010", "0.000", "0.010"} <= narrow
+    assert "0.005" not in narrow
+
+
+_GROUNDS = {"light": "#ffffff", "dark": "#16181c"}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_colours_stand_out_from_their_ground(theme: Any) -> None:
+    for colour, least in [(TEXT, 7.0), (MUTED, 4.5), (GOOD, 3.0), (BAD, 3.0), *((one, 3.0) for one in SERIES)]:
+        assert contrast(plain_colour(colour, theme), _GROUNDS[theme]) >= least, colour
+
+
+def contrast(one: str, other: str) -> float:
+    """As the guidelines for accessible content define it."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
 
 
 def test_a_form_that_we_have_not_is_refused() -> None:

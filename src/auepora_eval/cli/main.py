@@ -22,6 +22,7 @@ COMMANDS = {
     "convert": ("convert", "Write samples or outputs in another format."),
     "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
     "demo": ("demo", "Evaluate two small systems on a bundled question set."),
+    "explain": ("explain", "Explain a stored number, or derive it for one query."),
     "export": ("export", "Write a stored run as plain files."),
     "gate": ("gate", "Hold a stored run against what it must reach."),
     "init": ("init", "Write a starter plan for a dataset."),

@@ -35,7 +35,7 @@ def causes_chart(shares: Mapping[str, Any], *, title: str = "Why answers were wr
             share = count / total
         if share is None:
             continue
-        words = f"{share:.0%}" if count is None else f"{count:,.0f}  ({share:.0%})"
+        words = f"{share:.0%}" if count is None else f"{count:,.0f} ({share:.0%})"
         low, high = number(one.get("low")), number(one.get("high"))
         row: Json = {"cause": label, "share": share, "zero": 0, "text": words, "tip": f"{label}: {words}"}
         rows.append(row if low is None or high is None else {**row, "low": low, "high": high})

@@ -12,7 +12,7 @@ from typing import Any
 from ...core.errors import BadValueError, MissingDependencyError
 from .svg import render_svg
 from .svg.render import plot_width
-from .theme import Theme, require_theme, themed
+from .theme import GROUND, Theme, plain_colour, require_theme, themed
 from .words import in_chart
 
 __all__ = ["FORMATS", "Chart", "chart_format"]
@@ -20,14 +20,11 @@ __all__ = ["FORMATS", "Chart", "chart_format"]
 FORMATS = ("svg", "png", "json", "html")
 """What a chart can be saved as."""
 _INSTALL = "'auepora-eval[report]'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE = """
-:root { color-scheme: light dark; }
-body { margin: 1rem; background: var(--bg, #ffffff); }
+body { margin: 1rem; background: %s; }
 figure { margin: 0; }
-svg { max-width: 100%; height: auto; }
-"""
-_DARK_STYLE = """
-:root { color-scheme: dark; --bg: #16181c; }
+svg { max-width: 100%%; height: auto; }
 """
 
 
@@ -68,9 +65,10 @@ class Chart:
         return "".join(
             [
                 '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+                f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
                 '<meta name="viewport" content="width=device-width, initial-scale=1">',
                 f"<title>{escape(self.title)}</title>",
-                f"<style>{_STYLE}{_DARK_STYLE if theme == 'dark' else ''}</style></head>",
+                f"<style>{_STYLE % plain_colour(GROUND, theme)}</style></head>",
                 f"<body><figure>{self.to_svg(width=width, theme=theme)}</figure></body></html>\n",
             ]
         )

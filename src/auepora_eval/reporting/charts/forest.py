@@ -80,7 +80,7 @@ def _panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[str, str
             continue
         verdict = _verdict(row)
         sign = "+" if ends[0] > 0 else ""
-        words = f"{sign}{shown_number(ends[0])}" + ("" if verdict == _NOT_TESTED else f"  {verdict}")
+        words = f"{sign}{shown_number(ends[0])}" + ("" if verdict == _NOT_TESTED else f" {verdict}")
         tip = f"{in_words(label, ends, signed=True)}, {verdict}" + (f", n = {row['n']}" if "n" in row else "")
         low, high = (ends[1], ends[2]) if len(ends) == 3 else (ends[0], ends[0])
         drawn.append(

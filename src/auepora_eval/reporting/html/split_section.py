@@ -18,12 +18,12 @@ from .figures import split_figure
 from .stored_run import StoredRun
 from .wording import value_text
 
-__all__ = ["split_section", "stored_splits"]
+__all__ = ["split_section", "stored_replay", "stored_splits"]
 
 
 def split_section(a: StoredRun, b: StoredRun) -> Section | None:
     """The differences in two parts; where nothing is stored, how to get them."""
-    replay = _replay(a, b)
+    replay = stored_replay(a, b)
     splits = [] if replay is None else stored_splits(a, b, replay)
     title = "Retrieval or generation?"
     if replay is None or not splits:
@@ -64,7 +64,7 @@ def split_section(a: StoredRun, b: StoredRun) -> Section | None:
     return Section("split", title, blocks, lead)
 
 
-def _replay(a: StoredRun, b: StoredRun) -> RunRecord | None:
+def stored_replay(a: StoredRun, b: StoredRun) -> RunRecord | None:
     """The latest replay of these two runs that came to its end."""
     for record in a.store.runs(tag=REPLAY_TAG, status="finished"):
         told = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,11 @@ from ...core.results import Results, display_name
 from ...core.types import MetricResult, TargetCategory
 from ...perturb.systems import PERTURBATION
 from ...store.records import RunRecord
-from ...store.run_rows import PERTURBED_TAG, REPLAY_TAG
+from ...store.run_rows import PERTURBED_TAG
 from ...store.runs import RunStore
 from ..charts import Chart, curve_over_k, latency_chart, noise_curve, quality_by_rank
 from ..html.rankings import ranked
-from ..html.split_section import stored_splits
+from ..html.split_section import stored_replay, stored_splits
 from ..html.stored_run import StoredRun, column_of
 from ..result_rows import metric_range
 from .of_comparisons import plot_changes, plot_comparison, plot_scatter, plot_split, plot_wins_losses
@@ -221,23 +221,15 @@ def _wins(asked: _Asked) -> Chart:
 
 def _split(asked: _Asked) -> Chart:
     first, second = asked.records
-    replay = _replay(asked.store, first, second)
+    a, b = StoredRun(asked.store, first), StoredRun(asked.store, second)
+    replay = stored_replay(a, b)
     if replay is None:
         raise BadValueError(
             f"no replay of {first.run_id} and {second.run_id} is stored: `auepora replay {first.run_id} "
             f"{second.run_id} PLAN` makes one, PLAN being the plan of the second"
         )
-    splits = stored_splits(StoredRun(asked.store, first), StoredRun(asked.store, second), replay)
+    splits = stored_splits(a, b, replay)
     return plot_split([one for one in splits if not asked.metrics or one.name in asked.metrics])
-
-
-def _replay(store: RunStore, first: RunRecord, second: RunRecord) -> RunRecord | None:
-    for record in store.runs(tag=REPLAY_TAG, status="finished"):
-        system = record.plan.get("system")
-        told = system.get("replay") if isinstance(system, Mapping) else None
-        if isinstance(told, Mapping) and (told.get("contexts"), told.get("generator")) == (first.run_id, second.run_id):
-            return record
-    return None
 
 
 def _noise(asked: _Asked) -> Chart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cut_to", "width_of"]
+__all__ = ["cut_to", "width_of", "wrapped"]
 
 _NARROW = frozenset("iljtfrI.,:;'|!()[]{}/\\ -")
 _WIDE = frozenset("mwMW@%…—")
@@ -27,6 +27,18 @@ def cut_to(text: str, limit: float, size: float) -> str:
             break
         kept += 1
     return f"{text[:kept].rstrip()}…"
+
+
+def wrapped(text: str, limit: float, size: float) -> list[str]:
+    """The text in lines that fit, broken between words; a word that is wider than a line is cut."""
+    lines: list[str] = []
+    for word in text.split():
+        joined = f"{lines[-1]} {word}" if lines else word
+        if lines and width_of(joined, size) <= limit:
+            lines[-1] = joined
+        else:
+            lines.append(cut_to(word, limit, size))
+    return lines
 
 
 def _share(mark: str) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..theme import GROUND, MUTED, TEXT, Theme, css_colour, plain_colour
-from .letters import width_of
+from .letters import wrapped
 from .marks import Paint
 from .views import View
 from .xml import Attribute, element, shown
@@ -39,7 +39,6 @@ def render_svg(
     left, right = max(view.left for view in views) + _EDGE, max(view.right for view in views) + _EDGE
     total = max(view.width for view in views) + left + right
     title, y = _heading(spec, paint, total) if heading else ([], _EDGE)
-    total = max(total, *(line_width for line_width in _heading_widths(spec, heading)))
     parts = [*title]
     for number, view in enumerate(views):
         y += view.above + (0 if number == 0 else float(spec.get("spacing", 18)))
@@ -62,19 +61,16 @@ def _views(spec: Mapping[str, Any], inner: float | None, paint: Paint) -> list[V
     return [View(one, float(one["width"]) if inner is None else inner, paint) for one in spec["vconcat"]]
 
 
-def _lines(spec: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _lines(spec: Mapping[str, Any], total: float) -> list[tuple[str, float]]:
     """The lines of the heading, with their sizes."""
     title = spec["title"]
-    return [(title["text"], _HEADING), *((line, _SUB) for line in title.get("subtitle", ()))]
-
-
-def _heading_widths(spec: Mapping[str, Any], heading: bool) -> list[float]:
-    return [width_of(text, size) + 2 * _EDGE for text, size in _lines(spec)] if heading else [0.0]
+    given = [(title["text"], _HEADING), *((line, _SUB) for line in title.get("subtitle", ()))]
+    return [(line, size) for text, size in given for line in wrapped(text, total - 2 * _EDGE, size)]
 
 
 def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[str], float]:
     parts, y = [], _EDGE
-    for text, size in _lines(spec):
+    for text, size in _lines(spec, total):
         y += size + 3
         place: dict[str, Attribute] = {"x": _EDGE, "y": y, "font-size": size}
         if size == _HEADING:

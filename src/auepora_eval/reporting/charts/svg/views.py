@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from ..theme import LINE, MUTED, TEXT
@@ -70,7 +71,12 @@ class View:
         labels = [width_of(text, TEXT_SIZE) for text, _ in self._labels("y")]
         axis = max(labels, default=0.0) + (_AWAY if labels else 0.0)
         title = TEXT_SIZE + 8 if self._axis("y").get("title") else 0.0
-        return max([axis + title, *(layer.reach()[0] for layer in self.layers), self._overhang()[0]])
+        return max(self._aside + axis + title, self._overhang()[0])
+
+    @cached_property
+    def _aside(self) -> float:
+        """How far texts reach out of the plot to the left; the labels of the axis stand beyond them."""
+        return max(layer.reach()[0] for layer in self.layers)
 
     @property
     def right(self) -> float:
@@ -84,7 +90,7 @@ class View:
 
     @property
     def _headed(self) -> float:
-        return (_TITLE + 10 if "title" in self.spec else 0.0) + self.legend.height(self.width)
+        return (_TITLE + 10 if "title" in self.spec else 0.0) + self.legend.height(self.width + self.right)
 
     @property
     def below(self) -> float:
@@ -103,7 +109,7 @@ class View:
             place: dict[str, Attribute] = {"x": 0, "y": top + _TITLE, "font-size": _TITLE, "font-weight": "600"}
             parts.append(element("text", {**place, "fill": self.paint(TEXT)}, shown(self.spec["title"]["text"])))
             top += _TITLE + 10
-        legend = self.legend.drawn(self.width, self.paint)
+        legend = self.legend.drawn(self.width + self.right, self.paint)
         if legend:
             parts.append(element("g", {"transform": f"translate(0,{top:g})"}, legend))
         parts += [self._grid("x"), self._grid("y"), *(layer.drawn(number) for number, layer in enumerate(self.layers))]
@@ -125,7 +131,7 @@ class View:
         if isinstance(scale, Bands):
             limit = axis["labelLimit"]
             return [(cut_to(label, limit, TEXT_SIZE), scale(label)) for label in scale.places]
-        return [(formatted(value, axis["format"]), scale(value)) for value in axis["values"]]
+        return _apart([(formatted(value, axis["format"]), scale(value)) for value in axis["values"]], name)
 
     def _overhang(self) -> tuple[float, float]:
         """How far the labels below the plot reach beyond it."""
@@ -157,7 +163,11 @@ class View:
         slanted = name == "x" and bool(self._axis("x").get("labelAngle"))
         full = self._full_labels(name)
         for (text, at), whole in zip(self._labels(name), full, strict=True):
-            x, y = (at, self.height + _AWAY + 0.8 * TEXT_SIZE) if name == "x" else (-_AWAY, at + 0.35 * TEXT_SIZE)
+            x, y = (
+                (at, self.height + _AWAY + 0.8 * TEXT_SIZE)
+                if name == "x"
+                else (-_AWAY - self._aside, at + 0.35 * TEXT_SIZE)
+            )
             anchor = "end" if name == "y" or slanted else "middle"
             place: dict[str, Attribute] = {"x": x, "y": y, "text-anchor": anchor, "font-size": TEXT_SIZE}
             if slanted:
@@ -183,3 +193,15 @@ class View:
         x, y = -self.left + TEXT_SIZE, self.height / 2
         turned: dict[str, Attribute] = {"x": x, "y": y, "transform": f"rotate(-90 {x:.1f} {y:.1f})"}
         return element("text", {**turned, **common}, shown(title))
+
+
+def _apart(labels: list[tuple[str, float]], name: str) -> list[tuple[str, float]]:
+    """The labels of numbers: where two would run into each other, every other one of them."""
+    kept = labels
+    while len(kept) > 2 and any(
+        abs(after - before)
+        < ((width_of(one, TEXT_SIZE) + width_of(other, TEXT_SIZE)) / 2 if name == "x" else TEXT_SIZE)
+        for (one, before), (other, after) in pairwise(kept)
+    ):
+        kept = kept[::2]
+    return kept

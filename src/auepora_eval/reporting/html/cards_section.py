@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 
-from ...core.errors import AueporaError
-from ...core.registry import metric_info
 from ...core.results import display_name
-from ...core.signature import Signature
-from ...core.targets import TARGETS
 from ...core.types import MetricResult
-from ..metric_cards import MetricCard, metric_card
-from ..plain_math import plain_math
-from .blocks import Block, Cell, Code, Facts, Fold, Prose, Section, Shelf
+from ...explaining.cards import Card, ReasonTold, SamplesTold, card
+from ...explaining.finding import found_metric
+from .blocks import Block, Bullets, Cell, Code, Column, Facts, Fold, Prose, Row, Section, Shelf, bare_table
 from .stored_run import StoredRun
-from .wording import counted
+from .wording import counted, value_text
 
 __all__ = ["card_link", "cards_section"]
-
-_METHODS = {
-    "t": "Student's t over clusters, or samples where each is on its own",
-    "wilson": "Wilson's interval of a share",
-    "bootstrap": "bootstrap",
-}
 
 
 def card_link(name: str) -> str:
@@ -43,67 +32,64 @@ def cards_section(runs: Sequence[StoredRun]) -> Section | None:
         held.update({one.name: (run, one) for one in run.results})
     if not held:
         return None
-    folds = [Fold(display_name(one), _card(run, one), anchor=_anchor(name)) for name, (run, one) in held.items()]
-    return Section(
-        "cards", "What the numbers are", [Shelf(folds)], "Open a metric to see its formula and its conventions."
+    folds = [Fold(display_name(one), _blocks(run, one), anchor=_anchor(name)) for name, (run, one) in held.items()]
+    lead = (
+        "Open a metric to see its formula, its conventions and the samples it stands on. "
+        "`auepora explain` derives the score of any single query step by step."
     )
+    return Section("cards", "What the numbers are", [Shelf(folds)], lead)
 
 
-def _card(run: StoredRun, result: MetricResult) -> list[Block]:
-    card = _registered(result)
-    blocks: list[Block] = []
-    if card is not None:
-        blocks.append(Prose(card.summary))
-        if card.formula:
-            blocks.append(Code(plain_math(card.formula)))
-        blocks += [Prose(paragraph) for paragraph in card.text]
-    else:
-        blocks.append(Prose("A metric that is not known in this process: there is nothing to say about its formula."))
-    blocks.append(Facts(_facts(run, result, card)))
+def _blocks(run: StoredRun, result: MetricResult) -> list[Block]:
+    told = card(result, found_metric(result, run.record, {}).metric)
+    blocks: list[Block] = [Prose(told.summary)]
+    if told.formula:
+        blocks.append(Code(told.formula))
+    blocks += [Prose(paragraph) for paragraph in told.text]
+    blocks.append(Facts(_facts(run, result, told)))
+    if told.choices:
+        rows: list[Row] = [[Cell(one.key), Cell(one.value, code=True), one.words] for one in told.choices]
+        blocks.append(bare_table([Column("choice"), Column("here"), Column("what it means")], rows))
+    notes = [*(() if told.samples is None else _reasons(told.samples)), *told.notes]
+    if notes:
+        blocks.append(Bullets(notes))
     return blocks
 
 
-def _registered(result: MetricResult) -> MetricCard | None:
-    name = re.split(r"[|@\[]", result.signature or result.name, maxsplit=1)[0]
-    try:
-        return metric_card(metric_info(name))
-    except (AueporaError, ValueError):
-        return None
-
-
-def _facts(run: StoredRun, result: MetricResult, card: MetricCard | None) -> list[tuple[str, str | Cell]]:
-    details, definition = result.details, run.definition(result)
-    target = TARGETS[result.target]
+def _facts(run: StoredRun, result: MetricResult, told: Card) -> list[tuple[str, str | Cell]]:
     facts: list[tuple[str, str | Cell]] = [
-        ("here" if not run.letter else f"in {run.letter}", f"{counted(result)}."),
-        ("target", f"{target.title}: {target.pair}"),
-        ("better", "higher" if definition.higher_is_better else "lower"),
+        (f"in {run.letter}" if run.letter else "here", f"{counted(result)}."),
+        ("judges", f"{told.target_title}: {told.question}"),
+        ("range", f"{told.range_text}, {told.direction}"),
+        ("made of scores", told.reducer),
+        ("a failed answer", told.failure),
+        ("convention", told.convention),
     ]
-    if card is not None:
-        facts.append(("range", card.range_text))
-        facts.append(("a failed answer", card.failures))
-    facts.append(
-        (
-            "samples",
-            f"{details.get('num_samples', 'not told')} in the value; {details.get('num_scored', 'not told')} scored, "
-            f"{details.get('num_skipped', 0)} skipped, {details.get('num_system_failed', 0)} failed by the system, "
-            f"{details.get('num_measure_failed', 0)} not measured",
-        )
+    if told.samples is not None:
+        facts.append(("samples", _samples(told.samples)))
+    if told.interval is not None:
+        facts.append(("interval", "; ".join([told.interval.words, *told.interval.doubts])))
+    if told.value_completed is not None:
+        facts.append(("answered only", value_text(told.value_completed)))
+    if told.bounds is not None:
+        facts.append(("all measured", f"between {value_text(told.bounds[0])} and {value_text(told.bounds[1])}"))
+    facts.append(("signature", Cell(told.signature or "none", code=True)))
+    if told.reference:
+        facts.append(("reference", told.reference))
+    return [(name, value) for name, value in facts if value]
+
+
+def _samples(told: SamplesTold) -> str:
+    return (
+        f"{told.counted:,} of {told.total:,} are in the value; {told.scored:,} scored, {told.skipped:,} skipped, "
+        f"{told.system_failed:,} failed by the system, {told.measure_failed:,} not measured"
     )
-    interval = details.get("interval")
-    if result.interval is not None and isinstance(interval, dict):
-        method = str(interval.get("method", ""))
-        flags = "".join(f", {flag}" for flag in interval.get("flags") or ())
-        facts.append(("interval", f"{_METHODS.get(method, method)}, {interval.get('units', '?')} units{flags}"))
-    facts += [(f"choice {key}", value) for key, value in _choices(result.signature).items()]
-    facts.append(("signature", Cell(result.signature or "none", code=True)))
-    if card is not None and card.reference:
-        facts.append(("reference", card.reference))
-    return facts
 
 
-def _choices(signature: str | None) -> dict[str, str]:
-    try:
-        return dict(Signature.parse(signature or "").choices)
-    except AueporaError:
-        return {}
+def _reasons(told: SamplesTold) -> list[str]:
+    return [_reason("skipped", one) for one in told.skips] + [_reason("failed", one) for one in told.failures]
+
+
+def _reason(outcome: str, one: ReasonTold) -> str:
+    needed = f"; {one.needed}" if one.needed else ""
+    return f"{one.count:,} {outcome} ({one.reason}): {one.words}{needed}"

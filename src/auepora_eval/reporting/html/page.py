@@ -31,6 +31,7 @@ MEDIUM, NARROW = 480, 340
 """Drawings that are wider than the first have another one, as wide as the second, for telephones."""
 LONGEST = 1500
 """So many characters of a text are shown where a template says nothing else."""
+_TICKED = re.compile(r"`([^`\n]{1,200})`")
 _IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
 MARKDOWN = (".md", ".markdown")
 
@@ -147,7 +148,7 @@ def _templates() -> Environment:
     )
     helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _at}
     made.globals |= helpers
-    made.filters |= {"cut": _cut, "whole": _whole}
+    made.filters |= {"cut": _cut, "whole": _whole, "ticked": _ticked}
     return made
 
 
@@ -167,6 +168,14 @@ def _shown(value: Any) -> Any:
     What is very long is cut: nobody reads it here, and it would push everything else away.
     """
     return printable(_cut(value, LONGEST)) if type(value) is str else value
+
+
+def _ticked(text: str, longest: int = LONGEST) -> Any:
+    """A text in which what stands between `ticks` is shown as code; all of it is escaped."""
+    from markupsafe import Markup
+
+    parts = _TICKED.split(_shown(_cut(text, longest)))
+    return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else one for at, one in enumerate(parts))
 
 
 def _cut(text: str, longest: int) -> str:

@@ -84,7 +84,7 @@ def subtitle_of_comparison(compared: Compared) -> str:
 def verdict_of_comparison(compared: Compared) -> Verdict:
     """Better, worse or open on the primary metrics, the main number, and what else one should know."""
     a, b = compared.a, compared.b
-    if compared.refused:
+    if compared.refused or compared.report is None:
         what = "The two runs" if compared.report is None else "The metrics of the two runs"
         return Verdict(f"{what} cannot be compared: {compared.refused}", "bad", _points(compared))
     primary = [one for one in compared.report.metrics if one.primary]

@@ -13,8 +13,8 @@ from ....compare.queries import compare_queries
 from ....core.errors import AueporaError
 from ....core.scores import Outcomes, Scores, Status
 from ....core.slices import group_names
-from ....core.targets import describe_target
-from ....core.types import EvaluationSample, MetricResult
+from ....core.targets import TARGETS
+from ....core.types import EvaluationSample, MetricResult, TargetCategory
 from ....store.runs import RunStore
 from .sources import NOT_ASKED, RunSource
 
@@ -25,7 +25,9 @@ ABSENT = 255
 LONGEST_START = 200
 """So many characters of a question stand in the list."""
 MOST_VALUES, MOST_LABELS = 80, 16
-_SHOWN_METRICS = 4
+_SHOWN_METRICS = 3
+_T = TargetCategory
+_MOST_TELLING = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
 _KINDS = ("Win", "Loss", "Draw", "Regression")
 
 Floats = npt.NDArray[np.float64]
@@ -106,7 +108,7 @@ def first_hit_kinds(store: RunStore, base: RunSource, other: RunSource, places: 
 def label_columns(samples: Sequence[EvaluationSample], columns: Columns) -> list[dict[str, Any]]:
     """Labels to filter by: those of few different values. A sample may have several values of one label."""
     names = dict.fromkeys(str(name) for sample in samples for name in sample.labels)
-    told = []
+    told: list[dict[str, Any]] = []
     for name in names:
         if len(told) == MOST_LABELS:
             break
@@ -130,17 +132,15 @@ def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: in
         for result in source.results:
             if result.scores is not None and len(result.scores) == len(source.samples):
                 found.setdefault(result.name, [None] * len(sources))[number] = result
-    told = []
+    told: list[dict[str, Any]] = []
     for name, results in found.items():
-        number = next(place for place, one in enumerate(results) if one is not None)
-        result = results[number]
-        assert result is not None
+        number, result = next((place, one) for place, one in enumerate(results) if one is not None)
         definition = definition_of(result, sources[number].record, {})
         signatures = {one.signature for one in results if one is not None}
         told.append(
             {
                 "name": name,
-                "target": describe_target(result.target).title,
+                "target": TARGETS[result.target].title,
                 "higher": definition.higher_score_is_better,
                 "rounding": definition.rounding,
                 # Numbers by different rules are not subtracted.
@@ -151,6 +151,9 @@ def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: in
                 ],
             }
         )
+    # By target, as everywhere in a report; within one in the order of the run.
+    titles = [target.title for target in TARGETS.values()]
+    told.sort(key=lambda one: titles.index(one["target"]))
     for name in _shown(sources, told):
         next(one for one in told if one["name"] == name)["shown"] = True
     return told
@@ -162,7 +165,8 @@ def _shown(sources: Sequence[RunSource], told: Sequence[Mapping[str, Any]]) -> l
     listed = sources[0].record.plan.get("primary") if sources else None
     primary = [name for name in listed if name in names] if isinstance(listed, list) else []
     first = {one["target"]: one["name"] for one in reversed(told)}
-    by_target = [name for name in names if name in first.values()]
+    telling = [TARGETS[target].title for target in _MOST_TELLING]
+    by_target = [first[title] for title in dict.fromkeys([*telling, *first]) if title in first]
     return (primary or by_target)[:_SHOWN_METRICS]
 
 

@@ -9,17 +9,19 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ....core.errors import AueporaError
 from ....core.types import Document, EvaluationSample, SystemOutputs, Unsaid
 from ....features.rankings import level_of
 from ....text.cutting import plain_words
 
-__all__ = ["Gold", "Ranges", "Support", "browser_places", "relevance", "support_of"]
+__all__ = ["Gold", "Ranges", "Support", "Words", "browser_places", "relevance", "support_of"]
 
 Ranges = list[tuple[int, int]]
 """First place and one past the last, in ascending order."""
 
+_MOST_CHARACTERS = 64_000_000
 _TOKEN = re.compile(r"\S+")
 _BEYOND = re.compile("[\U00010000-\U0010ffff]")
 
@@ -47,7 +49,37 @@ class Support:
     """How many of them have no support."""
 
 
-def support_of(output: SystemOutputs) -> Support | None:
+class Words:
+    """Looks words up in documents, each of which is cut into words once."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[str, ...]] = {}
+        self._same: dict[str, str] = {}
+        self._characters = 0
+
+    def missing(self, words: Iterable[str], texts: Iterable[str]) -> set[str]:
+        """Those of the words that are in none of the texts."""
+        return set(words).difference(*map(self._of, dict.fromkeys(texts)))
+
+    def _of(self, text: str) -> tuple[str, ...]:
+        found = self._held.get(text)
+        if found is None:
+            self._characters += len(text)
+            if self._characters > _MOST_CHARACTERS:
+                self._held, self._same, self._characters = {}, {}, len(text)
+            # One object per word, however many documents it is in: that keeps all this small, and hashed already.
+            words = plain_words(text)
+            found = self._held[text] = tuple(set(map(self._same.setdefault, words, words)))
+        return found
+
+
+@lru_cache(maxsize=1 << 16)
+def _word(token: str) -> str:
+    """What stands between white space, as a word; nothing where it is punctuation alone."""
+    return "".join(plain_words(token))
+
+
+def support_of(output: SystemOutputs, words: Words) -> Support | None:
     """The words of an answer that no document backs, as ``support_density`` counts them.
 
     ``None`` where it cannot be told: no answer, a failure, documents without text.
@@ -57,18 +89,19 @@ def support_of(output: SystemOutputs) -> Support | None:
     texts = [item.doc.text for item in output.retrieved]
     if texts and not any(texts):
         return None
-    answer, known = output.response.text, set[str]()
-    for text in dict.fromkeys(texts):
-        known.update(plain_words(text))
+    answer = output.response.text
+    said = [word for word in map(_word, answer.split()) if word]
+    unknown = words.missing(said, texts)
+    if not unknown:
+        return Support([], len(said), 0)
     ranges: Ranges = []
-    count = missing = 0
+    missing = 0
     joined = False
     for token in _TOKEN.finditer(answer):
-        words = plain_words(token[0])
-        if not words:  # punctuation alone belongs to neither side
+        word = _word(token[0])
+        if not word:  # punctuation alone belongs to neither side
             continue
-        count += 1
-        if words[0] in known:
+        if word not in unknown:
             joined = False
             continue
         missing += 1
@@ -77,7 +110,7 @@ def support_of(output: SystemOutputs) -> Support | None:
         else:
             ranges.append((token.start(), token.end()))
             joined = True
-    return Support(browser_places(answer, ranges), count, missing)
+    return Support(browser_places(answer, ranges), len(said), missing)
 
 
 # --- gold ------------------------------------------------------------------------------------------------------------
@@ -104,7 +137,7 @@ class Gold:
         self._not_relevant = {one.doc_id for one in sample.candidate_docs or ()} - self.levels.keys()
 
     def marks(self, documents: Sequence[Document]) -> list[str]:
-        """Per position: ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so), or nothing."""
+        """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing."""
         seen: set[str] = set()
         marks = []
         for document in documents:

@@ -15,6 +15,7 @@ from ....store.records import RunRecord
 from ....store.runs import RunStore
 from .blocks import MIME, Blocks, Documents, block, json_bytes
 from .listing import LONGEST_START, Columns, first_hit_kinds, label_columns, metric_columns, run_columns
+from .marks import Words
 from .queries import query_json, sample_json
 from .sources import LONGEST_SEARCHED, RunSource, read_run
 
@@ -124,12 +125,13 @@ def _sources(
     read: dict[str, list[EvaluationSample]] = {}
     told: dict[str, list[bytes]] = {}
     sources = []
+    words = Words()
     for record in records:
         if record.fingerprint not in read:
             samples = store.samples(record.run_id)
             read[record.fingerprint] = samples
             told[record.fingerprint] = [sample_json(sample, documents) for sample in samples]
-        sources.append(read_run(store, record, read[record.fingerprint], documents))
+        sources.append(read_run(store, record, read[record.fingerprint], words, documents))
     return told, sources
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ....core.types import Document, EvaluationSample, SystemOutputs, Unsaid
 from ....store.judgement_rows import StoredJudgement
 from .blocks import json_bytes
-from .marks import Gold, relevance, support_of
+from .marks import Gold, Words, relevance, support_of
 
 __all__ = ["judgement_json", "output_json", "query_json", "sample_json"]
 
@@ -51,7 +51,7 @@ def _gold(document: Document, number_of: NumberOf) -> list[Any]:
     return _cut([document.doc_id, text, relevance(document), document.parent_id, document.span, metadata or None])
 
 
-def output_json(output: SystemOutputs, gold: Gold, number_of: NumberOf) -> bytes:
+def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: NumberOf) -> bytes:
     """What came back, with what is to be marked in it."""
     response = output.response
     documents = [item.doc for item in output.retrieved]
@@ -87,7 +87,7 @@ def output_json(output: SystemOutputs, gold: Gold, number_of: NumberOf) -> bytes
         value["citations"] = output.citations
     if response is not None:
         value["answer"] = response.text
-        support = support_of(output)
+        support = support_of(output, words)
         value["support"] = None if support is None else [support.missing, support.words, support.without]
         value |= _without_nothing(
             {

@@ -12,7 +12,7 @@ from ....core.results import Results
 from ....core.types import EvaluationSample, SystemOutputs
 from ....store.records import RunRecord
 from ....store.runs import RunStore
-from .marks import Gold
+from .marks import Gold, Words
 from .queries import NumberOf, judgement_json, output_json
 
 __all__ = ["ANSWERED", "FAILED", "LONGEST_SEARCHED", "NOT_ASKED", "UNANSWERED", "RunSource", "read_run"]
@@ -40,7 +40,9 @@ class RunSource:
     """The beginnings of what was answered, to be searched."""
 
 
-def read_run(store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], number_of: NumberOf) -> RunSource:
+def read_run(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], words: Words, number_of: NumberOf
+) -> RunSource:
     """Everything of a run; texts of documents go to ``number_of`` and are not kept."""
     count = len(samples)
     golds = [Gold(sample) for sample in samples]
@@ -54,7 +56,7 @@ def read_run(store: RunStore, record: RunRecord, samples: Sequence[EvaluationSam
             continue
         given = outputs[place]
         given += [b"null"] * (row.repeat - len(given))
-        given.append(output_json(output, golds[place], number_of))
+        given.append(output_json(output, golds[place], words, number_of))
         if output.error is None:
             if states[place] != ANSWERED:
                 first_hits[place] = _first_hit(output, golds[place])

@@ -11,6 +11,23 @@ function askedId(hash) {
   }
 }
 
+/** The part of the page that an address names. */
+function elementOf(hash) {
+  try {
+    return hash.length > 1 ? document.getElementById(decodeURIComponent(hash.slice(1))) : null;
+  } catch {
+    return null;
+  }
+}
+
+function replaceAddress(address) {
+  try {
+    history.replaceState(null, "", address);
+  } catch {
+    // Too often in a short time: the address lags behind, the list does not.
+  }
+}
+
 const help = make("dialog", { class: "qb-dialog", "aria-labelledby": "qb-help-title" });
 let singleKeys = true;
 
@@ -37,7 +54,8 @@ class App {
     this.title = document.title;
     this.opened = -1;
     this.scrolled = 0;
-    this.fromList = false;
+    this.cameFromHere = false;
+    this.returnTo = null;
     this.queries = new QueryList(list, (row) => this.go(row));
     this.queries.onchange = () => this.noteFilter();
     this.detail = make("div", { class: "qb-detail", hidden: true });
@@ -65,6 +83,10 @@ class App {
         if (other !== element && !other.matches("header, script, style, dialog, [role=banner]")) other.classList.add("qb-aside");
       }
     }
+    // What sticks to the top of the page keeps its place above what sticks here.
+    const banner = document.querySelector("body > header");
+    const top = banner && getComputedStyle(banner).position === "sticky" ? banner.offsetHeight : 0;
+    this.section.style.setProperty("--qb-top", `${top}px`);
     this.queries.setState(fromAddress(this.list, location.hash));
     if (this.queries.activeFilters()) this.queries.moreFilters.open = true;
     window.addEventListener("hashchange", () => this.route());
@@ -74,19 +96,23 @@ class App {
     this.route(true);
   }
 
-  noteFilter() {
-    const address = toAddress(this.list, this.queries.state);
-    history.replaceState(null, "", address || location.pathname + location.search);
+  /** Put the filter into the address; not at every letter, since browsers allow that only so often. */
+  noteFilter(now = false) {
+    clearTimeout(this.noting);
+    if (!now) {
+      this.noting = setTimeout(() => this.noteFilter(true), 250);
+      return;
+    }
+    if (this.opened === -1) replaceAddress(toAddress(this.list, this.queries.state) || "#queries");
   }
 
   go(row) {
-    this.scrolled = window.scrollY;
-    this.fromList = true;
+    this.noteFilter(true);
     location.hash = queryAddress(this.list.ids[row]);
   }
 
   close() {
-    if (this.fromList) history.back();
+    if (this.cameFromHere) history.back();
     else location.hash = toAddress(this.list, this.queries.state) || "#queries";
   }
 
@@ -94,11 +120,22 @@ class App {
     const id = askedId(location.hash);
     if (id === null) {
       if (location.hash.startsWith("#f/") && location.hash !== toAddress(this.list, this.queries.state)) {
-        this.queries.setState(fromAddress(this.list, location.hash));
+        // What sticks to the top of the page keeps its place above what sticks here.
+    const banner = document.querySelector("body > header");
+    const top = banner && getComputedStyle(banner).position === "sticky" ? banner.offsetHeight : 0;
+    this.section.style.setProperty("--qb-top", `${top}px`);
+    this.queries.setState(fromAddress(this.list, location.hash));
       }
       if (this.opened !== -1) this.showList();
-      else if (first && location.hash.startsWith("#f/")) this.section.scrollIntoView();
+      else if (first && location.hash.startsWith("#f/")) this.section.scrollIntoView({ behavior: "instant" });
       return;
+    }
+    if (this.opened === -1) {
+      // Where to return to: a row of the list, or a point of some chart.
+      const focused = document.activeElement;
+      this.returnTo = focused && focused !== document.body && !this.section.contains(focused) ? focused : null;
+      this.scrolled = first ? 0 : window.scrollY;
+      this.cameFromHere = !first;
     }
     const row = this.list.places.get(id);
     this.opened = row ?? -2;
@@ -120,13 +157,12 @@ class App {
       this.next.disabled = place < 0 || place + 1 >= this.queries.rows.length;
       document.title = `${oneLine(id, 60)} \u00b7 ${this.title}`;
     }
-    window.scrollTo(0, 0);
+    window.scrollTo({ top: 0, behavior: "instant" });
     this.content.querySelector("[tabindex]")?.focus({ preventScroll: true });
   }
 
   showList() {
     this.opened = -1;
-    this.fromList = false;
     document.documentElement.classList.remove("qb-open");
     document.title = this.title;
     this.detail.hidden = true;
@@ -134,24 +170,33 @@ class App {
     this.queries.element.hidden = false;
     this.queries.draw(true);
     this.queries.showActive();
-    if (location.hash.startsWith("#s/")) return;
-    if (this.scrolled) window.scrollTo(0, this.scrolled);
-    else this.section.scrollIntoView();
-    this.queries.grid.focus({ preventScroll: true });
+    const place = elementOf(location.hash);
+    if (place && place !== this.section) {
+      place.scrollIntoView({ behavior: "instant" });  // it was not there when the browser went to it
+      return;
+    }
+    if (this.scrolled) window.scrollTo({ top: this.scrolled, behavior: "instant" });
+    else this.section.scrollIntoView({ behavior: "instant" });
+    (this.returnTo ?? this.queries.grid).focus({ preventScroll: true });
   }
 
   step(by) {
     const row = this.queries.rows[this.place + by];
     if (this.place < 0 || row === undefined) return;
     // In place of this one, so that "back" leads to the list.
-    history.replaceState(null, "", queryAddress(this.list.ids[row]));
+    replaceAddress(queryAddress(this.list.ids[row]));
     this.route();
   }
 
   unfold(open) {
     for (const one of this.content.querySelectorAll("details")) {
-      if (open) one.dataset.was = one.open ? "1" : "";
-      one.open = open || one.dataset.was === "1";
+      if (open) {
+        one.dataset.was ??= one.open ? "open" : "closed";  // a browser may announce a print twice
+        one.open = true;
+      } else if (one.dataset.was) {
+        one.open = one.dataset.was === "open";
+        delete one.dataset.was;
+      }
     }
   }
 

@@ -67,25 +67,60 @@ function textBlock(text, { marks = [], wrap = null, limit = LONG, className = ""
   return holder;
 }
 
+// A very long text is laid out piece by piece, and only where it is in sight: one line of a megabyte takes minutes.
+const VERY_LONG = 20000;
+const PIECE = 4000;
+
 function fillText(block, text, shown, marks, wrap) {
+  const end = shown < text.length ? ["\u2026"] : [];
+  if (shown <= VERY_LONG) {
+    block.replaceChildren(...markedParts(text, 0, shown, marks, wrap), ...end);
+    return;
+  }
+  const pieces = [];
+  for (let at = 0; at < shown;) {
+    const next = pieceEnd(text, at, shown);
+    pieces.push(make("div", { class: "qb-piece" }, markedParts(text, at, next, marks, wrap)));
+    at = next;
+  }
+  block.replaceChildren(...pieces, ...end);
+}
+
+/** Where a piece ends: after a line or a word if one ends nearby, and never within a character. */
+function pieceEnd(text, at, shown) {
+  if (shown - at <= PIECE * 1.5) return shown;
+  const piece = beginning(text.slice(at, at + PIECE + 1), PIECE);
+  const line = piece.lastIndexOf("\n"), blank = piece.lastIndexOf(" ");
+  const cut = line > PIECE / 2 ? line : blank > PIECE / 2 ? blank : piece.length - 1;
+  return at + cut + 1;
+}
+
+/** The text between two places, with what is marked in it as elements. */
+function markedParts(text, from, to, marks, wrap) {
   const parts = [];
-  let at = 0;
+  let at = from;
   for (const [start, end] of marks) {
-    if (start >= shown) break;
+    if (end <= at) continue;
+    if (start >= to) break;
     if (start > at) parts.push(visible(text.slice(at, start)));
     const marked = wrap();
-    marked.textContent = visible(text.slice(start, Math.min(end, shown)));
+    marked.textContent = visible(text.slice(Math.max(start, at), Math.min(end, to)));
     parts.push(marked);
-    at = Math.min(end, shown);
+    at = Math.min(end, to);
   }
-  if (at < shown) parts.push(visible(text.slice(at, shown)));
-  if (shown < text.length) parts.push("\u2026");
-  block.replaceChildren(...parts);
+  if (at < to) parts.push(visible(text.slice(at, to)));
+  return parts;
 }
 
 /** Something short that people or models named: an id, a metric. It cannot turn the line it stands in. */
 function named(text, className = "", length = 200) {
   return make("bdi", { class: className, title: text.length > 24 ? oneLine(text, 1000) : null, text: oneLine(text, length) });
+}
+
+/** The name of a metric, which may break where its parts meet. */
+function metricName(name) {
+  const pieces = oneLine(name, 200).split(/(?<=[_@,.:\[])/);
+  return make("bdi", { class: "qb-metricname" }, pieces.flatMap((piece) => [piece, make("wbr")]));
 }
 
 /** Any value of JSON, readable. */
@@ -97,7 +132,7 @@ function jsonBlock(value) {
 /** A number for people: as many digits as tell something. */
 function figure(value) {
   if (Number.isNaN(value)) return "";
-  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value).replace("-", "\u2212");
   const size = Math.abs(value);
   if (size >= 1e6 || size < 1e-4) return value.toExponential(2).replace("-", "\u2212");
   return (size >= 100 ? value.toFixed(1) : size < 0.01 ? value.toPrecision(2) : value.toFixed(3)).replace("-", "\u2212");

@@ -1,6 +1,7 @@
 // The list: what to filter by, and a window onto the rows. However many there are, few are elements.
 
 const OVERSCAN = 4;
+let fields = 0;
 const SHAPES = { better: "\u25b2", worse: "\u25bc", same: "=", "": "\u00b7" };
 
 class QueryList {
@@ -13,6 +14,7 @@ class QueryList {
     this.texts = null;
     this.columns = list.metrics.map((_, place) => place).filter((place) => list.metrics[place].shown);
     this.several = list.runs.length > 1;
+    this.visible = this.columns;
     this.pool = [];
     this.element = make("div", { class: "qb-list" });
     this.build();
@@ -28,7 +30,7 @@ class QueryList {
     this.count = make("output", { class: "qb-count", role: "status", "aria-live": "polite" });
     this.filters = make("div", { class: "qb-filters" });
     this.conditionRows = make("div", { class: "qb-conditions" });
-    this.quick = make("div", { class: "qb-quick", role: "group", "aria-label": "Counts of the chosen metric" });
+    this.quick = make("div", { class: "qb-quick", role: "group", "aria-label": "How it came out" });
     this.sortField = this.select("Sort by", this.sortOptions(), (value) => this.sortBy(value));
     this.direction = make("button", { type: "button", class: "qb-direction", onclick: () => this.change({ descending: !this.state.descending }) });
     const clear = make("button", { type: "button", class: "qb-clear", onclick: () => this.clear() }, "Clear filters");
@@ -60,7 +62,12 @@ class QueryList {
     const field = make("select", { onchange: () => change(field.value) });
     for (const one of options) field.append(this.option(one));
     field.value = chosen;
-    const whole = make("label", { class: "qb-field" }, make("span", {}, label), field);
+    return this.labelled(label, field);
+  }
+
+  labelled(label, field, className = "") {
+    field.id = `qb-field-${++fields}`;
+    const whole = make("div", { class: `qb-field ${className}` }, make("label", { for: field.id }, label), field);
     whole.field = field;
     return whole;
   }
@@ -165,7 +172,7 @@ class QueryList {
     ], (outcome) => put({ outcome }), condition.outcome));
     for (const [key, label] of [["low", "From"], ["high", "To"]]) {
       const field = make("input", { type: "number", step: "any", value: condition[key], oninput: () => put({ [key]: field.value }) });
-      row.append(make("label", { class: "qb-field qb-number" }, make("span", {}, label), field));
+      row.append(this.labelled(label, field, "qb-number"));
     }
     if (this.several && metric.comparable) {
       row.append(this.select(`From A to ${letter(state.other)}`, [
@@ -246,10 +253,8 @@ class QueryList {
       this.texts = this.list.ids.map((id, row) => `${id}\n${this.list.starts[row]}`.toLowerCase());
       readSearched(this.list).then((texts) => { this.texts = texts; this.update(); });
     }
-    const kept = this.rows[this.active];
     this.rows = listedRows(this.list, this.state, (row) => this.texts[row]);
-    const found = kept === undefined ? -1 : this.rows.indexOf(kept);
-    this.active = found < 0 ? 0 : found;
+    this.active = 0;
     const all = this.list.count, shown = this.rows.length;
     this.count.textContent = shown === all ? plural(all, "query", "queries") : `${shown.toLocaleString("en")} of ${plural(all, "query", "queries")}`;
     this.empty.hidden = shown > 0;
@@ -260,9 +265,12 @@ class QueryList {
     this.direction.textContent = this.state.descending ? "\u2193 descending" : "\u2191 ascending";
     this.moreFilters.querySelector("summary").textContent = this.activeFilters() ? `Filters (${this.activeFilters()} active)` : "Filters";
     this.drawQuick();
-    this.drawHeader();
     if (this.grid.scrollTop) this.grid.scrollTop = 0;
-    this.draw(true);
+    if (String(this.visibleColumns()) !== String(this.visible)) this.rebuildRows();
+    else {
+      this.drawHeader();
+      this.draw(true);
+    }
   }
 
   activeFilters() {
@@ -306,7 +314,7 @@ class QueryList {
   drawHeader() {
     const other = letter(this.state.other);
     const cells = [["id", "Id", "qb-id"], ["question", "Question", "qb-question"], ["hit", "First hit", "qb-hit"]];
-    for (const place of this.columns) {
+    for (const place of this.visible) {
       const { name } = this.list.metrics[place];
       cells.push([`${this.several ? "delta" : "last"}|${name}`, name, "qb-metric"]);
     }
@@ -315,13 +323,21 @@ class QueryList {
       const arrow = sorted ? (this.state.descending ? " \u2193" : " \u2191") : "";
       return make("div", { class: className, role: "columnheader", "aria-sort": sorted ? (this.state.descending ? "descending" : "ascending") : "none" },
         make("button", { type: "button", tabindex: "-1", title: className === "qb-metric" && this.several ? `${oneLine(label)}: A \u2192 ${other}` : oneLine(label), onclick: () => this.sortBy(key) },
-          make("bdi", {}, oneLine(label, 60)), arrow));
+          metricName(beginning(label, 60)), arrow));
     }));
-    this.grid.style.setProperty("--qb-metrics", String(this.columns.length));
+    this.grid.style.setProperty("--qb-metrics", String(this.visible.length));
     this.grid.classList.toggle("qb-wide", this.several);
   }
 
+  /** The columns that were chosen, and those that rows are ordered or filtered by. */
+  visibleColumns() {
+    const sorted = this.state.sort.split(/\|([^]*)/)[1];
+    const asked = new Set([...this.columns, ...this.state.conditions.map((one) => one.metric)]);
+    return this.list.metrics.map((_, place) => place).filter((place) => asked.has(place) || this.list.metrics[place].name === sorted);
+  }
+
   rebuildRows() {
+    this.visible = this.visibleColumns();
     for (const one of this.pool) one.element.remove();
     this.pool = [];
     this.drawHeader();
@@ -332,7 +348,7 @@ class QueryList {
     const link = make("a", { tabindex: "-1" });
     const id = make("bdi", { class: "qb-idtext" });
     const hit = make("div", { class: "qb-hit", role: "gridcell" });
-    const metrics = this.columns.map(() => make("div", { class: "qb-metric", role: "gridcell" }));
+    const metrics = this.visible.map(() => make("div", { class: "qb-metric", role: "gridcell" }));
     const element = make("div", { class: "qb-row", role: "row" },
       make("div", { class: "qb-id", role: "gridcell" }, id), make("div", { class: "qb-question", role: "gridcell" }, link), hit, metrics);
     const one = { element, link, id, hit, metrics, place: -1 };
@@ -393,7 +409,7 @@ class QueryList {
     };
     one.hit.textContent = this.several ? `${rank(0)} \u2192 ${rank(current)}` : rank(current);
     one.hit.dataset.label = "First hit";
-    this.columns.forEach((column, at) => this.fillMetric(one.metrics[at], list.metrics[column], row));
+    this.visible.forEach((column, at) => this.fillMetric(one.metrics[at], list.metrics[column], row));
   }
 
   fillMetric(cell, metric, row) {

@@ -116,7 +116,7 @@ class QueryView {
       }
       const cells = runs.map((run) => this.value(metric.runs[run]));
       if (several) cells.push(this.difference(metric));
-      body.append(make("tr", {}, make("th", { scope: "row" }, named(metric.name), metric.higher ? null : make("span", { class: "qb-lower", title: "lower is better" }, " \u2193")), cells));
+      body.append(make("tr", {}, make("th", { scope: "row" }, metricName(metric.name), metric.higher ? null : make("span", { class: "qb-lower", title: "lower is better" }, " \u2193")), cells));
     }
     return make("div", { class: "qb-scroll" }, make("table", { class: "qb-metrics" },
       make("thead", {}, make("tr", {}, heads.map((head) => make("th", { scope: "col" }, head)))), body));
@@ -127,14 +127,15 @@ class QueryView {
     if (status === 0) return make("td", { class: "qb-figure" }, figure(side.values[this.row]));
     const counted = side && !Number.isNaN(side.values[this.row]) ? `, counted as ${figure(side.values[this.row])}` : "";
     const told = status === ABSENT ? "\u2013" : `${word}${reason ? `: ${reason}` : ""}${counted}`;
-    return make("td", { class: `qb-outcome ${status >= 2 && status !== ABSENT ? "qb-failed" : ""}` }, make("bdi", {}, oneLine(told)));
+    return make("td", { class: `qb-outcome ${status >= 2 && status !== ABSENT ? "qb-failed" : ""}` }, metricName(told));
   }
 
   difference(metric) {
     const change = changeOf(this.list, this.state, metric, this.row);
     const both = metric.runs[0] && metric.runs[this.state.other];
     const told = change ? signed(delta(this.list, this.state, metric, this.row)) : both && !metric.comparable ? "other definition" : "";
-    return make("td", { class: `qb-figure qb-${change || "none"}` }, told, change && change !== "same" ? badge(` ${SHAPES[change]}`, change, "qb-plain") : null);
+    return make("td", { class: `qb-figure qb-${change || "none"}` }, told,
+      change && change !== "same" ? [` ${SHAPES[change]}`, make("span", { class: "qb-hidden" }, ` ${change}`)] : null);
   }
 
   // --- gold ---
@@ -326,6 +327,5 @@ class QueryView {
 }
 
 function seconds(value) {
-  if (value < 0.0995) return `${figure(Number((value * 1000).toPrecision(3)))} ms`;
-  return `${figure(Number(value.toPrecision(4)))} s`;
+  return value < 0.0995 ? `${Number((value * 1000).toPrecision(3))} ms` : `${Number(value.toPrecision(4))} s`;
 }

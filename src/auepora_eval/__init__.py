@@ -52,6 +52,10 @@ if TYPE_CHECKING:
     from .judge.session import JudgeSession as JudgeSession
     from .perturb.queries import perturb_queries as perturb_queries
     from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
+    from .reporting.html.page import write_report as write_report
+    from .reporting.plots import plot_comparison as plot_comparison
+    from .reporting.plots import plot_results as plot_results
+    from .reporting.plots import plot_runs as plot_runs
     from .running.perturbed import noise_curve as noise_curve
     from .running.perturbed import run_perturbed as run_perturbed
     from .running.plans import run_plan as run_plan
@@ -102,11 +106,15 @@ _EXPORTS = {
     "metric": "core.registry",
     "noise_curve": "running.perturbed",
     "perturb_queries": "perturb.queries",
+    "plot_comparison": "reporting.plots",
+    "plot_results": "reporting.plots",
+    "plot_runs": "reporting.plots",
     "prefer": "judge.preference",
     "register": "core.registry",
     "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",
     "run_system": "running.plans",
+    "write_report": "reporting.html.page",
 }
 
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604 -- the names of a dict literal just above

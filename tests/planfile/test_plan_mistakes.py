@@ -35,7 +35,8 @@ ROWS = [
     Row(GOOD + "name: ' '", 3, "name", "is an empty text", "blank name"),
     Row(GOOD + 'name: "a\\nb"', 3, "name", "one line that can be printed", "name of two lines"),
     Row(GOOD + "name: [a]", 3, "name", "must be a text, not a list", "list as name"),
-    Row(GOOD + "report: {a: 1}", 3, "report", "does not have reports from plans yet", "report of a later version"),
+    Row(GOOD + "report: {a: 1}", 3, "report", "must be a text", "report that is no path"),
+    Row(GOOD + "report: report.pdf", 3, "report", "a report is a page", "report of another kind"),
     # resources
     Row(GOOD + "resources: [a]", 3, "resources", "must be a mapping of keys, not a list", "list of resources"),
     Row(GOOD + "resources: {judge: gpt}", 3, "resources.judge", "must say what kind it is", "a bare name as judge"),

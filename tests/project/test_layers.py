@@ -20,6 +20,7 @@ LAYERS = {
     "core.sqlite_files": 0,
     "core.exact": 0,
     "core.collector": 0,
+    "core.derivation": 0,  # how a score came about, as plain data
     "core.conventions": 1,
     "core.signature": 1,
     "core.scores": 1,
@@ -40,6 +41,8 @@ LAYERS = {
     "core.judged": 3,
     "stats": 0,
     "core.metrics_base": 3,
+    "core.metric_choices": 3,
+    "core.general_derivation": 3,
     "core.family": 3,
     "core.scoring": 3,
     "core.slices": 3,

@@ -22,6 +22,7 @@ COMMANDS = {
     "convert": ("convert", "Write samples or outputs in another format."),
     "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
     "demo": ("demo", "Evaluate two small systems on a bundled question set."),
+    "explain": ("explain", "Explain a stored number, or derive it for one query."),
     "export": ("export", "Write a stored run as plain files."),
     "gate": ("gate", "Hold a stored run against what it must reach."),
     "init": ("init", "Write a starter plan for a dataset."),
@@ -29,8 +30,10 @@ COMMANDS = {
     "label": ("label", "Label answers in the terminal; agreement, adjudication."),
     "metrics": ("metrics", "List the metrics, or explain one."),
     "perturb": ("perturb", "Write variants of questions: typing errors, lost words, ..."),
+    "plot": ("plot", "Draw stored runs: scores, curves, differences, ..."),
     "prefer": ("prefer", "Have a judge say whose answers are better."),
     "replay": ("replay", "Split a difference into retrieval and generation."),
+    "report": ("report", "Write stored runs as one HTML file."),
     "rescore": ("rescore", "Compute other metrics on stored outputs."),
     "run": ("run", "Carry out a plan: ask, store, score; or resume one."),
     "runs": ("runs", "List the stored runs; tag or delete them."),
@@ -81,6 +84,7 @@ def cli() -> None:
     auepora init data.jsonl --system my_app:build   write a plan; auepora run plan.yaml carries it out
     auepora runs; auepora show latest               what was stored
     auepora compare baseline latest                 did the change make it better?
+    auepora report baseline latest                  the same as a page to look around in
     auepora score --qrels Q --run R -m ndcg@10      score a TREC run
     auepora metrics recall                          explain a metric
     auepora validate data.jsonl outputs.jsonl       say all that is wrong with data

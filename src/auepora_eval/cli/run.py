@@ -234,6 +234,8 @@ def _close(outcome: RunOutcome) -> None:
         if outcome.failed:
             again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
             say(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
+        if outcome.report is not None:
+            say(f"wrote {outcome.report}")
         elsewhere = _elsewhere(outcome.store)
         say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if any(one.details.get("judging", {}).get("failed") for one in outcome.results or ()):

@@ -181,7 +181,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
     position = ids.index(sample_id)
     sample: EvaluationSample = store.samples(record.run_id)[position]
-    outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id) if row.position == position]
+    outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id, position=position)]
     results = store.results(record.run_id)
     scores = {one.name: one.scores[position] for one in results if one.scores is not None}
     outcomes = {

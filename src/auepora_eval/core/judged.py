@@ -9,7 +9,9 @@ from typing import ClassVar
 
 from ..judge.critic import Judging
 from .batch import Batch
+from .derivation import ALONE, Derivation, Surroundings
 from .errors import JudgeError
+from .general_derivation import judged_derivation
 from .metrics_base import BatchMetric, PerSampleMetric
 from .scores import Score, Scores
 from .types import EvaluationSample, SystemOutputs
@@ -48,6 +50,10 @@ class JudgedMetric(PerSampleMetric):
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What the judge said, as it is stored: nobody is asked again."""
+        return judged_derivation(sample, output, around)
 
     async def _awaited(
         self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, judge: Judging, *, answered: bool

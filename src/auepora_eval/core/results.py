@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from .errors import BadValueError, UnknownMetricError
@@ -89,6 +90,12 @@ class Results(list[MetricResult]):
     def to_markdown(self) -> str:
         """A Markdown table, with a coverage column where not every sample was scored."""
         return results_to_markdown(self)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a table by target, and a chart of the values with their intervals."""
+        # By name, since what draws is above what holds results.
+        shown: str = import_module("auepora_eval.reporting.notebook").results_html(self)
+        return shown
 
     def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False, slices: bool = False) -> Any:
         """A frame of pandas, polars or Arrow, whichever is asked for and installed.

@@ -25,6 +25,7 @@ __all__ = [
     "over_repeats",
     "question_frames",
     "rated",
+    "rating_of",
     "require_critic",
     "tells_probabilities",
 ]
@@ -179,20 +180,27 @@ async def rated(judge: Judging, critic: Critic, question: Question) -> Ratings:
     async def once(repeat: int) -> Rating:
         requests = question.requests(critic, repeat)
         answers = await _all(judge.ask(critic, request) for _, request in requests)
-        read = [
-            _read(answer, SCORE if len(names) == 1 else name, request, question.scale)
-            for (names, request), answer in zip(requests, answers, strict=True)
-            for name in names
-        ]
-        return Rating(
-            values=tuple(value for value, _, _ in read),
-            num_weighted=sum(weighted is True for _, weighted, _ in read),
-            num_unweighted=sum(weighted is False for _, weighted, _ in read),
-            masses=tuple(mass for _, _, mass in read if mass is not None),
-        )
+        return rating_of(requests, answers, question.scale)
 
     came, asked = await over_repeats(judge, once)
     return Ratings(tuple(came), asked)
+
+
+def rating_of(
+    requests: Sequence[tuple[tuple[str, ...], JudgeRequest]], answers: Sequence[Judgement], scale: Scale
+) -> Rating:
+    """The rating that the answers to these requests make together."""
+    read = [
+        _read(answer, SCORE if len(names) == 1 else name, request, scale)
+        for (names, request), answer in zip(requests, answers, strict=True)
+        for name in names
+    ]
+    return Rating(
+        values=tuple(value for value, _, _ in read),
+        num_weighted=sum(weighted is True for _, weighted, _ in read),
+        num_unweighted=sum(weighted is False for _, weighted, _ in read),
+        masses=tuple(mass for _, _, mass in read if mass is not None),
+    )
 
 
 async def _all(waiting: Iterable[Awaitable[T]]) -> list[T]:

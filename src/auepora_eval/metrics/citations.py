@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, listed
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
@@ -61,6 +62,20 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
             return Score.fail("bad_citations")
         return Score.skip("no_citations") if cited is None else self.score_cited(cited, sample, output)
 
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What is cited, and what it is held against."""
+        cited = cited_ids(output) or set()
+        where = "in `citations`" if output.citations is not None else "by the sentences of the answer"
+        steps = Derived().say(f"Cited {where}: {listed(sorted(cited))}; |C| = {len(cited)}", len(cited))
+        return self.cited_steps(steps, cited, sample, output)
+
+    def cited_steps(
+        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+    ) -> Derivation:
+        """The rest of the derivation for an answer that cites these ids."""
+        value = self.score_cited(cited, sample, output).value
+        return steps.ends(f"{self.name} gives {value}", value, general=True)
+
     @abstractmethod
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The outcome for an answer that cites these ids."""
@@ -109,8 +124,23 @@ class CitationCoverage(CitationMetric):
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all these ids are known."""
-        known = self._known if self.corpus_ids is not None else {item.doc.doc_id for item in output.retrieved}
-        return Score(bool(cited) and cited <= known)
+        return Score(bool(cited) and cited <= self._known_to(output))
+
+    def _known_to(self, output: SystemOutputs) -> Set[str]:
+        return self._known if self.corpus_ids is not None else {item.doc.doc_id for item in output.retrieved}
+
+    def cited_steps(
+        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+    ) -> Derivation:
+        """Which of the cited ids are known."""
+        known = self._known_to(output)
+        source = "the corpus given" if self.corpus_ids is not None else "what was retrieved"
+        rows = [(doc_id, "known" if doc_id in known else "unknown") for doc_id in sorted(cited)]
+        steps.table(f"Held against {source} ({len(known)} ids)", ("cited", "is"), rows)
+        if not cited:
+            return steps.ends("Nothing is cited: 0", 0.0)
+        whole = cited <= known
+        return steps.ends("Every cited id is known: 1" if whole else "An unknown id is cited: 0", float(whole))
 
     def choices(self) -> dict[str, str]:
         """Where the known ids come from."""
@@ -159,6 +189,19 @@ class CitationGoldMetric(CitationMetric):
         gold = relevant_ids(_levels(sample), self.rules.min_relevance)
         whole = self.whole(cited, gold)
         return Score(len(cited & gold) / len(whole) if whole else 0.0)
+
+    def cited_steps(
+        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+    ) -> Derivation:
+        """Which of the cited ids are relevant."""
+        gold = relevant_ids(_levels(sample), self.rules.min_relevance)
+        steps.say(f"Relevant: {listed(sorted(gold))}; |G| = {len(gold)}", len(gold))
+        hits, whole = cited & gold, self.whole(cited, gold)
+        steps.say(f"Both cited and relevant: {listed(sorted(hits))}; {len(hits)} of them", len(hits))
+        side = "|C|" if whole is cited else "|G|"
+        if not whole:
+            return steps.ends(f"{side} is 0: 0", 0.0)
+        return steps.gives(f"Both / {side} = {len(hits)} / {len(whole)}", len(hits) / len(whole))
 
     @abstractmethod
     def whole(self, cited: set[str], gold: set[str]) -> set[str]:

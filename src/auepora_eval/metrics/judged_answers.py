@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Surroundings
 from ..core.judged import JudgedMetric
 from ..core.resources import used
 from ..core.scores import Score, Scores
@@ -23,6 +24,7 @@ from ..judge.prompting import Prompt, prompt_of
 from ..judge.scale import Scale
 from .answers import require_bool
 from .base import ConfiguredMetric
+from .derivations_said import judgement_steps
 
 __all__ = ["CriticMetric"]
 
@@ -124,6 +126,12 @@ class CriticMetric(ConfiguredMetric, JudgedMetric):
         by_dimension = [math.fsum(column) / len(each) for column in zip(*(one.values for one in each), strict=True)]
         told = [ratings.asked, len(each), squares, weighted, unweighted, len(masses), math.fsum(masses)]
         return _JudgedScore(mean, stats=(*told, *(by_dimension if self.dimension_names else ())))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What the judge said on its scale, as numbers between 0 and 1, and their mean."""
+        question = self.question(sample, output)
+        told = judgement_steps(question, around.said, self.combined, aggregation=getattr(self, "aggregation", ""))
+        return super().derivation(sample, output, around) if told is None else told
 
     @property
     def worst_stats(self) -> Sequence[float]:

@@ -99,6 +99,11 @@ class NliGrounding(AnswerMetric):
         """Of a failed answer nothing was cut."""
         return (0.0,)
 
+    @property
+    def asks_models(self) -> bool:
+        """A model of entailment."""
+        return True
+
     def require_ready(self) -> None:
         """Raise unless the packages and the model are at hand, and it knows entailment."""
         entailment_place(self.pair_model.loaded(), self.entailment_label)

@@ -111,6 +111,8 @@ class Plan:
     judge: JudgeRules
     store: str | None = field(repr=False)
     """A file (with its folder) or an address, variables filled in."""
+    report: Path | None
+    """The file that is written about the run."""
     gates: tuple[Gate, ...]
     """What a run must reach."""
     config: Mapping[str, Any]

@@ -1,0 +1,42 @@
+"""Gates: what the plan says a run must reach, and whether it does."""
+
+from __future__ import annotations
+
+from ...core.errors import AueporaError
+from ...gates.baseline import check_run
+from ...gates.grammar import parse_gates
+from ...gates.report import GateReport, GateStatus
+from ...store.records import RunRecord
+from .blocks import Block, Cell, Column, Prose, Row, Section, Tone, bare_table
+from .stored_run import StoredRun
+from .wording import short
+
+__all__ = ["checked_gates", "gates_section"]
+
+_TONES: dict[GateStatus, Tone] = {"passed": "good", "failed": "bad", "inconclusive": "open"}
+_SIGNS: dict[GateStatus, str] = {"passed": "✓", "failed": "✗", "inconclusive": "?"}
+
+
+def checked_gates(run: StoredRun, baseline: RunRecord | None = None) -> GateReport | None:
+    """How the gates of a run's own plan go; ``None`` where it has none, or none that can be read."""
+    texts = run.record.plan.get("gates")
+    if not texts or not run.results:
+        return None
+    try:
+        return check_run(run.store, run.record, run.results, parse_gates(texts), baseline=baseline)
+    except AueporaError:  # gates of another version
+        return None
+
+
+def gates_section(report: GateReport | None) -> Section | None:
+    """Each gate with its outcome and reason."""
+    if report is None or not report.shown:
+        return None
+    rows: list[Row] = [
+        [Cell(short(one.gate)), Cell(one.status, tone=_TONES[one.status], sign=_SIGNS[one.status]), short(one.reason)]
+        for one in report.shown
+    ]
+    blocks: list[Block] = [bare_table([Column("gate"), Column("outcome"), Column("because")], rows)]
+    blocks += [Prose(one, tone="open") for one in report.warnings]
+    against = f", compared with {report.against}" if report.against is not None else ""
+    return Section("gates", "Gates", blocks, f"{report.headline}{against}.")

@@ -19,6 +19,7 @@ __all__ = [
     "Question",
     "Rating",
     "Ratings",
+    "all_done",
     "critic_at_hand",
     "critic_choice",
     "one_number",
@@ -164,6 +165,8 @@ class Rating:
     """How many should have been, but the probabilities covered too little or were not told."""
     masses: tuple[float, ...] = ()
     """How much probability fell on the labels, where it was told."""
+    counts: tuple[float, ...] = ()
+    """What is counted beside the numbers, such as claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +182,7 @@ async def rated(judge: Judging, critic: Critic, question: Question) -> Ratings:
 
     async def once(repeat: int) -> Rating:
         requests = question.requests(critic, repeat)
-        answers = await _all(judge.ask(critic, request) for _, request in requests)
+        answers = await all_done(judge.ask(critic, request) for _, request in requests)
         return rating_of(requests, answers, question.scale)
 
     came, asked = await over_repeats(judge, once)
@@ -203,7 +206,7 @@ def rating_of(
     )
 
 
-async def _all(waiting: Iterable[Awaitable[T]]) -> list[T]:
+async def all_done(waiting: Iterable[Awaitable[T]]) -> list[T]:
     """What becomes of all of these; the first error where there is one, once none is under way any more."""
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     for outcome in outcomes:

@@ -41,6 +41,11 @@ def steady_value(name: str, kind: Mapping[str, Any], prompt: str) -> Any:
     return round(value) if kind["type"] == "integer" else value
 
 
+def steadily_entails(premise: str, hypothesis: str) -> float:
+    """A function of entailment that depends on nothing but the two texts."""
+    return steady(f"{premise} {hypothesis}")
+
+
 class SteadyCritic(StructuredCritic):
     """Answers by the schema; the same text gets the same scores."""
 

@@ -25,6 +25,8 @@ RELEASED = {
     "answer_quality": "answer_quality/1/eb48a980",
     "faithfulness": "faithfulness/1/6987eaed",
     "framing": "framing/1/0da5c2f6",
+    "nugget_importance": "nugget_importance/1/7ea7f0df",
+    "nuggets": "nuggets/1/7578b274",
     "preference": "preference/1/3553ad8a",
     "support": "support/1/3e36f117",
 }

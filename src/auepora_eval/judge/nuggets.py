@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.errors import BadTypeError, BadValueError
 from ..core.types import EvaluationSample
-from .support import Support
 
 __all__ = [
     "ASSIGNMENTS",
     "NUGGETS",
     "Importance",
     "Nugget",
+    "NuggetTopic",
     "as_nuggets",
     "nuggets_of",
 ]
@@ -22,8 +22,8 @@ __all__ = [
 Importance = Literal["vital", "okay"]
 NUGGETS = "nuggets"
 """The key of a sample's metadata under which its nuggets are."""
-ASSIGNMENTS = {"support": Support.FULL, "partial_support": Support.PARTIAL, "not_support": Support.NONE}
-"""How far an answer has a nugget, as files call it."""
+ASSIGNMENTS = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
+"""How far an answer has a nugget, as files call it, and what that counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,23 @@ class Nugget:
         """As files and metadata have it."""
         told = {"text": self.text, "importance": str(self.importance)}
         return told if self.assignment is None else {**told, "assignment": self.assignment}
+
+
+@dataclass(frozen=True, slots=True)
+class NuggetTopic:
+    """A question with its nuggets, perhaps held against an answer."""
+
+    qid: str
+    """The id of the sample."""
+    nuggets: tuple[Nugget, ...]
+    query: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+    """What else the line says, such as ``run_id`` and ``answer_text``."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a file has it."""
+        told = {"qid": self.qid, "query": self.query, **self.more}
+        return {**told, "nuggets": [one.to_dict() for one in self.nuggets]}
 
 
 def nuggets_of(sample: EvaluationSample) -> list[Nugget] | None:

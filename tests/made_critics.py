@@ -36,14 +36,21 @@ def steady_value(name: str, kind: Mapping[str, Any], prompt: str) -> Any:
         return where > 0.5
     if kind["type"] == "string":
         words = kind.get("enum")
-        return words[min(int(where * len(words)), len(words) - 1)] if words else "because"
+        return (
+            words[min(int(where * len(words)), len(words) - 1)]
+            if words
+            else f"because of {name}"
+            if " " in name
+            else "because"
+        )
     value = kind["minimum"] + where * (kind["maximum"] - kind["minimum"])
     return round(value) if kind["type"] == "integer" else value
 
 
-def steadily_entails(premise: str, hypothesis: str) -> float:
-    """A function of entailment that depends on nothing but the two texts."""
-    return steady(f"{premise} {hypothesis}")
+def shares_words(premise: str, hypothesis: str) -> float:
+    """A function of entailment: the share of words that the premise has as well."""
+    words = hypothesis.split()
+    return sum(word in premise.split() for word in words) / len(words) if words else 0.0
 
 
 class SteadyCritic(StructuredCritic):

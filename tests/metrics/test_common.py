@@ -15,13 +15,39 @@ from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, evaluate,
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
 from auepora_eval.core.resources import given_resources
 from builders import output, sample
-from made_critics import SteadyBareCritic, SteadyCritic, steadily_entails
+from made_critics import SteadyBareCritic, SteadyCritic, shares_words
 
 LETTERS = {"python": "letter_vectors:letters"}
 EXAMPLES: dict[str, list[Spec]] = {
     "accuracy": ["accuracy@2", "accuracy@5"],
     "answer_relevance": ["answer_relevance"],
     "aqwv": ["aqwv", "aqwv@2", {"aqwv": {"form": "program"}}, {"aqwv": {"p_fa": "collection", "corpus_size": 50}}],
+    "claim_context_precision": [
+        {"claim_context_precision": {"critic": {"use": "judge"}}},
+        {"claim_context_precision@2": {"critic": {"use": "bare judge"}, "claims": "sentences"}},
+    ],
+    "claim_context_recall": [
+        {"claim_context_recall": {"critic": {"use": "judge"}}},
+        {"claim_context_recall@2": {"claims": "sentences", "verifier": {"use": "entails"}, "evidence": "each"}},
+    ],
+    "claim_f1": [{"claim_f1": {"critic": {"use": "judge"}}}, {"claim_f1": {"critic": {"use": "judge"}, "beta": 2}}],
+    "claim_faithfulness": [
+        {"claim_faithfulness": {"critic": {"use": "judge"}}},
+        {"claim_faithfulness": {"critic": {"use": "judge"}, "verifier": {"use": "bare judge"}, "evidence": "each"}},
+        {"claim_faithfulness": {"claims": "sentences", "verifier": {"nli": model_path("nli")}, "k": 2}},
+    ],
+    "claim_hallucination": [
+        {"claim_hallucination": {"critic": {"use": "judge"}}},
+        {"claim_hallucination": {"claims": "sentences", "verifier": {"use": "entails"}, "evidence": "each"}},
+    ],
+    "claim_precision": [
+        {"claim_precision": {"critic": {"use": "judge"}}},
+        {"claim_precision": {"critic": {"use": "bare judge"}, "claims": "sentences"}},
+    ],
+    "claim_recall": [
+        {"claim_recall": {"critic": {"use": "judge"}}},
+        {"claim_recall": {"claims": "sentences", "verifier": {"use": "entails"}}},
+    ],
     "bleu": ["bleu", {"bleu": {"max_order": 2, "smooth_method": "floor"}}, {"bleu": {"tokenize": "char"}}],
     "bpref": ["bpref", {"bpref": {"min_relevance": 2}}],
     "chrf": ["chrf", {"chrf": {"word_order": 2, "beta": 1.5}}],
@@ -45,6 +71,10 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"context_noise_accuracy": {"base": "bleu"}},
         {"context_noise_accuracy": {"base": "distinct_n"}},
         {"context_noise_accuracy": {"insufficient": "rgb_script"}},
+    ],
+    "context_utilisation": [
+        {"context_utilisation": {"critic": {"use": "judge"}}},
+        {"context_utilisation": {"claims": "sentences", "verifier": {"use": "entails"}, "k": 3}},
     ],
     "counterfactual_consistency": [
         "counterfactual_consistency",
@@ -102,6 +132,14 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"intra_list_diversity": {"top_k": None, "depth": 3}},
     ],
     "judged": ["judged@2", "judged@5"],
+    "judged_context_precision": [
+        {"judged_context_precision": {"critic": {"use": "judge"}}},
+        {"judged_context_precision@3": {"critic": {"use": "bare judge"}, "against": "answer"}},
+    ],
+    "judged_context_relevance": [
+        {"judged_context_relevance": {"critic": {"use": "judge"}}},
+        {"judged_context_relevance@2": {"critic": {"use": "judge"}}},
+    ],
     "label_accuracy": ["label_accuracy", {"label_accuracy": {"field": "kind"}}],
     "llm_answer_quality": [
         {"llm_answer_quality": {"critic": {"use": "judge"}}},
@@ -142,6 +180,11 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"noise_robustness": {"base": {"map": {"ap": "gold"}}, "base_set": "all"}},
         {"noise_robustness": {"base": "distinct_n"}},
     ],
+    "noise_sensitivity": [
+        {"noise_sensitivity": {"critic": {"use": "judge"}}},
+        {"noise_sensitivity": {"critic": {"use": "judge"}, "noise": "irrelevant", "k": 3}},
+        {"noise_sensitivity": {"claims": "sentences", "verifier": {"use": "entails"}, "noise": "relevant"}},
+    ],
     "negative_rejection_rate": [
         "negative_rejection_rate",
         {"negative_rejection_rate": {"languages": ["en", "zh"]}},
@@ -162,6 +205,17 @@ EXAMPLES: dict[str, list[Spec]] = {
     "recall_doc": ["recall_doc@1", "recall_doc@5"],
     "recall": ["recall@1", "recall@5", {"recall@5": {"conventions": "paper"}}],
     "refusal_correctness": ["refusal_correctness", {"refusal_correctness": {"languages": ["en"]}}],
+    "reverse_question_relevance": [
+        {"reverse_question_relevance": {"critic": {"use": "judge"}, "embed_fn": LETTERS}},
+        {
+            "reverse_question_relevance": {
+                "critic": {"use": "judge"},
+                "embed_fn": LETTERS,
+                "n": 1,
+                "noncommittal": "skip",
+            }
+        },
+    ],
     "rejection_f1": ["rejection_f1", {"rejection_f1": {"refusal_patterns": ["the mat", "cats"]}}],
     "rejection_precision": ["rejection_precision", {"rejection_precision": {"on_system_failure": "exclude"}}],
     "response_diversity": ["response_diversity"],
@@ -171,6 +225,10 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"sliced": {"base": "bleu", "where": {"labels.kind": True}}},
         {"sliced": {"base": "response_diversity", "where": {"labels.kind": True}}},
         {"sliced": {"base": "quantile_latency", "where": {"labels.label": "cats"}}},
+    ],
+    "self_knowledge": [
+        {"self_knowledge": {"critic": {"use": "judge"}}},
+        {"self_knowledge": {"claims": "sentences", "verifier": {"use": "entails"}}},
     ],
     "span_iou": ["span_iou@3"],
     "span_precision": ["span_precision@3"],
@@ -206,7 +264,7 @@ EXAMPLES: dict[str, list[Spec]] = {
     ],
     "token_f1": ["token_f1", {"token_f1": {"ignore_case": False}}],
 }
-RESOURCES = {"judge": SteadyCritic(), "bare judge": SteadyBareCritic(), "entails": steadily_entails}
+RESOURCES = {"judge": SteadyCritic(), "bare judge": SteadyBareCritic(), "entails": shares_words}
 SPECS = [spec for specs in EXAMPLES.values() for spec in specs]
 
 WORDS = ["the", "cats", "sat", "running", "mat", "日本", "naïve", "", "\n"]
@@ -360,6 +418,8 @@ def models_of(request: pytest.FixtureRequest) -> None:
     for options in spec.values() if isinstance(spec, dict) else ():
         for name in MODEL_OPTIONS & set(options):
             made(Path(options[name]).name)
+        if isinstance(checked_by := options.get("verifier"), dict) and "nli" in checked_by:
+            made(Path(checked_by["nli"]).name)
 
 
 @pytest.fixture(autouse=True)

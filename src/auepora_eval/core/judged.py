@@ -25,7 +25,9 @@ class JudgedMetric(PerSampleMetric):
     """
 
     suggested: ClassVar[bool] = False  # it costs money and needs somebody to ask
-    asks_on: ClassVar[bool] = False
+    prompt_names: ClassVar[tuple[str, ...]] = ()
+    """Which of our prompts it asks with unless told, for the reference page."""
+    asks_on: bool = False
     """Whether it asks further questions that depend on answers: a preview counts the first ones only, and says so."""
 
     async def ascore(self, batch: Batch, judge: Judging) -> Scores:

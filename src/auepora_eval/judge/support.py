@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -10,7 +9,7 @@ from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, JudgeError
 from ..core.resources import Use, held, used
-from .asking import critic_choice, one_number
+from .asking import all_of, critic_choice, one_number
 from .critic import Critic, Judgement, JudgeRequest, Judging, LLMCritic, StructuredCritic
 from .entailment import Entailment, Nli
 from .prompting import Prompt, built_in_prompt
@@ -167,14 +166,8 @@ async def _judged(
     judge: Judging, asking: _Asking, evidence: Sequence[str], parts: Sequence[Sequence[str]]
 ) -> list[Verdict]:
     requests = [asking.request(evidence, part) for part in parts]
-    outcomes = await asyncio.gather(
-        *(judge.ask(asking.critic, request) for request in requests), return_exceptions=True
-    )
-    for outcome in outcomes:  # once none is under way any more
-        if isinstance(outcome, BaseException):
-            raise outcome
+    answers = await all_of(judge.ask(asking.critic, request) for request in requests)
     read = _bare_verdicts if one_number(asking.critic) else _object_verdicts
-    answers = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
     return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in read(answer, len(part))]
 
 
@@ -219,7 +212,8 @@ _LEVELS = {level.word: level for level in Support}
 async def _entailed(
     judge: Judging, who: Entailment | Nli, evidence: Sequence[str], statements: Sequence[str]
 ) -> list[Verdict]:
-    readings = await who.read(evidence, statements)
+    shared = getattr(judge, "read", None)  # other metrics may ask the same
+    readings = await (who.read(evidence, statements) if shared is None else shared(who, evidence, statements))
     return [
         Verdict(Support.FULL if one.share >= who.threshold else Support.NONE, f"entailed at {one.share:.2f}", one.cut)
         for one in readings

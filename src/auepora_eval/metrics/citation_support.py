@@ -11,7 +11,7 @@ from ..core.errors import BadTypeError
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.asking import all_done
+from ..judge.asking import all_of
 from ..text.citation_marks import STYLES, Citation, CitedSentence, Style, cited_sentences
 from .answers import require_choice, require_count
 from .support_shares import (
@@ -42,7 +42,7 @@ class CitationSupportMetric(VerdictMetric):
     (`[doc_id]`) in its text; `auto` takes the list where there is one, else any mark."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    kept_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
+    counted_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
     reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
     output_skips: ClassVar[frozenset[str]] = frozenset({"refused", "whole_answer", "no_sentences"})
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -58,7 +58,7 @@ class CitationSupportMetric(VerdictMetric):
         require_choice("citations", self.citations, STYLES)
         super().__post_init__()
 
-    def settled(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def settled(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Counted | None:
         """Skips, and answers of which no sentence cites anything that is there."""
         if output.refused:
             return Score.skip("refused")
@@ -76,7 +76,7 @@ class CitationSupportMetric(VerdictMetric):
         if any(not output.retrieved[one.place].doc.text.strip() for one in asked if one.place is not None):
             return Score.skip("no_text")
         if all(one.place is None for one in asked):
-            return self.unasked(Counted(0.0, _counts(sentences)))
+            return Counted(0.0, _counts(sentences))
         return None
 
     async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
@@ -136,7 +136,7 @@ class AlceMetric(CitationSupportMetric):
 
     async def value(self, sentences: Sequence[CitedSentence], texts: Sequence[str], verify: Verify) -> float:
         """The value from what is known of each sentence."""
-        return self.share(await all_done(self._supported(one, texts, verify) for one in sentences))
+        return self.share(await all_of(self._supported(one, texts, verify) for one in sentences))
 
     @abstractmethod
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
@@ -159,7 +159,7 @@ class AlceMetric(CitationSupportMetric):
 
         if not await holds(cited):
             return SentenceSupport(len(cited))
-        some = await all_done(map(needless, range(len(cited)))) if self.needs_each and len(cited) > 1 else []
+        some = await all_of(map(needless, range(len(cited)))) if self.needs_each and len(cited) > 1 else []
         return SentenceSupport(len(cited), True, sum(some))
 
     def choices(self) -> dict[str, str]:
@@ -209,7 +209,7 @@ class CitationSupportPrecision(AlceMetric):
     """
 
     needs_each: ClassVar[bool] = True
-    asks_on: ClassVar[bool] = True
+    asks_on = True
 
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The share of citations that are needed."""
@@ -228,7 +228,7 @@ class CitationSupportF1(AlceMetric):
     """
 
     needs_each: ClassVar[bool] = True
-    asks_on: ClassVar[bool] = True
+    asks_on = True
 
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The harmonic mean of both."""
@@ -265,9 +265,9 @@ class TrecMetric(CitationSupportMetric):
             return float(verdict.level)
 
         async def weights(sentence: CitedSentence) -> list[float]:
-            return await all_done(weight(sentence, one) for one in self.looked_at(sentence))
+            return await all_of(weight(sentence, one) for one in self.looked_at(sentence))
 
-        return self.share(await all_done(map(weights, sentences)))
+        return self.share(await all_of(map(weights, sentences)))
 
     @abstractmethod
     def share(self, sentences: Sequence[Sequence[float]]) -> float:

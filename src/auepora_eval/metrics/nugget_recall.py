@@ -10,11 +10,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..core.batch import Batch
 from ..core.errors import AueporaError
 from ..core.registry import register
-from ..core.scores import Score
+from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.asking import all_done
+from ..judge.asking import all_of
+from ..judge.critic import Judging
 from ..judge.nuggets import Nugget, nuggets_of
 from .answers import require_choice, require_count
 from .support_shares import VARIANTS, nugget_scores
@@ -53,7 +55,7 @@ class NuggetRecall(VerdictMetric):
     """How many nuggets one question to a critic is about."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    kept_names: ClassVar[tuple[str, ...]] = (*_COUNTS, *VARIANTS)
+    counted_names: ClassVar[tuple[str, ...]] = (*_COUNTS, *VARIANTS)
     skip_reasons: ClassVar[dict[str, str]] = {
         "no_nuggets": "the sample has no nuggets",
         "no_vital_nuggets": "none of its nuggets is vital, and only these count",
@@ -73,51 +75,57 @@ class NuggetRecall(VerdictMetric):
             return None  # told as a failed measurement, once there is an answer
         if not nuggets:
             return "no_nuggets"
-        return "no_vital_nuggets" if self._scores(nuggets, 0.0)[self.variant] is None else None
+        scores = nugget_scores([(one.importance, 0.0) for one in nuggets])
+        return "no_vital_nuggets" if scores[self.variant] is None else None
 
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there are nuggets."""
         return bool(_nuggets(sample))
 
-    def settled(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+    def settled(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Counted | None:
         """Nuggets that cannot be read, and empty answers."""
         nuggets = _nuggets(sample)
         if nuggets is None:
             return Score.fail("bad_nuggets")
         assert output.response is not None  # an output without one is skipped before it gets here
-        return None if output.response.text.strip() else self.unasked(Counted(0.0, self.kept_of_failed(sample)))
+        return None if output.response.text.strip() else _without_any(nuggets)
 
     async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
         """Every variant from the verdicts on all nuggets."""
         nuggets, answer = _nuggets(sample) or [], output.response.text if output.response is not None else ""
         parts = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
-        verdicts = await all_done(verify([answer], [one.text for one in part]) for part in parts)
+        verdicts = await all_of(verify([answer], [one.text for one in part]) for part in parts)
         levels = [float(verdict.level) for part in verdicts for verdict in part]
         scores = nugget_scores([(one.importance, level) for one, level in zip(nuggets, levels, strict=True)])
         value = scores[self.variant]
         assert value is not None  # else the sample is skipped
-        return Counted(value, self._kept(nuggets, scores))
+        return Counted(value, _counts(nuggets, scores))
 
-    def kept_of_failed(self, sample: EvaluationSample) -> tuple[float, ...]:
-        """No nugget is there."""
-        nuggets = _nuggets(sample) or []
-        return self._kept(nuggets, self._scores(nuggets, 0.0))
+    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
+        """One outcome per sample; an answer that was not given has none of the nuggets, whichever way they count."""
+        scores = await super().ascore(batch, judge)
+        assert scores.stats is not None
+        for row in np.flatnonzero(scores.status == Status.SYSTEM_FAILED).tolist():
+            lost = _without_any(_nuggets(batch.samples[row]) or [])
+            for name, value in zip(self.counted_names, lost.counts, strict=True):
+                self.counted(scores, name)[row] = value
+        return scores
 
-    def _scores(self, nuggets: Sequence[Nugget], level: float) -> dict[str, float | None]:
-        return nugget_scores([(one.importance, level) for one in nuggets])
+    @property
+    def worst_stats(self) -> Sequence[float]:
+        """Of an answer that was not given what ``ascore`` says."""
+        return [math.nan] * len(super().worst_stats)
 
-    def _kept(self, nuggets: Sequence[Nugget], scores: dict[str, float | None]) -> tuple[float, ...]:
-        vital = sum(one.importance == "vital" for one in nuggets)
-        values = (scores[variant] for variant in VARIANTS)
-        return (len(nuggets), vital, len(nuggets) - vital, *(math.nan if one is None else one for one in values))
-
-    def kept_details(self, columns: dict[str, npt.NDArray[np.float64]]) -> dict[str, Any]:
-        """The mean of every variant over the samples that have it."""
+    def further_details(self, scores: Scores, clusters: npt.NDArray[np.intp] | None) -> dict[str, Any]:
+        """The mean of every variant over the samples that have it, beside what is told of any such metric."""
+        details = super().further_details(scores, clusters)
         means: dict[str, float | None] = {}
         for variant in VARIANTS:
-            there = columns[variant][~np.isnan(columns[variant])]
+            details.pop(variant)
+            column = np.zeros(0) if scores.stats is None else self.counted(scores, variant)[scores.counted]
+            there = column[~np.isnan(column)]
             means[variant] = math.fsum(there) / len(there) if len(there) else None
-        return {**super().kept_details(columns), "variants": means}
+        return {**details, "variants": means}
 
     def choices(self) -> dict[str, str]:
         """Who judges how many at a time, and what counts."""
@@ -130,3 +138,14 @@ def _nuggets(sample: EvaluationSample) -> list[Nugget] | None:
         return nuggets_of(sample) or []
     except AueporaError:
         return None
+
+
+def _without_any(nuggets: Sequence[Nugget]) -> Counted:
+    """What comes of an answer that has none of them."""
+    return Counted(0.0, _counts(nuggets, nugget_scores([(one.importance, 0.0) for one in nuggets])))
+
+
+def _counts(nuggets: Sequence[Nugget], scores: dict[str, float | None]) -> tuple[float, ...]:
+    vital = sum(one.importance == "vital" for one in nuggets)
+    values = (scores[variant] for variant in VARIANTS)
+    return (len(nuggets), vital, len(nuggets) - vital, *(math.nan if one is None else one for one in values))

@@ -100,10 +100,15 @@ class RunJudging(JudgeSession):
         try:
             judgement = await super().ask(critic, request)
         except JudgeError as error:
-            self._keep(critic, request, error.reason, {"message": error.message, "raw": error.raw})
+            self._keep(critic, request, error)
             raise
-        self._keep(critic, request, None, _said(judgement))
+        self._keep(critic, request, judgement)
         return judgement
+
+    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        """Keep what a metric learned from another one's question."""
+        super().reused(critic, request, outcome)
+        self._keep(critic, request, outcome)
 
     @contextmanager
     def storing(self) -> Iterator[None]:
@@ -117,7 +122,8 @@ class RunJudging(JudgeSession):
                 raise self._not_stored
             self._store.add_usage(self._run_id, self.accounts.to_dict())
 
-    def _keep(self, critic: Critic, request: JudgeRequest, reason: str | None, body: dict[str, Any]) -> None:
+    def _keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        reason = outcome.reason if isinstance(outcome, JudgeError) else None
         self._num_failed += reason is not None
         position = self._positions.get(request.sample_id)
         if position is None:
@@ -133,7 +139,7 @@ class RunJudging(JudgeSession):
                 critic_name(critic),
                 request.prompt_id,
                 reason,
-                _kept({**body, "one_number": one_number(critic), "logprobs": tells_probabilities(critic)}),
+                _kept({**_said(outcome), "one_number": one_number(critic), "logprobs": tells_probabilities(critic)}),
             )
         )
         if len(self._rows) >= AT_ONCE:
@@ -155,7 +161,9 @@ def _kept(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value not in (None, "", False)}
 
 
-def _said(judgement: Judgement) -> dict[str, Any]:
+def _said(judgement: Judgement | JudgeError) -> dict[str, Any]:
+    if isinstance(judgement, JudgeError):
+        return {"message": judgement.message, "raw": judgement.raw}
     return {
         "answer": dict(judgement.answer),
         "raw": judgement.raw,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .adapters.haystack import from_haystack as from_haystack
     from .adapters.langchain import from_langchain as from_langchain
     from .adapters.llamaindex import from_llamaindex as from_llamaindex
+    from .calibrating.measure import calibrate as calibrate
     from .client import ClientReport as ClientReport
     from .client import RAGEvaluationClient as RAGEvaluationClient
     from .core.conventions import Conventions as Conventions
@@ -91,6 +92,7 @@ _EXPORTS = {
     "StructuredCritic": "judge.critic",
     "SystemOutputs": "core.types",
     "TargetCategory": "core.types",
+    "calibrate": "calibrating.measure",
     "evaluate": "core.engine",
     "evaluate_rankings": "core.engine",
     "evaluate_stream": "core.engine",

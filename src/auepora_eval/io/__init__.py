@@ -33,6 +33,7 @@ parts        a record made part by part, so that everything wrong with it is sai
 repeated_keys keys that come twice in one JSON object
 hints        what an unknown key in it was probably meant to be
 fingerprint  ``dataset_fingerprint``: what tells a dataset from any other
+labels       ``read_labels``, ``append_label``: what people said about answers, one per line
 ids          ``text_id``: an id for a text that has none
 json_values  values of JSON, one per line, over several or in an array: for records and for spans
 yaml_values  YAML as plain values that know their lines

@@ -42,10 +42,11 @@ class NuggetRecall(VerdictMetric):
     every variant. A nugget given twice counts once, as a vital one if it is that once. An empty answer has none, and
     nobody is asked; a refusal is judged as any answer.
 
-    Where a question has no vital nugget there is nothing to divide by, and the variants that count only these skip it.
-    The track's scripts count 0 there, and an early one adds 0.00001 to every number of nuggets, so that a question
-    without okay nuggets lowers the mean over okay ones, and an answer that has all nuggets scores below 1. They also
-    count a nugget that the judge failed on as not there; here such an answer is a failed measurement.
+    Where a question has no vital nugget there is nothing to divide by, and the variants that count only these skip it;
+    where it has no okay one, all of them count what there is. The track's `nuggetizer` gives 0 to a question without
+    vital nuggets, and counts a nugget that the judge failed on as not there; here such an answer is a failed
+    measurement. A script for the track's early files adds 0.00001 to every number of nuggets, so that a question
+    without okay nuggets lowers the mean over okay ones, and an answer that has all of them scores below 1.
     """
 
     variant: Literal["vital_strict", "vital", "all_strict", "all", "weighted_strict", "weighted"] = field(

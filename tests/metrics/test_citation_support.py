@@ -1,5 +1,6 @@
 """Whether citations support what is said: hand-made transcripts with exact values, skips, failures, what is asked."""
 
+import random
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,45 @@ def test_the_arithmetic_of_the_track_on_its_own_example() -> None:
     assert (weighted_precision(firsts), weighted_recall(firsts)) == (0.5, float(Fraction(3, 8)))
     assert (weighted_precision(every), weighted_recall(every)) == (float(Fraction(2, 3)), 0.5)
     assert weighted_precision([[], []]) == weighted_recall([[], []]) == 0.0
+
+
+def by_loops(sentences: list[list[int]], holds: Any, most: int) -> tuple[Fraction, Fraction]:
+    """Recall and precision as the paper defines them, one citation after the other."""
+    supported, cited, right = 0, 0, 0
+    for number, citations in enumerate(sentences):
+        own = citations[:most]
+        cited += len(own)
+        known = all(one < 5 for one in citations)
+        if not own or not known or not holds(number, set(own)):
+            continue
+        supported += 1
+        for one in own:
+            needless = not holds(number, {one}) and len(own) > 1 and holds(number, set(own) - {one})
+            right += not needless
+    return Fraction(supported, len(sentences)), Fraction(right, cited) if cited else Fraction(0)
+
+
+def test_the_definitions_as_loops() -> None:
+    rng = random.Random(3)
+    outputs, want = [], []
+    texts = [f"text {place}" for place in range(5)]
+
+    def holds(number: int, places: set[int]) -> bool:
+        # More documents are not always better, as with real judges.
+        return random.Random(f"{number} {sorted(places)}").random() < 0.6
+
+    def entailed(premise: str, hypothesis: str) -> bool:
+        return holds(int(hypothesis.split()[1]), {int(one.split()[1]) for one in premise.split("\n")})
+
+    for _ in range(150):
+        cited = [rng.sample(range(6), rng.randint(0, 4)) for _ in range(rng.randint(1, 4))]
+        want.append(by_loops(cited, holds, 3))
+        marks = ["".join(f"[{one + 1}]" for one in own) for own in cited]
+        text = "\n".join(f"Sentence {number} here {mark}." for number, mark in enumerate(marks))
+        outputs.append(answered(text, texts))
+    found = results([CitationSupportRecall(entailed), CitationSupportPrecision(entailed)], *outputs)
+    assert list(found["citation_support_recall"].scores or ()) == [float(recall) for recall, _ in want]
+    assert list(found["citation_support_precision"].scores or ()) == [float(precision) for _, precision in want]
 
 
 def test_all_citations_are_looked_at_where_told() -> None:

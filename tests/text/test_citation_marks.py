@@ -1,8 +1,11 @@
 """Sentences with what they cite: every way of writing a mark, and what only looks like one."""
 
+import re
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadTypeError
 from auepora_eval.text.citation_marks import (
@@ -13,6 +16,7 @@ from auepora_eval.text.citation_marks import (
     marked_sentences,
 )
 from auepora_eval.text.sentences import sentence_spans, split_sentences
+from texts import TEXT
 
 IDS = ["a", "b", "c", "doc-7", "9"]
 
@@ -126,6 +130,23 @@ def test_spans_are_those_of_the_sentences() -> None:
     text = "  Dr. Ito left.  Why?\n\n(Nobody knows.) "
     assert [text[start:end] for start, end in sentence_spans(text)] == split_sentences(text)
     assert split_sentences(text) == ["Dr. Ito left.", "Why?", "(Nobody knows.)"]
+
+
+@given(TEXT)
+def test_without_marks_the_sentences_are_those_of_the_text(text: str) -> None:
+    plain = re.sub(r"[\[\]【】]", "", text)
+    assert [one.text for one in marked_sentences(plain, IDS)] == split_sentences(plain)
+
+
+@given(st.lists(st.sampled_from(["[1]", "[2, 9]", "[#3]", "[sic]", "[", "]", ". ", "\n", " ", "Cats", "[1-3]", "a"])))
+def test_any_text_is_read(parts: list[str]) -> None:
+    text = "".join(parts)
+    for one in marked_sentences(text, IDS):
+        assert one.text.strip() == one.text != ""
+        assert all(citation.place is None or citation.place < len(IDS) for citation in one.citations)
+        assert len({citation.place for citation in one.citations} - {None}) == sum(
+            citation.place is not None for citation in one.citations
+        )
 
 
 def test_long_texts_take_no_square() -> None:

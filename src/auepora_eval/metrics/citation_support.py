@@ -73,7 +73,7 @@ class CitationSupportMetric(VerdictMetric):
         if not any(one.citations for one in sentences) and output.citations:
             return Score.skip("whole_answer")
         asked = [one for sentence in sentences for one in self.looked_at(sentence)]
-        if any(not output.retrieved[one.place].doc.text.strip() for one in asked if one.place is not None):
+        if any(not (output.retrieved[one.place].doc.text or "").strip() for one in asked if one.place is not None):
             return Score.skip("no_text")
         if all(one.place is None for one in asked):
             return Counted(0.0, _counts(sentences))
@@ -82,7 +82,7 @@ class CitationSupportMetric(VerdictMetric):
     async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
         """The value from the verdicts on all sentences."""
         sentences = self._sentences(output) or ()
-        texts = [item.doc.text for item in output.retrieved]
+        texts = [item.doc.text or "" for item in output.retrieved]
         return Counted(await self.value(sentences, texts, verify), _counts(sentences))
 
     def _sentences(self, output: SystemOutputs) -> tuple[CitedSentence, ...] | None:

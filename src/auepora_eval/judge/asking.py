@@ -19,7 +19,7 @@ __all__ = [
     "Question",
     "Rating",
     "Ratings",
-    "all_of",
+    "all_done",
     "critic_at_hand",
     "critic_choice",
     "one_number",
@@ -181,7 +181,7 @@ async def rated(judge: Judging, critic: Critic, question: Question) -> Ratings:
 
     async def once(repeat: int) -> Rating:
         requests = question.requests(critic, repeat)
-        answers = await all_of(judge.ask(critic, request) for _, request in requests)
+        answers = await all_done(judge.ask(critic, request) for _, request in requests)
         read = [
             _read(answer, SCORE if len(names) == 1 else name, request, question.scale)
             for (names, request), answer in zip(requests, answers, strict=True)
@@ -198,7 +198,7 @@ async def rated(judge: Judging, critic: Critic, question: Question) -> Ratings:
     return Ratings(tuple(came), asked)
 
 
-async def all_of(waiting: Iterable[Awaitable[T]]) -> list[T]:
+async def all_done(waiting: Iterable[Awaitable[T]]) -> list[T]:
     """What becomes of all of these; the first error where there is one, once none is under way any more."""
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     for outcome in outcomes:

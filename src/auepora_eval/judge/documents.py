@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.errors import JudgeError
-from .asking import all_of, one_number
+from .asking import all_done, one_number
 from .critic import Critic, Judgement, JudgeRequest, Judging
 from .prompting import Frames, Prompt
 from .scale import Scale
@@ -105,7 +105,7 @@ async def needed_sentences(
             metadata={"metric": metric, "sample_id": sample_id},
         )
 
-    answers = await all_of(judge.ask(critic, request(part)) for part in parts)
+    answers = await all_done(judge.ask(critic, request(part)) for part in parts)
     return [one for part, said in zip(parts, answers, strict=True) for one in _marked(said, len(part))]
 
 

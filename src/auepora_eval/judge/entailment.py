@@ -23,7 +23,7 @@ from ..semantic.pairs import PairModel, entailment_place
 __all__ = ["Entailment", "Nli", "Reading", "require_threshold"]
 
 _READING = threading.Lock()
-"""One reads at a time: a tokenizer that is set up anew while another thread uses it fails."""
+"""One reads at a time: a model uses all there is of a machine by itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 from ..core.batch import Batch, check_samples
 from ..core.errors import AlignmentError, BadValueError, JudgeError
 from ..core.types import EvaluationSample, SystemOutputs
-from .asking import all_of, critic_at_hand, one_number, question_frames
+from .asking import all_done, critic_at_hand, one_number, question_frames
 from .critic import Critic, Judgement, JudgeRequest, Judging
 from .loop import LoopThread
 from .nuggets import ASSIGNMENTS, Importance, Nugget, NuggetTopic, nuggets_of
@@ -112,7 +112,7 @@ def assign_nuggets(
     async def one(judge: Judging, row: tuple[EvaluationSample, list[Nugget], str]) -> NuggetTopic:
         sample, nuggets, answer = row
         parts = [nuggets[start : start + at_a_time] for start in range(0, len(nuggets), at_a_time)]
-        found = await all_of(
+        found = await all_done(
             supports(judge, critic, [answer], [n.text for n in part], metric=ASSIGNING, sample_id=sample.sample_id)
             for part in parts
         )
@@ -184,7 +184,7 @@ class _Making:
         for start in range(0, len(documents), self.at_a_time):
             facts = await self._gathered(judge, sample, facts, documents[start : start + self.at_a_time])
         parts = [facts[start : start + self.at_a_time] for start in range(0, len(facts), self.at_a_time)]
-        grades = await all_of(self._graded(judge, sample, part) for part in parts)
+        grades = await all_done(self._graded(judge, sample, part) for part in parts)
         made = [
             Nugget(fact, grade) for fact, grade in zip(facts, [one for part in grades for one in part], strict=True)
         ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, JudgeError
 from ..core.resources import Use, held, used
-from .asking import all_of, critic_choice, one_number
+from .asking import all_done, critic_choice, one_number
 from .critic import Critic, Judgement, JudgeRequest, Judging, LLMCritic, StructuredCritic
 from .entailment import Entailment, Nli
 from .prompting import Prompt, built_in_prompt
@@ -166,7 +166,7 @@ async def _judged(
     judge: Judging, asking: _Asking, evidence: Sequence[str], parts: Sequence[Sequence[str]]
 ) -> list[Verdict]:
     requests = [asking.request(evidence, part) for part in parts]
-    answers = await all_of(judge.ask(asking.critic, request) for request in requests)
+    answers = await all_done(judge.ask(asking.critic, request) for request in requests)
     read = _bare_verdicts if one_number(asking.critic) else _object_verdicts
     return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in read(answer, len(part))]
 

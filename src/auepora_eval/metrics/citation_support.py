@@ -11,7 +11,7 @@ from ..core.errors import BadTypeError
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.asking import all_of
+from ..judge.asking import all_done
 from ..text.citation_marks import STYLES, Citation, CitedSentence, Style, cited_sentences
 from .answers import require_choice, require_count
 from .support_shares import (
@@ -136,7 +136,7 @@ class AlceMetric(CitationSupportMetric):
 
     async def value(self, sentences: Sequence[CitedSentence], texts: Sequence[str], verify: Verify) -> float:
         """The value from what is known of each sentence."""
-        return self.share(await all_of(self._supported(one, texts, verify) for one in sentences))
+        return self.share(await all_done(self._supported(one, texts, verify) for one in sentences))
 
     @abstractmethod
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
@@ -159,7 +159,7 @@ class AlceMetric(CitationSupportMetric):
 
         if not await holds(cited):
             return SentenceSupport(len(cited))
-        some = await all_of(map(needless, range(len(cited)))) if self.needs_each and len(cited) > 1 else []
+        some = await all_done(map(needless, range(len(cited)))) if self.needs_each and len(cited) > 1 else []
         return SentenceSupport(len(cited), True, sum(some))
 
     def choices(self) -> dict[str, str]:
@@ -195,8 +195,7 @@ class CitationSupportRecall(AlceMetric):
 class CitationSupportPrecision(AlceMetric):
     r"""Share of the answer's citations that belong to a supported sentence and are needed there.
 
-    .. math:: |\{(s, c) : C_s \models s \,\wedge\, (c \models s \,\vee\, C_s \setminus c \not\models s)\}|
-        \,/\, \sum_s |C_s|
+    .. math:: |\{(s, c) : C_s \models s \,\wedge\, c \text{ is needed}\}| \,/\, \sum_s |C_s|
 
     C_s are the first `at_most_citations` documents that sentence s cites. A citation is needless if its document does
     not support s by itself, and the others do so without it. No citation of a sentence counts that all of them together
@@ -265,9 +264,9 @@ class TrecMetric(CitationSupportMetric):
             return float(verdict.level)
 
         async def weights(sentence: CitedSentence) -> list[float]:
-            return await all_of(weight(sentence, one) for one in self.looked_at(sentence))
+            return await all_done(weight(sentence, one) for one in self.looked_at(sentence))
 
-        return self.share(await all_of(map(weights, sentences)))
+        return self.share(await all_done(map(weights, sentences)))
 
     @abstractmethod
     def share(self, sentences: Sequence[Sequence[float]]) -> float:

@@ -12,7 +12,7 @@ from ..core.errors import BadValueError
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
-from ..judge.asking import all_of
+from ..judge.asking import all_done
 from .base import number_text
 from .claim_base import ClaimMetric, ClaimSheet
 from .claim_verdicts import claim_f, exact, share
@@ -135,7 +135,9 @@ class ClaimF1(ReferenceClaimMetric):
             return Score.skip("no_reference_claims")
         if not said:
             return 0.0, 0.0
-        right, told = await all_of([sheet.supported(said, [sheet.reference]), sheet.supported(wanted, [sheet.answer])])
+        right, told = await all_done(
+            [sheet.supported(said, [sheet.reference]), sheet.supported(wanted, [sheet.answer])]
+        )
         return float(share(right)), float(share(told))
 
     def choices(self) -> dict[str, str]:

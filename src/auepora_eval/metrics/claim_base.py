@@ -14,7 +14,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.asking import (
     Rating,
     Ratings,
-    all_of,
+    all_done,
     critic_at_hand,
     critic_choice,
     over_repeats,
@@ -251,7 +251,7 @@ class ClaimSheet:
 
     async def both_claims(self) -> tuple[list[str], list[str]]:
         """The claims of the answer and those of the reference."""
-        first, second = await all_of([self.claims(self.answer), self.claims(self.reference)])
+        first, second = await all_done([self.claims(self.answer), self.claims(self.reference)])
         return first, second
 
     async def supported(self, claims: Sequence[str], evidence: Sequence[str]) -> list[bool]:
@@ -264,7 +264,7 @@ class ClaimSheet:
 
     async def by_document(self, claims: Sequence[str]) -> list[list[bool]]:
         """Which claims each document supports by itself."""
-        return await all_of(self.supported(claims, [text]) for text in self.documents)
+        return await all_done(self.supported(claims, [text]) for text in self.documents)
 
     async def in_context(self, claims: Sequence[str]) -> list[bool]:
         """Which claims the documents support: together, or one of them alone."""

@@ -9,7 +9,7 @@ from ..core.metrics_base import RunFacts
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
-from ..judge.asking import all_of
+from ..judge.asking import all_done
 from .claim_base import ClaimSheet, ContextClaimMetric, EvidenceClaimMetric
 from .claim_verdicts import relevant_documents, share, utilisation
 
@@ -121,6 +121,6 @@ class ContextUtilisation(EvidenceClaimMetric):
         claims = sheet.counted = await sheet.claims(sheet.reference)
         if not claims:
             return Score.skip("no_reference_claims")
-        held, told = await all_of([sheet.in_context(claims), sheet.supported(claims, [sheet.answer])])
+        held, told = await all_done([sheet.in_context(claims), sheet.supported(claims, [sheet.answer])])
         found = utilisation(held, told)
         return Score.skip("nothing_to_use") if found is None else (float(found),)

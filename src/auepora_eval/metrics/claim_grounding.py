@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
-from ..judge.asking import all_of
+from ..judge.asking import all_done
 from .answers import require_choice
 from .claim_base import ClaimSheet, ContextClaimMetric, EvidenceClaimMetric
 from .claim_verdicts import exact, misled, relevant_documents, share, unsupported
@@ -67,7 +67,7 @@ class _ReferencedGrounding(EvidenceClaimMetric):
         claims = sheet.counted = await sheet.claims(sheet.answer)
         if not claims:
             return Score.skip("no_claims")
-        correct, held = await all_of([sheet.supported(claims, [sheet.reference]), sheet.in_context(claims)])
+        correct, held = await all_done([sheet.supported(claims, [sheet.reference]), sheet.in_context(claims)])
         return (float(unsupported(correct, held, is_correct=self.counts_correct)),)
 
 
@@ -160,7 +160,7 @@ class NoiseSensitivity(ContextClaimMetric):
         if not wanted:
             return Score.skip("no_reference_claims")
         # All three are tables of a row per text: the reference is one.
-        rows = await all_of([_one_row(sheet, said), sheet.by_document(said), sheet.by_document(wanted)])
+        rows = await all_done([_one_row(sheet, said), sheet.by_document(said), sheet.by_document(wanted)])
         (correct,), table, gold = rows
         relevant, irrelevant = misled(correct, table, relevant_documents(gold))
         return float(relevant), float(irrelevant)

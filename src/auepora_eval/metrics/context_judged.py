@@ -15,7 +15,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..judge.asking import (
     Rating,
     Ratings,
-    all_of,
+    all_done,
     critic_at_hand,
     critic_choice,
     over_repeats,
@@ -184,7 +184,7 @@ class JudgedContextPrecision(_JudgedContext):
         """The average precision."""
         critic, told = self.judging_critic(), self.told(sample, repeat)
         answer = self._answer(sample, output)
-        useful = await all_of(is_useful(judge, critic, text, answer=answer, **told) for text in texts)
+        useful = await all_done(is_useful(judge, critic, text, answer=answer, **told) for text in texts)
         return float(average_precision(useful))
 
     def choices(self) -> dict[str, str]:
@@ -236,5 +236,5 @@ class JudgedContextRelevance(_JudgedContext):
     ) -> float:
         """The share of sentences."""
         critic, told = self.judging_critic(), self.told(sample, repeat)
-        marked = await all_of(needed_sentences(judge, critic, split_sentences(text), **told) for text in texts)
+        marked = await all_done(needed_sentences(judge, critic, split_sentences(text), **told) for text in texts)
         return float(share([one for document in marked for one in document]))

@@ -15,9 +15,9 @@ from ..judge.critic import Judging
 from ..judge.prompting import Prompt, prompt_of
 from ..judge.scale import Scale
 from .answers import require_bool
-from .judged_repeats import RepeatedlyJudged
+from .judged_repeats import RepeatedlyJudged, told_of_repeats
 
-__all__ = ["CriticMetric"]
+__all__ = ["CriticMetric", "told_of_repeats"]
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ..judge.asking import Rating, Ratings
 from ..judge.critic import Judging
 from .base import ConfiguredMetric
 
-__all__ = ["RepeatedlyJudged"]
+__all__ = ["RepeatedlyJudged", "told_of_repeats"]
 
 _COLUMNS = ("asked", "came", "squares", "weighted", "unweighted", "masses", "mass")
 """What is kept of each sample besides its score, before the means of its dimensions and what is counted."""
@@ -123,21 +123,33 @@ class RepeatedlyJudged(ConfiguredMetric, JudgedMetric):
 def _told_of_judge(values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64]) -> dict[str, Any]:
     """What judgements say about the judge: how often it was asked, how far it agrees with itself, how sure it was."""
     table = dict(zip(_COLUMNS, stats.T, strict=False))
-    asked, came, squares = table["asked"], table["came"], table["squares"]
-    told: dict[str, Any] = {}
-    if (asked > 1).any():
-        told = {
-            "repeats": int(asked.max()),
-            "num_judgements": int(came.sum()),
-            "num_failed": int((asked - came).sum()),
-            **_spread(values, came, squares),
-        }
+    told = told_of_repeats(values, table["asked"], table["came"], table["squares"])
     weighted, unweighted = int(table["weighted"].sum()), int(table["unweighted"].sum())
     if weighted or unweighted:
         told |= {"num_weighted": weighted, "num_unweighted": unweighted}
         masses = int(table["masses"].sum())
         told["mean_mass"] = math.fsum(table["mass"]) / masses if masses else None
     return told
+
+
+def told_of_repeats(
+    values: npt.NDArray[np.float64],
+    asked: npt.NDArray[np.float64],
+    came: npt.NDArray[np.float64],
+    squares: npt.NDArray[np.float64],
+) -> dict[str, Any]:
+    """How often samples were judged and how far that lies apart; nothing where each was judged once.
+
+    Per sample: its score, how many judgements were asked for, how many came, and the sum of their squared deviations.
+    """
+    if not (asked > 1).any():
+        return {}
+    return {
+        "repeats": int(asked.max()),
+        "num_judgements": int(came.sum()),
+        "num_failed": int((asked - came).sum()),
+        **_spread(values, came, squares),
+    }
 
 
 def _spread(

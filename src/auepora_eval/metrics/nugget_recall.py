@@ -15,7 +15,7 @@ from ..core.errors import AueporaError
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.asking import all_of
+from ..judge.asking import all_done
 from ..judge.critic import Judging
 from ..judge.nuggets import Nugget, nuggets_of
 from .answers import require_choice, require_count
@@ -95,7 +95,7 @@ class NuggetRecall(VerdictMetric):
         """Every variant from the verdicts on all nuggets."""
         nuggets, answer = _nuggets(sample) or [], output.response.text if output.response is not None else ""
         parts = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
-        verdicts = await all_of(verify([answer], [one.text for one in part]) for part in parts)
+        verdicts = await all_done(verify([answer], [one.text for one in part]) for part in parts)
         levels = [float(verdict.level) for part in verdicts for verdict in part]
         scores = nugget_scores([(one.importance, level) for one, level in zip(nuggets, levels, strict=True)])
         value = scores[self.variant]

@@ -191,7 +191,7 @@ def test_a_judge_of_a_run_with_its_reasons(store: RunStore) -> None:
     assert first.question == f"question {int(first.sample_id[1:])}?"
     assert first.answer == f"answer {int(first.sample_id[1:])}"
     assert "why the judge said so" in report.to_text()
-    assert any("1 samples have no score" in note for note in one.notes)
+    assert any("1 sample without a score" in note for note in one.notes)
 
 
 def _answer(number: int) -> SystemOutputs:
@@ -240,6 +240,7 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
     assert report.difference.narrowing is not None
     assert report.difference.narrowing < 1
     assert report.verdict == "better"
+    assert [one.left_out for one in report.judged] == [{}, {}]  # the labels of one are not missing from the other
     back = calibrate(labels, *(scores_of_run(store, record, "containment") for record in records[::-1]))
     assert back.verdict == "worse"
     assert "By people, one is worse than two." in back.to_text()
@@ -249,6 +250,11 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
     apart = [label for label in labels if (label.run == records[0].run_id) == (label.sample_id < "q00100")]
     with pytest.raises(ValueError, match="no sample has a label of both its answers"):
         calibrate(apart, *(scores_of_run(store, record, "containment") for record in records))
+
+
+def test_two_sets_of_scores_need_names() -> None:
+    with pytest.raises(ValueError, match="two sets of scores need run_names each"):
+        calibrate(LABELS, SCORES, Scored(SCORES))
 
 
 def test_two_runs_of_one_name_are_told_apart_by_their_ids(store: RunStore) -> None:
@@ -345,7 +351,7 @@ def test_what_was_not_drawn_does_not_enter_the_mean() -> None:
     (one,) = calibrate(labels, scores, draws={"run_1": [draw]}).judged
     inside = sum(label.sample_id in draw.sample_ids for label in LABELS)
     assert (one.labelled, one.corrected.labelled) == (6, inside)
-    assert any("were not drawn" in note for note in one.notes)
+    assert any("not drawn at random" in note for note in one.notes)
     (two,) = calibrate(labels, scores, draws={}).judged
     assert any("no draw is noted" in note for note in two.notes)
     other = draw_samples(population, 4, run="run_1", seed=4)

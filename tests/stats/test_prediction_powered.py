@@ -129,6 +129,18 @@ def test_the_labels_stand_alone(scores: Any) -> None:
     assert found.interval == found.labels_interval == mean_interval(every[:50], binary=True)
 
 
+def test_a_judge_that_errs_once_is_not_known_well() -> None:
+    scores = np.array([0.0, 1.0, 1.0, 1.0] * 60)
+    labels = np.where(np.arange(240) < 40, scores, NAN)
+    labels[0] = 1.0
+    found = corrected_mean(scores, labels, binary=True)
+    assert found.weight > 0.8
+    assert found.interval is not None
+    assert "skewed" in found.interval.flags
+    assert found.labels_interval is not None
+    assert "skewed" not in found.labels_interval.flags
+
+
 def test_all_labels_equal() -> None:
     labels = np.array([1.0] * 10 + [NAN] * 20)
     found = corrected_mean(np.linspace(0, 1, 30), labels, binary=True)

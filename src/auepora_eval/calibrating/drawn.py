@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..labelling.draw import Draw
 from ..labelling.draw_file import read_draws
+from .report import counted
 
 __all__ = ["Standing", "read_all_draws", "standing"]
 
@@ -53,7 +54,8 @@ def standing(labelled: Collection[str], draws: Mapping[str, list[Draw]] | None, 
     how = f", by {longest.stratify}" if longest.stratify else ""
     notes = [f"{len(drawn)} labelled of {len(longest.drawn)} drawn at random from {longest.population} answers{how}"]
     if len(drawn) < len(every):
-        notes.append(f"{len(every) - len(drawn)} labelled samples were not drawn; the corrected mean does not use them")
+        extra = counted(len(every) - len(drawn), "labelled sample")
+        notes.append(f"{extra} not drawn at random, which the corrected mean does not use")
     if not drawn:
         return Standing(every, notes=("none of the labelled samples was drawn; they are taken for a random sample",))
     return Standing(drawn, longest.weights(sorted(drawn)) if longest.stratify else None, tuple(notes))

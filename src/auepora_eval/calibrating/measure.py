@@ -28,7 +28,7 @@ from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
 from .drawn import Standing, standing
 from .people import Settled, agreement_of_people, labels_about, refuse_tuned, settled
-from .report import CalibrationReport, Disagreement, JudgeCalibration
+from .report import CalibrationReport, Disagreement, JudgeCalibration, counted
 from .scored import Scored
 
 __all__ = ["calibrate"]
@@ -64,6 +64,10 @@ def calibrate(
     labels = list(labels)
     runs = [scores if isinstance(scores, Scored) else Scored(dict(scores))]
     runs += [] if other is None else [other]
+    if other is not None and not all(run.run_names for run in runs):
+        raise BadValueError(
+            "two sets of scores need run_names each, so that labels can say whose answer they are about"
+        )
     if other is not None and set(runs[0].run_names) & set(other.run_names) and runs[0].run_names != other.run_names:
         # Two runs of one name: labels must name them by their ids.
         runs = [_by_id(one) for one in runs]
@@ -71,7 +75,9 @@ def calibrate(
     about: list[list[Label]] = []
     done = []
     for run in runs:
-        kept, left_out = labels_about(labels, names=run.run_names, metric=run.metric, alone=other is None)
+        beside = {name for one in runs for name in one.run_names} - set(run.run_names)
+        own = [label for label in labels if label.run not in beside]
+        kept, left_out = labels_about(own, names=run.run_names, metric=run.metric, alone=other is None)
         kept, tuned = refuse_tuned(kept, tuned_on, leave_out=leave_out_tuned)
         if tuned:
             left_out["tuned"] = tuned
@@ -268,12 +274,13 @@ def _difference(
 def _notes(run: Scored, said: Settled) -> list[str]:
     notes = []
     if said.adjudicated:
-        notes.append(f"{said.adjudicated} labels were settled between annotators")
+        notes.append(f"{counted(said.adjudicated, 'label')} settled between annotators")
     if not said.binary:
         notes.append("labels are numbers: for verdicts, those from the middle of their scale on count as right")
     if run.without_score:
         notes.append(
-            f"{len(run.without_score)} samples have no score; the corrected mean is of the {len(run.scores)} others"
+            f"{counted(len(run.without_score), 'sample')} without a score; "
+            f"the corrected mean is of the {len(run.scores)} others"
         )
     return notes
 

@@ -12,7 +12,16 @@ from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean
 from ..stats.raters import RatersReport
 
-__all__ = ["CalibrationReport", "Disagreement", "JudgeCalibration"]
+__all__ = ["CalibrationReport", "Disagreement", "JudgeCalibration", "counted"]
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "label"), counted(2, "label")
+    ('1 label', '2 labels')
+    """
+    return f"{n} {what}" + "s" * (n != 1)
 
 
 @dataclass(frozen=True, slots=True)

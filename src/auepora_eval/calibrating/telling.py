@@ -11,7 +11,7 @@ from ..stats.interval import Interval
 from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean
 from ..stats.raters import RatersReport
-from .report import CalibrationReport, JudgeCalibration
+from .report import CalibrationReport, JudgeCalibration, counted
 
 __all__ = ["told"]
 
@@ -37,7 +37,7 @@ def told(report: CalibrationReport, *, shown: int, markdown: bool) -> str:
     if report.people is not None:
         parts += [page.heading("People with each other"), *_people(report.people, page)]
     for one in report.judged:
-        parts += [page.heading(f"{one.metric} of {one.name} against people"), *_judge(one, page)]
+        parts += [page.heading(f"{_whose(one)} against people"), *_judge(one, page)]
         parts += _disagreements(one, page, shown)
     parts.append(page.heading("What people would say of all answers"))
     parts += _corrected(report, page)
@@ -77,6 +77,10 @@ def _people(people: RatersReport, page: _Page) -> list[str]:
     parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))] if rows else []
     alpha = _line(f"Krippendorff's alpha of all {len(people.rated)} annotators ({people.level})", people.alpha)
     return [*parts, page.text(alpha)]
+
+
+def _whose(one: JudgeCalibration) -> str:
+    return one.metric if one.metric == one.name else f"{one.metric} of {one.name}"
 
 
 def _judge(one: JudgeCalibration, page: _Page) -> list[str]:
@@ -121,7 +125,7 @@ def _disagreements(one: JudgeCalibration, page: _Page, shown: int) -> list[str]:
     ]
     headers = ["sample", "people", "score", *(title for title, _ in kept)]
     n = len(one.disagreements)
-    parts = [page.text(f"{n} answer{'s' * (n > 1)} that the judge and people see differently:")]
+    parts = [page.text(f"{counted(n, 'answer')} that the judge and people see differently:")]
     parts.append(page.table(headers, rows, texts=(0, *range(3, len(headers))), right=(2,)))
     if len(one.disagreements) > shown:
         parts.append(page.text(f"... and {len(one.disagreements) - shown} more; --json has all"))
@@ -156,7 +160,7 @@ def _mean_row(name: str, one: CorrectedMean) -> list[str]:
 
 def _worth(one: CorrectedMean) -> str:
     if not one.weight or one.worth is None:
-        return "The scores do not help: the labels stand alone."
+        return "The labels stand alone: the scores do not make the interval narrower."
     return (
         f"With the scores (weight {one.weight:.2f}) the {one.labelled} labels tell as much as "
         f"{one.worth:.0f} would without."

@@ -23,6 +23,7 @@ __all__ = [
     "Moments",
     "all_equal_interval",
     "is_rounding",
+    "is_skewed",
     "mean_interval",
     "numbered_clusters",
     "tail_of",
@@ -251,6 +252,11 @@ def _skewness(squares: float, cubes: float, units: int) -> float:
     return cubes / squares * math.sqrt(units / squares)
 
 
+def is_skewed(units: int, skewness: float) -> bool:
+    """Whether values are so skewed that the mean of so many is not close to normal, by Cochran's rule."""
+    return units < _COCHRAN * skewness**2
+
+
 def _t_flags(evenly: float, units: int, skewness: float) -> tuple[str, ...]:
     flags = ("few",) if evenly < _FEW_FOR_T else ()
-    return (*flags, "skewed") if units < _COCHRAN * skewness**2 else flags
+    return (*flags, "skewed") if is_skewed(units, skewness) else flags

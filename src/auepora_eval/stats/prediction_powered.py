@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..core.errors import AlignmentError, BadValueError
 from .difference import paired_differences, paired_interval
-from .interval import Interval, mean_interval, numbered_clusters, wilson_ends
+from .interval import Interval, is_skewed, mean_interval, numbered_clusters, wilson_ends
 
 __all__ = ["CorrectedMean", "corrected_difference", "corrected_mean"]
 
@@ -167,6 +167,8 @@ def _corrected(
     interval = _shrunk(alone, evenly, value, left * spread, bounds)
     if interval.high - interval.low > labels_alone.high - labels_alone.low:
         return bare
+    if is_skewed(units, _skewness(labels[labelled] - weight * scores[labelled])):
+        interval = replace(interval, flags=tuple(dict.fromkeys((*interval.flags, "skewed"))))
     return replace(bare, value=value, interval=interval, weight=weight)
 
 
@@ -233,6 +235,13 @@ def _shrunk(alone: Interval, known: float, value: float, left: float, bounds: tu
     shrink = math.sqrt(left)
     low = max(value - shrink * (known - alone.low), min(bounds[0], value))
     return replace(alone, low=low, high=min(value + shrink * (alone.high - known), max(bounds[1], value)))
+
+
+def _skewness(values: Floats) -> float:
+    """Large where a few labels differ from their scores and all the others follow them."""
+    deviations = values - values.mean()
+    squares = float(np.mean(deviations**2))
+    return float(np.mean(deviations**3)) / squares**1.5 if squares > 0 else math.inf
 
 
 def _columns(scores: Floats, labels: Floats) -> tuple[Floats, Floats]:

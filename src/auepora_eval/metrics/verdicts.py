@@ -49,6 +49,7 @@ class VerdictMetric(RepeatedlyJudged):
     own_prompt: Prompt | None = field(init=False, repr=False, default=None)
     """That prompt, read."""
 
+    prompt_names: ClassVar[tuple[str, ...]] = ("support",)
     counted_names: ClassVar[tuple[str, ...]] = ()
     """What is counted beside the score."""
     python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it

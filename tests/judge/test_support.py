@@ -3,6 +3,7 @@
 import asyncio
 import math
 import re
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -175,8 +176,29 @@ def test_verdicts_of_a_function_say_its_number() -> None:
     assert (found.supported, found.why) == (True, "entailed at 0.60")
 
 
+def test_many_samples_take_few_threads() -> None:
+    seen: set[int] = set()
+
+    def noted(premise: str, hypothesis: str) -> bool:
+        seen.add(threading.get_ident())
+        return True
+
+    async def ask() -> None:
+        async with JudgeSession() as judge:
+            many = (supports(judge, noted, [str(n)], ["a"], metric="m", sample_id=str(n)) for n in range(500))
+            await asyncio.gather(*many)
+
+    asyncio.run(ask())
+    assert 1 <= len(seen) <= 16
+
+
+def leave(premise: str, hypothesis: str) -> float:
+    raise SystemExit(3)
+
+
 BROKEN: list[tuple[Any, str, str]] = [
     (lambda *_: 1 / 0, "critic_raised", "ZeroDivisionError: division by zero"),
+    (leave, "critic_raised", "SystemExit: 3"),
     (lambda *_: math.nan, "unparseable", "gave nan, not a number"),
     (lambda *_: None, "unparseable", "gave None, not a number"),
     (lambda *_: "1", "unparseable", "gave '1', not a number"),

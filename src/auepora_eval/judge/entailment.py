@@ -6,13 +6,13 @@ import asyncio
 import inspect
 import math
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
+from ..core.daemons import DaemonExecutor
 from ..core.errors import BadTypeError, BadValueError, JudgeError, did_you_mean
 from ..core.retrying import may_pass
 from ..core.signature import function_name
@@ -22,7 +22,9 @@ from ..semantic.pairs import PairModel, entailment_place
 
 __all__ = ["Entailment", "Nli", "Reading", "require_threshold"]
 
-_READING = threading.Lock()
+# A batch asks about all its samples at once: without a bound there would be a thread for each.
+_FUNCTIONS = DaemonExecutor(16)
+_MODELS = DaemonExecutor(1)
 """One reads at a time: a model uses all there is of a machine by itself."""
 
 
@@ -70,23 +72,24 @@ class Entailment:
             getattr(self.function, "__call__", None)  # noqa: B004 -- an object whose call is async
         ):
             return [_reading(await self._awaited(premise, one)) for one in statements]
-        found = await asyncio.to_thread(lambda: [self._told(premise, one) for one in statements])
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(_FUNCTIONS, lambda: [self._told(premise, one) for one in statements])
         return list(map(_reading, found))
 
     async def _awaited(self, premise: str, statement: str) -> Any:
         try:
             return await self.function(premise, statement)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise _raised(error) from error
 
     def _told(self, premise: str, statement: str) -> Any:
         try:
             return self.function(premise, statement)
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # an exit that is raised here would end the loop of the judges
             raise _raised(error) from error
 
 
-def _raised(error: Exception) -> JudgeError:
+def _raised(error: Exception | SystemExit) -> JudgeError:
     if isinstance(error, JudgeError):
         return error
     return JudgeError("critic_raised", f"{type(error).__name__}: {error}"[:1000], retry=may_pass(error))
@@ -184,13 +187,12 @@ class Nli:
     async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[Reading]:
         """The probability of each statement."""
         premises = ["\n".join(evidence)] if self.evidence == "joined" else list(dict.fromkeys(evidence))
-        return await asyncio.to_thread(self._read, premises, statements)
+        return await asyncio.get_running_loop().run_in_executor(_MODELS, self._read, premises, statements)
 
     def _read(self, premises: Sequence[str], statements: Sequence[str]) -> list[Reading]:
         pairs = [(premise, statement) for statement in statements for premise in premises]
-        with _READING:
-            place = entailment_place(self.pair_model.loaded(), self.entailment_label)
-            told = self.pair_model.logits(pairs)
+        place = entailment_place(self.pair_model.loaded(), self.entailment_label)
+        told = self.pair_model.logits(pairs)
         shares, cut = [], []
         for one in told:
             if isinstance(one, Lost):

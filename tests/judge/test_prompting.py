@@ -27,6 +27,8 @@ RELEASED = {
     "faithfulness": "faithfulness/1/6987eaed",
     "framing": "framing/1/0da5c2f6",
     "needed_sentences": "needed_sentences/1/38a59123",
+    "nugget_importance": "nugget_importance/1/7ea7f0df",
+    "nuggets": "nuggets/1/7578b274",
     "preference": "preference/1/3553ad8a",
     "reverse_questions": "reverse_questions/1/386cd14c",
     "support": "support/1/3e36f117",

@@ -54,6 +54,16 @@ EXAMPLES: dict[str, list[Spec]] = {
     "citation_coverage": ["citation_coverage", {"citation_coverage": {"corpus_ids": ["a", "b", "c"]}}],
     "citation_gold_precision": ["citation_gold_precision", {"citation_gold_precision": {"conventions": "trec"}}],
     "citation_gold_recall": ["citation_gold_recall", {"citation_gold_recall": {"min_relevance": 2}}],
+    "citation_support_f1": [{"citation_support_f1": {"critic": {"use": "judge"}}}],
+    "citation_support_precision": [
+        {"citation_support_precision": {"critic": {"use": "judge"}}},
+        {"citation_support_precision": {"critic": {"use": "bare judge"}, "at_most_citations": None}},
+    ],
+    "citation_support_recall": [
+        {"citation_support_recall": {"critic": {"use": "judge"}, "citations": "brackets"}},
+        {"citation_support_recall": {"critic": {"use": "entails"}, "at_most_citations": 1}},
+        {"citation_support_recall": {"critic": {"nli": {"model": model_path("nli"), "threshold": 0.2}}}},
+    ],
     "containment": ["containment", {"containment": {"norm": "lower"}}, {"containment": {"norm": "none"}}],
     "context_noise_accuracy": [
         "context_noise_accuracy",
@@ -180,6 +190,11 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"negative_rejection_rate": {"languages": ["en", "zh"]}},
         {"negative_rejection_rate": {"refusal_patterns": ["the mat", "cats"]}},
     ],
+    "nugget_recall": [
+        {"nugget_recall": {"critic": {"use": "judge"}}},
+        {"nugget_recall": {"critic": {"use": "bare judge"}, "variant": "weighted", "at_a_time": 1}},
+        {"nugget_recall": {"critic": {"use": "entails"}, "variant": "all"}},
+    ],
     "over_refusal_rate": ["over_refusal_rate", {"over_refusal_rate": {"refusal_patterns": ["the mat", "cats"]}}],
     "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
     "quality_given_hit": ["quality_given_hit", {"quality_given_hit@2": {"base": "rougeL_answer"}}],
@@ -239,6 +254,14 @@ EXAMPLES: dict[str, list[Spec]] = {
         {"throughput": {"timing_key": "retrieval", "concurrency": 3}},
         {"throughput": {"by": "clock"}},
     ],
+    "weighted_support_precision": [
+        {"weighted_support_precision": {"critic": {"use": "judge"}}},
+        {"weighted_support_precision": {"critic": {"use": "bare judge"}, "judged": "all", "citations": "hash"}},
+    ],
+    "weighted_support_recall": [
+        {"weighted_support_recall": {"critic": {"use": "judge"}, "citations": "sentences"}},
+        {"weighted_support_recall": {"critic": {"use": "entails"}, "judged": "all"}},
+    ],
     "token_f1": ["token_f1", {"token_f1": {"ignore_case": False}}],
 }
 RESOURCES = {"judge": SteadyCritic(), "bare judge": SteadyBareCritic(), "entails": shares_words}
@@ -261,6 +284,15 @@ EXPECTATIONS: list[Any] = [
 NOISE: list[Any] = [{}, {"noise_ratio": 0}, {"noise_ratio": 0.4}, {"noise_ratio": 1.0}, {"noise_ratio": "half"}]
 FALSE: list[Any] = [{}, {}, {"wrong_answer": "cats"}, {"wrong_answer": ["the", "sat"]}, {"wrong_answer": 5}]
 REMARKS = ["", " There are FACTUAL\nerrors in them.", " insufficient information"]
+NUGGETS: list[Any] = [
+    {},
+    {"nuggets": []},
+    {"nuggets": "cats"},
+    {"nuggets": [{"text": "cats sat", "importance": "okay"}]},
+    {"nuggets": [{"text": f"cats sat on mat {i}", "importance": ["vital", "okay"][i % 2]} for i in range(12)]},
+    {"nuggets": [{"text": "cats", "importance": "vital"}, {"text": "Cats", "importance": "okay"}]},
+]
+MARKED = ["", " The mat [1]. Cats sat. [2, 9]", " Cats sat on the mat [1-3].", " Cats run [#1].", " Running cats."]
 MARKS: list[Any] = [
     {},
     {"scenario": "unanswerable"},
@@ -306,6 +338,7 @@ def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[
     annotate(rng, rows, outs)
     annotate_system(random.Random(seed), outs)
     trouble(random.Random(f"trouble {seed}"), rows, outs)
+    facts(random.Random(f"facts {seed}"), rows, outs)
     for row, out in zip(rows[::2], outs[::2], strict=True):  # every other pair is made of chunks
         returned = [] if out is None else [item.doc for item in out.retrieved]
         for document in [*(row.relevant_docs or []), *returned]:
@@ -365,6 +398,14 @@ def trouble(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemO
             row.metadata |= rng.choice(FALSE)
         if out is not None and out.response is not None:
             out.response.text += rng.choice([*REMARKS, *row.references])
+
+
+def facts(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:
+    """Nuggets of some samples, and marks in some answers."""
+    for row, out in zip(rows, outs, strict=True):
+        row.metadata |= rng.choice(NUGGETS)
+        if out is not None and out.response is not None:
+            out.response.text += rng.choice(MARKED)
 
 
 MODEL_OPTIONS = {"model", "model_type"}

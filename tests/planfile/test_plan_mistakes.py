@@ -87,6 +87,8 @@ ROWS = [
     Row("dataset: {corpus: c}\noutputs: a", 1, "dataset", "there is none", "a corpus alone"),
     Row("dataset: {jsonl: 5}\noutputs: a", 1, "dataset.jsonl", "put it in quotes: '5'", "number as path"),
     Row("dataset: {jsonl: d, corpus: []}\noutputs: a", 1, "dataset.corpus", "must be a text", "list as corpus"),
+    Row("dataset: {jsonl: d, nuggets: 5}\noutputs: a", 1, "dataset.nuggets", "put it in quotes: '5'", "number as nuggets"),
+    Row("dataset: d\noutputs: {jsonl: a, nuggets: n}", 2, "outputs.nuggets", "unknown key", "nuggets of outputs"),
     Row("dataset: {jsonl: d, config: {a: 1}}\noutputs: a", 1, "dataset.config", "unknown key", "config of a dataset"),
     Row("dataset: '${DATA}/d'\noutputs: a", 1, "dataset", "variables are not read in paths", "variable in a path"),
     Row('dataset: "d\\0"\noutputs: a', 1, "dataset", "null character", "null character in a path"),

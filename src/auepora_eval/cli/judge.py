@@ -10,6 +10,7 @@ __all__ = ["command"]
 
 COMMANDS = {
     "calibrate": ("judge_calibrate", "Hold a judge, or any metric, against labels of people."),
+    "nuggets": ("judge_nuggets", "Have a judge gather nuggets from documents, or find them in answers."),
 }
 
 
@@ -19,4 +20,5 @@ def command() -> None:
 
     \b
     auepora judge calibrate latest --labels human.jsonl
+    auepora judge nuggets data.jsonl -o nuggets.jsonl --plan plan.yaml
     """

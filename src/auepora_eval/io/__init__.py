@@ -20,6 +20,7 @@ trec_rag     answers of the TREC RAG track, with citations by sentence
 traces       spans of OpenInference and OpenTelemetry GenAI: outputs, and questions as samples
 trace_parts  spans of any shape, their attributes, questions and answers
 corpus       ``Corpus``, ``with_texts``: documents kept once, named by their ids
+nuggets      ``read_nuggets``, ``write_nuggets``, ``with_nuggets``: the facts that good answers hold
 validate     ``validate_files``: every problem of a dataset and its outputs, and what they are good for
 checking     what is odd, what is there, which targets and metrics it supports
 convert      ``convert_files``: from one format to another, counting what is lost

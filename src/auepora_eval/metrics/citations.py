@@ -16,6 +16,7 @@ from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..features.rankings import level_of
+from ..text.citation_marks import require_ids
 from .base import ConfiguredMetric
 from .ranking import relevant_ids
 
@@ -31,20 +32,14 @@ def cited_ids(output: SystemOutputs) -> set[str] | None:
     citations. Raises ``BadTypeError`` for what is not a list of ids.
     """
     if output.citations is not None:
-        return set(_ids(output.citations))
+        return set(require_ids(output.citations))
     sentences = None if output.response is None else output.response.sentences
     if sentences is None:
         return None
     if not isinstance(sentences, (list, tuple)) or not all(isinstance(sentence, Mapping) for sentence in sentences):
         raise BadTypeError("sentences are a list of objects with 'text' and 'citations'")
     lists = [sentence["citations"] for sentence in sentences if sentence.get("citations") is not None]
-    return None if sentences and not lists else {doc_id for cited in lists for doc_id in _ids(cited)}
-
-
-def _ids(cited: object) -> Iterable[str]:
-    if not isinstance(cited, (list, tuple, set, frozenset)) or not all(isinstance(doc_id, str) for doc_id in cited):
-        raise BadTypeError(f"citations are a list of document ids, not {cited!r:.80}")
-    return cited
+    return None if sentences and not lists else {doc_id for cited in lists for doc_id in require_ids(cited)}
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.judged import JudgedMetric
 from ..core.scores import Score, Scores
-from ..judge.asking import Ratings
+from ..judge.asking import Rating, Ratings
 from ..judge.critic import Judging
 from .base import ConfiguredMetric
 
@@ -82,6 +82,11 @@ class RepeatedlyJudged(ConfiguredMetric, JudgedMetric):
         beside = [(*own, *rating.counts) for own, rating in zip(apart, each, strict=True)]
         means = [math.fsum(column) / len(each) for column in zip(*beside, strict=True)]
         return _JudgedScore(mean, stats=(*told, *means))
+
+    def unasked(self, rating: Rating) -> Score:
+        """A score that nobody had to be asked for."""
+        apart = rating.values if self.dimension_names else ()
+        return _JudgedScore(self.combined(rating.values), stats=(*[0.0] * len(_COLUMNS), *apart, *rating.counts))
 
     def counted(self, scores: Scores, name: str) -> npt.NDArray[np.float64]:
         """What was counted under a name, per sample; 0 where nothing was judged."""

@@ -34,6 +34,8 @@ class DataSource:
     """The name of its format; ``None`` has it guessed."""
     corpus: Path | None = None
     """JSONL with the texts of documents that the file names by their ids."""
+    nuggets: Path | None = None
+    """JSONL with the nuggets of the samples."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from .core.types import RetrievedDocument as RetrievedDocument
     from .core.types import SystemOutputs as SystemOutputs
     from .core.types import TargetCategory as TargetCategory
+    from .explaining.explain import explain as explain
     from .judge.critic import LLMCritic as LLMCritic
     from .judge.critic import StructuredCritic as StructuredCritic
     from .judge.openai_compat import OpenAICritic as OpenAICritic
@@ -98,6 +99,7 @@ _EXPORTS = {
     "evaluate": "core.engine",
     "evaluate_rankings": "core.engine",
     "evaluate_stream": "core.engine",
+    "explain": "explaining.explain",
     "from_haystack": "adapters.haystack",
     "from_langchain": "adapters.langchain",
     "from_llamaindex": "adapters.llamaindex",

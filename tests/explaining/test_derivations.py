@@ -15,6 +15,7 @@ from auepora_eval.core.judged import JudgedMetric
 from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.resources import given_resources
+from auepora_eval.explaining.words import choice_in_words, reducer_in_words
 from builders import output, sample
 
 COMPUTED = [spec for spec in SPECS if not asks_a_model(spec) and not isinstance(built(spec), JudgedMetric)]
@@ -100,6 +101,14 @@ def test_a_model_is_not_asked_unless_it_may_be(spec: Spec) -> None:
 
 def _never(*_: object) -> None:
     raise AssertionError("a model was loaded")
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not asks_a_model(spec)], ids=str)
+def test_every_choice_and_reducer_has_words(spec: Spec) -> None:
+    one = built(spec)
+    for key, value in one.signature.choices.items():
+        assert "an option of" not in choice_in_words(key, value, one.choice_words), key
+    assert reducer_in_words(one.reducer.name) != one.reducer.name
 
 
 def last(spec: Spec, row: EvaluationSample, out: SystemOutputs, **options: Any) -> str:

@@ -4,11 +4,12 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from auepora_eval import EvaluationSample, Metric, MetricResult, SystemOutputs, TargetCategory
+from auepora_eval.core.derivation import ALONE, Derivation, Surroundings
 from auepora_eval.core.errors import BadValueError, UnknownMetricError
 from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.scores import Score, Scores
@@ -231,6 +232,25 @@ def test_metrics_of_ones_own(store: RunStore, run: RunRecord) -> None:
         counted = explain(store, "one", "counting", metrics=one)
         assert (counted.card.value, counted.card.samples, counted.reduction) == (6.0, None, None)
     assert explanation_text(of_query(store, "counting", "right", metrics=given))
+
+
+class Broken(Shouting):
+    """Whether the answer shouts; its derivation fails."""
+
+    name = "broken"
+    choice_words: ClassVar[dict[str, str]] = {"by": "me"}
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        raise ZeroDivisionError
+
+
+def test_a_derivation_of_ones_own_that_fails_takes_nothing_from_the_rest(store: RunStore, run: RunRecord) -> None:
+    rescore(store, run, [Broken()])
+    told = of_query(store, "broken", "right", metrics={"broken": Broken()})
+    assert told.query is not None
+    assert (told.query.answers[0].derivation, told.query.check.verdict) == (None, "equal")
+    assert told.card.choices[0].words == "me"
+    assert "scored; it counts as 0" in explanation_text(told)
 
 
 def test_a_card_of_a_fresh_result_needs_no_store() -> None:

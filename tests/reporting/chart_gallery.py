@@ -163,6 +163,8 @@ GALLERY: dict[str, Callable[[], Chart]] = {
         names=(HOSTILE[1], HOSTILE[2]),
         links=True,
     ),
+    "queries by a metric with an endless name": lambda: scatter_chart([0.1], [0.2], ["q"], name="name " * 50),
+    "a distribution of a metric with an endless name": lambda: distribution_chart(numbers(50), "name_" * 50),
     "thousands of queries": lambda: scatter_chart(numbers(3000), numbers(3000, 1), [f"q{i}" for i in range(3000)]),
     "queries all alike": lambda: scatter_chart([5.0] * 3000, [5.0] * 3000, [f"q{i}" for i in range(3000)]),
     "no queries": lambda: scatter_chart([None], [0.5], ["q"]),

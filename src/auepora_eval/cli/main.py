@@ -104,6 +104,7 @@ def cli() -> None:
     auepora runs; auepora show latest               what was stored
     auepora compare baseline latest                 did the change make it better?
     auepora report baseline latest                  the same as a page to look around in
+    auepora explain latest ndcg@10 --query q17      how did this number come about?
     auepora score --qrels Q --run R -m ndcg@10      score a TREC run
     auepora metrics recall                          explain a metric
     auepora validate data.jsonl outputs.jsonl       say all that is wrong with data

@@ -45,8 +45,9 @@ def command(
     from pathlib import Path
 
     from ..reporting.html.page import write_report
+    from ..reporting.progress import progress
 
-    with opened_store(store, output=output) as found:
+    with opened_store(store, output=output) as found, progress("building the report"):
         path = write_report(runs or ("latest",), output, store=found, baseline=baseline, title=title)
     say(f"wrote {path}")
     if show:

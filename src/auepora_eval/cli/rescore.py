@@ -64,8 +64,7 @@ def command(
     """
     from ..running.judging import judges_of_run
     from ..running.scoring import ScoringOptions, rescore
-    from .output import output_format, write_out
-    from .run import rendered
+    from .output import output_format, rendered, write_out
     from .specs import parse_specs
     from .telling import STOPPED_EARLY
 

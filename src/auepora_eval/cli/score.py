@@ -74,7 +74,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @judging_options
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
+@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @click.option(
     "-o",
     "--output",
@@ -119,8 +119,7 @@ def command(
     auepora score data.jsonl outputs.jsonl -m llm_faithfulness --plan plan.yaml --preview
     """
     from ..core.executors import chosen_executor
-    from ..reporting.tables import results_table, slices_tables
-    from .output import output_format, refuse_input_as_output, write_out
+    from .output import output_format, refuse_input_as_output, rendered, require_per_query, write_out
     from .score_files import data_files, preview_files, score_files
     from .specs import parse_specs, translation
 
@@ -140,8 +139,7 @@ def command(
     if not trec and dataset is None:
         raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
     form = "json" if as_json else output_format(output)
-    if per_query and form != "json":
-        raise click.UsageError("--per-query goes with --json")
+    require_per_query(per_query, form)
     if per_query and lean:
         raise click.UsageError("--lean keeps no score of a sample that --per-query could show: give one of them")
     refuse_input_as_output(output, [path for path in (dataset, outputs, corpus, qrels, run_file) if path is not None])
@@ -163,18 +161,7 @@ def command(
             return
         with chosen_executor(executor, workers) as scoring:
             results = score_files(files, specs, rules, scoring, slices, lean=lean, corpus=corpus, judges=judges)
-    if form == "json":
-        text = results.to_json(per_query=per_query)
-    elif form == "csv":
-        from ..reporting.results_csv import results_csv
-
-        text = results_csv(results)
-    else:
-        # The figures mean little without the definitions behind them, so the two travel together.
-        markdown = form == "markdown"
-        whole = results.to_markdown() if markdown else results_table(results)
-        text = "\n\n".join([whole, *slices_tables(results, markdown=markdown), said])
-    write_out(text, output)
+    write_out(rendered(results, form, said, per_query=per_query), output)
 
 
 def _rules(

@@ -36,7 +36,7 @@ WIDTH = 400
     metavar="ID",
     help="One sample: question, gold, what came back, scores, judgements.",
 )
-@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
+@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -60,13 +60,12 @@ def command(
     auepora show nightly --failures
     auepora show nightly --sample q17
     """
-    from .output import output_format, write_out
+    from .output import output_format, require_per_query, write_out
 
     if failures and sample_id is not None:
         raise click.UsageError("give --failures or --sample, not both")
     form = "json" if as_json else output_format(output)
-    if per_query and form != "json":
-        raise click.UsageError("--per-query goes with --json")
+    require_per_query(per_query, form)
     with opened_store(store, output=output) as found:
         record = found.find(run)
         if sample_id is not None:
@@ -88,9 +87,9 @@ def command(
             document = {**chosen.to_dict(per_query=per_query), "run": run_of(record, found)}
             write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
         elif form == "csv":
-            from ..reporting.results_csv import results_csv
+            from ..reporting.results_csv import results_csv, scores_csv
 
-            write_out(results_csv(chosen), output)
+            write_out(scores_csv(chosen) if per_query else results_csv(chosen), output)
         else:
             write_out(run_report(found, record, chosen, markdown=form == "markdown"), output)
 
@@ -106,17 +105,26 @@ def _chosen(results: Results, names: tuple[str, ...]) -> Results:
 
 def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown: bool = False) -> str:
     """The run in words and its results as tables."""
-    from ..reporting.tables import results_table, slices_tables
+    from ..reporting.tables import results_markdown, results_table, slices_tables
 
-    parts = ["\n".join(_heading(store, record))]
+    parts = [_markdown_heading(store, record) if markdown else "\n".join(_heading(store, record))]
     if results:
-        parts.append(results.to_markdown() if markdown else results_table(results))
+        parts.append(results_markdown(results) if markdown else results_table(results))
         parts += slices_tables(results, markdown=markdown)
     else:
         parts.append("no results yet: the run did not come to scoring; `auepora run PLAN --resume` goes on with it")
     if record.plan.get("conventions"):
         parts.append(f"conventions of its plan: {conventions_of(record)}")
     return "\n\n".join(parts)
+
+
+def _markdown_heading(store: RunStore, record: RunRecord) -> str:
+    """The same as a heading and a list: lines alone would run into one paragraph."""
+    from ..reporting.markdown import escaped
+
+    lines = [line.split(maxsplit=1) for line in _heading(store, record)]
+    items = [f"- {escaped(' '.join(parts) if len(parts) < 2 else f'{parts[0]}: {parts[1]}')}" for parts in lines]
+    return "\n".join([f"# {escaped(record.name)}", "", *items])
 
 
 def _heading(store: RunStore, record: RunRecord) -> list[str]:

@@ -151,9 +151,14 @@ def results_to_markdown(results: Sequence[MetricResult]) -> str:
         lines = [f"{lines[0]} Mean of |", f"{lines[1]}---------|"]
     for result, remark in zip(results, remarks, strict=True):
         value = f"{result.value:.4f}" if result.defined else "n/a"
-        line = f"| {result.target.name} | {display_name(result)} | {value} |"
+        line = f"| {result.target.name} | {_cell(display_name(result))} | {value} |"
         lines.append(f"{line} {remark or 'all'} |" if with_coverage else line)
     return "\n".join(lines)
+
+
+def _cell(name: str) -> str:
+    """A name that cannot break the table: whatever a user called a metric."""
+    return " ".join(name.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def display_name(result: MetricResult) -> str:

@@ -110,6 +110,17 @@ CHOICES: dict[str, str] = {
     "faithfulness": "what tells whether an answer is borne out",
     "hit": "what a hit is",
     "given": "what a hit is",
+    "claims:sentences": "every sentence is a claim",
+    "claims": "what a judge is asked to find claims with: name, version, digest",
+    "support": "what a judge is asked about support with: name, version, digest",
+    "verifier": "who decides whether a text supports a statement",
+    "citations": "where the citations of an answer are read from",
+    "at_most": "so many citations of a sentence are looked at",
+    "against": "what the documents are held against",
+    "variant": "which nuggets count, and how much",
+    "at_a_time": "so many nuggets are asked about at once",
+    "noncommittal": "what becomes of an answer that commits itself to nothing",
+    "judged": "which of the cited documents are judged",
 }
 """What a choice means, by its key and value where the value decides, else by its key."""
 

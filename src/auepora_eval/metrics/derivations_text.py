@@ -66,17 +66,17 @@ def bag_steps(answer: str, texts: Sequence[str], words: Words, what: str) -> Der
             (
                 place,
                 len(one),
-                shown_counts(common),
                 overlap.common,
                 overlap.precision,
                 overlap.recall,
                 bag_f1(given, one),
+                shown_counts(common),
             )
         )
     heading = _of_references(texts, compared) if what == "reference" else "The query"
     steps.table(
         f"{heading}: P = common / words of the answer, R = common / words of the {what}, F1 = 2PR / (P + R)",
-        (what, "words", "in common", "common", "P", "R", "F1"),
+        (what, "words", "common", "P", "R", "F1", "in common"),
         rows,
     )
     best = max(bag_f1(given, one) for one in compared)
@@ -143,11 +143,11 @@ def rouge_steps(
     rows = [
         (
             place,
-            _shared_lines(text, answer, words) if variant == "rougeLsum" else _shared(words(text), given, variant),
             one.common,
             one.precision,
             one.recall,
             one.f1,
+            _shared_lines(text, answer, words) if variant == "rougeLsum" else _shared(words(text), given, variant),
         )
         for place, (text, one) in enumerate(zip(texts, overlaps, strict=True), start=1)
     ]
@@ -160,7 +160,7 @@ def rouge_steps(
     }[variant]
     steps.table(
         f"Each {what}: P = common / {unit} of the answer ({overlaps[0].given}), R = common / {unit} of the {what}",
-        (what, shared, "common", "P", "R", "F1"),
+        (what, "common", "P", "R", "F1", shared),
         rows,
     )
     best = max(overlaps, key=lambda one: one.f1)

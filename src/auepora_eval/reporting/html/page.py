@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...compare.stores import Store, opened_store
+from ...core.collector import collector_paused
 from ...core.errors import BadValueError
 from ...io.files import whole_file
 from ...store.records import RunRecord
@@ -51,7 +52,7 @@ def write_report(
     one, a name, ``latest``. The HTML needs nothing but a browser: no network, no other file.
     """
     path = Path(path)
-    with opened_store(store) as opened:
+    with opened_store(store) as opened, collector_paused():
         records = _records(opened, runs, baseline)
         if path.suffix.lower() in MARKDOWN:
             text = report_markdown(told(opened, records, title=title))

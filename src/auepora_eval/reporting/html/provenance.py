@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ...store.records import RunRecord
+from ...store.planned import conventions_text
 from .blocks import Block, Cell, Code, Column, Facts, Fold, Row, Section, bare_table
 from .stored_run import StoredRun
 from .wording import short, when
 
-__all__ = ["conventions_of", "provenance_section"]
+__all__ = ["provenance_section"]
 
 
 def provenance_section(runs: Sequence[StoredRun]) -> Section:
@@ -42,7 +42,7 @@ def _facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
         ("fingerprint", Cell(record.fingerprint, code=True)),
         ("answers", f"{done:,} stored, {failed:,} failed"),
         ("repeats", str(record.repeats)),
-        ("conventions", conventions_of(record)),
+        ("conventions", conventions_text(record)),
         ("commit", Cell(_commit(record.commit), code=bool(record.commit))),
         ("made by", f"auepora {record.version}"),
         ("tags", ", ".join(record.tags) or "none"),
@@ -60,15 +60,6 @@ def _commit(commit: str | None) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def conventions_of(record: RunRecord) -> str:
-    """By whose definitions the numbers are computed."""
-    named = record.plan.get("conventions") or "auepora"
-    if not isinstance(named, dict):
-        return str(named)
-    rest = [f"{key} {value}" for key, value in named.items() if key != "name"]
-    return ", ".join([str(named.get("name", "auepora")), *rest])
 
 
 def _signatures(run: StoredRun) -> Block:

@@ -20,6 +20,9 @@ from .wording import value_text
 
 __all__ = ["split_section", "stored_replay", "stored_splits"]
 
+DRAWN = 8
+"""So many metrics are drawn; the table has all."""
+
 
 def split_section(a: StoredRun, b: StoredRun) -> Section | None:
     """The differences in two parts; where nothing is stored, how to get them."""
@@ -53,7 +56,9 @@ def split_section(a: StoredRun, b: StoredRun) -> Section | None:
         Column("n", number=True),
     ]
     blocks: list[Block] = []
-    drawn = split_figure(splits)
+    # Of a metric that looks at documents alone, all is retrieval: there is nothing to see.
+    of_answers = [one for one in splits if not one.target.startswith("RETRIEVAL")]
+    drawn = split_figure((of_answers or splits)[:DRAWN])
     if drawn is not None:
         blocks.append(drawn)
     blocks.append(bare_table(columns, rows))

@@ -8,7 +8,7 @@ from ...compare.league import League, LeagueMetric, league
 from ...core.errors import AueporaError
 from ...core.targets import TARGETS
 from .blocks import Cell, Column, Fold, Group, Prose, Row, Section, Table, Verdict, bare_table, present
-from .cards_section import cards_section
+from .cards_section import card_link, cards_section
 from .comparison_section import probability, signed_text, verdict_cell
 from .failures_section import failures_section
 from .figures import league_figure
@@ -52,14 +52,24 @@ def verdict_of_league(runs: Sequence[StoredRun], made: League | str) -> Verdict:
     unbeaten = main.unbeaten()
     called = [run.called for run in runs]
     number = value_text(main.values[first])
-    if len(unbeaten) == 1:
-        told = f"By {main.name}, {called[first]} is first with {number}, and surely better than every other run."
-        return Verdict(told, "good", points)
-    others = ", ".join(called[one] for one in unbeaten if one != first)
-    told = f"By {main.name}, {called[first]} has the highest place with {number}; {others} may be as good."
+    head = f"By {main.name}, {called[first]} is first with {number}"
     if not main.primary:
-        told = f"By {main.name}, {called[first]} has the best value, {number}; it is not among the primary metrics."
-    return Verdict(told, "open", points)
+        return Verdict(f"{head}; the metric is not among the primary ones.", "open", points)
+    if _beaten_by(main, first) == set(range(len(runs))) - {first}:
+        return Verdict(f"{head}, and surely better than every other run.", "good", points)
+    others = ", ".join(called[one] for one in unbeaten if one != first)
+    rest = f"{others} may be as good" if others else "for every other run there is one that is surely better"
+    return Verdict(f"{head}; {rest}.", "open", points)
+
+
+def _beaten_by(one: LeagueMetric, run: int) -> set[int]:
+    """The runs that a run is surely better than."""
+    sure = {
+        (pair.second, pair.first) if pair.comparison.verdict == "better" else (pair.first, pair.second)
+        for pair in one.pairs
+        if pair.comparison.verdict in ("better", "worse")
+    }
+    return {worse for better, worse in sure if better == run}
 
 
 def _main(runs: Sequence[StoredRun], made: League) -> LeagueMetric | None:
@@ -125,7 +135,7 @@ def _row(runs: Sequence[StoredRun], one: LeagueMetric) -> Row:
     ]
     told = ", ".join(beats) or "none" if one.primary else "exploratory"
     note = "" if one.higher_is_better else "lower is better"
-    return [Cell(one.name, note=note), *cells, Cell(told, tone="" if beats else "muted")]
+    return [Cell(one.name, note=note, href=card_link(one.name)), *cells, Cell(told, tone="" if beats else "muted")]
 
 
 def _pairs(runs: Sequence[StoredRun], made: League) -> Table:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["cut_to", "width_of", "wrapped"]
+__all__ = ["BOLD", "cut_to", "width_of", "wrapped"]
+
+BOLD = 1.14
+"""So much wider are bold letters."""
 
 _NARROW = frozenset("iljtfrI.,:;'|!()[]{}/\\ -")
 _WIDE = frozenset("mwMW@%…—")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..theme import GROUND, MUTED, TEXT, Theme, css_colour, plain_colour
-from .letters import wrapped
+from .letters import BOLD, wrapped
 from .marks import Paint
 from .views import View
 from .xml import Attribute, element, shown
@@ -65,7 +65,8 @@ def _lines(spec: Mapping[str, Any], total: float) -> list[tuple[str, float]]:
     """The lines of the heading, with their sizes."""
     title = spec["title"]
     given = [(title["text"], _HEADING), *((line, _SUB) for line in title.get("subtitle", ()))]
-    return [(line, size) for text, size in given for line in wrapped(text, total - 2 * _EDGE, size)]
+    room = {_HEADING: (total - 2 * _EDGE) / BOLD, _SUB: total - 2 * _EDGE}
+    return [(line, size) for text, size in given for line in wrapped(text, room[size], size)]
 
 
 def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[str], float]:

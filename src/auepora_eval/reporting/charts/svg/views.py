@@ -12,7 +12,7 @@ from typing import Any
 from ..theme import LINE, MUTED, TEXT
 from .formats import formatted
 from .legends import Legend, legend_of
-from .letters import cut_to, width_of
+from .letters import BOLD, cut_to, width_of
 from .marks import TEXT_SIZE, Layer, Paint
 from .scales import Bands, Scale, scale_of
 from .xml import Attribute, element, shown
@@ -107,7 +107,9 @@ class View:
         top = -self.above
         if "title" in self.spec:
             place: dict[str, Attribute] = {"x": 0, "y": top + _TITLE, "font-size": _TITLE, "font-weight": "600"}
-            parts.append(element("text", {**place, "fill": self.paint(TEXT)}, shown(self.spec["title"]["text"])))
+            whole = self.spec["title"]["text"]
+            title = cut_to(whole, (self.width + self.right) / BOLD, _TITLE)
+            parts.append(element("text", {**place, "fill": self.paint(TEXT)}, shown(title), *_in_full(title, whole)))
             top += _TITLE + 10
         legend = self.legend.drawn(self.width + self.right, self.paint)
         if legend:
@@ -172,9 +174,8 @@ class View:
             place: dict[str, Attribute] = {"x": x, "y": y, "text-anchor": anchor, "font-size": TEXT_SIZE}
             if slanted:
                 place["transform"] = f"rotate(-40 {x:.1f} {y:.1f})"
-            tip = [] if whole == text else [element("title", None, shown(whole))]
             colour = self.paint(TEXT if name == "y" else MUTED)
-            parts.append(element("text", {**place, "fill": colour}, shown(text), *tip))
+            parts.append(element("text", {**place, "fill": colour}, shown(text), *_in_full(text, whole)))
         title = self._axis(name).get("title")
         if title:
             parts.append(self._axis_title(name, title))
@@ -186,13 +187,20 @@ class View:
             return list(scale.places) if self._labels(name) else []
         return [text for text, _ in self._labels(name)]
 
-    def _axis_title(self, name: str, title: str) -> str:
+    def _axis_title(self, name: str, whole: str) -> str:
+        title = cut_to(whole, self.width if name == "x" else self.height, TEXT_SIZE)
+        inside = [shown(title), *_in_full(title, whole)]
         common: dict[str, Attribute] = {"text-anchor": "middle", "font-size": TEXT_SIZE, "fill": self.paint(MUTED)}
         if name == "x":
-            return element("text", {"x": self.width / 2, "y": self.height + self.below - 2, **common}, shown(title))
+            return element("text", {"x": self.width / 2, "y": self.height + self.below - 2, **common}, *inside)
         x, y = -self.left + TEXT_SIZE, self.height / 2
         turned: dict[str, Attribute] = {"x": x, "y": y, "transform": f"rotate(-90 {x:.1f} {y:.1f})"}
-        return element("text", {**turned, **common}, shown(title))
+        return element("text", {**turned, **common}, *inside)
+
+
+def _in_full(shown_text: str, whole: str) -> list[str]:
+    """Where a text was cut, the whole of it for the pointer."""
+    return [] if shown_text == whole else [element("title", None, shown(whole))]
 
 
 def _apart(labels: list[tuple[str, float]], name: str) -> list[tuple[str, float]]:

@@ -117,9 +117,9 @@ function named(text, className = "", length = 200) {
   return make("bdi", { class: className, title: text.length > 24 ? oneLine(text, 1000) : null, text: oneLine(text, length) });
 }
 
-/** The name of a metric, which may break where its parts meet. */
+/** The name of a metric, which may break where its parts meet, and anywhere where they are very long. */
 function metricName(name) {
-  const pieces = oneLine(name, 200).split(/(?<=[_@,.:\[])/);
+  const pieces = oneLine(name, 200).split(/(?<=[_@,.:\[])|(?<=[^\s_@,.:\[]{24})/u);
   return make("bdi", { class: "qb-metricname" }, pieces.flatMap((piece) => [piece, make("wbr")]));
 }
 

@@ -15,6 +15,7 @@ class QueryList {
     this.columns = list.metrics.map((_, place) => place).filter((place) => list.metrics[place].shown);
     this.several = list.runs.length > 1;
     this.visible = this.columns;
+    this.counted = new Map();
     this.pool = [];
     this.element = make("div", { class: "qb-list" });
     this.build();
@@ -279,6 +280,22 @@ class QueryList {
     return [answers, hit, ...Object.values(labels)].filter((one) => one).length + metrics.length;
   }
 
+  /** How many queries came out how; over all of them, so that it is counted once. */
+  countsOf(metric, run, compare) {
+    const key = JSON.stringify([metric.name, run, compare, this.state.other]);
+    if (!this.counted.has(key)) {
+      const counts = new Map((compare ? ["better", "worse", "same", ""] : ["scored", "skipped", "failed", "absent"]).map((word) => [word, 0]));
+      const side = metric.runs[run];
+      for (let row = 0; row < this.list.count; row++) {
+        const { status } = outcomeOf(side, row);
+        const word = compare ? changeOf(this.list, this.state, metric, row) : status === ABSENT ? "absent" : ["scored", "skipped", "failed", "failed"][status];
+        counts.set(word, counts.get(word) + 1);
+      }
+      this.counted.set(key, counts);
+    }
+    return this.counted.get(key);
+  }
+
   /** How the metric of the first condition came out over all queries; a press on a count shows those. */
   drawQuick() {
     const condition = this.state.conditions[0];
@@ -288,15 +305,7 @@ class QueryList {
       return;
     }
     const compare = this.several && metric.comparable;
-    const counts = new Map(compare
-      ? [["better", 0], ["worse", 0], ["same", 0], ["", 0]]
-      : [["scored", 0], ["skipped", 0], ["failed", 0], ["absent", 0]]);
-    const side = metric.runs[runOf(this.list, this.state, condition?.of ?? "last")];
-    for (let row = 0; row < this.list.count; row++) {
-      const status = outcomeOf(side, row).status;
-      const key = compare ? changeOf(this.list, this.state, metric, row) : status === ABSENT ? "absent" : ["scored", "skipped", "failed", "failed"][status];
-      counts.set(key, counts.get(key) + 1);
-    }
+    const counts = this.countsOf(metric, runOf(this.list, this.state, condition?.of ?? "last"), compare);
     const words = { better: "better", worse: "worse", same: "the same", "": "not scored in both", absent: "no score" };
     const buttons = [...counts].filter(([, count]) => count).map(([key, count]) => {
       const field = compare ? "change" : "outcome";

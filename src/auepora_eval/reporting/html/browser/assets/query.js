@@ -45,7 +45,7 @@ class QueryView {
     return make("article", { class: `qb-query ${several ? "qb-two" : "qb-one"}` },
       make("header", { class: "qb-head" },
         make("p", { class: "qb-queryid" }, named(sample.id, "", 500)),
-        make("h3", { tabindex: "-1", class: "qb-asked" }, textBlock(sample.q || "(no question)", { limit: 2000 })),
+        make("h3", { tabindex: "-1", class: "qb-asked" }, textBlock(sample.q || "(no question)", { limit: 800 })),
         this.labels(sample)),
       this.history(sample),
       this.references(sample),

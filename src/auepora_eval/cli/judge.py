@@ -10,6 +10,7 @@ __all__ = ["command"]
 
 COMMANDS = {
     "calibrate": ("judge_calibrate", "Hold a judge, or any metric, against labels of people."),
+    "relevance": ("judge_relevance", "Grade pooled documents, into qrels with provenance."),
 }
 
 
@@ -19,4 +20,5 @@ def command() -> None:
 
     \b
     auepora judge calibrate latest --labels human.jsonl
+    auepora judge relevance pool.jsonl --judge-model small -o qrels.txt
     """

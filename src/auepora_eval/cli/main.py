@@ -28,6 +28,7 @@ COMMANDS = {
     "judge": ("judge", "Ask a judge for what is not labelled; hold one against people."),
     "metrics": ("metrics", "List the metrics, or explain one."),
     "perturb": ("perturb", "Write variants of questions: typing errors, lost words, ..."),
+    "pool": ("pool", "Collect what several runs returned, to be graded."),
     "prefer": ("prefer", "Have a judge say whose answers are better."),
     "replay": ("replay", "Split a difference into retrieval and generation."),
     "rescore": ("rescore", "Compute other metrics on stored outputs."),

@@ -198,6 +198,7 @@ def _provenance(path: Path) -> dict[GradeKey, Grade]:
     return found
 
 
+_BEGINNING = b'{"sample_id":'
 _TEXTS = ("model", "prompt", "why", "at")
 
 
@@ -219,7 +220,7 @@ def _grade(path: Path, number: int, line: bytes) -> Grade | None:
 
 def _cut_off(line: bytes) -> bool:
     """Whether a line may be the beginning of one that a killed process could not end."""
-    return line.startswith(b'{"sample_id":') and not line.rstrip().endswith(b"}")
+    return line.startswith(_BEGINNING) or _BEGINNING.startswith(line.strip())
 
 
 def _wrong_with(row: Mapping[str, Any]) -> Iterator[str]:

@@ -72,11 +72,11 @@ def _of_object(row: Mapping[str, Any]) -> Grade:
         if not isinstance(row.get(key), str) or not row[key]:
             raise LineError(f"field '{key}' must be an id, not {json.dumps(row.get(key))[:40]}")
     value = next((row[key] for key in _GRADE_KEYS if row.get(key) is not None), None)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
         raise LineError(f"field 'grade' must be a whole number, not {json.dumps(value)[:40]}")
-    return Grade(
-        row["sample_id"], row["doc_id"], int(value), why=str(row.get("comment") or ""), at=_text(row.get("at"))
-    )
+    return Grade(row["sample_id"], row["doc_id"], value, why=str(row.get("comment") or ""), at=_text(row.get("at")))
 
 
 def _text(value: object) -> str | None:

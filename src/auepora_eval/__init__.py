@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from .judge.session import JudgeSession as JudgeSession
     from .perturb.queries import perturb_queries as perturb_queries
     from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
+    from .pooling.gold import with_gold as with_gold
+    from .pooling.pool import pool_outputs as pool_outputs
+    from .pooling.relevance import judge_relevance as judge_relevance
     from .running.perturbed import noise_curve as noise_curve
     from .running.perturbed import run_perturbed as run_perturbed
     from .running.plans import run_plan as run_plan
@@ -99,14 +102,17 @@ _EXPORTS = {
     "from_haystack": "adapters.haystack",
     "from_langchain": "adapters.langchain",
     "from_llamaindex": "adapters.llamaindex",
+    "judge_relevance": "pooling.relevance",
     "metric": "core.registry",
     "noise_curve": "running.perturbed",
     "perturb_queries": "perturb.queries",
+    "pool_outputs": "pooling.pool",
     "prefer": "judge.preference",
     "register": "core.registry",
     "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",
     "run_system": "running.plans",
+    "with_gold": "pooling.gold",
 }
 
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604 -- the names of a dict literal just above

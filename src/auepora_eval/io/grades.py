@@ -82,6 +82,8 @@ def settled(before: Grade | None, label: Grade) -> Grade:
     """
     if before is None:
         return label
+    if before.by != "model" and before.grade == label.grade:
+        return before  # said already
     said = before.said_by_model
     by: Provenance = "human" if said is None or said == label.grade else "corrected"
     return replace(label, by=by, model=before.model, prompt=before.prompt, model_grade=said)

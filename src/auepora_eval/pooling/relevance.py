@@ -84,7 +84,7 @@ def known_grades(
         # A person's mark in the pool is not undone by what a model said earlier.
         found[key] = grade if held is None or held.by == "model" or grade.by != "model" else settled(grade, held)
     for key, label in (labels or {}).items():
-        found[key] = settled(found.get(key), label)
+        found[key] = settled(found.get(key), label if label.at is not None else replace(label, at=_now()))
     return found
 
 
@@ -241,9 +241,13 @@ class _Asking:
             model=model_of(self.critic),
             prompt=self.prompt.id,
             why=self.secrets.text(_nearest(came, mean)),
-            at=datetime.now(UTC).isoformat(timespec="seconds"),
+            at=_now(),
             mean=None if abs(mean - level) < 1e-9 else round(mean, 9),
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _question(document: PooledDocument) -> Any:

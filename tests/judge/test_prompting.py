@@ -26,6 +26,7 @@ RELEASED = {
     "faithfulness": "faithfulness/1/6987eaed",
     "framing": "framing/1/0da5c2f6",
     "preference": "preference/1/3553ad8a",
+    "relevance": "relevance/1/b8a3ece9",
 }
 NAMES = sorted(
     one.name.removesuffix(".md") for one in resources.files("auepora_eval.judge").joinpath("prompts").iterdir()

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
     from .judge.session import JudgeSession as JudgeSession
     from .perturb.queries import perturb_queries as perturb_queries
     from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
+    from .pooling.gold import with_gold as with_gold
+    from .pooling.pool import pool_outputs as pool_outputs
+    from .pooling.relevance import judge_relevance as judge_relevance
     from .reporting.html.page import write_report as write_report
     from .reporting.plots import plot_comparison as plot_comparison
     from .reporting.plots import plot_results as plot_results
@@ -105,18 +108,21 @@ _EXPORTS = {
     "from_haystack": "adapters.haystack",
     "from_langchain": "adapters.langchain",
     "from_llamaindex": "adapters.llamaindex",
+    "judge_relevance": "pooling.relevance",
     "metric": "core.registry",
     "noise_curve": "running.perturbed",
     "perturb_queries": "perturb.queries",
     "plot_comparison": "reporting.plots",
     "plot_results": "reporting.plots",
     "plot_runs": "reporting.plots",
+    "pool_outputs": "pooling.pool",
     "prefer": "judge.preference",
     "register": "core.registry",
     "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",
     "run_system": "running.plans",
     "write_report": "reporting.html.page",
+    "with_gold": "pooling.gold",
 }
 
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604 -- the names of a dict literal just above

@@ -33,6 +33,7 @@ RELEASED = {
     "reverse_questions": "reverse_questions/1/386cd14c",
     "support": "support/1/3e36f117",
     "usefulness": "usefulness/1/ca15eba0",
+    "relevance": "relevance/1/b8a3ece9",
 }
 NAMES = sorted(
     one.name.removesuffix(".md") for one in resources.files("auepora_eval.judge").joinpath("prompts").iterdir()

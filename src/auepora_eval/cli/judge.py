@@ -11,6 +11,7 @@ __all__ = ["command"]
 COMMANDS = {
     "calibrate": ("judge_calibrate", "Hold a judge, or any metric, against labels of people."),
     "nuggets": ("judge_nuggets", "Have a judge gather nuggets from documents, or find them in answers."),
+    "relevance": ("judge_relevance", "Grade pooled documents, into qrels with provenance."),
 }
 
 
@@ -21,4 +22,5 @@ def command() -> None:
     \b
     auepora judge calibrate latest --labels human.jsonl
     auepora judge nuggets data.jsonl -o nuggets.jsonl --plan plan.yaml
+    auepora judge relevance pool.jsonl --judge-model small -o qrels.txt
     """

@@ -31,6 +31,7 @@ COMMANDS = {
     "metrics": ("metrics", "List the metrics, or explain one."),
     "perturb": ("perturb", "Write variants of questions: typing errors, lost words, ..."),
     "plot": ("plot", "Draw stored runs: scores, curves, differences, ..."),
+    "pool": ("pool", "Collect what several runs returned, to be graded."),
     "prefer": ("prefer", "Have a judge say whose answers are better."),
     "replay": ("replay", "Split a difference into retrieval and generation."),
     "report": ("report", "Write stored runs as one HTML file."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -186,12 +187,13 @@ def _rules(
 def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
     from ..core.engine import evaluate_rankings, resolve_metrics
     from ..core.suggest import specs_for
+    from ..io.grades import counts_by_query
     from ..io.trec import load_qrels, load_run, queries_without_judgements, trec_rankings
     from ..reporting.progress import progress
     from .remarks import warn_of_strays
 
     chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions, bare_ids=True)
-    resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
+    resolved = resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
     with progress(f"reading {qrels_path}"):
         qrels = load_qrels(qrels_path)
     with progress(f"reading {run_path}"):
@@ -199,5 +201,14 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     ids, gold, ranked = trec_rankings(qrels, run)
     missing = [one for one, ranking in zip(ids, ranked, strict=True) if ranking is None]
     warn_of_strays(missing, queries_without_judgements(qrels, run), total=len(ids), conventions=conventions)
+    whose = counts_by_query(qrels_path)
+    if whose is None:
+        with progress("scoring"):
+            return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
+    from ..pooling.beside import JudgedBeside
+
+    total: Counter[str] = sum(map(Counter, whose.values()), Counter())
+    beside = JudgedBeside(resolved, total)
     with progress("scoring"):
-        return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
+        every = evaluate_rankings(gold, ranked, [*resolved, *beside.metrics], conventions=conventions, ids=ids)
+    return beside.noted(every)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DataFiles", "data_files", "preview_files", "score_files"]
 
+_GLANCED_AT = 64
+"""How many samples tell whether the gold says who gave it."""
 _LOOKED_AT = 1024
 """How many pairs are looked at together."""
 
@@ -81,7 +83,17 @@ def score_files(
     chosen = _chosen(metrics, conventions, judges)
     wanted = slices_of(list(dict.fromkeys(slices)))
     with _paired(files, corpus, keep_ids=not lean) as pairs:
-        return _scored(pairs, chosen, conventions, executor, wanted, judges, keep_scores=not lean, suggest=not metrics)
+        return _scored(
+            pairs,
+            chosen,
+            conventions,
+            executor,
+            wanted,
+            judges,
+            keep_scores=not lean,
+            suggest=not metrics,
+            says_whose=_says_whose(files),
+        )
 
 
 def preview_files(
@@ -146,6 +158,7 @@ def _scored(
     *,
     keep_scores: bool,
     suggest: bool,
+    says_whose: bool,
 ) -> Results:
     from ..core.engine import resolve_metrics
     from ..core.suggest import readers_of_retrieved
@@ -158,9 +171,30 @@ def _scored(
         if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
-    results = _evaluated(pairs, chosen, executor, slices, judges, keep_scores=keep_scores)
+    if says_whose:
+        from ..pooling.beside import JudgedBeside
+
+        beside = JudgedBeside(chosen)
+        every = [*chosen, *beside.metrics]
+        results = beside.noted(_evaluated(pairs, every, executor, slices, judges, keep_scores=keep_scores))
+    else:
+        results = _evaluated(pairs, chosen, executor, slices, judges, keep_scores=keep_scores)
     warn_of_strays(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
     return results
+
+
+def _says_whose(files: DataFiles) -> bool:
+    """Whether the gold says who gave it, as far as can be told without reading the whole file."""
+    from ..io.grades import GOLD_BY, provenance_path
+    from ..io.reading import Problems
+
+    path, form = files.samples
+    if form.name != "jsonl":
+        return provenance_path(path).exists()
+    if not path.is_file() or form.read_samples is None:  # a pipe can be read once
+        return False
+    first = itertools.islice(form.read_samples(path, Problems()), _GLANCED_AT)
+    return any(GOLD_BY in read.sample.metadata for read in first)
 
 
 def _supported(pairs: PairStream, conventions: Conventions) -> list[str]:

@@ -53,6 +53,8 @@ class RunFacts:
 
     top_k: int | None = None
     concurrency: int | None = None
+    gold: str | None = None
+    """Which gold took the place of the samples' own, for signatures."""
 
 
 class Metric(ABC):

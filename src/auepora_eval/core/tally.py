@@ -13,7 +13,7 @@ from .errors import AueporaWarning, MetricDefinitionError
 from .metrics_base import BatchMetric, Metric, RunFacts
 from .reduce import Clusters, Fold, StatMeans
 from .scores import Score, Scores, Status
-from .scoring import make_result, result_of
+from .scoring import make_result, result_of, signature_in_run
 from .signature import Signature
 from .slices import Grouping, Rows
 from .types import MetricResult
@@ -26,7 +26,7 @@ class KeptScores:
 
     def __init__(self, metric: BatchMetric, run: RunFacts, *, keep_scores: bool = True) -> None:
         self.metric = metric
-        self.signature: Signature = metric.signature.adding(**metric.run_choices(run))
+        self.signature: Signature = signature_in_run(metric, run)
         self._run = run
         self._keep_scores = keep_scores
         self._parts: list[Scores] = []

@@ -11,6 +11,7 @@ from ..core.errors import JudgeError, StoreError
 from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric, Metric, RunFacts
 from ..core.results import Results
+from ..core.scoring import signature_in_run
 from ..core.secrets import Secrets
 from ..core.types import EvaluationSample
 from ..judge.accounts import Accounts
@@ -47,7 +48,7 @@ def judged_signatures(metrics: Sequence[Metric], run: RunFacts) -> dict[str, str
         if isinstance(outer, BatchMetric):
             for one in judged_parts(outer):
                 of_run = one.for_run(run)
-                found.setdefault(one.name, str(of_run.signature.adding(**of_run.run_choices(run))))
+                found.setdefault(one.name, str(signature_in_run(of_run, run)))
     return found
 
 

@@ -93,10 +93,10 @@ class _JudgedContext(RepeatedlyJudged):
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
         """The mean over the judgements of one sample."""
-        texts = [item.doc.text or "" for item in output.retrieved[: self.k]]
+        texts = [(item.doc.doc_id, item.doc.text or "") for item in output.retrieved[: self.k]]
         if not texts:
             return Score(0.0)
-        if not any(text.strip() for text in texts):
+        if not any(text.strip() for _, text in texts):
             return Score.skip("no_text")
         nothing = self.nothing_to_ask(sample, output)
         if nothing is not None:
@@ -114,9 +114,14 @@ class _JudgedContext(RepeatedlyJudged):
 
     @abstractmethod
     async def value(
-        self, texts: list[str], sample: EvaluationSample, output: SystemOutputs, judge: Judging, repeat: int
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
     ) -> float:
-        """The number of one judgement of all documents."""
+        """The number of one judgement of all documents, each with its id."""
 
     def told(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
         """What goes with every question."""
@@ -179,12 +184,19 @@ class JudgedContextPrecision(_JudgedContext):
         return "" if given is None else given.text
 
     async def value(
-        self, texts: list[str], sample: EvaluationSample, output: SystemOutputs, judge: Judging, repeat: int
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
     ) -> float:
         """The average precision."""
         critic, told = self.judging_critic(), self.told(sample, repeat)
         answer = self._answer(sample, output)
-        useful = await all_done(is_useful(judge, critic, text, answer=answer, **told) for text in texts)
+        useful = await all_done(
+            is_useful(judge, critic, text, answer=answer, named=doc_id, **told) for doc_id, text in texts
+        )
         return float(average_precision(useful))
 
     def choices(self) -> dict[str, str]:
@@ -232,9 +244,16 @@ class JudgedContextRelevance(_JudgedContext):
         return None if any(map(split_sentences, texts)) else "no_sentences"
 
     async def value(
-        self, texts: list[str], sample: EvaluationSample, output: SystemOutputs, judge: Judging, repeat: int
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
     ) -> float:
         """The share of sentences."""
         critic, told = self.judging_critic(), self.told(sample, repeat)
-        marked = await all_done(needed_sentences(judge, critic, split_sentences(text), **told) for text in texts)
+        marked = await all_done(
+            needed_sentences(judge, critic, split_sentences(text), named=doc_id, **told) for doc_id, text in texts
+        )
         return float(share([one for document in marked for one in document]))

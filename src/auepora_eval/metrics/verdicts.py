@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings
 from ..core.errors import BadValueError
 from ..core.resources import Use, held
 from ..core.scores import Score, Scores
@@ -18,13 +19,15 @@ from ..judge.entailment import Entailment, Nli
 from ..judge.prompting import Prompt, prompt_of
 from ..judge.sharing import SharedJudging
 from ..judge.support import Verdict, as_verifier, supports, usable_verifier, verifier_name
+from .derivations_verdicts import verdict_steps
 from .judged_repeats import RepeatedlyJudged
 from .semantic_base import note_cut
+from .sources import Held, Source, taken_together
 
 __all__ = ["Counted", "VerdictMetric", "Verify"]
 
-Verify = Callable[[Sequence[str], Sequence[str]], Awaitable[list[Verdict]]]
-"""Evidence and statements in, a verdict on each statement out."""
+Verify = Callable[[Sequence[Source], Sequence[str]], Awaitable[list[Verdict]]]
+"""Evidence, taken together, and statements in, a verdict on each statement out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,8 @@ class VerdictMetric(RepeatedlyJudged):
     prompt_names: ClassVar[tuple[str, ...]] = ("support",)
     counted_names: ClassVar[tuple[str, ...]] = ()
     """What is counted beside the score."""
+    in_words: ClassVar[str]
+    """How the score follows from the verdicts."""
     python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
@@ -70,10 +75,10 @@ class VerdictMetric(RepeatedlyJudged):
     @property
     def count_names(self) -> tuple[str, ...]:
         """What is counted; with a model of entailment, how many texts it cut as well."""
-        return (*self.counted_names, "num_truncated") if isinstance(self._named, Nli) else self.counted_names
+        return (*self.counted_names, "num_truncated") if isinstance(self.named_critic, Nli) else self.counted_names
 
     @property
-    def _named(self) -> Any:
+    def named_critic(self) -> Any:
         """Who checks, as far as it is known."""
         return as_verifier(self.critic.thing) if isinstance(self.critic, Use) else self.critic
 
@@ -121,21 +126,51 @@ class VerdictMetric(RepeatedlyJudged):
         who = self.checker()
 
         async def once(repeat: int) -> Rating:
-            cut = 0
-
-            async def verify(evidence: Sequence[str], statements: Sequence[str]) -> list[Verdict]:
-                nonlocal cut
-                told: dict[str, Any] = {"metric": self.name, "sample_id": sample.sample_id, "repeat": repeat}
-                found = await supports(judge, who, evidence, statements, prompt=self.own_prompt, **told)
-                cut += sum(verdict.cut for verdict in found)
-                return found
-
-            return self._rating(await self.count(sample, output, verify), cut)
+            counted, held = await self.judged_once(sample, output, judge, who, repeat)
+            return self._rating(counted, sum(verdict.cut for one in held for verdict in one.verdicts))
 
         if isinstance(who, (Entailment, Nli)):  # which has no moods
             return self.scored(Ratings((await once(0),), 1))
         came, asked = await over_repeats(judge, once)
         return self.scored(Ratings(tuple(came), asked))
+
+    async def judged_once(
+        self,
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        who: Critic | Entailment | Nli,
+        repeat: int,
+    ) -> tuple[Counted, list[Held]]:
+        """What comes of judging one sample once, and the verdicts it came from, in the order of asking."""
+        asked: list[Held] = []
+
+        async def verify(evidence: Sequence[Source], statements: Sequence[str]) -> list[Verdict]:
+            held = Held(statements, taken_together(evidence))
+            asked.append(held)
+            held.verdicts = await supports(
+                judge,
+                who,
+                held.against.texts,
+                statements,
+                metric=self.name,
+                sample_id=sample.sample_id,
+                repeat=repeat,
+                prompt=self.own_prompt,
+                named=held.against.name,
+            )
+            return held.verdicts
+
+        return await self.count(sample, output, verify), asked
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What was looked at, the verdicts, and what was counted, from the judgements as they are stored."""
+        told = verdict_steps(self, sample, output, around)
+        return super().derivation(sample, output, around) if told is None else told
+
+    @abstractmethod
+    def say_looked_at(self, steps: Derived, sample: EvaluationSample, output: SystemOutputs) -> None:
+        """What is judged of a sample, for its derivation."""
 
     def _rating(self, counted: Counted, cut: int) -> Rating:
         counts = (*counted.counts, float(cut))[: len(self.count_names)]
@@ -143,5 +178,5 @@ class VerdictMetric(RepeatedlyJudged):
 
     def choices(self) -> dict[str, str]:
         """Who judges, and what a critic is asked with."""
-        entails = isinstance(self._named, (Entailment, Nli))
+        entails = isinstance(self.named_critic, (Entailment, Nli))
         return {"critic": verifier_name(self.critic), **({} if entails else {"prompt": self.prompt_used.id})}

@@ -230,7 +230,7 @@ def _sample_text(told: dict[str, Any]) -> str:
     if rows:
         lines += ["", table(rows, headers=["metric", "score", "outcome"], right=(1,))]
     if told["judgements"]:
-        lines += ["", *judgements_text(told["judgements"], WIDTH)]
+        lines += ["", *judgements_text(told["judgements"], WIDTH, list(told["scores"]))]
     return "\n".join(lines)
 
 

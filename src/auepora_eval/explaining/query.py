@@ -80,6 +80,7 @@ def _said(
             cached=bool(row.body.get("cached")),
             one_number=bool(row.body.get("one_number")),
             logprobs=bool(row.body.get("logprobs")),
+            about=row.body.get("about") or {},
         )
         for row in rows
         if row.metric in names and row.repeat == repeat

@@ -50,10 +50,9 @@ def verdict_steps(
         counts = zip(metric.counted_names, counted.counts, strict=True)
         if metric.counted_names:
             steps.table("What was counted", ("what", "number"), [(name, value) for name, value in counts])
-        share = exact(counted.value)
-        steps.say(
-            f"{metric.in_words[0].upper()}{metric.in_words[1:]}: {share} = {number(counted.value)}", counted.value
-        )
+        share, value = str(exact(counted.value)), number(counted.value)
+        told = share if share == value else f"{share} = {value}"
+        steps.say(f"{metric.in_words[0].upper()}{metric.in_words[1:]}: {told}", counted.value)
     return mean_step(steps, metric.name, [counted.value for _, (counted, _) in came])
 
 

@@ -81,6 +81,14 @@ class CitationSupportMetric(VerdictMetric):
             return Counted(0.0, _counts(sentences))
         return None
 
+    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        """What is wrong with its list of sentences."""
+        try:
+            _ = None if output.response is None else self._sentences(output)
+        except BadTypeError as error:
+            return f"response.sentences: {error}"
+        return ""
+
     async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
         """The value from the verdicts on all sentences."""
         sentences = self._sentences(output) or ()

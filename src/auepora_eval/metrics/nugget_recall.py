@@ -94,6 +94,14 @@ class NuggetRecall(VerdictMetric):
         assert output.response is not None  # an output without one is skipped before it gets here
         return None if output.response.text.strip() else _without_any(nuggets)
 
+    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        """What is wrong with its nuggets."""
+        try:
+            nuggets_of(sample)
+        except AueporaError as error:
+            return f"metadata.{error}"
+        return ""
+
     async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
         """Every variant from the verdicts on all nuggets."""
         nuggets, answer = _nuggets(sample) or [], output.response.text if output.response is not None else ""

@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..core.batch import Batch
 from ..core.derivation import ALONE, Derivation, Derived, Surroundings
 from ..core.errors import BadValueError
 from ..core.resources import Use, held
-from ..core.scores import Score, Scores
+from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.asking import Rating, Ratings, over_repeats
 from ..judge.critic import Critic, Judging
@@ -114,6 +116,11 @@ class VerdictMetric(RepeatedlyJudged):
         scores = await super().ascore(batch, SharedJudging(batch, judge, self.name))
         if "num_truncated" in self.count_names:
             note_cut(batch, self.name, self.counted(scores, "num_truncated"))
+        for row in np.flatnonzero(scores.status == Status.MEASURE_FAILED).tolist():
+            sample, output = batch.samples[row], batch.outputs[row]
+            why = "" if output is None else self.why_failed(sample, output)
+            if why:
+                batch.note(f"metric '{self.name}': {why}", sample.sample_id)
         return scores
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:

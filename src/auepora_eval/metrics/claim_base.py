@@ -6,30 +6,27 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from ..core.batch import Batch
 from ..core.derivation import ALONE, Derivation, Surroundings
 from ..core.resources import used
-from ..core.scores import Score, Scores
+from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.asking import Rating, Ratings, critic_at_hand, critic_choice, over_repeats, require_critic
 from ..judge.claims import require_extractor
 from ..judge.critic import Critic, Judging
 from ..judge.entailment import Entailment, Nli
 from ..judge.prompting import Prompt, prompt_of
-from ..judge.sharing import SharedJudging
 from ..judge.support import as_verifier, usable_verifier, verifier_name
 from .answers import require_choice
 from .claim_sheet import ClaimSheet
 from .derivations_claims import claim_steps
-from .judged_repeats import RepeatedlyJudged
+from .judged_shared import SharedlyJudged
 from .ranking import check_k
-from .semantic_base import note_cut
 
 __all__ = ["ClaimMetric", "ClaimSheet", "ContextClaimMetric", "EvidenceClaimMetric"]
 
 
 @dataclass(frozen=True)
-class ClaimMetric(RepeatedlyJudged):
+class ClaimMetric(SharedlyJudged):
     """A metric over the claims of an answer or of its reference, and who supports them."""
 
     # Neither critics nor functions need be hashable; equality is enough to tell two metrics apart.
@@ -95,14 +92,15 @@ class ClaimMetric(RepeatedlyJudged):
         return usable_verifier(self.verifier, what=f"the verifier of metric '{self.name}'")
 
     def require_ready(self) -> None:
-        """Raise unless there is somebody to list claims, and somebody to check them."""
-        self._require_somebody()
+        """Raise unless there is somebody to ask, and a model can be loaded where that is one."""
+        self.require_somebody()
         ready = getattr(self.checker(), "require_ready", None)
         if ready is not None:
             ready()
         super().require_ready()
 
-    def _require_somebody(self) -> None:
+    def require_somebody(self) -> None:
+        """Raise unless there is somebody to list claims, and somebody to check them."""
         if self.claims == "extracted":
             self.extractor()
         self.checker()
@@ -110,14 +108,6 @@ class ClaimMetric(RepeatedlyJudged):
     @abstractmethod
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The numbers of one judgement, or the outcome where there are none."""
-
-    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
-        """One outcome per sample; what another metric of the batch asked is not asked again."""
-        self._require_somebody()  # a mistake to be told at once, not sample by sample
-        scores = await super().ascore(batch, SharedJudging(batch, judge, self.name))
-        if "num_truncated" in self.count_names:
-            note_cut(batch, self.name, self.counted(scores, "num_truncated"))
-        return scores
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
         """The mean over the judgements of one sample."""

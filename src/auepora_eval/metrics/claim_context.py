@@ -57,11 +57,9 @@ class ClaimContextRecall(_ReferenceClaims, EvidenceClaimMetric):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of the reference's claims."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.reference)
-        if not claims:
-            return Score.skip("no_reference_claims")
+        claims = await sheet.counted_claims(sheet.reference)
+        if isinstance(claims, Score):
+            return claims
         found = share(await sheet.in_context(claims))
         return (
             sheet.share(found, len(claims), "claims of the reference that the documents support, over all of them"),
@@ -82,11 +80,9 @@ class ClaimContextPrecision(_ReferenceClaims):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of documents."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.reference)
-        if not claims:
-            return Score.skip("no_reference_claims")
+        claims = await sheet.counted_claims(sheet.reference)
+        if isinstance(claims, Score):
+            return claims
         useful = relevant_documents(await sheet.by_document(claims))
         words = "documents that support a claim of the reference, over all of them"
         return (sheet.share(share(useful), len(useful), words) if useful else 0.0,)
@@ -121,11 +117,9 @@ class ContextUtilisation(EvidenceClaimMetric):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of the claims that could be used."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.reference)
-        if not claims:
-            return Score.skip("no_reference_claims")
+        claims = await sheet.counted_claims(sheet.reference)
+        if isinstance(claims, Score):
+            return claims
         held, told = await all_done([sheet.in_context(claims), sheet.supported(claims, sheet.answer)])
         found = utilisation(held, told)
         if found is None:

@@ -37,11 +37,9 @@ class ClaimFaithfulness(EvidenceClaimMetric):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of the answer's claims."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.answer)
-        if not claims:
-            return Score.skip("no_claims")
+        claims = await sheet.counted_claims(sheet.answer)
+        if isinstance(claims, Score):
+            return claims
         found = share(await sheet.in_context(claims))
         return (sheet.share(found, len(claims), "claims of the answer that the documents support, over all of them"),)
 
@@ -64,11 +62,9 @@ class _ReferencedGrounding(EvidenceClaimMetric):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of claims that no document supports, and that the reference does, or does not."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.answer)
-        if not claims:
-            return Score.skip("no_claims")
+        claims = await sheet.counted_claims(sheet.answer)
+        if isinstance(claims, Score):
+            return claims
         correct, held = await all_done([sheet.supported(claims, sheet.reference), sheet.in_context(claims)])
         found = unsupported(correct, held, is_correct=self.counts_correct)
         whose = "the reference alone supports" if self.counts_correct else "neither reference nor documents support"

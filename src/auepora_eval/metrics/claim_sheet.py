@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.asking import all_done, question_frames
 from ..judge.claims import claims_of
@@ -101,6 +102,13 @@ class ClaimSheet:
             named=named,
             **self._told,
         )
+
+    async def counted_claims(self, of: Source) -> list[str] | Score:
+        """The claims that the metric is about; a skip where there are none, or no text to hold them against."""
+        if self.without_text:
+            return Score.skip("no_text")
+        self.counted = await self.claims(of)
+        return self.counted or Score.skip("no_reference_claims" if of == self.reference else "no_claims")
 
     async def both_claims(self) -> tuple[list[str], list[str]]:
         """The claims of the answer and those of the reference."""

@@ -6,11 +6,10 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from ..core.batch import Batch
 from ..core.metrics_base import RunFacts
 from ..core.registry import register
 from ..core.resources import used
-from ..core.scores import Score, Scores
+from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..judge.asking import (
     Rating,
@@ -26,18 +25,17 @@ from ..judge.claims import require_lists
 from ..judge.critic import Critic, Judging
 from ..judge.documents import is_useful, needed_sentences
 from ..judge.prompting import Prompt, prompt_of
-from ..judge.sharing import SharedJudging
 from ..text.sentences import split_sentences
 from .answers import require_choice
 from .claim_verdicts import average_precision, share
-from .judged_repeats import RepeatedlyJudged
+from .judged_shared import SharedlyJudged
 from .ranking import check_k
 
 __all__ = ["JudgedContextPrecision", "JudgedContextRelevance"]
 
 
 @dataclass(frozen=True)
-class _JudgedContext(RepeatedlyJudged):
+class _JudgedContext(SharedlyJudged):
     """A metric over the first ``k`` retrieved documents, each judged by itself."""
 
     # Critics need not be hashable; equality is enough to tell two metrics apart.
@@ -86,10 +84,9 @@ class _JudgedContext(RepeatedlyJudged):
         deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
         return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
 
-    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
-        """One outcome per sample; what another metric of the batch asked is not asked again."""
-        self.judging_critic()  # a mistake to be told at once, not sample by sample
-        return await super().ascore(batch, SharedJudging(batch, judge, self.name))
+    def require_somebody(self) -> None:
+        """Raise unless there is somebody to ask."""
+        self.judging_critic()
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
         """The mean over the judgements of one sample."""

@@ -19,11 +19,9 @@ from ..judge.asking import Rating, Ratings, over_repeats
 from ..judge.critic import Critic, Judging
 from ..judge.entailment import Entailment, Nli
 from ..judge.prompting import Prompt, prompt_of
-from ..judge.sharing import SharedJudging
 from ..judge.support import Verdict, as_verifier, supports, usable_verifier, verifier_name
 from .derivations_verdicts import verdict_steps
-from .judged_repeats import RepeatedlyJudged
-from .semantic_base import note_cut
+from .judged_shared import SharedlyJudged
 from .sources import Held, Source, taken_together
 
 __all__ = ["Counted", "VerdictMetric", "Verify"]
@@ -42,7 +40,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class VerdictMetric(RepeatedlyJudged):
+class VerdictMetric(SharedlyJudged):
     """A metric that follows from whether texts support statements."""
 
     # Critics need not be hashable; equality is enough to tell two metrics apart.
@@ -103,6 +101,10 @@ class VerdictMetric(RepeatedlyJudged):
             )
         return usable_verifier(found, what=f"the critic of metric '{self.name}'")
 
+    def require_somebody(self) -> None:
+        """Raise unless there is somebody to ask."""
+        self.checker()
+
     def require_ready(self) -> None:
         """Raise unless there is somebody to ask."""
         found = self.checker()
@@ -111,11 +113,8 @@ class VerdictMetric(RepeatedlyJudged):
         super().require_ready()
 
     async def ascore(self, batch: Batch, judge: Judging) -> Scores:
-        """One outcome per sample; what another metric of the batch asked is not asked again."""
-        self.checker()  # a mistake to be told at once, not sample by sample
-        scores = await super().ascore(batch, SharedJudging(batch, judge, self.name))
-        if "num_truncated" in self.count_names:
-            note_cut(batch, self.name, self.counted(scores, "num_truncated"))
+        """One outcome per sample; what keeps one from being measured is noted."""
+        scores = await super().ascore(batch, judge)
         for row in np.flatnonzero(scores.status == Status.MEASURE_FAILED).tolist():
             sample, output = batch.samples[row], batch.outputs[row]
             why = "" if output is None else self.why_failed(sample, output)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.calibrating.people import (
+from auepora_eval.io.labels import Label, write_labels
+from auepora_eval.judge.scale import Scale
+from auepora_eval.labelling.people import (
     agreement_of_people,
     labels_about,
     read_people,
     refuse_tuned,
     settled,
 )
-from auepora_eval.io.labels import Label, write_labels
-from auepora_eval.judge.scale import Scale
 
 
 def said(sample: str, label: Any, who: str = "ann", **more: Any) -> Label:

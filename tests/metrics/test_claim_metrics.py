@@ -178,6 +178,8 @@ def test_every_claim_comes_from_somewhere(evidence: str) -> None:
 def test_plain_functions() -> None:
     yes, no = True, False
     assert share([yes, no, yes]) == F(2, 3)
+    assert exact(37 / 113) == F(37, 113)
+    assert exact(998 / 999) == F(998, 999)
     assert by_any([[yes, no], [no, no]], 2) == [yes, no]
     assert by_any([], 2) == [no, no]
     assert relevant_documents([[no, yes], [no, no], []]) == [yes, no, no]

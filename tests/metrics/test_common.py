@@ -452,6 +452,8 @@ def test_every_registered_metric_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
+# The data have nuggets that are none, which is said.
+@pytest.mark.filterwarnings(r"ignore:metric 'nugget_recall'. metadata\.nuggets:UserWarning")
 class TestEveryMetric:
     def test_scores_lie_within_the_declared_range(self, spec: Spec) -> None:
         one = built(spec)

@@ -20,6 +20,7 @@ LAYERS = {
     "core.sqlite_files": 0,
     "core.exact": 0,
     "core.collector": 0,
+    "core.told_judgements": 0,
     "core.derivation": 0,  # how a score came about, as plain data
     "core.conventions": 1,
     "core.signature": 1,
@@ -72,7 +73,7 @@ LAYERS = {
     "explaining": 8,  # how a stored number came about, step by step
     "calibrating": 8,  # a judge held against people
     "pooling": 8,  # what several runs returned, to be graded
-    "labelling": 8,  # people's judgements of stored answers: drawn, asked for, settled
+    "labelling": 7,  # people's judgements of stored answers: drawn, asked for, settled
     "planfile": 7,
     "client": 7,
     "gates": 7,  # results and comparisons held against what a run must reach

@@ -57,6 +57,85 @@ def plain(scores: Any, labels: Any) -> tuple[float, float]:
     return weight, float(weight * others.mean() + np.mean(y - weight * s))
 
 
+def written_out(
+    scores: Any, labels: Any, *, clusters: Any = None, weights: Any = None, highest: float = math.inf, finite: bool
+) -> tuple[float, float, float, float]:
+    """Lambda, the estimate and its interval, unit by unit, for labels that are numbers."""
+    has = [not math.isnan(label) for label in labels]
+    rows, known = range(len(scores)), [row for row in range(len(scores)) if has[row]]
+    whole = 1.0 if weights is None else sum(weights[row] for row in known)
+    part = {row: 1 / len(known) if weights is None else weights[row] / whole for row in known}
+    label_mean = sum(part[row] * labels[row] for row in known)
+    seen_mean = sum(part[row] * scores[row] for row in known)
+    every_mean = sum(scores) / len(scores)
+    even = sum(labels[row] for row in known) / len(known)
+    unit = {row: row if clusters is None else int(clusters[row]) for row in rows}
+    a, b, evenly = (dict.fromkeys(unit.values(), 0.0) for _ in range(3))
+    for row in rows:
+        if not finite:
+            b[unit[row]] -= (scores[row] - every_mean) / len(scores)
+        if has[row]:
+            a[unit[row]] += part[row] * (labels[row] - label_mean)
+            b[unit[row]] += part[row] * (scores[row] - seen_mean)
+            evenly[unit[row]] += (labels[row] - even) / len(known)
+    aa, ab, bb = (sum(one[key] * two[key] for key in a) for one, two in ((a, a), (a, b), (b, b)))
+    weight = min(max(ab / bb, 0.0), 1.0)
+    units = len({unit[row] for row in known})
+    left = (1 - (2 * weight * ab - weight**2 * bb) / aa) * (units - 1) / (units - 2) + 5 / units
+    spread = aa / sum(one * one for one in evenly.values()) * (1 - len(known) / len(scores) if finite else 1)
+    value = min(label_mean + weight * (every_mean - seen_mean), highest)
+    alone = mean_interval(
+        np.array([labels[row] for row in known]),
+        clusters=None if clusters is None else np.array([clusters[row] for row in known]),
+    )
+    assert alone is not None
+    half = math.sqrt(left * spread) * (alone.high - even)
+    return weight, value, value - half, min(value + half, highest)
+
+
+WRITTEN: list[tuple[float, dict[str, Any], str]] = [
+    (1.0, {"finite": False}, "numbers"),
+    (1.0, {"finite": True}, "of these and no others"),
+    (0.2, {"finite": False}, "scores that vary less than the labels: lambda is cut at 1"),
+    (3.0, {"finite": False}, "scores that vary more"),
+    (1.0, {"finite": False, "clusters": np.arange(90) % 30}, "by cluster"),
+    (1.0, {"finite": False, "weights": 1.0 + np.arange(90) % 4}, "by weight"),
+    (1.0, {"finite": True, "weights": 1.0 + np.arange(90) % 4, "clusters": np.arange(90) // 2}, "all at once"),
+]
+
+
+@pytest.mark.parametrize(("stretch", "options", "why"), WRITTEN, ids=[row[-1] for row in WRITTEN])
+def test_it_is_what_it_is_written_out(stretch: float, options: dict[str, Any], why: str) -> None:
+    scores, labels, _ = made(90, 40, noise=0.15)
+    scores = stretch * (scores - 0.5)
+    found = corrected_mean(scores, labels, **options)
+    weight, value, low, high = written_out(scores.tolist(), labels.tolist(), **options)
+    assert found.interval is not None
+    assert [found.weight, found.value] == pytest.approx([weight, value])
+    assert [found.interval.low, found.interval.high] == pytest.approx([low, high])
+    assert (weight == 1) == (stretch == 0.2)
+
+
+def test_an_estimate_beyond_the_scale_is_its_end() -> None:
+    """All labelled answers but two are right, and those that are not labelled score higher still."""
+    labels = np.array([1.0] * 38 + [0.6, 0.7] + [NAN] * 40)
+    scores = np.array([0.5] * 38 + [0.1, 0.2] + [0.9] * 40)
+    found = corrected_mean(scores, labels, lowest=0.0, highest=1.0, finite=True)
+    weight, value, low, high = written_out(scores.tolist(), labels.tolist(), highest=1.0, finite=True)
+    assert found.interval is not None
+    assert (found.value, found.interval.high) == (value, high) == (1.0, 1.0)
+    assert [found.weight, found.interval.low] == pytest.approx([weight, low])
+
+
+def test_a_share_that_moves_towards_a_half_is_less_sure_and_then_the_labels_stand_alone() -> None:
+    """19 of 20 labelled answers are right, as the scores say too; by the scores hardly any of the others is."""
+    labels = np.array([1.0] * 19 + [0.0] + [NAN] * 120)
+    scores = np.array([1.0] * 19 + [0.0] + [0.0] * 120)
+    found = corrected_mean(scores, labels, binary=True)
+    assert found.weight == 0
+    assert found.interval == found.labels_interval == mean_interval(labels[:20], binary=True)
+
+
 def test_it_is_the_estimate_of_the_paper() -> None:
     scores, labels, _ = made(4000, 1000)
     weight, value = plain(scores, labels)

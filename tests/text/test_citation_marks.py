@@ -68,6 +68,12 @@ MARKED: list[tuple[str, str, Read, str]] = [
 ]
 
 
+@pytest.mark.parametrize("written", ["Cats sleep [0].", "Cats sleep [0, 0].", "Cats sleep [0-0]."])
+def test_a_zero_that_is_an_id_is_that_document_however_it_is_written(written: str) -> None:
+    (one,) = marked_sentences(written, ["a", "0"])
+    assert [citation.place for citation in one.citations] == [1]
+
+
 @pytest.mark.parametrize(("text", "style", "want", "why"), MARKED, ids=[row[-1] for row in MARKED])
 def test_marks_in_a_text(text: str, style: Any, want: Read, why: str) -> None:
     found = marked_sentences(text, IDS, style)

@@ -2,7 +2,6 @@
 
 =============  ================================================================================================
 ``measure``    ``calibrate``: one set of scores, or two, against labels
-``people``     which labels count, how annotators agree with each other, and what is made of several labels
 ``drawn``      whether the labelled samples are a random draw, and what each stands for
 ``scored``     ``Scored``: the scores of a metric of a stored run, or of a file, by sample
 ``report``     ``CalibrationReport``: what came of it

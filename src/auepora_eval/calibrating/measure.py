@@ -15,6 +15,7 @@ from ..core.errors import BadValueError, did_you_mean
 from ..io.labels import Label
 from ..judge.scale import Scale
 from ..labelling.draw import Draw
+from ..labelling.people import Settled, agreement_of_people, labels_about, refuse_tuned, settled
 from ..stats.agreement import agreement_report, alpha_report, kappa_report
 from ..stats.calibration import (
     auroc_report,
@@ -27,7 +28,6 @@ from ..stats.calibration import (
 from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
 from .drawn import Standing, standing
-from .people import Settled, agreement_of_people, labels_about, refuse_tuned, settled
 from .report import CalibrationReport, Disagreement, JudgeCalibration, counted
 from .scored import Scored
 

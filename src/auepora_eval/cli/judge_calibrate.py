@@ -94,8 +94,8 @@ def command(
     """
     from ..calibrating.drawn import read_all_draws
     from ..calibrating.measure import calibrate
-    from ..calibrating.people import read_people
     from ..calibrating.scored import read_ids, scores_of_file
+    from ..labelling.people import read_people
     from .output import output_format, refuse_input_as_output, write_out
 
     if len(runs) > 2:

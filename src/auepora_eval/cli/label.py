@@ -165,10 +165,10 @@ def _disputes(
     store: RunStore, record: RunRecord, sheet: Sheet, files: tuple[str, ...], *, scale: Scale | None, blind: bool
 ) -> State | None:
     """A session over what annotators disagree about; ``None`` where they agree."""
-    from ..calibrating.people import read_people
     from ..core.errors import BadValueError
     from ..labelling.annotators import by_annotator, disputed, said_of
     from ..labelling.items import read_items
+    from ..labelling.people import read_people
     from ..labelling.session import begin, resumed
 
     run_id = record.run_id

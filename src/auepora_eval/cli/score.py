@@ -29,6 +29,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @click.option(
     "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
 )
+@click.option("--nuggets", type=click.Path(), help="Give samples the nuggets of this file (JSONL), by their ids.")
 @click.option("--qrels", type=click.Path(), help="TREC judgements, instead of DATASET.")
 @click.option("--run", "run_file", type=click.Path(), help="TREC run, instead of OUTPUTS.")
 @click.option(
@@ -88,6 +89,7 @@ def command(
     sample_format: str | None,
     outputs_format: str | None,
     corpus: str | None,
+    nuggets: str | None,
     qrels: str | None,
     run_file: str | None,
     metrics: tuple[str, ...],
@@ -117,6 +119,7 @@ def command(
     auepora score data.jsonl outputs.jsonl -m recall@5 -m rougeL_answer --json
     auepora score data.jsonl outputs.jsonl --slice labels.lang --slice metadata.source
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
+    auepora score data.jsonl outputs.jsonl -m nugget_recall --nuggets nuggets.jsonl --plan plan.yaml
     auepora score data.jsonl outputs.jsonl -m llm_faithfulness --plan plan.yaml --preview
     """
     from ..core.executors import chosen_executor
@@ -131,8 +134,8 @@ def command(
         raise click.UsageError("a TREC run is scored in one process: leave out --executor and --workers")
     if trec and (judging.preview or judge != JudgeOptions()):
         raise click.UsageError("a TREC run has no answers to judge: leave out --preview, --plan and --judge-model")
-    if trec and corpus is not None:
-        raise click.UsageError("a TREC run is scored by its ids: leave out --corpus")
+    if trec and (corpus is not None or nuggets is not None):
+        raise click.UsageError("a TREC run is scored by its ids: leave out --corpus and --nuggets")
     if trec and slices:
         raise click.UsageError("queries of a TREC run have neither labels nor metadata to slice by: leave out --slice")
     if workers is not None and executor != "processes":
@@ -143,7 +146,8 @@ def command(
     require_per_query(per_query, form)
     if per_query and lean:
         raise click.UsageError("--lean keeps no score of a sample that --per-query could show: give one of them")
-    refuse_input_as_output(output, [path for path in (dataset, outputs, corpus, qrels, run_file) if path is not None])
+    read = (dataset, outputs, corpus, nuggets, qrels, run_file)
+    refuse_input_as_output(output, [path for path in read if path is not None])
     specs = parse_specs(metrics)
     for remark in filter(None, map(translation, specs)):
         say(remark)
@@ -157,11 +161,13 @@ def command(
         files = data_files(dataset, outputs, sample_format, outputs_format)
         rules, said = _rules(conventions, files.judged_pool, min_relevance, complete, depth)
         if judging.preview:
-            would = preview_files(files, specs, rules, judges, corpus=corpus)
+            would = preview_files(files, specs, rules, judges, corpus=corpus, nuggets=nuggets)
             write_out(preview_text(would, as_json=form == "json"), output)
             return
         with chosen_executor(executor, workers) as scoring:
-            results = score_files(files, specs, rules, scoring, slices, lean=lean, corpus=corpus, judges=judges)
+            results = score_files(
+                files, specs, rules, scoring, slices, lean=lean, corpus=corpus, nuggets=nuggets, judges=judges
+            )
     write_out(rendered(results, form, said, per_query=per_query), output)
 
 

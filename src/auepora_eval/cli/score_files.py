@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,7 @@ def score_files(
     *,
     lean: bool = False,
     corpus: str | None = None,
+    nuggets: str | None = None,
     judges: PlannedJudges | None = None,
 ) -> Results:
     """Score what is in the files; without ``metrics``, by all that it supports."""
@@ -82,7 +83,7 @@ def score_files(
 
     chosen = _chosen(metrics, conventions, judges)
     wanted = slices_of(list(dict.fromkeys(slices)))
-    with _paired(files, corpus, keep_ids=not lean) as pairs:
+    with _paired(files, corpus, nuggets, keep_ids=not lean) as pairs:
         return _scored(
             pairs,
             chosen,
@@ -103,6 +104,7 @@ def preview_files(
     judges: PlannedJudges | None,
     *,
     corpus: str | None = None,
+    nuggets: str | None = None,
 ) -> Preview:
     """What judging what is in the files would take."""
     from ..judge.policy import JudgePolicy
@@ -111,7 +113,7 @@ def preview_files(
     from .judging import policy_of
 
     chosen = _chosen(metrics, conventions, judges, need_key=False)
-    with _paired(files, corpus, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
+    with _paired(files, corpus, nuggets, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
         every = list(pairs)
     policy = JudgePolicy() if judges is None else policy_of(judges)
     return preview([sample for sample, _ in every], [output for _, output in every], chosen, policy)
@@ -131,21 +133,23 @@ def _chosen(
 
 
 @contextmanager
-def _paired(files: DataFiles, corpus: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
-    """Samples with their outputs, and with the texts of a corpus where there is one."""
+def _paired(files: DataFiles, corpus: str | None, nuggets: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
+    """Samples with their outputs, with the texts of a corpus where there is one, and with nuggets where there are."""
     from ..io.corpus import Corpus, Filling
+    from ..io.nuggets import KnownNuggets
     from ..io.streams import PairStream
     from ..reporting.progress import progress
 
-    if corpus is None:
-        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids)
-        return
-    with progress(f"reading {corpus}"):
-        opened = Corpus.open(corpus)
-    with opened:
-        filling = Filling(opened)
-        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, filling=filling)
-        filling.report()
+    known = None if nuggets is None else KnownNuggets(nuggets)
+    with ExitStack() as open_files:
+        filling = None
+        if corpus is not None:
+            with progress(f"reading {corpus}"):
+                filling = Filling(open_files.enter_context(Corpus.open(corpus)))
+        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, filling=filling, nuggets=known)
+        for put_in in (filling, known):
+            if put_in is not None:
+                put_in.report()
 
 
 def _scored(

@@ -74,6 +74,7 @@ def command(
             return
         if failures:
             rows, unjudged = _failures(found, record), judge_failures(found, record)
+            unjudged += _not_measured(found, record, unjudged)
             if form == "json":
                 write_out(json.dumps([*rows, *unjudged], indent=2, ensure_ascii=False), output)
             else:
@@ -164,6 +165,19 @@ def _failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
     ]
 
 
+def _not_measured(store: RunStore, record: RunRecord, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Measurements that failed for another reason than a judge: what the data holds, or the metric itself."""
+    ids, told = store.sample_ids(record.run_id), {(row["sample_id"], row["metric"]) for row in known}
+    hint = f"`auepora explain {record.name} METRIC --query ID` may say more"
+    return [
+        {"sample_id": sample_id, "repeat": 0, "metric": one.name, "error": reason, "message": hint, "raw": None}
+        for one in store.results(record.run_id)
+        for sample_id, outcome in zip(ids, one.outcomes or (), strict=False)
+        for status, _, reason in [outcome.partition(":")]
+        if status == "measure_failed" and (sample_id, one.name) not in told
+    ]
+
+
 def _failures_text(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "no failures"
@@ -238,7 +252,7 @@ def _sample_text(told: dict[str, Any]) -> str:
     if rows:
         lines += ["", table(rows, headers=["metric", "score", "outcome"], right=(1,))]
     if told["judgements"]:
-        lines += ["", *judgements_text(told["judgements"], WIDTH)]
+        lines += ["", *judgements_text(told["judgements"], WIDTH, list(told["scores"]))]
     return "\n".join(lines)
 
 

@@ -77,6 +77,8 @@ class Said:
     """Whether this judge answers with bare numbers."""
     logprobs: bool = False
     """Whether this judge tells probabilities."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What it was asked about: a text by name, statements by number."""
 
 
 Pairs = Sequence[tuple[EvaluationSample, SystemOutputs | None]]

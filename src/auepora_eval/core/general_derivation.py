@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from .batch import Batch
 from .derivation import Derivation, Derived, Said, Surroundings, listed, number, quoted
 from .scores import Scores
 from .scoring import settled_scores
+from .told_judgements import about_text, said_lines, said_text
 from .types import EvaluationSample, SystemOutputs
 
 if TYPE_CHECKING:
@@ -85,23 +85,22 @@ def say_inputs(
 
 def say_judgements(steps: Derived, said: Iterable[Said]) -> Derived:
     """What judges said, one judgement per row."""
-    rows = [(one.judge_repeat + 1, one.critic, _answer(one), _reasons(one)) for one in said]
+    rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in said for answer in _answers(one)]
     if not rows:
         return steps.say("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
     return steps.table("What the judge said", ("time", "judge", "answer", "why"), rows)
 
 
-def _answer(one: Said) -> str:
+def _answers(one: Said) -> list[str]:
+    """One line, or one for each statement."""
+    named = about_text(one.about)
+    head = f"{named}: " if named else ""
     if one.error is not None:
-        return f"none: {one.error}"
-    told = {name: value for name, value in one.answer.items() if name != "rationale"}
+        return [f"{head}none: {one.error}"]
     weighted = "" if one.weighted is None else f" (weighted by probability: {number(one.weighted)})"
-    return ", ".join(f"{name} {_plain(value)}" for name, value in told.items()) + weighted
+    lines = said_lines(one.answer, one.about) or [said_text(one.answer) + weighted]
+    return [f"{head}{line}" for line in lines]
 
 
 def _reasons(one: Said) -> str:
     return str(one.answer.get("rationale", "")) if isinstance(one.answer, Mapping) else ""
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

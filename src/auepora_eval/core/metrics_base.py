@@ -152,6 +152,10 @@ class BatchMetric(Metric):
 
         return general_derivation(self, sample, output, around)
 
+    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        """What in the data keeps it from measuring this sample, where it knows more than a reason in a word."""
+        return ""
+
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this sample and output hold what the metric looks at, beyond ``required_fields`` and ``reads``.
 

@@ -80,6 +80,7 @@ def _said(
             cached=bool(row.body.get("cached")),
             one_number=bool(row.body.get("one_number")),
             logprobs=bool(row.body.get("logprobs")),
+            about=row.body.get("about") or {},
         )
         for row in rows
         if row.metric in names and row.repeat == repeat
@@ -116,8 +117,9 @@ def _answer(
     if status == "system_failed" and output is not None and output.error:
         words = f"{words}: {output.error}"
     errors = [one.error for one in around.said if one.error]
-    if status == "measure_failed" and errors:
-        words = f"{words}: {errors[0]}"
+    if status == "measure_failed":
+        why = errors[0] if errors else "" if metric is None or output is None else metric.why_failed(sample, output)
+        words = f"{words}: {why}" if why else words
     needed = needed_for(reason) if status == "skipped" else None
     return RepeatExplained(repeat, outcome, words, needed, value, derivation)
 

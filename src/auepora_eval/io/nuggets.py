@@ -22,7 +22,7 @@ from .files import write_lines
 from .reading import Problems
 from .rows import read_records
 
-__all__ = ["NuggetTopic", "iter_nuggets", "read_nuggets", "topics_of", "with_nuggets", "write_nuggets"]
+__all__ = ["KnownNuggets", "NuggetTopic", "iter_nuggets", "read_nuggets", "topics_of", "with_nuggets", "write_nuggets"]
 
 _OWN = ("qid", "query", "nuggets")
 _NAMED = 3  # so many unknown ids are named; the rest is counted
@@ -83,6 +83,44 @@ def topics_of(samples: Iterable[EvaluationSample]) -> list[NuggetTopic]:
     return found
 
 
+class KnownNuggets:
+    """The nuggets of a file or a list by the ids of samples; ``unused`` says which ones no sample asked for."""
+
+    def __init__(self, nuggets: str | Path | Iterable[NuggetTopic]) -> None:
+        self._where = nuggets if isinstance(nuggets, (str, Path)) else "the nuggets"
+        topics = read_nuggets(nuggets) if isinstance(nuggets, (str, Path)) else nuggets
+        self._by_id: dict[str, list[dict[str, str]]] = {}
+        for topic in topics:
+            if topic.qid in self._by_id:
+                raise DuplicateIdError(f"{self._where}: qid {topic.qid!r} comes twice; each question may come once")
+            self._by_id[topic.qid] = [replace(one, assignment=None).to_dict() for one in topic.nuggets]
+        self._left = dict.fromkeys(self._by_id)
+
+    def sample(self, sample: EvaluationSample) -> EvaluationSample:
+        """The sample with the nuggets of its id, in place of those it had; as it is where none are known."""
+        held = self._by_id.get(sample.sample_id)
+        self._left.pop(sample.sample_id, None)
+        return sample if held is None else replace(sample, metadata={**sample.metadata, NUGGETS: held})
+
+    def unused(self) -> tuple[str, bool]:
+        """Which nuggets belong to no sample, in words, and whether that is so of all of them."""
+        if not self._left:
+            return "", False
+        more = len(self._left) - _NAMED
+        named = ", ".join(map(repr, list(self._left)[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+        if len(self._left) == len(self._by_id):
+            return f"no qid is the id of a sample; there are {named}", True
+        return f"no sample has the qid {named}", False
+
+    def report(self) -> None:
+        """Warn of nuggets that belong to no sample, once all samples have passed; an error if none do."""
+        told, all_of_them = self.unused()
+        if all_of_them:
+            raise BadValueError(f"{self._where}: {told}")
+        if told:
+            warnings.warn(f"{self._where}: {told}", AueporaWarning, stacklevel=2)
+
+
 def with_nuggets(
     samples: Iterable[EvaluationSample], nuggets: str | Path | Iterable[NuggetTopic]
 ) -> Iterator[EvaluationSample]:
@@ -91,23 +129,6 @@ def with_nuggets(
     What an answer was found to have (``assignment``) is no part of a question and left behind. It is an error if no
     nuggets belong to any sample, and a warning if some do not.
     """
-    where = nuggets if isinstance(nuggets, (str, Path)) else "the nuggets"
-    topics = read_nuggets(nuggets) if isinstance(nuggets, (str, Path)) else nuggets
-    by_id: dict[str, list[dict[str, str]]] = {}
-    for topic in topics:
-        if topic.qid in by_id:
-            raise DuplicateIdError(f"{where}: qid {topic.qid!r} comes twice; each question may come once")
-        by_id[topic.qid] = [replace(one, assignment=None).to_dict() for one in topic.nuggets]
-    left = dict.fromkeys(by_id)
-    for sample in samples:
-        if sample.sample_id not in by_id:
-            yield sample
-            continue
-        left.pop(sample.sample_id, None)
-        yield replace(sample, metadata={**sample.metadata, NUGGETS: by_id[sample.sample_id]})
-    if left:
-        more = len(left) - _NAMED
-        named = ", ".join(map(repr, list(left)[:_NAMED])) + (f" and {more} more" if more > 0 else "")
-        if len(left) == len(by_id):
-            raise BadValueError(f"{where}: no qid is the id of a sample; there are {named}")
-        warnings.warn(f"{where}: no sample has the qid {named}", AueporaWarning, stacklevel=2)
+    known = KnownNuggets(nuggets)
+    yield from map(known.sample, samples)
+    known.report()

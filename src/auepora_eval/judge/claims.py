@@ -42,11 +42,12 @@ async def claims_of(
     sample_id: str,
     repeat: int = 0,
     prompt: Prompt | None = None,
+    named: str = "",
 ) -> list[str]:
     """The claims of a text, each once, in its order; none where it claims nothing.
 
     ``JudgeError`` where the critic gives no list. An empty text is not asked about. Metrics that ask through a
-    ``SharedJudging`` have each text taken apart once.
+    ``SharedJudging`` have each text taken apart once. ``named`` is what the text is called where judgements are shown.
     """
     if not text.strip():
         return []
@@ -62,6 +63,7 @@ async def claims_of(
         metric=metric,
         sample_id=sample_id,
         metadata={"metric": metric, "sample_id": sample_id},
+        about={"of": named},
     )
     answer = await judge.ask(critic, request)
     said = answer.answer.get("claims")

@@ -46,6 +46,7 @@ async def is_useful(
     metric: str,
     sample_id: str,
     repeat: int = 0,
+    named: str = "",
 ) -> bool:
     """Whether a document helps to arrive at an answer; one without text does not, and nobody is asked about it.
 
@@ -65,6 +66,7 @@ async def is_useful(
         metric=metric,
         sample_id=sample_id,
         metadata={"scale": str(_SCALE), "metric": metric, "sample_id": sample_id},
+        about={"of": named},
     )
     said = await judge.ask(critic, request)
     if bare:
@@ -86,6 +88,7 @@ async def needed_sentences(
     metric: str,
     sample_id: str,
     repeat: int = 0,
+    named: str = "",
 ) -> list[bool]:
     """Which sentences of a document are needed to answer a question, by a critic that answers with objects."""
     size = SENTENCES_AT_ONCE
@@ -103,6 +106,7 @@ async def needed_sentences(
             metric=metric,
             sample_id=sample_id,
             metadata={"metric": metric, "sample_id": sample_id},
+            about={"of": named, "sentences": list(part)},
         )
 
     answers = await all_done(judge.ask(critic, request(part)) for part in parts)

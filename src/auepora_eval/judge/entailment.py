@@ -156,14 +156,7 @@ class Nli:
     @property
     def pair_model(self) -> PairModel:
         """What reads the pairs."""
-        return PairModel(
-            self.model,
-            device=self.device,
-            precision=self.precision,
-            batch_size=self.batch_size,
-            revision=self.revision,
-            allow_download=self.allow_download,
-        )
+        return PairModel.of(self)
 
     @property
     def identity(self) -> str:

@@ -85,13 +85,14 @@ async def supports(
     sample_id: str,
     repeat: int = 0,
     prompt: Prompt | None = None,
+    named: str = "",
 ) -> list[Verdict]:
     """A verdict for each statement, in their order; ``JudgeError`` where one cannot be had.
 
     A critic that answers with objects is asked about all statements at once (``AT_ONCE`` at most), one that gives a
     bare number about one after the other: the level nearest to its number counts. Of a function of entailment, and of
     an ``Nli``, a number from the threshold on is full support, and any other none. Where there is no evidence nobody is
-    asked, and nothing is supported.
+    asked, and nothing is supported. ``named`` is what the evidence is called where judgements are shown.
     """
     texts = [text for text in evidence if text.strip()]
     if not texts:
@@ -105,7 +106,7 @@ async def supports(
     else:
         size = 1 if one_number(who) else AT_ONCE
         parts = [different[start : start + size] for start in range(0, len(different), size)]
-        asking = _Asking(who, prompt or built_in_prompt("support"), metric, sample_id, repeat)
+        asking = _Asking(who, prompt or built_in_prompt("support"), metric, sample_id, repeat, named)
         found = await _judged(judge, asking, texts, parts)
     by_statement = dict(zip(different, found, strict=True))
     return [by_statement[statement] for statement in statements]
@@ -123,6 +124,7 @@ class _Asking:
     metric: str
     sample_id: str
     repeat: int
+    named: str
 
     def request(self, evidence: Sequence[str], statements: Sequence[str]) -> JudgeRequest:
         bare = one_number(self.critic)
@@ -140,6 +142,7 @@ class _Asking:
             metric=self.metric,
             sample_id=self.sample_id,
             metadata={"scale": str(_SCALE), "metric": self.metric, "sample_id": self.sample_id},
+            about={"of": self.named, "statements": list(statements)},
         )
 
 

@@ -14,6 +14,7 @@ terminal   the screen, taken over and given back
 sheet      the labels file as the state of a session
 form       all of it together: the loop
 plain      the same line by line
+people     which labels count, how annotators agree with each other, and what is made of several labels
 annotators what several annotators said, side by side
 agreeing   how far they agree
 ========== ============================================================================================

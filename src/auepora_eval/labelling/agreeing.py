@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..calibrating.people import agreement_of_people, read_people
 from ..core.errors import BadValueError
 from ..stats.raters import RatersReport
 from .annotators import Unit, by_annotator, disputed, shown_label
+from .people import agreement_of_people, read_people
 
 __all__ = ["AnnotatorAgreement", "Dispute", "annotator_agreement"]
 

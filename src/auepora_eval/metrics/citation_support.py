@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
+from ..core.derivation import Derived
 from ..core.errors import BadTypeError
 from ..core.registry import register
 from ..core.scores import Score
@@ -14,6 +15,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..judge.asking import all_done
 from ..text.citation_marks import STYLES, Citation, CitedSentence, Style, cited_sentences
 from .answers import require_choice, require_count
+from .sources import Source, document_sources
 from .support_shares import (
     SentenceSupport,
     citation_f1,
@@ -79,11 +81,31 @@ class CitationSupportMetric(VerdictMetric):
             return Counted(0.0, _counts(sentences))
         return None
 
+    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        """What is wrong with its list of sentences."""
+        try:
+            _ = None if output.response is None else self._sentences(output)
+        except BadTypeError as error:
+            return f"response.sentences: {error}"
+        return ""
+
     async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
         """The value from the verdicts on all sentences."""
         sentences = self._sentences(output) or ()
-        texts = [item.doc.text or "" for item in output.retrieved]
-        return Counted(await self.value(sentences, texts, verify), _counts(sentences))
+        return Counted(await self.value(sentences, document_sources(output.retrieved), verify), _counts(sentences))
+
+    def say_looked_at(self, steps: Derived, sample: EvaluationSample, output: SystemOutputs) -> None:
+        """The sentences with what they cite."""
+        ids = [item.doc.doc_id for item in output.retrieved]
+        rows = [
+            (
+                sentence.text,
+                ", ".join(f"{one.written} (not there)" if one.place is None else ids[one.place] for one in cited),
+            )
+            for sentence in self._sentences(output) or ()
+            for cited in [sentence.citations]
+        ]
+        steps.table("The sentences of the answer, and what they cite", ("sentence", "cites"), rows)
 
     def _sentences(self, output: SystemOutputs) -> tuple[CitedSentence, ...] | None:
         assert output.response is not None  # an output without one is skipped before it gets here
@@ -95,8 +117,8 @@ class CitationSupportMetric(VerdictMetric):
         """The citations of a sentence that somebody is asked about; none where its verdict is known without."""
 
     @abstractmethod
-    async def value(self, sentences: Sequence[CitedSentence], texts: Sequence[str], verify: Verify) -> float:
-        """The value of an answer whose documents have these texts."""
+    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
+        """The value of an answer to which these documents were given."""
 
     def choices(self) -> dict[str, str]:
         """Who judges, and where citations are looked for."""
@@ -134,21 +156,21 @@ class AlceMetric(CitationSupportMetric):
             return ()
         return sentence.citations[: self.at_most_citations]
 
-    async def value(self, sentences: Sequence[CitedSentence], texts: Sequence[str], verify: Verify) -> float:
+    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
         """The value from what is known of each sentence."""
-        return self.share(await all_done(self._supported(one, texts, verify) for one in sentences))
+        return self.share(await all_done(self._supported(one, documents, verify) for one in sentences))
 
     @abstractmethod
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The value from what is known of each sentence."""
 
-    async def _supported(self, sentence: CitedSentence, texts: Sequence[str], verify: Verify) -> SentenceSupport:
+    async def _supported(self, sentence: CitedSentence, documents: Sequence[Source], verify: Verify) -> SentenceSupport:
         places = [one.place for one in self.looked_at(sentence)]
-        cited = [texts[place] for place in places if place is not None]
+        cited = [documents[place] for place in places if place is not None]
         if not cited:
             return SentenceSupport(len(sentence.citations[: self.at_most_citations]))
 
-        async def holds(evidence: Sequence[str]) -> bool:
+        async def holds(evidence: Sequence[Source]) -> bool:
             (verdict,) = await verify(evidence, [sentence.text])
             return verdict.supported
 
@@ -185,6 +207,8 @@ class CitationSupportRecall(AlceMetric):
     only, and has its own way of cutting sentences.
     """
 
+    in_words: ClassVar[str] = "sentences that what they cite supports, over all sentences"
+
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The share of supported sentences."""
         return citation_recall(sentences)
@@ -210,6 +234,8 @@ class CitationSupportPrecision(AlceMetric):
     needs_each: ClassVar[bool] = True
     asks_on = True
 
+    in_words: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
+
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The share of citations that are needed."""
         return citation_precision(sentences)
@@ -228,6 +254,8 @@ class CitationSupportF1(AlceMetric):
 
     needs_each: ClassVar[bool] = True
     asks_on = True
+
+    in_words: ClassVar[str] = "the harmonic mean of precision and recall"
 
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The harmonic mean of both."""
@@ -254,13 +282,13 @@ class TrecMetric(CitationSupportMetric):
         """The first one, or all."""
         return sentence.citations[:1] if self.judged == "first" else sentence.citations
 
-    async def value(self, sentences: Sequence[CitedSentence], texts: Sequence[str], verify: Verify) -> float:
+    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
         """The value from the weights of the citations."""
 
         async def weight(sentence: CitedSentence, citation: Citation) -> float:
             if citation.place is None:
                 return 0.0
-            (verdict,) = await verify([texts[citation.place]], [sentence.text])
+            (verdict,) = await verify([documents[citation.place]], [sentence.text])
             return float(verdict.level)
 
         async def weights(sentence: CitedSentence) -> list[float]:
@@ -292,6 +320,8 @@ class WeightedSupportPrecision(TrecMetric):
     measurement, which leaves the mean with bounds.
     """
 
+    in_words: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over the sentences that cite"
+
     def share(self, sentences: Sequence[Sequence[float]]) -> float:
         """Over the sentences that cite."""
         return weighted_precision(sentences)
@@ -308,6 +338,8 @@ class WeightedSupportRecall(TrecMetric):
     nothing of sentences that need no citation, and neither does this. Skips and details are those of
     `citation_support_recall`.
     """
+
+    in_words: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over all sentences"
 
     def share(self, sentences: Sequence[Sequence[float]]) -> float:
         """Over all sentences."""

@@ -14,11 +14,14 @@ from ..core.scores import Score
 from ..core.types import TargetCategory
 from ..judge.asking import all_done
 from .base import number_text
-from .claim_base import ClaimMetric, ClaimSheet
+from .claim_base import ClaimMetric
+from .claim_sheet import ClaimSheet
 from .claim_verdicts import claim_f, exact, share
 
 __all__ = ["ClaimF1", "ClaimPrecision", "ClaimRecall", "ReferenceClaimMetric"]
 
+RIGHT = "claims of the answer that the reference supports, over all of them"
+TOLD = "claims of the reference that the answer supports, over all of them"
 _NO_REFERENCE_CLAIMS = {"no_reference_claims": "the reference claims nothing"}
 
 
@@ -59,7 +62,8 @@ class ClaimPrecision(ReferenceClaimMetric):
         claims = sheet.counted = await sheet.claims(sheet.answer)
         if not claims:
             return Score.skip("no_claims")
-        return (float(share(await sheet.supported(claims, [sheet.reference]))),)
+        right = await sheet.supported(claims, sheet.reference)
+        return (sheet.share(share(right), len(claims), RIGHT),)
 
 
 @register("claim_recall")
@@ -88,7 +92,8 @@ class ClaimRecall(ReferenceClaimMetric):
         claims = sheet.counted = await sheet.claims(sheet.reference)
         if not claims:
             return Score.skip("no_reference_claims")
-        return (float(share(await sheet.supported(claims, [sheet.answer]))),)
+        told = await sheet.supported(claims, sheet.answer)
+        return (sheet.share(share(told), len(claims), TOLD),)
 
 
 @register("claim_f1")
@@ -135,10 +140,12 @@ class ClaimF1(ReferenceClaimMetric):
             return Score.skip("no_reference_claims")
         if not said:
             return 0.0, 0.0
-        right, told = await all_done(
-            [sheet.supported(said, [sheet.reference]), sheet.supported(wanted, [sheet.answer])]
-        )
-        return float(share(right)), float(share(told))
+        right, told = await all_done([sheet.supported(said, sheet.reference), sheet.supported(wanted, sheet.answer)])
+        return sheet.share(share(right), len(said), RIGHT), sheet.share(share(told), len(wanted), TOLD)
+
+    def combination(self) -> str:
+        """The formula."""
+        return f"(1 + β²) · P · R / (β² · P + R), with β = {number_text(self.beta)}"
 
     def choices(self) -> dict[str, str]:
         """Who decides, and what counts for more."""

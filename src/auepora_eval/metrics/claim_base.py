@@ -1,44 +1,32 @@
-"""What metrics over claims share: who lists them, who checks them, and what is asked about one answer."""
+"""What metrics over claims share: who lists them, who checks them, and what becomes of what they say."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Surroundings
 from ..core.resources import used
-from ..core.scores import Score, Scores
+from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
-from ..judge.asking import (
-    Rating,
-    Ratings,
-    all_done,
-    critic_at_hand,
-    critic_choice,
-    over_repeats,
-    question_frames,
-    require_critic,
-)
-from ..judge.claims import claims_of, require_extractor
+from ..judge.asking import Rating, Ratings, critic_at_hand, critic_choice, over_repeats, require_critic
+from ..judge.claims import require_extractor
 from ..judge.critic import Critic, Judging
 from ..judge.entailment import Entailment, Nli
 from ..judge.prompting import Prompt, prompt_of
-from ..judge.sharing import SharedJudging
-from ..judge.support import as_verifier, supports, usable_verifier, verifier_name
-from ..text.sentences import split_sentences
+from ..judge.support import as_verifier, usable_verifier, verifier_name
 from .answers import require_choice
-from .claim_verdicts import by_any
-from .judged_repeats import RepeatedlyJudged
+from .claim_sheet import ClaimSheet
+from .derivations_claims import claim_steps
+from .judged_shared import SharedlyJudged
 from .ranking import check_k
-from .semantic_base import note_cut
 
 __all__ = ["ClaimMetric", "ClaimSheet", "ContextClaimMetric", "EvidenceClaimMetric"]
 
 
 @dataclass(frozen=True)
-class ClaimMetric(RepeatedlyJudged):
+class ClaimMetric(SharedlyJudged):
     """A metric over the claims of an answer or of its reference, and who supports them."""
 
     # Neither critics nor functions need be hashable; equality is enough to tell two metrics apart.
@@ -79,10 +67,11 @@ class ClaimMetric(RepeatedlyJudged):
     @property
     def count_names(self) -> tuple[str, ...]:
         """How many claims there are in all; with a model of entailment, how many were checked by texts it cut."""
-        return ("num_claims", "num_truncated") if isinstance(self._named_verifier, Nli) else ("num_claims",)
+        return ("num_claims", "num_truncated") if isinstance(self.named_verifier, Nli) else ("num_claims",)
 
     @property
-    def _named_verifier(self) -> Any:
+    def named_verifier(self) -> Any:
+        """Who checks in the critic's place, as far as it is known."""
         thing = getattr(self.verifier, "thing", None)
         return self.verifier if thing is None else as_verifier(thing)
 
@@ -103,14 +92,15 @@ class ClaimMetric(RepeatedlyJudged):
         return usable_verifier(self.verifier, what=f"the verifier of metric '{self.name}'")
 
     def require_ready(self) -> None:
-        """Raise unless there is somebody to list claims, and somebody to check them."""
-        self._require_somebody()
+        """Raise unless there is somebody to ask, and a model can be loaded where that is one."""
+        self.require_somebody()
         ready = getattr(self.checker(), "require_ready", None)
         if ready is not None:
             ready()
         super().require_ready()
 
-    def _require_somebody(self) -> None:
+    def require_somebody(self) -> None:
+        """Raise unless there is somebody to list claims, and somebody to check them."""
         if self.claims == "extracted":
             self.extractor()
         self.checker()
@@ -118,14 +108,6 @@ class ClaimMetric(RepeatedlyJudged):
     @abstractmethod
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The numbers of one judgement, or the outcome where there are none."""
-
-    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
-        """One outcome per sample; what another metric of the batch asked is not asked again."""
-        self._require_somebody()  # a mistake to be told at once, not sample by sample
-        scores = await super().ascore(batch, SharedJudging(batch, judge, self.name))
-        if "num_truncated" in self.count_names:
-            note_cut(batch, self.name, self.counted(scores, "num_truncated"))
-        return scores
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
         """The mean over the judgements of one sample."""
@@ -147,9 +129,18 @@ class ClaimMetric(RepeatedlyJudged):
         # A judge that finds claims one time and none the next has something to say where it finds some.
         return self.scored(Ratings(ratings, asked - len(without))) if ratings else without[0]
 
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The claims, the verdicts on them, and what was counted, from the judgements as they are stored."""
+        told = claim_steps(self, sample, output, around)
+        return super().derivation(sample, output, around) if told is None else told
+
+    def combination(self) -> str:
+        """How the score follows from its parts (``dimension_names``), in words."""
+        return ""
+
     def choices(self) -> dict[str, str]:
         """Who lists claims and who checks them, and with which prompts."""
-        extracted, judged = self.claims == "extracted", not isinstance(self._named_verifier, (Entailment, Nli))
+        extracted, judged = self.claims == "extracted", not isinstance(self.named_verifier, (Entailment, Nli))
         asks = extracted or self.verifier is None
         return {
             **({"critic": critic_choice(self.critic)} if asks else {}),
@@ -181,10 +172,6 @@ class ContextClaimMetric(ClaimMetric):
         named = self.k is None or self.base_name.endswith(f"@{self.k}")
         return {**super().choices(), **({} if named else {"k": str(self.k)})}
 
-    def documents(self, output: SystemOutputs) -> list[str]:
-        """The texts of the documents that count."""
-        return [item.doc.text or "" for item in output.retrieved[: self.k]]
-
 
 @dataclass(frozen=True)
 class EvidenceClaimMetric(ContextClaimMetric):
@@ -200,75 +187,3 @@ class EvidenceClaimMetric(ContextClaimMetric):
     def choices(self) -> dict[str, str]:
         """Who decides, and on what evidence."""
         return {**super().choices(), "evidence": self.evidence}
-
-
-class ClaimSheet:
-    """What is asked about the claims of one answer, in one of several judgements."""
-
-    def __init__(
-        self, metric: ClaimMetric, judge: Judging, sample: EvaluationSample, output: SystemOutputs, repeat: int
-    ) -> None:
-        self.sample, self.output = sample, output
-        self.counted: list[str] = []
-        """The claims that the metric is about."""
-        self.truncated = 0
-        self._metric, self._judge, self._repeat = metric, judge, repeat
-        self._told: dict[str, Any] = {"metric": metric.name, "sample_id": sample.sample_id, "repeat": repeat}
-
-    @property
-    def answer(self) -> str:
-        """What the system said."""
-        return "" if self.output.response is None else self.output.response.text
-
-    @property
-    def reference(self) -> str:
-        """The first reference answer."""
-        return "" if self.sample.reference_answer is None else self.sample.reference_answer.text
-
-    @property
-    def documents(self) -> list[str]:
-        """The texts of the documents that count."""
-        assert isinstance(self._metric, ContextClaimMetric)
-        return self._metric.documents(self.output)
-
-    @property
-    def without_text(self) -> bool:
-        """Whether there are documents, but none has text."""
-        return bool(self.documents) and not any(text.strip() for text in self.documents)
-
-    async def claims(self, text: str) -> list[str]:
-        """The claims of a text."""
-        if self._metric.claims == "sentences":
-            return list(dict.fromkeys(split_sentences(text)))
-        return await claims_of(
-            self._judge,
-            self._metric.extractor(),
-            text,
-            question=question_frames(self.sample),
-            prompt=self._metric.prompt_used("claims"),
-            **self._told,
-        )
-
-    async def both_claims(self) -> tuple[list[str], list[str]]:
-        """The claims of the answer and those of the reference."""
-        first, second = await all_done([self.claims(self.answer), self.claims(self.reference)])
-        return first, second
-
-    async def supported(self, claims: Sequence[str], evidence: Sequence[str]) -> list[bool]:
-        """Which claims the evidence supports, taken together."""
-        prompt = self._metric.prompt_used("support")
-        who = self._metric.checker()
-        verdicts = await supports(self._judge, who, evidence, claims, prompt=prompt, **self._told)
-        self.truncated += sum(one.cut for one in verdicts)
-        return [one.supported for one in verdicts]
-
-    async def by_document(self, claims: Sequence[str]) -> list[list[bool]]:
-        """Which claims each document supports by itself."""
-        return await all_done(self.supported(claims, [text]) for text in self.documents)
-
-    async def in_context(self, claims: Sequence[str]) -> list[bool]:
-        """Which claims the documents support: together, or one of them alone."""
-        assert isinstance(self._metric, EvidenceClaimMetric)
-        if self._metric.evidence == "joined":
-            return await self.supported(claims, self.documents)
-        return by_any(await self.by_document(claims), len(claims))

@@ -10,7 +10,8 @@ from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
 from ..judge.asking import all_done
-from .claim_base import ClaimSheet, ContextClaimMetric, EvidenceClaimMetric
+from .claim_base import ContextClaimMetric, EvidenceClaimMetric
+from .claim_sheet import ClaimSheet
 from .claim_verdicts import relevant_documents, share, utilisation
 
 __all__ = ["ClaimContextPrecision", "ClaimContextRecall", "ContextUtilisation"]
@@ -56,12 +57,13 @@ class ClaimContextRecall(_ReferenceClaims, EvidenceClaimMetric):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of the reference's claims."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.reference)
-        if not claims:
-            return Score.skip("no_reference_claims")
-        return (float(share(await sheet.in_context(claims))),)
+        claims = await sheet.counted_claims(sheet.reference)
+        if isinstance(claims, Score):
+            return claims
+        found = share(await sheet.in_context(claims))
+        return (
+            sheet.share(found, len(claims), "claims of the reference that the documents support, over all of them"),
+        )
 
 
 @register("claim_context_precision", at="k")
@@ -78,13 +80,12 @@ class ClaimContextPrecision(_ReferenceClaims):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of documents."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.reference)
-        if not claims:
-            return Score.skip("no_reference_claims")
+        claims = await sheet.counted_claims(sheet.reference)
+        if isinstance(claims, Score):
+            return claims
         useful = relevant_documents(await sheet.by_document(claims))
-        return (float(share(useful)) if useful else 0.0,)
+        words = "documents that support a claim of the reference, over all of them"
+        return (sheet.share(share(useful), len(useful), words) if useful else 0.0,)
 
 
 @register("context_utilisation")
@@ -116,11 +117,12 @@ class ContextUtilisation(EvidenceClaimMetric):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of the claims that could be used."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.reference)
-        if not claims:
-            return Score.skip("no_reference_claims")
-        held, told = await all_done([sheet.in_context(claims), sheet.supported(claims, [sheet.answer])])
+        claims = await sheet.counted_claims(sheet.reference)
+        if isinstance(claims, Score):
+            return claims
+        held, told = await all_done([sheet.in_context(claims), sheet.supported(claims, sheet.answer)])
         found = utilisation(held, told)
-        return Score.skip("nothing_to_use") if found is None else (float(found),)
+        if found is None:
+            return Score.skip("nothing_to_use")
+        words = "claims of the reference that documents and answer support, over those that the documents support"
+        return (sheet.share(found, sum(held), words),)

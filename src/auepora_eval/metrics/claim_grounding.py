@@ -11,7 +11,8 @@ from ..core.scores import Score
 from ..core.types import TargetCategory
 from ..judge.asking import all_done
 from .answers import require_choice
-from .claim_base import ClaimSheet, ContextClaimMetric, EvidenceClaimMetric
+from .claim_base import ContextClaimMetric, EvidenceClaimMetric
+from .claim_sheet import ClaimSheet
 from .claim_verdicts import exact, misled, relevant_documents, share, unsupported
 
 __all__ = ["ClaimFaithfulness", "ClaimHallucination", "NoiseSensitivity", "SelfKnowledge"]
@@ -36,12 +37,11 @@ class ClaimFaithfulness(EvidenceClaimMetric):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of the answer's claims."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.answer)
-        if not claims:
-            return Score.skip("no_claims")
-        return (float(share(await sheet.in_context(claims))),)
+        claims = await sheet.counted_claims(sheet.answer)
+        if isinstance(claims, Score):
+            return claims
+        found = share(await sheet.in_context(claims))
+        return (sheet.share(found, len(claims), "claims of the answer that the documents support, over all of them"),)
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class _ReferencedGrounding(EvidenceClaimMetric):
 
     async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
         """The share of claims that no document supports, and that the reference does, or does not."""
-        if sheet.without_text:
-            return Score.skip("no_text")
-        claims = sheet.counted = await sheet.claims(sheet.answer)
-        if not claims:
-            return Score.skip("no_claims")
-        correct, held = await all_done([sheet.supported(claims, [sheet.reference]), sheet.in_context(claims)])
-        return (float(unsupported(correct, held, is_correct=self.counts_correct)),)
+        claims = await sheet.counted_claims(sheet.answer)
+        if isinstance(claims, Score):
+            return claims
+        correct, held = await all_done([sheet.supported(claims, sheet.reference), sheet.in_context(claims)])
+        found = unsupported(correct, held, is_correct=self.counts_correct)
+        whose = "the reference alone supports" if self.counts_correct else "neither reference nor documents support"
+        return (sheet.share(found, len(claims), f"claims of the answer that {whose}, over all of them"),)
 
 
 @register("claim_hallucination")
@@ -163,7 +163,15 @@ class NoiseSensitivity(ContextClaimMetric):
         rows = await all_done([_one_row(sheet, said), sheet.by_document(said), sheet.by_document(wanted)])
         (correct,), table, gold = rows
         relevant, irrelevant = misled(correct, table, relevant_documents(gold))
-        return float(relevant), float(irrelevant)
+        wrong, all_claims = "wrong claims of the answer that {} supports, over all claims", len(said)
+        return (
+            sheet.share(relevant, all_claims, wrong.format("a document with a claim of the reference (relevant)")),
+            sheet.share(irrelevant, all_claims, wrong.format("none of those but another document (irrelevant)")),
+        )
+
+    def combination(self) -> str:
+        """What counts of the two."""
+        return "relevant + irrelevant" if self.noise == "both" else f"{self.noise} alone"
 
     def choices(self) -> dict[str, str]:
         """Who decides, and whose noise counts."""
@@ -171,4 +179,4 @@ class NoiseSensitivity(ContextClaimMetric):
 
 
 async def _one_row(sheet: ClaimSheet, said: Sequence[str]) -> list[list[bool]]:
-    return [await sheet.supported(said, [sheet.reference])]
+    return [await sheet.supported(said, sheet.reference)]

@@ -6,11 +6,10 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from ..core.batch import Batch
 from ..core.metrics_base import RunFacts
 from ..core.registry import register
 from ..core.resources import used
-from ..core.scores import Score, Scores
+from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..judge.asking import (
     Rating,
@@ -26,18 +25,17 @@ from ..judge.claims import require_lists
 from ..judge.critic import Critic, Judging
 from ..judge.documents import is_useful, needed_sentences
 from ..judge.prompting import Prompt, prompt_of
-from ..judge.sharing import SharedJudging
 from ..text.sentences import split_sentences
 from .answers import require_choice
 from .claim_verdicts import average_precision, share
-from .judged_repeats import RepeatedlyJudged
+from .judged_shared import SharedlyJudged
 from .ranking import check_k
 
 __all__ = ["JudgedContextPrecision", "JudgedContextRelevance"]
 
 
 @dataclass(frozen=True)
-class _JudgedContext(RepeatedlyJudged):
+class _JudgedContext(SharedlyJudged):
     """A metric over the first ``k`` retrieved documents, each judged by itself."""
 
     # Critics need not be hashable; equality is enough to tell two metrics apart.
@@ -86,17 +84,16 @@ class _JudgedContext(RepeatedlyJudged):
         deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
         return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
 
-    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
-        """One outcome per sample; what another metric of the batch asked is not asked again."""
-        self.judging_critic()  # a mistake to be told at once, not sample by sample
-        return await super().ascore(batch, SharedJudging(batch, judge, self.name))
+    def require_somebody(self) -> None:
+        """Raise unless there is somebody to ask."""
+        self.judging_critic()
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
         """The mean over the judgements of one sample."""
-        texts = [item.doc.text or "" for item in output.retrieved[: self.k]]
+        texts = [(item.doc.doc_id, item.doc.text or "") for item in output.retrieved[: self.k]]
         if not texts:
             return Score(0.0)
-        if not any(text.strip() for text in texts):
+        if not any(text.strip() for _, text in texts):
             return Score.skip("no_text")
         nothing = self.nothing_to_ask(sample, output)
         if nothing is not None:
@@ -114,9 +111,14 @@ class _JudgedContext(RepeatedlyJudged):
 
     @abstractmethod
     async def value(
-        self, texts: list[str], sample: EvaluationSample, output: SystemOutputs, judge: Judging, repeat: int
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
     ) -> float:
-        """The number of one judgement of all documents."""
+        """The number of one judgement of all documents, each with its id."""
 
     def told(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
         """What goes with every question."""
@@ -179,12 +181,19 @@ class JudgedContextPrecision(_JudgedContext):
         return "" if given is None else given.text
 
     async def value(
-        self, texts: list[str], sample: EvaluationSample, output: SystemOutputs, judge: Judging, repeat: int
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
     ) -> float:
         """The average precision."""
         critic, told = self.judging_critic(), self.told(sample, repeat)
         answer = self._answer(sample, output)
-        useful = await all_done(is_useful(judge, critic, text, answer=answer, **told) for text in texts)
+        useful = await all_done(
+            is_useful(judge, critic, text, answer=answer, named=doc_id, **told) for doc_id, text in texts
+        )
         return float(average_precision(useful))
 
     def choices(self) -> dict[str, str]:
@@ -232,9 +241,16 @@ class JudgedContextRelevance(_JudgedContext):
         return None if any(map(split_sentences, texts)) else "no_sentences"
 
     async def value(
-        self, texts: list[str], sample: EvaluationSample, output: SystemOutputs, judge: Judging, repeat: int
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
     ) -> float:
         """The share of sentences."""
         critic, told = self.judging_critic(), self.told(sample, repeat)
-        marked = await all_done(needed_sentences(judge, critic, split_sentences(text), **told) for text in texts)
+        marked = await all_done(
+            needed_sentences(judge, critic, split_sentences(text), named=doc_id, **told) for doc_id, text in texts
+        )
         return float(share([one for document in marked for one in document]))

@@ -4,28 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from ..core.derivation import Cell, Derivation, Derived, Said, number, quoted
 from ..core.general_derivation import say_judgements
 from ..core.scores import Score
 from ..judge.asking import Question, Rating, rating_of
-from ..judge.critic import Judgement, StructuredCritic
+from ..judge.critic import Judgement
 from ..judge.recorded import request_key
+from .replaying import StandIn
 
 __all__ = ["judgement_steps"]
-
-
-@dataclass
-class _Like(StructuredCritic):
-    """Stands for the judge where only the form of its questions matters: it is never asked."""
-
-    one_number: bool
-    logprobs: bool
-
-    async def judge(self, request: object) -> Judgement:
-        """Never called."""
-        raise NotImplementedError
 
 
 def judgement_steps(
@@ -67,7 +55,7 @@ def judgement_steps(
 
 def _rating(question: Question, said: Sequence[Said], repeat: int) -> Rating | str | None:
     """One judgement of all that is asked; ``None`` where the judge failed, a text where it was asked something else."""
-    like = _Like(said[0].one_number, said[0].logprobs)
+    like = StandIn(said[0].one_number, said[0].logprobs)
     requests = question.requests(like, repeat)
     by_key = {one.request: one for one in said}
     answers = [by_key.get(request_key(request)) for _, request in requests]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import Derived
 from ..core.errors import AueporaError
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
@@ -19,6 +20,7 @@ from ..judge.asking import all_done
 from ..judge.critic import Judging
 from ..judge.nuggets import Nugget, nuggets_of
 from .answers import require_choice, require_count
+from .sources import Source
 from .support_shares import VARIANTS, nugget_scores
 from .verdicts import Counted, VerdictMetric, Verify
 
@@ -62,6 +64,7 @@ class NuggetRecall(VerdictMetric):
         "no_vital_nuggets": "none of its nuggets is vital, and only these count",
         **VerdictMetric.skip_reasons,
     }
+    in_words: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
     reference: ClassVar[str] = "Pradeep et al. 2024 (AutoNuggetizer), TREC 2024 RAG track"
 
     def __post_init__(self) -> None:
@@ -91,16 +94,30 @@ class NuggetRecall(VerdictMetric):
         assert output.response is not None  # an output without one is skipped before it gets here
         return None if output.response.text.strip() else _without_any(nuggets)
 
+    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        """What is wrong with its nuggets."""
+        try:
+            nuggets_of(sample)
+        except AueporaError as error:
+            return f"metadata.{error}"
+        return ""
+
     async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
         """Every variant from the verdicts on all nuggets."""
         nuggets, answer = _nuggets(sample) or [], output.response.text if output.response is not None else ""
         parts = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
-        verdicts = await all_done(verify([answer], [one.text for one in part]) for part in parts)
+        by = [Source("the answer", (answer,))]
+        verdicts = await all_done(verify(by, [one.text for one in part]) for part in parts)
         levels = [float(verdict.level) for part in verdicts for verdict in part]
         scores = nugget_scores([(one.importance, level) for one, level in zip(nuggets, levels, strict=True)])
         value = scores[self.variant]
         assert value is not None  # else the sample is skipped
         return Counted(value, _counts(nuggets, scores))
+
+    def say_looked_at(self, steps: Derived, sample: EvaluationSample, output: SystemOutputs) -> None:
+        """The nuggets, and what they weigh."""
+        rows = [(one.text, one.importance) for one in _nuggets(sample) or ()]
+        steps.table("The nuggets of the question", ("nugget", "importance"), rows)
 
     async def ascore(self, batch: Batch, judge: Judging) -> Scores:
         """One outcome per sample; an answer that was not given has none of the nuggets, whichever way they count."""

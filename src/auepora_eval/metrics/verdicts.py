@@ -7,24 +7,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings
 from ..core.errors import BadValueError
 from ..core.resources import Use, held
-from ..core.scores import Score, Scores
+from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..judge.asking import Rating, Ratings, over_repeats
 from ..judge.critic import Critic, Judging
 from ..judge.entailment import Entailment, Nli
 from ..judge.prompting import Prompt, prompt_of
-from ..judge.sharing import SharedJudging
 from ..judge.support import Verdict, as_verifier, supports, usable_verifier, verifier_name
-from .judged_repeats import RepeatedlyJudged
-from .semantic_base import note_cut
+from .derivations_verdicts import verdict_steps
+from .judged_shared import SharedlyJudged
+from .sources import Held, Source, taken_together
 
 __all__ = ["Counted", "VerdictMetric", "Verify"]
 
-Verify = Callable[[Sequence[str], Sequence[str]], Awaitable[list[Verdict]]]
-"""Evidence and statements in, a verdict on each statement out."""
+Verify = Callable[[Sequence[Source], Sequence[str]], Awaitable[list[Verdict]]]
+"""Evidence, taken together, and statements in, a verdict on each statement out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class VerdictMetric(RepeatedlyJudged):
+class VerdictMetric(SharedlyJudged):
     """A metric that follows from whether texts support statements."""
 
     # Critics need not be hashable; equality is enough to tell two metrics apart.
@@ -52,6 +55,8 @@ class VerdictMetric(RepeatedlyJudged):
     prompt_names: ClassVar[tuple[str, ...]] = ("support",)
     counted_names: ClassVar[tuple[str, ...]] = ()
     """What is counted beside the score."""
+    in_words: ClassVar[str]
+    """How the score follows from the verdicts."""
     python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
@@ -70,10 +75,10 @@ class VerdictMetric(RepeatedlyJudged):
     @property
     def count_names(self) -> tuple[str, ...]:
         """What is counted; with a model of entailment, how many texts it cut as well."""
-        return (*self.counted_names, "num_truncated") if isinstance(self._named, Nli) else self.counted_names
+        return (*self.counted_names, "num_truncated") if isinstance(self.named_critic, Nli) else self.counted_names
 
     @property
-    def _named(self) -> Any:
+    def named_critic(self) -> Any:
         """Who checks, as far as it is known."""
         return as_verifier(self.critic.thing) if isinstance(self.critic, Use) else self.critic
 
@@ -96,6 +101,10 @@ class VerdictMetric(RepeatedlyJudged):
             )
         return usable_verifier(found, what=f"the critic of metric '{self.name}'")
 
+    def require_somebody(self) -> None:
+        """Raise unless there is somebody to ask."""
+        self.checker()
+
     def require_ready(self) -> None:
         """Raise unless there is somebody to ask."""
         found = self.checker()
@@ -104,11 +113,13 @@ class VerdictMetric(RepeatedlyJudged):
         super().require_ready()
 
     async def ascore(self, batch: Batch, judge: Judging) -> Scores:
-        """One outcome per sample; what another metric of the batch asked is not asked again."""
-        self.checker()  # a mistake to be told at once, not sample by sample
-        scores = await super().ascore(batch, SharedJudging(batch, judge, self.name))
-        if "num_truncated" in self.count_names:
-            note_cut(batch, self.name, self.counted(scores, "num_truncated"))
+        """One outcome per sample; what keeps one from being measured is noted."""
+        scores = await super().ascore(batch, judge)
+        for row in np.flatnonzero(scores.status == Status.MEASURE_FAILED).tolist():
+            sample, output = batch.samples[row], batch.outputs[row]
+            why = "" if output is None else self.why_failed(sample, output)
+            if why:
+                batch.note(f"metric '{self.name}': {why}", sample.sample_id)
         return scores
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
@@ -121,21 +132,51 @@ class VerdictMetric(RepeatedlyJudged):
         who = self.checker()
 
         async def once(repeat: int) -> Rating:
-            cut = 0
-
-            async def verify(evidence: Sequence[str], statements: Sequence[str]) -> list[Verdict]:
-                nonlocal cut
-                told: dict[str, Any] = {"metric": self.name, "sample_id": sample.sample_id, "repeat": repeat}
-                found = await supports(judge, who, evidence, statements, prompt=self.own_prompt, **told)
-                cut += sum(verdict.cut for verdict in found)
-                return found
-
-            return self._rating(await self.count(sample, output, verify), cut)
+            counted, held = await self.judged_once(sample, output, judge, who, repeat)
+            return self._rating(counted, sum(verdict.cut for one in held for verdict in one.verdicts))
 
         if isinstance(who, (Entailment, Nli)):  # which has no moods
             return self.scored(Ratings((await once(0),), 1))
         came, asked = await over_repeats(judge, once)
         return self.scored(Ratings(tuple(came), asked))
+
+    async def judged_once(
+        self,
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        who: Critic | Entailment | Nli,
+        repeat: int,
+    ) -> tuple[Counted, list[Held]]:
+        """What comes of judging one sample once, and the verdicts it came from, in the order of asking."""
+        asked: list[Held] = []
+
+        async def verify(evidence: Sequence[Source], statements: Sequence[str]) -> list[Verdict]:
+            held = Held(statements, taken_together(evidence))
+            asked.append(held)
+            held.verdicts = await supports(
+                judge,
+                who,
+                held.against.texts,
+                statements,
+                metric=self.name,
+                sample_id=sample.sample_id,
+                repeat=repeat,
+                prompt=self.own_prompt,
+                named=held.against.name,
+            )
+            return held.verdicts
+
+        return await self.count(sample, output, verify), asked
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What was looked at, the verdicts, and what was counted, from the judgements as they are stored."""
+        told = verdict_steps(self, sample, output, around)
+        return super().derivation(sample, output, around) if told is None else told
+
+    @abstractmethod
+    def say_looked_at(self, steps: Derived, sample: EvaluationSample, output: SystemOutputs) -> None:
+        """What is judged of a sample, for its derivation."""
 
     def _rating(self, counted: Counted, cut: int) -> Rating:
         counts = (*counted.counts, float(cut))[: len(self.count_names)]
@@ -143,5 +184,5 @@ class VerdictMetric(RepeatedlyJudged):
 
     def choices(self) -> dict[str, str]:
         """Who judges, and what a critic is asked with."""
-        entails = isinstance(self._named, (Entailment, Nli))
+        entails = isinstance(self.named_critic, (Entailment, Nli))
         return {"critic": verifier_name(self.critic), **({} if entails else {"prompt": self.prompt_used.id})}

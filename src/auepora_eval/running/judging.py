@@ -140,7 +140,14 @@ class RunJudging(JudgeSession):
                 critic_name(critic),
                 request.prompt_id,
                 reason,
-                _kept({**_said(outcome), "one_number": one_number(critic), "logprobs": tells_probabilities(critic)}),
+                _kept(
+                    {
+                        "about": _about(request),
+                        **_said(outcome),
+                        "one_number": one_number(critic),
+                        "logprobs": tells_probabilities(critic),
+                    }
+                ),
             )
         )
         if len(self._rows) >= AT_ONCE:
@@ -160,6 +167,10 @@ class RunJudging(JudgeSession):
 
 def _kept(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value not in (None, "", False)}
+
+
+def _about(request: JudgeRequest) -> dict[str, Any] | None:
+    return {name: value for name, value in request.about.items() if value} or None
 
 
 def _said(judgement: Judgement | JudgeError) -> dict[str, Any]:

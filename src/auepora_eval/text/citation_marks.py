@@ -101,7 +101,7 @@ def require_ids(cited: object) -> Sequence[str]:
 def marked_sentences(text: str, ids: Sequence[str], style: Style = "auto") -> tuple[CitedSentence, ...]:
     """The sentences of a text with the marks in it: ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[#1]``, ``[id]``.
 
-    A number counts the documents from 1; one beyond them is the id of a document if there is such an id, and else a
+    A number counts the documents from 1; one that names none is the id of a document if there is such an id, and else a
     citation of nothing. A mark belongs to the sentence it stands in or follows, before or after the full stop; at the
     beginning of a line, to the sentence that begins there. Brackets around anything else are part of the text.
 
@@ -193,8 +193,7 @@ class _Reader:
         return number is not None and 1 <= int(number[1]) <= self._count
 
     def _numbered(self, written: str, number: int) -> Citation:
-        known = self._places.get(written) if number > self._count else None
-        return Citation(written, number - 1 if 1 <= number <= self._count else known)
+        return Citation(written, number - 1 if 1 <= number <= self._count else self._places.get(written))
 
     def _range(self, written: str, first: int, last: int) -> list[Citation]:
         if not first <= last < first + _LONGEST_RANGE:

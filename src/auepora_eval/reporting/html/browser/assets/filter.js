@@ -6,7 +6,7 @@ const freshState = () => ({
   text: "",
   answers: "",
   hit: "",
-  labels: {},
+  labels: new Map(),
   conditions: [freshCondition()],
   other: 1,
   sort: "order",
@@ -37,14 +37,16 @@ function outcomeOf(side, row) {
   return { status, word: OUTCOMES[status], reason };
 }
 
+const OUTCOME_KINDS = new Map([["scored", [0]], ["skipped", [1]], ["failed", [2, 3]], ["system", [2]], ["measure", [3]], ["absent", [ABSENT]]]);
+
 function conditionTest(list, state, condition) {
   const metric = list.metrics[condition.metric];
   if (!metric) return null;
   const tests = [];
   const side = metric.runs[runOf(list, state, condition.of)];
   if (condition.outcome) {
-    const [kind, reason] = condition.outcome.split(":");
-    const wanted = { scored: [0], skipped: [1], failed: [2, 3], system: [2], measure: [3], absent: [ABSENT] }[kind] ?? [];
+    const [kind, reason] = condition.outcome.split(/:([^]*)/);  // a reason may have a colon of its own
+    const wanted = OUTCOME_KINDS.get(kind) ?? [];
     tests.push((row) => {
       const found = outcomeOf(side, row);
       return wanted.includes(found.status) && (reason === undefined || found.reason === reason);
@@ -92,8 +94,8 @@ function filterTests(list, state, searched) {
     }
   }
   for (const label of list.labels) {
-    const wanted = state.labels[label.name];
-    if (wanted === undefined || wanted === "") continue;
+    const wanted = state.labels.get(label.name);
+    if (!wanted) continue;
     const fits = label.groups.map((group) => group.includes(wanted));
     tests.push((row) => fits[label.codes[row]]);
   }
@@ -162,7 +164,7 @@ function toAddress(list, state) {
   if (state.text) told.set("text", state.text);
   if (state.answers) told.set("answers", state.answers);
   if (state.hit) told.set("hit", state.hit);
-  for (const [name, value] of Object.entries(state.labels)) if (value !== "") told.set(`label.${name}`, value);
+  for (const [name, value] of state.labels) if (value !== "") told.set(`label.${name}`, value);
   for (const one of state.conditions) {
     if (!list.metrics[one.metric] || !(one.outcome || one.low || one.high || one.change)) continue;
     told.append("metric", JSON.stringify([list.metrics[one.metric].name, one.of, one.outcome, one.low, one.high, one.change]));
@@ -181,7 +183,7 @@ function fromAddress(list, hash) {
   state.text = told.get("text") ?? "";
   state.answers = told.get("answers") ?? "";
   state.hit = told.get("hit") ?? "";
-  for (const label of list.labels) state.labels[label.name] = told.get(`label.${label.name}`) ?? "";
+  for (const label of list.labels) state.labels.set(label.name, told.get(`label.${label.name}`) ?? "");
   const conditions = told.getAll("metric").flatMap((text) => {
     try {
       const [name, of, outcome, low, high, change] = JSON.parse(text).map(String);

@@ -133,7 +133,7 @@ class QueryList {
     for (const label of list.labels) {
       const values = [...new Set(label.groups.flat())].sort();
       fields.push(this.select(oneLine(label.name, 40), [{ value: "", label: "all" }, ...values.map((value) => ({ value, label: value }))],
-        (value) => this.change({ labels: { ...this.state.labels, [label.name]: value } }), state.labels[label.name] ?? ""));
+        (value) => this.change({ labels: new Map(this.state.labels).set(label.name, value) }), state.labels.get(label.name) ?? ""));
     }
     this.filters.replaceChildren(...fields);
     this.conditionRows.replaceChildren(...(list.metrics.length ? state.conditions.map((_, place) => this.conditionRow(place)) : []));
@@ -277,7 +277,7 @@ class QueryList {
   activeFilters() {
     const { answers, hit, labels, conditions } = this.state;
     const metrics = conditions.filter((one) => this.list.metrics[one.metric] && (one.outcome || one.low !== "" || one.high !== "" || one.change));
-    return [answers, hit, ...Object.values(labels)].filter((one) => one).length + metrics.length;
+    return [answers, hit, ...labels.values()].filter((one) => one).length + metrics.length;
   }
 
   /** How many queries came out how; over all of them, so that it is counted once. */

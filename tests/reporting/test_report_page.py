@@ -137,6 +137,20 @@ def test_gates_of_the_plan_are_checked(store: RunStore, tmp_path: Path) -> None:
     assert "✗ failed" in page.text
 
 
+def test_gates_that_cannot_be_read_are_not_silent(store: RunStore, tmp_path: Path) -> None:
+    plan = {"gates": ["recall@5 is splendid"]}
+    for name in ("a", "b"):
+        record = put_run(store, name, samples(2), [found("gold"), found("gold")], plan=plan)
+        store.put_results(record.run_id, auepora_eval.evaluate(samples(2), [found("gold")] * 2, ["recall@5"]))
+    one, two = made(store, "a", tmp_path=tmp_path), made(store, "a", "b", tmp_path=tmp_path)
+    assert "The gates could not be checked: " in one.text
+    assert "The gates of B could not be checked: " in two.text
+    for page in (one, two):
+        assert "The plan has gates that could not be checked: " in page.text
+        assert "splendid" in page.text
+        assert "s/gates" in page.ids
+
+
 def test_what_judging_took_is_told(store: RunStore, tmp_path: Path) -> None:
     record = run_of(store, "judged")
     used = {

@@ -161,8 +161,7 @@ class QueryList {
     }
     const side = metric.runs[runOf(list, state, condition.of)];
     const found = new Map();
-    for (let at = 0; side && at < list.count; at++) {
-      const { status, reason } = outcomeOf(side, at);
+    for (const { status, reason } of outcomesIn(side, list.count)) {
       const kind = ["scored", "skipped", "system", "measure"][status];
       if (kind && reason) found.set(`${kind}:${reason}`, `${OUTCOMES[status]}: ${reason}`);
     }
@@ -287,8 +286,7 @@ class QueryList {
       const counts = new Map((compare ? ["better", "worse", "same", ""] : ["scored", "skipped", "failed", "absent"]).map((word) => [word, 0]));
       const side = metric.runs[run];
       for (let row = 0; row < this.list.count; row++) {
-        const { status } = outcomeOf(side, row);
-        const word = compare ? changeOf(this.list, this.state, metric, row) : status === ABSENT ? "absent" : ["scored", "skipped", "failed", "failed"][status];
+        const word = compare ? changeOf(this.list, this.state, metric, row) : ["scored", "skipped", "failed", "failed"][side?.status[row]] ?? "absent";
         counts.set(word, counts.get(word) + 1);
       }
       this.counted.set(key, counts);

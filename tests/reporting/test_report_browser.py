@@ -185,6 +185,11 @@ def test_filters_of_labels_outcomes_and_values(opened: Open, pages: dict[str, Pa
     page.get_by_label("To", exact=True).nth(1).fill("0.9")
     assert row_ids(page) == []
     page.get_by_role("button", name="Clear filters").click()
+    page.get_by_label("Metric", exact=True).select_option(label="recall@5")
+    page.get_by_label("From", exact=True).fill("0.5")
+    page.get_by_label("To", exact=True).fill("0.5")  # both ends are in
+    assert row_ids(page) == ["river"]
+    page.get_by_role("button", name="Clear filters").click()
     page.get_by_label("Answers").select_option(label="failed")
     assert row_ids(page) == ["failed"]
 
@@ -460,7 +465,10 @@ def test_three_runs_are_held_against_the_first(opened: Open, tmp_path: Path) -> 
     page = opened(path)
     assert page.locator(".qb-quick button").all_inner_texts() == ["▲ 2 better", "▼ 1 worse", "= 1 the same"]
     page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Sort by").select_option(label="recall@5: B \u2212 A")
+    assert row_ids(page) == ["failed", "capital", "river", "nobody"]
     page.get_by_label("Hold against A").select_option("2")
+    assert row_ids(page) == ["capital", "river", "nobody", "failed"]
     expect(page.locator(".qb-quick button")).to_have_text(["▼ 4 worse"])
     page.locator(".qb-row[aria-rowindex='2']").click()
     expect(page.locator(".qb-run")).to_have_text(["A: a", "C: c"])

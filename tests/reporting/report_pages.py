@@ -46,11 +46,15 @@ class Page(HTMLParser):
         self.texts: list[str] = []
         self.wrong: list[str] = []
         self.policy = ""
+        self.broken = False
         self.feed(html)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        if tag == "wbr":
+            self.broken = True
+            return
         if tag not in _VOID:
             self.unclosed.append(tag)
         named = {name: value or "" for name, value in attrs}
@@ -85,7 +89,11 @@ class Page(HTMLParser):
         if re.fullmatch("h[1-6]", inside) or (inside == "bdi" and "h1" in self.unclosed):
             level, text = self.headings[-1]
             self.headings[-1] = (level, text + data)
-        self.texts.append(data)
+        if self.broken:  # a place where a word may break is not a blank
+            self.texts[-1] += data
+        else:
+            self.texts.append(data)
+        self.broken = False
 
     @property
     def text(self) -> str:

@@ -103,6 +103,17 @@ def test_everything_lies_inside_the_picture(make: Callable[[], Chart]) -> None:
             assert y + float(rect.get("y", 0)) + float(rect.get("height", 0)) <= height + 1
 
 
+@pytest.mark.parametrize("name", ["intervals in doubt", "hostile names"])
+def test_a_legend_ends_where_a_narrow_picture_does(name: str) -> None:
+    svg = drawn(GALLERY[name](), width=240, heading=False)
+    width = float(svg.get("width", 0))
+    for view in (one for one in svg.iter(f"{SVG}g") if one.get("class") == "view"):
+        x = float(view.get("transform", "")[len("translate(") :].split(",")[0])
+        for legend in (one for one in view.iter(f"{SVG}g") if one.get("class") == "legend"):
+            for text in legend.iter(f"{SVG}text"):
+                assert x + float(text.get("x", 0)) + width_of(text.text or "", float(text.get("font-size", 0))) <= width
+
+
 @every_chart
 def test_the_spec_is_json_and_holds_its_data(make: Callable[[], Chart]) -> None:
     chart = make()

@@ -14,7 +14,9 @@ from browser_page import Watched, chromium, write_page
 import parts
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.core.scores import Score
+from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.reporting.html.page import write_report
+from auepora_eval.store.judgement_rows import StoredJudgement
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 
@@ -182,6 +184,11 @@ def test_filters_of_labels_outcomes_and_values(opened: Open, pages: dict[str, Pa
     page.get_by_label("Metric", exact=True).nth(1).select_option(label="recall@5")
     page.get_by_label("To", exact=True).nth(1).fill("0.9")
     assert row_ids(page) == []
+    page.get_by_role("button", name="Clear filters").click()
+    page.get_by_label("Metric", exact=True).select_option(label="recall@5")
+    page.get_by_label("From", exact=True).fill("0.5")
+    page.get_by_label("To", exact=True).fill("0.5")  # both ends are in
+    assert row_ids(page) == ["river"]
     page.get_by_role("button", name="Clear filters").click()
     page.get_by_label("Answers").select_option(label="failed")
     assert row_ids(page) == ["failed"]
@@ -458,7 +465,10 @@ def test_three_runs_are_held_against_the_first(opened: Open, tmp_path: Path) -> 
     page = opened(path)
     assert page.locator(".qb-quick button").all_inner_texts() == ["▲ 2 better", "▼ 1 worse", "= 1 the same"]
     page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("Sort by").select_option(label="recall@5: B \u2212 A")
+    assert row_ids(page) == ["failed", "capital", "river", "nobody"]
     page.get_by_label("Hold against A").select_option("2")
+    assert row_ids(page) == ["capital", "river", "nobody", "failed"]
     expect(page.locator(".qb-quick button")).to_have_text(["▼ 4 worse"])
     page.locator(".qb-row[aria-rowindex='2']").click()
     expect(page.locator(".qb-run")).to_have_text(["A: a", "C: c"])
@@ -470,6 +480,59 @@ def test_what_judges_said(opened: Open, hostile: Path) -> None:
     expect(side.locator(".qb-rationale")).to_have_text(runs.HOSTILE["script"])
     expect(side.locator(".qb-judgement").nth(0)).to_contain_text("failed: unparseable")
     expect(side.locator(".qb-judgement").nth(1)).to_contain_text("score: 3")
+
+
+def test_findings_of_judges_are_readable_and_old_ones_marked(opened: Open, tmp_path: Path) -> None:
+    claims = {
+        "claims": [
+            {"text": "Paris is the capital of France, and has been so for a very long time indeed.", "verdict": "yes"},
+            {"text": "It is small.", "verdict": "no", "reason": "the document says otherwise"},
+        ],
+        "count": 2,
+    }
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        result = runs.scored("recall@5", [1.0] * 4)
+        record = runs.put(store, "judged", small_samples(), small_outputs("yes", "no"), [result])
+        said = [
+            StoredJudgement("recall@5", result.signature or "", 0, "now", body={"answer": claims}),
+            StoredJudgement("recall@5", "recall@5|other|v1", 0, "then", body={"answer": "a word"}),
+            StoredJudgement("unknown", "any", 0, "elsewhere", body={"answer": 3}),
+        ]
+        store.put_judgements(record.run_id, said)
+        path = write_page(store, [record], tmp_path / "judged.html")
+    page = opened(path, "#q/capital")
+    told = page.locator(".qb-judgement").filter(has_text="count: 2")
+    expect(told.locator(".qb-findings > li")).to_have_count(2)
+    expect(told.locator(".qb-findings > li").nth(0)).to_contain_text("a very long time indeed.")
+    expect(told.locator(".qb-findings > li").nth(1).locator(".qb-labels li")).to_have_text(
+        ["text: It is small.", "verdict: no"]
+    )
+    expect(told.locator(".qb-rationale")).to_have_text("the document says otherwise")
+    expect(told).not_to_contain_text("earlier definition")
+    expect(page.locator(".qb-judgement").filter(has_text="a word")).to_contain_text("earlier definition")
+    expect(page.locator(".qb-judgement").filter(has_text="unknown")).not_to_contain_text("earlier definition")
+
+
+def test_labels_and_reasons_that_are_words_of_the_script(opened: Open, tmp_path: Path) -> None:
+    odd = {"constructor": "a", "toString": "b", "__proto__": "c"}
+    samples = [EvaluationSample(f"q{n}", "?", labels=odd | {"hasOwnProperty": str(n % 2)}) for n in range(4)]
+    outcomes = ["scored", "measure_failed:call failed: status 500: x", "measure_failed:call failed", "skipped:a:b"]
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        result = MetricResult(
+            "odd", TargetCategory.RETRIEVAL_RELEVANCE, 1.0, scores=[1.0, None, None, None], outcomes=outcomes
+        )
+        record = runs.put(store, "odd", samples, [SystemOutputs([], Response("x"))] * 4, [result])
+        path = write_page(store, [record], tmp_path / "odd.html")
+    page = opened(path)
+    assert row_ids(page) == ["q0", "q1", "q2", "q3"]
+    page.get_by_text("Filters", exact=True).click()
+    page.get_by_label("hasOwnProperty").select_option("1")
+    assert row_ids(page) == ["q1", "q3"]
+    page.get_by_label("hasOwnProperty").select_option("")
+    page.get_by_label("Metric", exact=True).select_option(label="odd")
+    page.get_by_label("Outcome").select_option(label="measurement failed: call failed: status 500: x")
+    assert row_ids(page) == ["q1"]
+    opened(path, "#f/metric=" + '["odd","last","constructor","","",""]')
 
 
 def test_within_the_whole_report(opened: Open, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The report as a file: what it says of one run, of two, of more; sound whatever the runs hold."""
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -100,8 +102,12 @@ def test_two_runs_are_compared(store: RunStore, tmp_path: Path) -> None:
     titles = [text.strip(" #") for level, text in page.headings if level == 2]
     assert titles[:4] == ["Differences", "Wins and losses", "What changed, query by query", "Retrieval or generation?"]
     assert "B (after) against A (before) is better on" in page.text
-    assert "▲ better" in page.text
+    # The verdict stands beside the name, where it is in sight on every screen.
+    assert "▲ better 0.0000 0.3000 +0.3000" in page.text
     assert "#q/q00004" in page.links
+    assert "Distributions" in titles
+    assert re.search(r"token_f1: A \d+, B \d+ queries\.", page.text)
+    assert re.search(r"A: before: \d+ samples, mean", page.text)
 
 
 def test_the_baseline_comes_first(store: RunStore, tmp_path: Path) -> None:
@@ -117,6 +123,15 @@ def test_three_runs_make_a_league(store: RunStore, tmp_path: Path) -> None:
     assert page.headings[0] == (1, "3 runs against each other")
     assert "C: three is first with" in page.text
     assert "Over the 60 queries that all runs have." in page.text
+    assert "s/distributions" in page.ids
+
+
+def test_scores_that_never_differ_are_named_and_not_drawn(store: RunStore, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        run(store, name, samples(6), lambda number: ["gold"], ["recall@5", "mrr"])
+    page = made(store, "one", "two", tmp_path=tmp_path)
+    assert "The same on every query: recall@5 (1), mrr (1)." in page.text
+    assert "recall@5: A" not in page.text
 
 
 def test_runs_of_other_chunkers_are_matched_by_place_and_it_says_so(store: RunStore, tmp_path: Path) -> None:
@@ -135,6 +150,20 @@ def test_gates_of_the_plan_are_checked(store: RunStore, tmp_path: Path) -> None:
     page = made(store, gated, tmp_path=tmp_path)
     assert "Gates: 2 gates: 2 failed." in page.text
     assert "✗ failed" in page.text
+
+
+def test_gates_that_cannot_be_read_are_not_silent(store: RunStore, tmp_path: Path) -> None:
+    plan = {"gates": ["recall@5 is splendid"]}
+    for name in ("a", "b"):
+        record = put_run(store, name, samples(2), [found("gold"), found("gold")], plan=plan)
+        store.put_results(record.run_id, auepora_eval.evaluate(samples(2), [found("gold")] * 2, ["recall@5"]))
+    one, two = made(store, "a", tmp_path=tmp_path), made(store, "a", "b", tmp_path=tmp_path)
+    assert "The gates could not be checked: " in one.text
+    assert "The gates of B could not be checked: " in two.text
+    for page in (one, two):
+        assert "The plan has gates that could not be checked: " in page.text
+        assert "splendid" in page.text
+        assert "s/gates" in page.ids
 
 
 def test_what_judging_took_is_told(store: RunStore, tmp_path: Path) -> None:
@@ -215,10 +244,18 @@ def test_runs_without_a_common_query_say_so(store: RunStore, tmp_path: Path) -> 
     assert "The two runs cannot be compared" in page.text
 
 
-def test_a_fragment_that_would_break_out_of_its_element_is_refused() -> None:
-    fragment = Fragment(Markup(""), "</style>", "", [])
+@pytest.mark.parametrize(("css", "script"), [("</style>", ""), ("", "a = '</SCRIPT >'")], ids=["style", "script"])
+def test_a_fragment_that_would_break_out_of_its_element_is_refused(css: str, script: str) -> None:
     with pytest.raises(BadValueError, match="would end the element"):
-        page_of(Report("t", "s", Verdict("v")), fragment)
+        page_of(Report("t", "s", Verdict("v")), Fragment(Markup(""), css, script, []))
+
+
+def test_data_cannot_end_the_element_it_stands_in() -> None:
+    data = [("d", "application/json", '["</script><script>alert(1)</script>"]')]
+    page = Page(page_of(Report("t", "s", Verdict("v")), Fragment(Markup(""), "", "", data)))
+    assert len(page.code) == 1
+    (held,) = [one for one in page.elements["script"] if one.startswith("data ")]
+    assert json.loads(held.removeprefix("data application/json")) == ["</script><script>alert(1)</script>"]
 
 
 # --- as a file, on the command line, in plans --------------------------------------------------------------------------

@@ -93,7 +93,8 @@ class Chart:
             import altair
         except ImportError as error:
             raise MissingDependencyError("altair", purpose="a chart of Altair", install=_INSTALL) from error
-        return altair.Chart.from_dict(dict(self.spec))
+        # Every spec is one of views below each other; ``Chart.from_dict`` would try all other kinds first.
+        return altair.VConcatChart.from_dict(dict(self.spec))
 
     def save(self, path: str | Path, *, width: float | None = None, theme: Theme = "light") -> Path:
         """Write the chart to a file, as its name asks for: .svg, .png, .json (the spec) or .html."""

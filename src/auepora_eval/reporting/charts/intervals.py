@@ -13,7 +13,7 @@ from .words import in_chart, number, shown_number, told, unique_labels
 
 __all__ = ["interval_chart", "slices_chart"]
 
-_SURE, _UNSURE = "95 % interval", "few or skewed samples: may be too narrow"
+_SURE, _UNSURE = "95 % interval", "may be too narrow: few or skewed samples"
 _NO_VALUE = "no value"
 
 

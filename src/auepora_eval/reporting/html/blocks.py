@@ -73,6 +73,8 @@ class Column:
     """Aligned to the right."""
     minor: bool = False
     """May be left out where there is little room."""
+    brief: bool = False
+    """Holds a word or two, and needs no room for sentences."""
 
 
 @dataclass(frozen=True, slots=True)

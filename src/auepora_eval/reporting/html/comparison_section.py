@@ -72,6 +72,7 @@ def _table(report: CompareReport) -> Table:
             groups.append(Group(rows, entry.title))
     columns = [
         Column("metric"),
+        Column("verdict", brief=True),
         Column("A", number=True),
         Column("B", number=True),
         Column("B − A", number=True),
@@ -79,7 +80,6 @@ def _table(report: CompareReport) -> Table:
         Column("p adjusted", number=True),
         Column("won / lost", number=True, minor=True),
         Column("n", number=True, minor=True),
-        Column("verdict"),
     ]
     return Table(columns, groups)
 
@@ -97,6 +97,7 @@ def _row(one: MetricComparison) -> Row:
     p = one.p_adjusted if one.primary else one.p_value
     return [
         Cell(one.name, href=card_link(one.name), note="; ".join(told)),
+        verdict_cell(one),
         value_text(one.a),
         value_text(one.b),
         signed_text(one.delta),
@@ -104,7 +105,6 @@ def _row(one: MetricComparison) -> Row:
         Cell(probability(p), note="" if one.primary or p is None else "not adjusted"),
         f"{one.wins:,} / {one.losses:,}",
         n,
-        verdict_cell(one),
     ]
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...compare.causes import Cause
-from ...compare.split import MetricSplit, Part
+from ...compare.notebook import forest_rows
+from ...compare.split import MetricSplit
 from ...compare.types import MetricComparison
 from ...core.results import display_name
-from ...core.targets import TARGETS
 from ...core.types import MetricResult
 from .. import charts
 from .blocks import Figure, Gallery
@@ -79,12 +79,17 @@ def slices_figure(runs: Sequence[StoredRun], name: str, main: str | None) -> Fig
     return Figure(chart, f"{main} in every group of {name}, with 95 % intervals.", WIDE)
 
 
-def distribution_figure(run: StoredRun, result: MetricResult, values: Floats) -> Figure:
-    """How the scores of one metric are spread."""
+def distribution_figure(held: Mapping[StoredRun, Floats], name: str) -> Figure:
+    """How the scores of one metric are spread, in each run that has them."""
+    run, values = next(iter(held.items()))
+    result = run.named(name)
+    assert result is not None
     low, high = run.definition(result).range
     ends = (low, high) if np.isfinite([low, high]).all() else None
-    chart = charts.distribution_chart(values.tolist(), result.name, bounds=ends, title=display_name(result))
-    return Figure(chart, f"{display_name(result)}: {len(values):,} queries.", SMALL)
+    shown = {one.called: each.tolist() for one, each in held.items()} if run.letter else values.tolist()
+    chart = charts.distribution_chart(shown, name, bounds=ends, title=display_name(result))
+    counts = [f"{one.letter} {len(each):,}" if one.letter else f"{len(each):,}" for one, each in held.items()]
+    return Figure(chart, f"{display_name(result)}: {', '.join(counts)} queries.", SMALL)
 
 
 def latency_figure(runs: Sequence[StoredRun], name: str) -> Figure:
@@ -97,25 +102,7 @@ def latency_figure(runs: Sequence[StoredRun], name: str) -> Figure:
 
 def forest_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -> Figure | None:
     """Differences with their intervals and verdicts."""
-    rows: list[dict[str, Any]] = []
-    for target, entry in TARGETS.items():
-        for one in metrics:
-            if one.target != target.name:
-                continue
-            low, high = one.interval or (None, None)
-            rows.append(
-                {
-                    "name": one.name,
-                    "group": entry.title,
-                    "delta": one.delta,
-                    "low": low,
-                    "high": high,
-                    "verdict": one.verdict,
-                    "primary": one.primary,
-                    "n": one.n,
-                    "note": one.note or "no difference",
-                }
-            )
+    rows = forest_rows(metrics)
     if not rows:
         return None
     chart = charts.forest_chart(rows, names=names)
@@ -124,23 +111,11 @@ def forest_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -
 
 def split_figure(splits: Sequence[MetricSplit]) -> Figure | None:
     """Differences in their two parts."""
-    rows: list[dict[str, Any]] = [
-        {
-            "name": one.name,
-            "retrieval": _part(one.retrieval),
-            "generation": _part(one.generation),
-            "delta": _part(one.delta),
-        }
-        for one in splits
-    ]
-    if not rows:
+    from ..plots.of_comparisons import plot_split  # which reads replays by way of this package
+
+    if not splits:
         return None
-    return Figure(charts.split_chart(rows), "B − A, and what other documents and another generator made of it.", WIDE)
-
-
-def _part(part: Part) -> dict[str, float | None]:
-    low, high = part.interval or (None, None)
-    return {"value": part.value, "low": low, "high": high}
+    return Figure(plot_split(splits), "B − A, and what other documents and another generator made of it.", WIDE)
 
 
 def curve_figure(title: str, curves: Mapping[str, Sequence[Point]], *, wide: bool = False) -> Figure:

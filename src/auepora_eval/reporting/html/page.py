@@ -15,6 +15,7 @@ from ...compare.stores import Store, opened_store
 from ...core.collector import collector_paused
 from ...core.errors import BadValueError
 from ...io.files import whole_file
+from ...store.read_once import ReadOnce
 from ...store.records import RunRecord
 from ...store.runs import RunStore
 from ..printable import printable
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["page_of", "report_html", "write_report"]
 
-MEDIUM, NARROW = 480, 340
+MEDIUM, NARROW = 400, 340
 """Drawings that are wider than the first have another one, as wide as the second, for telephones."""
 LONGEST = 1500
 """So many characters of a text are shown where a template says nothing else."""
 _TICKED = re.compile(r"`([^`\n]{1,200})`")
+_JOINTS = re.compile(r"(?<=[a-z0-9][_@\[,])(?=[a-z0-9])")
 _IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
 MARKDOWN = (".md", ".markdown")
 
@@ -55,7 +57,7 @@ def write_report(
     with opened_store(store) as opened, collector_paused():
         records = _records(opened, runs, baseline)
         if path.suffix.lower() in MARKDOWN:
-            text = report_markdown(told(opened, records, title=title))
+            text = report_markdown(told(ReadOnce(opened), records, title=title))
         else:
             text = report_html(opened, records, title=title)
     with whole_file(path) as file:
@@ -65,7 +67,8 @@ def write_report(
 
 def report_html(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> str:
     """The page about these runs."""
-    return page_of(told(store, records, title=title), packed_browser(store, records))
+    once = ReadOnce(store)
+    return page_of(told(once, records, title=title), packed_browser(once, records))
 
 
 def _records(
@@ -149,7 +152,7 @@ def _templates() -> Environment:
     )
     helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _at}
     made.globals |= helpers
-    made.filters |= {"cut": _cut, "whole": _whole, "ticked": _ticked}
+    made.filters |= {"breakable": _breakable, "cut": _cut, "whole": _whole, "ticked": _ticked}
     return made
 
 
@@ -177,6 +180,13 @@ def _ticked(text: str, longest: int = LONGEST) -> Any:
 
     parts = _TICKED.split(_shown(_cut(text, longest)))
     return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else one for at, one in enumerate(parts))
+
+
+def _breakable(text: str) -> Any:
+    """A text that may break after the signs that names of metrics are put together with."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(_JOINTS.split(_shown(text)))
 
 
 def _cut(text: str, longest: int) -> str:

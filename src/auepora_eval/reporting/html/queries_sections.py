@@ -158,7 +158,7 @@ def _counts(worse: list[QueryChange], better: list[QueryChange]) -> Block:
             ]
             for cause, count in cause_counts(listed).items()
         ]
-    return bare_table([Column("cause"), Column("the query got"), Column("queries", number=True)], rows)
+    return bare_table([Column("cause"), Column("the query got", brief=True), Column("queries", number=True)], rows)
 
 
 def _changes(title: str, listed: list[QueryChange]) -> Fold:

@@ -9,12 +9,12 @@ from ...compare.report import golden_report
 from ...compare.runs import compare_runs
 from ...compare.types import CompareReport, MetricComparison
 from ...core.errors import AueporaError
-from ...gates.report import GateReport
 from .blocks import Prose, Section, Tone, Verdict
 from .cards_section import cards_section
 from .comparison_section import comparison_section, probability, signed_text
+from .distributions_section import distributions_section
 from .failures_section import failures_section
-from .gates_section import checked_gates, gates_section
+from .gates_section import Checked, checked_gates, gates_point, gates_section
 from .judges_section import judges_section
 from .latency_section import latency_section
 from .provenance import provenance_section
@@ -38,7 +38,7 @@ class Compared:
     b: StoredRun
     report: CompareReport | None
     refused: str = ""
-    gates: GateReport | None = None
+    gates: Checked = None
 
     @property
     def main(self) -> MetricComparison | None:
@@ -59,7 +59,7 @@ def comparison_of(a: StoredRun, b: StoredRun) -> Compared:
     """Run B held against run A; runs on other datasets are compared over what they share."""
     gates = checked_gates(b, a.record)
     try:
-        report = compare_runs(a.record.run_id, b.record.run_id, store=a.store, other_dataset=True)
+        report = compare_runs(a.record.run_id, b.record.run_id, store=a.store, other_dataset=True, aggregates=False)
     except AueporaError as error:
         return Compared(a, b, _golden_alone(a, b), str(error), gates)
     return Compared(a, b, report, gates=gates)
@@ -68,7 +68,7 @@ def comparison_of(a: StoredRun, b: StoredRun) -> Compared:
 def _golden_alone(a: StoredRun, b: StoredRun) -> CompareReport | None:
     """What the golden queries say, where there is no metric to compare."""
     try:
-        report = golden_report(a.store, a.record, b.record)
+        report = golden_report(a.store, a.record, b.record, aggregates=False)
     except AueporaError:
         return None
     return report if report.per_query else None
@@ -152,7 +152,7 @@ def _points(compared: Compared, worse: Sequence[MetricComparison] = ()) -> list[
         if run.record.status != "finished":
             points.append(f"{run.called} is {run.record.status.value}.")
     if compared.gates is not None:
-        points.append(f"Gates of B: {compared.gates.headline}.")
+        points.append(gates_point(compared.gates, " of B"))
     return points
 
 
@@ -176,6 +176,7 @@ def compared_sections(compared: Compared) -> list[Section]:
     made += [
         both_scores_section(both),
         slices_section(both, None if main is None else main.name),
+        distributions_section(both),
         latency_section(both),
         *retrieval_sections(both, answers_result(b)),
         failures_section(both),

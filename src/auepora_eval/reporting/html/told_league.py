@@ -10,6 +10,7 @@ from ...core.targets import TARGETS
 from .blocks import Cell, Column, Fold, Group, Prose, Row, Section, Table, Verdict, bare_table, present
 from .cards_section import card_link, cards_section
 from .comparison_section import probability, signed_text, verdict_cell
+from .distributions_section import distributions_section
 from .failures_section import failures_section
 from .figures import league_figure
 from .judges_section import judges_section
@@ -91,6 +92,7 @@ def league_sections(runs: Sequence[StoredRun], made: League | str) -> list[Secti
     sections += [
         both_scores_section(runs),
         slices_section(runs, None if main is None else main.name),
+        distributions_section(runs),
         latency_section(runs),
         *retrieval_sections(runs, answers_result(runs[-1])),
         failures_section(runs),
@@ -141,11 +143,11 @@ def _row(runs: Sequence[StoredRun], one: LeagueMetric) -> Row:
 def _pairs(runs: Sequence[StoredRun], made: League) -> Table:
     columns = [
         Column("metric"),
-        Column("runs"),
+        Column("runs", brief=True),
         Column("difference", number=True),
         Column("95 % interval", number=True),
         Column("p adjusted", number=True),
-        Column("verdict on the first"),
+        Column("verdict on the first", brief=True),
     ]
     rows: list[Row] = []
     for metric in made.metrics:

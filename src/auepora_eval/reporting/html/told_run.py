@@ -11,7 +11,7 @@ from .blocks import Section, Tone, Verdict
 from .cards_section import cards_section
 from .distributions_section import distributions_section
 from .failures_section import failures_section
-from .gates_section import checked_gates, gates_section
+from .gates_section import checked_gates, gates_point, gates_section
 from .judges_section import judges_section
 from .latency_section import latency_section
 from .provenance import provenance_section
@@ -65,7 +65,10 @@ def verdict_of_run(run: StoredRun) -> Verdict:
         )
     gates = checked_gates(run)
     if gates is not None:
-        points.append(f"Gates: {gates.headline}.")
+        points.append(gates_point(gates))
+    if isinstance(gates, str):
+        tone = tone or "open"
+    elif gates is not None:
         tone = {"passed": tone or "good", "failed": "bad", "inconclusive": tone or "open"}[gates.status]
     failures = "no answer failed" if not failed else f"{failed:,} of {amount(done, 'answer')} failed"
     best = main_result(run)
@@ -129,7 +132,7 @@ def sections_of_run(run: StoredRun) -> list[Section]:
         gates_section(checked_gates(run)),
         scores_section(run),
         slices_section([run], None if best is None else best.name),
-        distributions_section(run),
+        distributions_section([run]),
         latency_section([run]),
         *retrieval_sections([run], answers_result(run)),
         failures_section([run]),

@@ -63,7 +63,7 @@ class Legend:
             x, y = 0.0, number * _ROW + _ROW / 2
             for entry in line:
                 parts.append(_sign(entry, x, y, paint))
-                label = cut_to(entry.name, self.limit, TEXT_SIZE)
+                label = cut_to(entry.name, min(self.limit, width - _SIGN), TEXT_SIZE)
                 place: dict[str, Attribute] = {
                     "x": x + _SIGN,
                     "y": y + 0.35 * TEXT_SIZE,

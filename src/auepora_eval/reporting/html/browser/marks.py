@@ -90,27 +90,22 @@ def support_of(output: SystemOutputs, words: Words) -> Support | None:
     if texts and not any(texts):
         return None
     answer = output.response.text
-    said = [word for word in map(_word, answer.split()) if word]
-    unknown = words.missing(said, texts)
-    if not unknown:
-        return Support([], len(said), 0)
+    tokens = [(word, *token.span()) for token in _TOKEN.finditer(answer) if (word := _word(token[0]))]
+    unknown = words.missing((word for word, _, _ in tokens), texts)
     ranges: Ranges = []
     missing = 0
     joined = False
-    for token in _TOKEN.finditer(answer):
-        word = _word(token[0])
-        if not word:  # punctuation alone belongs to neither side
-            continue
+    for word, start, end in tokens if unknown else ():
         if word not in unknown:
             joined = False
             continue
         missing += 1
         if joined:
-            ranges[-1] = (ranges[-1][0], token.end())
+            ranges[-1] = (ranges[-1][0], end)
         else:
-            ranges.append((token.start(), token.end()))
+            ranges.append((start, end))
             joined = True
-    return Support(browser_places(answer, ranges), len(said), missing)
+    return Support(browser_places(answer, ranges), len(tokens), missing)
 
 
 # --- gold ------------------------------------------------------------------------------------------------------------
@@ -140,9 +135,10 @@ class Gold:
         """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing."""
         seen: set[str] = set()
         marks = []
+        levels = self.levels
         for document in documents:
             doc_id = document.doc_id
-            level = self.levels.get(doc_id)
+            level = levels.get(doc_id)
             if level is not None and level > 0:
                 marks.append("again" if doc_id in seen else "gold")
             elif level == 0 or doc_id in self._not_relevant:
@@ -156,6 +152,8 @@ class Gold:
 
     def passages_in(self, document: Document) -> Ranges:
         """Where gold passages lie in the text of a document, whose own place in its parent is known."""
+        if not self._passages:
+            return []
         passages = self._passages.get(document.parent)
         if not passages or not document.text:
             return []

@@ -99,8 +99,11 @@ def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: Numb
     return json_bytes(value)
 
 
-def judgement_json(one: StoredJudgement) -> bytes:
-    """What a judge said, or why it said nothing of use. The raw reply is kept where nothing else tells it."""
+def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
+    """What a judge said, or why it said nothing of use. The raw reply is kept where nothing else tells it.
+
+    ``is_old`` says that the metric has another definition by now.
+    """
     body = dict(one.body)
     answer = body.get("answer")
     raw = body.get("raw") if one.reason is not None or not answer else None
@@ -111,6 +114,7 @@ def judgement_json(one: StoredJudgement) -> bytes:
         "repeat": one.repeat,
         "again": one.judge_repeat,
         "failed": one.reason,
+        "old": is_old or None,
         "message": body.get("message"),
         "answer": answer,
         "raw": raw[:_LONGEST_RAW] if isinstance(raw, str) else raw,

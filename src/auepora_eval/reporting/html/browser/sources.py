@@ -65,11 +65,13 @@ def read_run(
             states[place] = FAILED
         told = output.response.text if output.response is not None else output.error or ""
         answers[place] = f"{answers[place]}\n{told[:LONGEST_SEARCHED]}" if answers[place] else told[:LONGEST_SEARCHED]
+    results = store.results(record.run_id)
+    current = {one.name: one.signature for one in results}
     judgements: list[list[bytes]] = [[] for _ in range(count)]
     for one in store.judgements(record.run_id):
         if 0 <= one.position < count:
-            judgements[one.position].append(judgement_json(one))
-    results = store.results(record.run_id)
+            is_old = current.get(one.metric, one.signature) != one.signature
+            judgements[one.position].append(judgement_json(one, is_old=is_old))
     return RunSource(record, samples, results, outputs, judgements, states, first_hits, answers)
 
 

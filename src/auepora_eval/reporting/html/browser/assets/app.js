@@ -120,11 +120,7 @@ class App {
     const id = askedId(location.hash);
     if (id === null) {
       if (location.hash.startsWith("#f/") && location.hash !== toAddress(this.list, this.queries.state)) {
-        // What sticks to the top of the page keeps its place above what sticks here.
-    const banner = document.querySelector("body > header");
-    const top = banner && getComputedStyle(banner).position === "sticky" ? banner.offsetHeight : 0;
-    this.section.style.setProperty("--qb-top", `${top}px`);
-    this.queries.setState(fromAddress(this.list, location.hash));
+        this.queries.setState(fromAddress(this.list, location.hash));
       }
       if (this.opened !== -1) this.showList();
       else if (first && location.hash.startsWith("#f/")) this.section.scrollIntoView({ behavior: "instant" });

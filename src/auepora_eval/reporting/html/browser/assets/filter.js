@@ -6,7 +6,7 @@ const freshState = () => ({
   text: "",
   answers: "",
   hit: "",
-  labels: {},
+  labels: new Map(),
   conditions: [freshCondition()],
   other: 1,
   sort: "order",
@@ -37,14 +37,27 @@ function outcomeOf(side, row) {
   return { status, word: OUTCOMES[status], reason };
 }
 
+/** Every outcome and reason that occurs in a run, each once. */
+function outcomesIn(side, count) {
+  const seen = new Map();
+  for (let row = 0; side && row < count; row++) {
+    if (side.status[row] === ABSENT) continue;
+    const code = 4 * (side.reasons ? side.reasons[row] : 0) + side.status[row];
+    if (!seen.has(code)) seen.set(code, outcomeOf(side, row));
+  }
+  return [...seen.values()];
+}
+
+const OUTCOME_KINDS = new Map([["scored", [0]], ["skipped", [1]], ["failed", [2, 3]], ["system", [2]], ["measure", [3]], ["absent", [ABSENT]]]);
+
 function conditionTest(list, state, condition) {
   const metric = list.metrics[condition.metric];
   if (!metric) return null;
   const tests = [];
   const side = metric.runs[runOf(list, state, condition.of)];
   if (condition.outcome) {
-    const [kind, reason] = condition.outcome.split(":");
-    const wanted = { scored: [0], skipped: [1], failed: [2, 3], system: [2], measure: [3], absent: [ABSENT] }[kind] ?? [];
+    const [kind, reason] = condition.outcome.split(/:([^]*)/);  // a reason may have a colon of its own
+    const wanted = OUTCOME_KINDS.get(kind) ?? [];
     tests.push((row) => {
       const found = outcomeOf(side, row);
       return wanted.includes(found.status) && (reason === undefined || found.reason === reason);
@@ -92,8 +105,8 @@ function filterTests(list, state, searched) {
     }
   }
   for (const label of list.labels) {
-    const wanted = state.labels[label.name];
-    if (wanted === undefined || wanted === "") continue;
+    const wanted = state.labels.get(label.name);
+    if (!wanted) continue;
     const fits = label.groups.map((group) => group.includes(wanted));
     tests.push((row) => fits[label.codes[row]]);
   }
@@ -111,10 +124,9 @@ function filterTests(list, state, searched) {
 const textRanks = new Map();
 
 /** The place of every row when texts are in alphabetical order; worked out once. */
-function textRank(key, texts) {
+function textRank(key, texts, compare) {
   if (!textRanks.has(key)) {
-    const collator = new Intl.Collator("en", { numeric: true });
-    const order = Array.from(texts.keys()).sort((a, b) => collator.compare(texts[a], texts[b]) || a - b);
+    const order = Array.from(texts.keys()).sort((a, b) => compare(texts[a], texts[b]) || a - b);
     const ranks = new Float64Array(texts.length);
     order.forEach((row, rank) => { ranks[row] = rank; });
     textRanks.set(key, ranks);
@@ -122,11 +134,21 @@ function textRank(key, texts) {
   return textRanks.get(key);
 }
 
+/** Ids as people count: q2 before q10. */
+const idRank = (list) => textRank("id", list.ids, new Intl.Collator("en", { numeric: true }).compare);
+
+/** Questions by their letters, accents after the plain letter. That takes a tenth of the time of a collator. */
+function questionRank(list) {
+  if (textRanks.has("question")) return textRanks.get("question");
+  const folded = list.starts.map((text) => text.normalize("NFD").toLowerCase());
+  return textRank("question", folded, (a, b) => (a < b ? -1 : a > b ? 1 : 0));
+}
+
 /** The number that rows are ordered by; `null` for the order of the dataset. */
 function sortValues(list, state) {
   const key = state.sort;
-  if (key === "id") return textRank("id", list.ids);
-  if (key === "question") return textRank("question", list.starts);
+  if (key === "id") return idRank(list);
+  if (key === "question") return questionRank(list);
   if (key === "hit") return list.runs[runOf(list, state, "last")]?.firstHits ?? null;
   const [, of, name] = /^(first|last|delta)\|([^]*)$/.exec(key) ?? [];
   const metric = list.metrics.find((one) => one.name === name);
@@ -135,23 +157,33 @@ function sortValues(list, state) {
   return metric.runs[runOf(list, state, of)]?.values ?? null;
 }
 
-/** The rows that fit, in order. What has no value comes last, whichever way the rest goes. */
+let lastOrder = { key: null, rows: null };
+
+/** All rows in order, kept until another order is asked for. What has no value is last, whichever way the rest goes. */
+function orderedRows(list, state) {
+  const key = JSON.stringify([state.sort, state.descending, state.other]);
+  if (lastOrder.key === key) return lastOrder.rows;
+  const rows = Uint32Array.from({ length: list.count }, (_, row) => row);
+  const values = sortValues(list, state);
+  const sign = state.descending ? -1 : 1;
+  if (!values) {
+    if (state.descending) rows.reverse();
+  } else {
+    rows.sort((a, b) => {
+      const x = values[a], y = values[b];
+      if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a - b;
+      return sign * (x - y) || a - b;
+    });
+  }
+  lastOrder = { key, rows };
+  return rows;
+}
+
+/** The rows that fit, in order. */
 function listedRows(list, state, searched) {
   const tests = filterTests(list, state, searched);
-  const rows = new Uint32Array(list.count);
-  let count = 0;
-  for (let row = 0; row < list.count; row++) {
-    if (tests.every((test) => test(row))) rows[count++] = row;
-  }
-  const listed = rows.subarray(0, count);
-  const values = sortValues(list, state);
-  if (!values) return state.descending ? listed.reverse() : listed;
-  const sign = state.descending ? -1 : 1;
-  return listed.sort((a, b) => {
-    const x = values[a], y = values[b];
-    if (Number.isNaN(x) || Number.isNaN(y)) return Number.isNaN(x) - Number.isNaN(y) || a - b;
-    return sign * (x - y) || a - b;
-  });
+  const ordered = orderedRows(list, state);
+  return tests.length ? ordered.filter((row) => tests.every((test) => test(row))) : ordered;
 }
 
 // --- the address -----------------------------------------------------------------------------------------------------
@@ -162,7 +194,7 @@ function toAddress(list, state) {
   if (state.text) told.set("text", state.text);
   if (state.answers) told.set("answers", state.answers);
   if (state.hit) told.set("hit", state.hit);
-  for (const [name, value] of Object.entries(state.labels)) if (value !== "") told.set(`label.${name}`, value);
+  for (const [name, value] of state.labels) if (value !== "") told.set(`label.${name}`, value);
   for (const one of state.conditions) {
     if (!list.metrics[one.metric] || !(one.outcome || one.low || one.high || one.change)) continue;
     told.append("metric", JSON.stringify([list.metrics[one.metric].name, one.of, one.outcome, one.low, one.high, one.change]));
@@ -181,7 +213,7 @@ function fromAddress(list, hash) {
   state.text = told.get("text") ?? "";
   state.answers = told.get("answers") ?? "";
   state.hit = told.get("hit") ?? "";
-  for (const label of list.labels) state.labels[label.name] = told.get(`label.${label.name}`) ?? "";
+  for (const label of list.labels) state.labels.set(label.name, told.get(`label.${label.name}`) ?? "");
   const conditions = told.getAll("metric").flatMap((text) => {
     try {
       const [name, of, outcome, low, high, change] = JSON.parse(text).map(String);

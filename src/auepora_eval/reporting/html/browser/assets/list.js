@@ -133,7 +133,7 @@ class QueryList {
     for (const label of list.labels) {
       const values = [...new Set(label.groups.flat())].sort();
       fields.push(this.select(oneLine(label.name, 40), [{ value: "", label: "all" }, ...values.map((value) => ({ value, label: value }))],
-        (value) => this.change({ labels: { ...this.state.labels, [label.name]: value } }), state.labels[label.name] ?? ""));
+        (value) => this.change({ labels: new Map(this.state.labels).set(label.name, value) }), state.labels.get(label.name) ?? ""));
     }
     this.filters.replaceChildren(...fields);
     this.conditionRows.replaceChildren(...(list.metrics.length ? state.conditions.map((_, place) => this.conditionRow(place)) : []));
@@ -161,8 +161,7 @@ class QueryList {
     }
     const side = metric.runs[runOf(list, state, condition.of)];
     const found = new Map();
-    for (let at = 0; side && at < list.count; at++) {
-      const { status, reason } = outcomeOf(side, at);
+    for (const { status, reason } of outcomesIn(side, list.count)) {
       const kind = ["scored", "skipped", "system", "measure"][status];
       if (kind && reason) found.set(`${kind}:${reason}`, `${OUTCOMES[status]}: ${reason}`);
     }
@@ -277,7 +276,7 @@ class QueryList {
   activeFilters() {
     const { answers, hit, labels, conditions } = this.state;
     const metrics = conditions.filter((one) => this.list.metrics[one.metric] && (one.outcome || one.low !== "" || one.high !== "" || one.change));
-    return [answers, hit, ...Object.values(labels)].filter((one) => one).length + metrics.length;
+    return [answers, hit, ...labels.values()].filter((one) => one).length + metrics.length;
   }
 
   /** How many queries came out how; over all of them, so that it is counted once. */
@@ -287,8 +286,7 @@ class QueryList {
       const counts = new Map((compare ? ["better", "worse", "same", ""] : ["scored", "skipped", "failed", "absent"]).map((word) => [word, 0]));
       const side = metric.runs[run];
       for (let row = 0; row < this.list.count; row++) {
-        const { status } = outcomeOf(side, row);
-        const word = compare ? changeOf(this.list, this.state, metric, row) : status === ABSENT ? "absent" : ["scored", "skipped", "failed", "failed"][status];
+        const word = compare ? changeOf(this.list, this.state, metric, row) : ["scored", "skipped", "failed", "failed"][side?.status[row]] ?? "absent";
         counts.set(word, counts.get(word) + 1);
       }
       this.counted.set(key, counts);

@@ -292,15 +292,12 @@ class QueryView {
   judgements(judged) {
     if (!judged?.length) return null;
     return part("Judges", judged.map((one) => {
-      const { rationale, ...answer } = typeof one.answer === "object" && one.answer !== null ? one.answer : { answer: one.answer };
       const times = [one.repeat ? `answer ${one.repeat + 1}` : "", one.again ? `judgement ${one.again + 1}` : ""].filter(Boolean).join(", ");
-      const told = Object.entries(answer).filter(([, value]) => value !== undefined).map(([name, value]) =>
-        make("li", {}, make("bdi", {}, oneLine(name, 60)), ": ", make("bdi", {}, oneLine(typeof value === "string" ? value : JSON.stringify(value), 2000))));
       return make("div", { class: "qb-judgement" },
-        make("p", { class: "qb-judge" }, named(one.metric), one.critic ? [" by ", named(one.critic)] : null, times ? ` (${times})` : null),
+        make("p", { class: "qb-judge" }, named(one.metric), one.critic ? [" by ", named(one.critic)] : null, times ? ` (${times})` : null,
+          one.old ? badge("\u21ba", "earlier definition", "qb-plain", "said when the metric was defined otherwise; the value above does not come from it") : null),
         one.failed ? make("p", { class: "qb-failed" }, `failed: ${oneLine(one.failed)}`) : null,
-        told.length ? make("ul", { class: "qb-labels" }, told) : null,
-        rationale ? textBlock(String(rationale), { className: "qb-rationale" }) : null,
+        one.answer === undefined ? null : findings(one.answer),
         one.message ? textBlock(one.message) : null,
         one.raw ? fold("What it said", jsonBlock(one.raw)) : null);
     }));
@@ -325,6 +322,30 @@ class QueryView {
     return told;
   }
 }
+
+const BRIEF = 60;
+const MOST_FINDINGS = 200;
+
+/** What a judge said, as names and values: brief ones in a line, reasons as text, lists one below the other. */
+function findings(value, depth = 0) {
+  if (Array.isArray(value) && depth < 4) {
+    const rest = value.length - MOST_FINDINGS;
+    return [make("ol", { class: "qb-findings" }, value.slice(0, MOST_FINDINGS).map((one) => make("li", {}, findings(one, depth + 1)))),
+      rest > 0 ? make("p", { class: "qb-note" }, `and ${rest} more`) : null];
+  }
+  if (typeof value !== "object" || value === null) return textBlock(String(value));
+  if (depth >= 4) return jsonBlock(value);
+  const entries = Object.entries(value).filter(([, inner]) => inner !== null && inner !== "");
+  const isBrief = ([name, inner]) => typeof inner !== "object" && !REASONS.includes(name) && String(inner).length <= BRIEF;
+  const chips = entries.filter(isBrief).map(([name, inner]) =>
+    make("li", {}, make("bdi", {}, oneLine(name, BRIEF)), ": ", make("bdi", {}, oneLine(String(inner), BRIEF))));
+  const others = entries.filter((one) => !isBrief(one)).map(([name, inner]) => REASONS.includes(name) && typeof inner === "string"
+    ? textBlock(inner, { className: "qb-rationale" })
+    : [make("p", { class: "qb-finding" }, make("bdi", {}, oneLine(name, BRIEF))), findings(inner, depth + 1)]);
+  return [chips.length ? make("ul", { class: "qb-labels" }, chips) : null, others];
+}
+
+const REASONS = ["rationale", "reason", "why", "explanation"];
 
 function seconds(value) {
   return value < 0.0995 ? `${Number((value * 1000).toPrecision(3))} ms` : `${Number(value.toPrecision(4))} s`;

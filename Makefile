@@ -46,6 +46,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.comparison
 	$(BIN)/python -m benchmarks.compare_runs
+	$(BIN)/python -m benchmarks.report
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
 	$(BIN)/python -m benchmarks.semantic

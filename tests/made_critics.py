@@ -2,7 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +11,46 @@ from auepora_eval.core.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage
 
 
+def framed(prompt: str, name: str) -> list[str]:
+    """What stands in the frames of this name, in their order; they may be numbered."""
+    frame = rf"^\[begin ({name}(?: \d+)?) (\w{{16}})\]\n(.*?)\n\[end \1 \2\]$"
+    return [found[3] for found in re.finditer(frame, prompt, re.MULTILINE | re.DOTALL)]
+
+
 def steady(text: str) -> float:
     """A number between 0 and 1 that depends on nothing but the text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[0] / 255
+
+
+def steady_value(name: str, kind: Mapping[str, Any], prompt: str) -> Any:
+    """Something that fits a schema: the items of a list are numbered, a text is one of those allowed, or differs."""
+    where = steady(f"{name} {prompt}")
+    if kind["type"] == "array":
+        least, most = kind.get("minItems", 0), kind.get("maxItems", 3)
+        count = least + round(where * (most - least))
+        return [steady_value(f"{name} {number}", kind["items"], prompt) for number in range(1, count + 1)]
+    if kind["type"] == "object":
+        fields = {key: steady_value(f"{name} {key}", inner, prompt) for key, inner in kind["properties"].items()}
+        return {**fields, **({"number": int(name.split()[-1])} if "number" in fields else {})}
+    if kind["type"] == "boolean":
+        return where > 0.5
+    if kind["type"] == "string":
+        words = kind.get("enum")
+        return (
+            words[min(int(where * len(words)), len(words) - 1)]
+            if words
+            else f"because of {name}"
+            if " " in name
+            else "because"
+        )
+    value = kind["minimum"] + where * (kind["maximum"] - kind["minimum"])
+    return round(value) if kind["type"] == "integer" else value
+
+
+def shares_words(premise: str, hypothesis: str) -> float:
+    """A function of entailment: the share of words that the premise has as well."""
+    words = hypothesis.split()
+    return sum(word in premise.split() for word in words) / len(words) if words else 0.0
 
 
 class SteadyCritic(StructuredCritic):
@@ -22,13 +60,8 @@ class SteadyCritic(StructuredCritic):
 
     async def judge(self, request: JudgeRequest) -> Judgement:
         await asyncio.sleep(0)
-        answer: dict[str, Any] = {}
-        for name, kind in request.schema["properties"].items():
-            if kind["type"] == "string":
-                answer[name] = "because"
-                continue
-            value = kind["minimum"] + steady(f"{name} {request.prompt}") * (kind["maximum"] - kind["minimum"])
-            answer[name] = round(value) if kind["type"] == "integer" else value
+        properties = request.schema["properties"].items()
+        answer = {name: steady_value(name, kind, request.prompt) for name, kind in properties}
         return Judgement(answer, usage=Usage(10, 5))
 
 

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +26,15 @@ def need(module: str) -> ModuleType:
     except ImportError:
         missing(f"package {module}")
         raise
+
+
+def need_program(name: str) -> str:
+    """The path of a program, or skip the running test."""
+    found = shutil.which(name)
+    if found is None:
+        missing(f"program {name}")
+    assert found is not None
+    return found
 
 
 def need_data(*parts: str) -> Path:

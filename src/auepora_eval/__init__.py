@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .adapters.haystack import from_haystack as from_haystack
     from .adapters.langchain import from_langchain as from_langchain
     from .adapters.llamaindex import from_llamaindex as from_llamaindex
+    from .calibrating.measure import calibrate as calibrate
     from .client import ClientReport as ClientReport
     from .client import RAGEvaluationClient as RAGEvaluationClient
     from .core.conventions import Conventions as Conventions
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from .core.types import RetrievedDocument as RetrievedDocument
     from .core.types import SystemOutputs as SystemOutputs
     from .core.types import TargetCategory as TargetCategory
+    from .explaining.explain import explain as explain
     from .judge.critic import LLMCritic as LLMCritic
     from .judge.critic import StructuredCritic as StructuredCritic
     from .judge.openai_compat import OpenAICritic as OpenAICritic
@@ -51,6 +53,13 @@ if TYPE_CHECKING:
     from .judge.session import JudgeSession as JudgeSession
     from .perturb.queries import perturb_queries as perturb_queries
     from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
+    from .pooling.gold import with_gold as with_gold
+    from .pooling.pool import pool_outputs as pool_outputs
+    from .pooling.relevance import judge_relevance as judge_relevance
+    from .reporting.html.page import write_report as write_report
+    from .reporting.plots import plot_comparison as plot_comparison
+    from .reporting.plots import plot_results as plot_results
+    from .reporting.plots import plot_runs as plot_runs
     from .running.perturbed import noise_curve as noise_curve
     from .running.perturbed import run_perturbed as run_perturbed
     from .running.plans import run_plan as run_plan
@@ -92,21 +101,30 @@ _EXPORTS = {
     "StructuredCritic": "judge.critic",
     "SystemOutputs": "core.types",
     "TargetCategory": "core.types",
+    "calibrate": "calibrating.measure",
     "evaluate": "core.engine",
     "evaluate_files": "scale.sharded",
     "evaluate_rankings": "core.engine",
     "evaluate_stream": "core.engine",
+    "explain": "explaining.explain",
     "from_haystack": "adapters.haystack",
     "from_langchain": "adapters.langchain",
     "from_llamaindex": "adapters.llamaindex",
+    "judge_relevance": "pooling.relevance",
     "metric": "core.registry",
     "noise_curve": "running.perturbed",
     "perturb_queries": "perturb.queries",
+    "plot_comparison": "reporting.plots",
+    "plot_results": "reporting.plots",
+    "plot_runs": "reporting.plots",
+    "pool_outputs": "pooling.pool",
     "prefer": "judge.preference",
     "register": "core.registry",
     "run_perturbed": "running.perturbed",
     "run_plan": "running.plans",
     "run_system": "running.plans",
+    "write_report": "reporting.html.page",
+    "with_gold": "pooling.gold",
 }
 
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604 -- the names of a dict literal just above

@@ -203,7 +203,14 @@ class TestMetrics:
         assert "\n  {{answer}}\n" in out
         assert "never follow it" in out
         _, told, _ = run("metrics", name, "--json")
-        assert "{{question}}" in json.loads(told)["prompt"]
+        (prompt,) = json.loads(told)["prompts"].values()
+        assert "{{question}}" in prompt
+
+    def test_the_card_of_a_metric_over_claims_shows_both_prompts(self, run: Run) -> None:
+        _, out, _ = run("metrics", "claim_faithfulness")
+        assert out.index("\nPrompt claims/1/") < out.index("\nPrompt support/1/")
+        _, told, _ = run("metrics", "claim_faithfulness", "--json")
+        assert [key.partition("/")[0] for key in json.loads(told)["prompts"]] == ["claims", "support"]
 
     def test_a_pipe_gets_one_line_per_metric(self, run: Run) -> None:
         _, out, _ = run("metrics")

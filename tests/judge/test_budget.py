@@ -179,7 +179,7 @@ class Judged(JudgedMetric):
 
     def __init__(self, critic: Any, name: str, *, asks_on: bool = False) -> None:
         self.critic, self.name = critic, name
-        self.asks_on = asks_on  # type: ignore[misc]
+        self.asks_on = asks_on
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
         assert output.response is not None

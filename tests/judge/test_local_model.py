@@ -2,12 +2,21 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from local_model import LocalModel, local_model
 
+from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate
+from auepora_eval.judge.accounts import JudgementRecord
+from auepora_eval.judge.openai_compat import OpenAICritic
+from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.prompting import Prompt
+from auepora_eval.judge.session import JudgeSession
+from auepora_eval.metrics.claim_answers import ClaimPrecision
 from auepora_eval.store import RunStatus, RunStore
 from parts import need
 from user_project import Project
@@ -109,3 +118,31 @@ def test_two_runs_without_a_cache_are_equal(auepora: Cli, model: LocalModel, pla
     assert auepora(*options)[0] == 0
     assert len(model.asked) == 2
     assert outcomes() == first
+
+
+SHORT_CLAIMS = "{{question}}\n{{text}}\nList at most two claims of the text. {{form}}"
+SHORT_SUPPORT = "{{evidence}}\n{{statements}}\nWhich are supported? {{form}}"
+
+
+def test_claims_are_listed_and_checked_by_schema(model: LocalModel) -> None:
+    critic = OpenAICritic("smollm2", base_url=model.base_url, max_tokens=100)
+    prompts: dict[str, Any] = {
+        "claims_prompt": Prompt.parse(SHORT_CLAIMS),
+        "support_prompt": Prompt.parse(SHORT_SUPPORT),
+    }
+    sample = EvaluationSample("1", "Who built it?", reference_answer=Response("Eiffel built the tower."))
+    output = SystemOutputs([], Response("Eiffel built the tower."))
+    records: list[JudgementRecord] = []
+    session = JudgeSession(JudgePolicy(timeout=110, retries=0), on_record=records.append)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AueporaWarning)  # so small a model may well lose its thread
+        (result,) = evaluate([sample], [output], [ClaimPrecision(critic, **prompts)], judging=session)
+    listed, *checked = records
+    assert listed.reason in (None, "cut_off", "unparseable")
+    if listed.answer is not None:
+        assert all(isinstance(claim, str) for claim in listed.answer["claims"])
+    for one in checked:  # the grammar made of the schema keeps even this model to one verdict for each claim
+        assert one.reason in (None, "cut_off")
+        assert one.answer is None or [row["number"] for row in one.answer["verdicts"]]
+    assert result.outcomes is not None
+    assert result.outcomes[0].partition(":")[0] in ("scored", "skipped", "measure_failed")

@@ -23,9 +23,17 @@ from texts import TEXT
 # A released prompt is never edited: its text goes to the next version, and its digest is added here.
 RELEASED = {
     "answer_quality": "answer_quality/1/eb48a980",
+    "claims": "claims/1/4bd073c4",
     "faithfulness": "faithfulness/1/6987eaed",
     "framing": "framing/1/0da5c2f6",
+    "needed_sentences": "needed_sentences/1/38a59123",
+    "nugget_importance": "nugget_importance/1/7ea7f0df",
+    "nuggets": "nuggets/1/7578b274",
     "preference": "preference/1/3553ad8a",
+    "reverse_questions": "reverse_questions/1/386cd14c",
+    "support": "support/1/3e36f117",
+    "usefulness": "usefulness/1/ca15eba0",
+    "relevance": "relevance/1/b8a3ece9",
 }
 NAMES = sorted(
     one.name.removesuffix(".md") for one in resources.files("auepora_eval.judge").joinpath("prompts").iterdir()

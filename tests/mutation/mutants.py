@@ -37,6 +37,9 @@ NOT_KERNELS = {
     "required_fields",
     "check_k",
     "precision_choices",
+    "steps",
+    "derivation",
+    "divisor",
 }
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {

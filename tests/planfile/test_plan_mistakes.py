@@ -35,7 +35,8 @@ ROWS = [
     Row(GOOD + "name: ' '", 3, "name", "is an empty text", "blank name"),
     Row(GOOD + 'name: "a\\nb"', 3, "name", "one line that can be printed", "name of two lines"),
     Row(GOOD + "name: [a]", 3, "name", "must be a text, not a list", "list as name"),
-    Row(GOOD + "report: {a: 1}", 3, "report", "does not have reports from plans yet", "report of a later version"),
+    Row(GOOD + "report: {a: 1}", 3, "report", "must be a text", "report that is no path"),
+    Row(GOOD + "report: report.pdf", 3, "report", "a report is a page", "report of another kind"),
     # resources
     Row(GOOD + "resources: [a]", 3, "resources", "must be a mapping of keys, not a list", "list of resources"),
     Row(GOOD + "resources: {judge: gpt}", 3, "resources.judge", "must say what kind it is", "a bare name as judge"),
@@ -86,6 +87,8 @@ ROWS = [
     Row("dataset: {corpus: c}\noutputs: a", 1, "dataset", "there is none", "a corpus alone"),
     Row("dataset: {jsonl: 5}\noutputs: a", 1, "dataset.jsonl", "put it in quotes: '5'", "number as path"),
     Row("dataset: {jsonl: d, corpus: []}\noutputs: a", 1, "dataset.corpus", "must be a text", "list as corpus"),
+    Row("dataset: {jsonl: d, nuggets: 5}\noutputs: a", 1, "dataset.nuggets", "put it in quotes: '5'", "number as nuggets"),
+    Row("dataset: d\noutputs: {jsonl: a, nuggets: n}", 2, "outputs.nuggets", "unknown key", "nuggets of outputs"),
     Row("dataset: {jsonl: d, config: {a: 1}}\noutputs: a", 1, "dataset.config", "unknown key", "config of a dataset"),
     Row("dataset: '${DATA}/d'\noutputs: a", 1, "dataset", "variables are not read in paths", "variable in a path"),
     Row('dataset: "d\\0"\noutputs: a', 1, "dataset", "null character", "null character in a path"),

@@ -135,7 +135,17 @@ def test_a_corpus_fills_in_texts_of_both(folder: Path) -> None:
     assert made.outputs.outputs["q2"].retrieved[0].doc.text == "text 9"
 
 
+def test_nuggets_are_put_beside_the_samples(folder: Path) -> None:
+    nuggets = [{"text": "a fact", "importance": "vital"}]
+    rows(folder / "nuggets.jsonl", [{"qid": "q1", "query": "?", "nuggets": nuggets}])
+    made = prepared(folder, dataset={"jsonl": "data.jsonl", "nuggets": "nuggets.jsonl"})
+    assert [one.metadata.get("nuggets") for one in made.samples] == [nuggets, *[None] * (len(made.samples) - 1)]
+    assert made.plan.dataset.nuggets == folder / "nuggets.jsonl"
+    assert made.plan.resolved["dataset"] == {"jsonl": "data.jsonl", "nuggets": "nuggets.jsonl"}
+
+
 PROBLEMS: list[tuple[dict[str, Any], str, str, str]] = [  # plan, key, words, why
+    ({"dataset": {"jsonl": "data.jsonl", "nuggets": "no.jsonl"}}, "dataset", "no.jsonl: no such file", "no nuggets"),
     ({"dataset": "nowhere.jsonl"}, "dataset", "nowhere.jsonl: no such file", "no dataset"),
     ({"dataset": "empty.jsonl"}, "dataset", "empty.jsonl", "an empty dataset"),
     ({"dataset": {"jsonl": "data.jsonl", "corpus": "no.jsonl"}}, "dataset", "no.jsonl: no such file", "no corpus"),

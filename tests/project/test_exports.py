@@ -42,6 +42,12 @@ PROMISED = {
     ],
     "auepora_eval.metrics.generation_llm_judge": ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"],
     "auepora_eval.judge.preference": ["prefer"],
+    "auepora_eval.stats.agreement": ["agreement", "cohen_kappa", "krippendorff_alpha"],
+    "auepora_eval.stats.prediction_powered": ["corrected_difference", "corrected_mean"],
+    "auepora_eval.calibrating.measure": ["calibrate"],
+    "auepora_eval.pooling.gold": ["with_gold"],
+    "auepora_eval.pooling.pool": ["pool_outputs"],
+    "auepora_eval.pooling.relevance": ["judge_relevance"],
     "auepora_eval.judge.recorded": ["RecordedCritic", "RecordingCritic"],
     "auepora_eval.judge.prompting": ["Prompt", "read_prompt"],
     "auepora_eval.metrics.generation_metrics": [

@@ -20,6 +20,8 @@ LAYERS = {
     "core.sqlite_files": 0,
     "core.exact": 0,
     "core.collector": 0,
+    "core.told_judgements": 0,
+    "core.derivation": 0,  # how a score came about, as plain data
     "core.conventions": 1,
     "core.signature": 1,
     "core.scores": 1,
@@ -40,6 +42,8 @@ LAYERS = {
     "core.judged": 3,
     "stats": 0,
     "core.metrics_base": 3,
+    "core.metric_choices": 3,
+    "core.general_derivation": 3,
     "core.family": 3,
     "core.scoring": 3,
     "core.slices": 3,
@@ -71,7 +75,7 @@ LAYERS = {
     "calibrating": 8,  # a judge held against people
     "scale": 8,  # the same evaluation on many machines
     "pooling": 8,  # what several runs returned, to be graded
-    "labelling": 8,  # people's judgements of stored answers: drawn, asked for, settled
+    "labelling": 7,  # people's judgements of stored answers: drawn, asked for, settled
     "planfile": 7,
     "client": 7,
     "gates": 7,  # results and comparisons held against what a run must reach

@@ -12,6 +12,7 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from report_pages import Page
 
 from auepora_eval.calling.stop import Stop
 from auepora_eval.cli.interrupts import stopping_on_signals
@@ -158,6 +159,10 @@ class TestDemoInitCompare:
         assert "+ better" in out
         assert ("sbert_similarity" in out) == ("bertscore" in out) == (model_at_hand() is not None)
         assert ("auepora-eval[semantic]" in err) == (model_at_hand() is None)
+        assert err.rstrip().endswith(str(Path("auepora-demo", "report.html")))
+        page = Page((mine.folder / "auepora-demo" / "report.html").read_text(encoding="utf-8"))
+        page.require_sound()
+        assert page.headings[0] == (1, "quickstart-bm25 against quickstart-baseline")
         store = str(mine.folder / "auepora-demo" / "runs.sqlite")
         code, out, _ = auepora("compare", "quickstart-baseline", "quickstart-bm25", "--why", "--store", store, "--json")
         assert code == 0

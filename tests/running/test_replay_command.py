@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+from report_pages import Page
 
 from auepora_eval.store.runs import RunStore
 from user_project import Project
@@ -95,3 +96,18 @@ def test_stored_answers_are_used_again(mine: Project, auepora: Run) -> None:
     for _ in range(2):
         assert auepora("replay", "a", "b", "b.yaml")[0] == 0
     assert said(mine) == 12
+
+
+def test_a_report_shows_the_split_once_it_is_stored(mine: Project, auepora: Run) -> None:
+    def page() -> str:
+        assert auepora("report", "a", "b", "-o", "report.html")[0] == 0
+        made = Page((mine.folder / "report.html").read_text(encoding="utf-8"))
+        made.require_sound()
+        return made.text
+
+    assert "from retrieval" not in page()
+    assert auepora("replay", "a", "b", "b.yaml", "--quiet")[0] == 0
+    # The documents are the same in both runs, so that all of the difference is the generator's.
+    shown = page()
+    assert "exact_match: retrieval 0.0000, generation +1.0000, together +1.0000" in shown
+    assert "from retrieval" in shown

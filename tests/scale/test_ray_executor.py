@@ -40,7 +40,7 @@ def ray() -> Iterator[RayExecutor]:
 @pytest.mark.parametrize("size", [7, 1000])
 def test_every_metric_is_the_same_to_the_last_bit(ray: RayExecutor, size: int) -> None:
     samples, outputs = made_data(n=60)
-    metrics = [one for one in map(built, SPECS) if not one.needs_model]
+    metrics = [one for one in map(built, SPECS) if not one.asks_models]
     chosen = [renamed(one, f"{one.name} {number}") for number, one in enumerate(metrics)]
     assert len(chosen) > 90
     here = evaluate(samples, outputs, chosen, slices="labels.label")

@@ -60,7 +60,7 @@ SHOWN = 20
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .md, else the table).")
+@click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
 def command(
     runs: tuple[str, ...],
     deltas: tuple[str, ...],
@@ -100,8 +100,8 @@ def command(
     if why_metric is not None and not why:
         raise click.UsageError("--why-metric goes with --why")
     form = "json" if as_json else output_format(output)
-    if form == "csv":
-        raise click.UsageError("a comparison has no CSV; write .json, .md or a table")
+    if form == "csv" and why:
+        raise click.UsageError("a CSV has metrics alone; for --why write .json, .md or a table")
     chosen: dict[str, Any] = {
         "delta": _margin(deltas),
         "metrics": metrics or None,
@@ -155,6 +155,10 @@ def _write(
     if form == "json":
         why = {} if changes is None else {"judged_by": judged_by, "changes": [asdict(one) for one in changes]}
         write_out(json.dumps({**report.to_dict(), **why}, indent=2, ensure_ascii=False, allow_nan=False), output)
+    elif form == "csv":
+        from ..compare.csv_rows import comparison_csv
+
+        write_out(comparison_csv(report), output)
     elif form == "markdown":
         page = render_report_md(report, names=(first, second), changes=changes, judged_by=judged_by)
         write_out(page.rstrip("\n"), output)
@@ -168,6 +172,10 @@ def _league(made: League, form: str) -> str:
 
     if form == "json":
         return json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+    if form == "csv":
+        from ..compare.csv_rows import league_csv
+
+        return league_csv(made)
     return league_markdown(made) if form == "markdown" else league_text(made)
 
 

@@ -26,6 +26,7 @@ __all__ = ["command"]
 )
 @click.option("--outputs", "outputs_out", type=click.Path(), help="Write the outputs to this file as well.")
 @click.option("--outputs-in", type=click.Path(), help="Bring these outputs along, for a format that keeps both.")
+@click.option("--nuggets", type=click.Path(), help="Give samples the nuggets of this file (JSONL), by their ids.")
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 def command(
@@ -36,6 +37,7 @@ def command(
     role: Literal["samples", "outputs"] | None,
     outputs_out: str | None,
     outputs_in: str | None,
+    nuggets: str | None,
     as_json: bool,
 ) -> None:
     """Write the samples, or outputs, of IN to OUT in another format.
@@ -60,6 +62,7 @@ def command(
             role=role,
             outputs_in=outputs_in,
             outputs_out=outputs_out,
+            nuggets=nuggets,
         )
     if as_json:
         import json

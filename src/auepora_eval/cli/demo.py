@@ -40,6 +40,7 @@ def command(folder: str, as_json: bool) -> None:
     auepora demo
     auepora runs --store auepora-demo/runs.sqlite
     """
+    from ..reporting.html.page import write_report
     from ..reporting.tables import side_by_side
     from ..running.plans import run_plan
     from ..semantic.models import model_at_hand
@@ -66,9 +67,11 @@ def command(folder: str, as_json: bool) -> None:
             in_meaning = _in_meaning(model, store, outcomes)
             click.echo(f"\nIn meaning, by a small model that is installed here (not stored):\n\n{in_meaning}")
         click.echo(f"\nDid it get better?\n\n{_compared(store, outcomes)}")
+    page = write_report([outcome.record for outcome in outcomes.values()], target / "report.html", store=store)
     say(_next_steps(target, store))
     if model is None:
         say(f"With a small model the demo compares meanings too: {GET_A_MODEL}")
+    say(f"\nThe report of both, to open in a browser: {page}")
     if any(outcome.ended != "finished" for outcome in outcomes.values()):
         sys.exit(STOPPED_EARLY)
 
@@ -110,6 +113,7 @@ def _next_steps(target: Path, store: str) -> str:
             f"Both runs are stored in {store}. From here:",
             f"  auepora runs --store {store}",
             f"  auepora show quickstart-bm25 --store {store}",
+            f"  auepora report quickstart-baseline quickstart-bm25 --store {store}",
             f"  auepora compare quickstart-baseline quickstart-bm25 --why --store {store}",
             f"  auepora run {target / PLANS['bm25']}",
             "  auepora init YOUR_DATA.jsonl --system your_app:build",

@@ -29,7 +29,7 @@ def files_of(path: str, changes: Mapping[str, Any], store: str | None) -> list[s
 
     plan = read_plan(path, changes=changes)
     sources = [one for one in (plan.dataset, plan.outputs) if one is not None]
-    read = [str(file) for one in sources for file in (one.path, one.corpus) if file is not None]
+    read = [str(file) for one in sources for file in (one.path, one.corpus, one.nuggets) if file is not None]
     return [path, *read, default_store(store, plan.store)]
 
 

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..core.told_judgements import about_text, said_lines, said_text
+
 if TYPE_CHECKING:
     from ..store.judgement_rows import StoredJudgement
     from ..store.records import RunRecord
@@ -31,31 +33,50 @@ def _told(one: StoredJudgement) -> dict[str, Any]:
     body = one.body
     told: dict[str, Any] = {"metric": one.metric, "repeat": one.repeat, "judge_repeat": one.judge_repeat}
     told |= {"critic": one.critic, "prompt_id": one.prompt_id}
+    if body.get("about"):
+        told["about"] = body["about"]
     if one.reason is not None:
         return {**told, "error": one.reason, "message": body.get("message"), "raw": body.get("raw")}
     kept = ("answer", "weighted", "mass", "usage", "repaired", "cached", "raw")
     return {**told, **{name: body[name] for name in kept if name in body}}
 
 
-def judgements_text(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
-    """What judges said of one sample, line by line."""
-    lines = []
+def judgements_text(rows: Sequence[Mapping[str, Any]], width: int, metrics: Sequence[str] = ()) -> list[str]:
+    """What judges said of one sample, line by line; what several metrics learned is told once.
+
+    In the order of ``metrics``, of each of them lists of claims first.
+    """
+    told: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        again = f", repeat {row['repeat']}" if row["repeat"] else ""
-        again += f", judged for the {row['judge_repeat'] + 1}. time" if row["judge_repeat"] else ""
-        head = f"judged     {row['metric']} by {row['critic']}{again}: "
-        if "error" in row:
-            lines.append(f"{head}failed, {_failure(row, width)}")
-            continue
-        answer = dict(row["answer"])
-        why = answer.pop("rationale", None)
-        told = ", ".join(
-            f"{name} {value if isinstance(value, str) else json.dumps(value)}" for name, value in answer.items()
-        )
-        lines.append(head + _short(told, width))
-        if why:
-            lines.append(f"           {_short(why, width)}")
-    return lines
+        told.setdefault(json.dumps({**row, **_NOT_SAID}, sort_keys=True, default=str), []).append(row)
+    places = {name: place for place, name in enumerate(metrics)}
+    groups = [sorted(group, key=lambda row: places.get(row["metric"], len(places))) for group in told.values()]
+    groups.sort(key=lambda group: (places.get(group[0]["metric"], len(places)), "claims" not in _answer(group[0])))
+    return [line for group in groups for line in _judgement_text(group, width)]
+
+
+_NOT_SAID = {"metric": None, "cached": None, "usage": None}
+"""In which rows differ that tell of one question."""
+
+
+def _answer(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    return row.get("answer") or {}
+
+
+def _judgement_text(group: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    row, names = group[0], list(dict.fromkeys(row["metric"] for row in group))
+    again = f", repeat {row['repeat']}" if row["repeat"] else ""
+    again += f", judged for the {row['judge_repeat'] + 1}. time" if row["judge_repeat"] else ""
+    about = row.get("about") or {}
+    named = f", {about_text(about)}" if about_text(about) else ""
+    head = f"judged     {', '.join(names)} by {row['critic']}{again}{named}:"
+    if "error" in row:
+        return [f"{head} failed, {_failure(row, width)}"]
+    lines = said_lines(row["answer"], about)
+    if lines:
+        return [head, *(f"             {_short(line, width)}" for line in lines)]
+    why = row["answer"].get("rationale")
+    return [f"{head} {_short(said_text(row['answer']), width)}", *([f"           {_short(why, width)}"] if why else [])]
 
 
 def judge_failures_text(rows: Sequence[Mapping[str, Any]], *, shown: int, width: int) -> list[str]:
@@ -97,6 +118,7 @@ def judgement_lines(store: RunStore, record: RunRecord) -> Iterator[bytes]:
             "sample_id": ids[one.position],
             "repeat": one.judge_repeat,
             "prompt_id": one.prompt_id,
+            **({"about": body["about"]} if body.get("about") else {}),
         }
         if one.reason is not None:
             row["error"] = {"reason": one.reason, "message": body.get("message"), "raw": body.get("raw")}

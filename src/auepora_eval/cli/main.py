@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from typing import Any, TextIO
 
 import click
 
 from .._version import __version__
+from .lazy import LazyGroup
 
 __all__ = ["cli", "main"]
 
@@ -22,13 +22,19 @@ COMMANDS = {
     "convert": ("convert", "Write samples or outputs in another format."),
     "crosscheck": ("crosscheck", "Compute every metric twice, and against other tools."),
     "demo": ("demo", "Evaluate two small systems on a bundled question set."),
+    "explain": ("explain", "Explain a stored number, or derive it for one query."),
     "export": ("export", "Write a stored run as plain files."),
     "gate": ("gate", "Hold a stored run against what it must reach."),
     "init": ("init", "Write a starter plan for a dataset."),
+    "judge": ("judge", "Ask a judge for what is not labelled; hold one against people."),
+    "label": ("label", "Label answers in the terminal; agreement, adjudication."),
     "metrics": ("metrics", "List the metrics, or explain one."),
     "perturb": ("perturb", "Write variants of questions: typing errors, lost words, ..."),
+    "plot": ("plot", "Draw stored runs: scores, curves, differences, ..."),
+    "pool": ("pool", "Collect what several runs returned, to be graded."),
     "prefer": ("prefer", "Have a judge say whose answers are better."),
     "replay": ("replay", "Split a difference into retrieval and generation."),
+    "report": ("report", "Write stored runs as one HTML file."),
     "rescore": ("rescore", "Compute other metrics on stored outputs."),
     "run": ("run", "Carry out a plan: ask, store, score; or resume one."),
     "runs": ("runs", "List the stored runs; tag or delete them."),
@@ -52,7 +58,7 @@ def _own_output_errors() -> Iterator[None]:
         raise _OutputError from error
 
 
-class _LazyGroup(click.Group):
+class _MainGroup(LazyGroup):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
@@ -65,31 +71,10 @@ class _LazyGroup(click.Group):
             sys.stdout.flush()
             return result
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = import_module(f".{COMMANDS[cmd_name][0]}", __package__).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from ..core.errors import did_you_mean
-
-            ctx.fail(f"no such command '{args[0]}'{did_you_mean(args[0], COMMANDS)}")
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_MainGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(__version__, prog_name="auepora")
 def cli() -> None:
     """Tell how good a retrieval-augmented generation system is, and whether a change made it better.
@@ -100,6 +85,8 @@ def cli() -> None:
     auepora init data.jsonl --system my_app:build   write a plan; auepora run plan.yaml carries it out
     auepora runs; auepora show latest               what was stored
     auepora compare baseline latest                 did the change make it better?
+    auepora report baseline latest                  the same as a page to look around in
+    auepora explain latest ndcg@10 --query q17      how did this number come about?
     auepora score --qrels Q --run R -m ndcg@10      score a TREC run
     auepora metrics recall                          explain a metric
     auepora validate data.jsonl outputs.jsonl       say all that is wrong with data

@@ -116,6 +116,7 @@ def _plain(card: object) -> dict[str, object]:
     assert isinstance(card, MetricCard)
     fields = dataclasses.asdict(card)
     fields["target"] = None if card.target is None else card.target.name
+    fields["prompts"] = dict(card.prompts)
     if card.range is not None:
         fields["range"] = [None if math.isinf(bound) else bound for bound in card.range]
     return fields

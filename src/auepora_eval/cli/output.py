@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from .saying import say
 
-__all__ = ["output_format", "refuse_input_as_output", "write_out"]
+if TYPE_CHECKING:
+    from ..core.results import Results
+
+__all__ = ["output_format", "refuse_input_as_output", "rendered", "require_per_query", "write_out"]
 
 
 def output_format(output: str | None) -> Literal["csv", "json", "markdown", "table"]:
@@ -22,6 +25,30 @@ def output_format(output: str | None) -> Literal["csv", "json", "markdown", "tab
     if name.endswith(".csv"):
         return "csv"
     return "markdown" if name.endswith((".md", ".markdown")) else "table"
+
+
+def require_per_query(wanted: bool, form: str) -> None:
+    """Raise where scores of samples are asked for in a form that has no place for them."""
+    if wanted and form not in ("csv", "json"):
+        raise click.UsageError("--per-query goes with --json, or with -o FILE.csv")
+
+
+def rendered(results: Results, form: str, said: str, *, per_query: bool = False) -> str:
+    """Results as text in the form asked for; tables end with what is ``said``.
+
+    The figures mean little without the definitions behind them, so the two travel together.
+    """
+    from ..reporting.tables import results_markdown, results_table, slices_tables
+
+    if form == "json":
+        return results.to_json(per_query=per_query)
+    if form == "csv":
+        from ..reporting.results_csv import results_csv, scores_csv
+
+        return scores_csv(results) if per_query else results_csv(results)
+    markdown = form == "markdown"
+    whole = results_markdown(results) if markdown else results_table(results)
+    return "\n\n".join([whole, *slices_tables(results, markdown=markdown), said])
 
 
 def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option: str = "-o") -> None:

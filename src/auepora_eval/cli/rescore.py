@@ -27,6 +27,9 @@ __all__ = ["command"]
 )
 @click.option("--conventions", type=click.Choice(PRESETS), help="Whose definitions to follow; by default the plan's.")
 @click.option("--slice", "slices", multiple=True, metavar="PATH", help="labels.<key> or metadata.<key>; repeatable.")
+@click.option(
+    "--qrels", type=click.Path(), help="Take the grades of this file for gold; see `auepora judge relevance`."
+)
 @click.option("--incomplete", is_flag=True, help="Score a run that lacks outputs; they count as failures.")
 @executor_options
 @judge_options
@@ -40,6 +43,7 @@ def command(
     metrics: tuple[str, ...],
     conventions: str | None,
     slices: tuple[str, ...],
+    qrels: str | None,
     incomplete: bool,
     executor: ExecutorChoice,
     judge: JudgeOptions,
@@ -51,22 +55,28 @@ def command(
     """Compute new or changed metrics on the stored outputs of RUN. The system is not called.
 
     The new values are stored beside the old ones; each keeps the signature that says how it was computed. Metrics that
-    need a judge ask the one of the run's plan, of another plan, or the one named here.
+    need a judge ask the one of the run's plan, of another plan, or the one named here. With --qrels other gold takes
+    the place of the run's own; without -m, only metrics that read gold are computed then.
 
     \b
     auepora rescore latest -m bleu -m chrf
     auepora rescore run_01HX -m map@10:conventions=trec
+    auepora rescore latest --qrels qrels.txt -m ndcg@10
     auepora rescore latest -m llm_faithfulness --judge-model small --judge-url http://127.0.0.1:8080/v1 --preview
     """
     from ..running.judging import judges_of_run
     from ..running.scoring import ScoringOptions, rescore
-    from .output import output_format, write_out
-    from .run import rendered
+    from .output import output_format, refuse_input_as_output, rendered, write_out
     from .specs import parse_specs
     from .telling import STOPPED_EARLY
 
     executor.check()
+    if qrels is not None and judging.preview:
+        raise click.UsageError(
+            "--preview tells what judging answers would take, which --qrels does not change: leave it out"
+        )
     form = "json" if as_json else output_format(output)
+    refuse_input_as_output(output, [] if qrels is None else [qrels])
     with opened_store(store, output=output) as found:
         record = found.find(run)
         changes = judging.changes()
@@ -89,6 +99,7 @@ def command(
                 slices=slices or None,
                 options=ScoringOptions(executor.name or "serial", executor.workers, address=executor.address),
                 incomplete=incomplete,
+                qrels=qrels,
                 judges=judges,
                 progress=line.scoring(record.num_samples * record.repeats),
                 judged=line.judging,

@@ -19,11 +19,10 @@ from .stores import conventions_of, store_option
 from .telling import INTERRUPTED, STOPPED_EARLY, Teller, options_again
 
 if TYPE_CHECKING:
-    from ..core.results import Results
     from ..gates.report import GateReport
     from ..running.run import RunOutcome
 
-__all__ = ["command", "rendered"]
+__all__ = ["command"]
 
 DEFAULT_STORE = "runs.sqlite"
 
@@ -49,7 +48,7 @@ DEFAULT_STORE = "runs.sqlite"
 @judging_options
 @store_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
+@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @quiet_option
 @click.option("-o", "--output", type=click.Path(), help="Write to this file (.json, .csv, .md, else the table).")
 def command(
@@ -97,14 +96,13 @@ def command(
     from ..calling.stop import Stop
     from ..running.plans import run_plan
     from .interrupts import stdout_to_stderr, stopping_on_signals
-    from .output import output_format, write_out
+    from .output import output_format, require_per_query, write_out
     from .specs import parse_specs
 
     if (retry_failed or run_name is not None) and not resume:
         raise click.UsageError("--retry-failed and --run go with --resume")
     form = "json" if as_json else output_format(output)
-    if per_query and form != "json":
-        raise click.UsageError("--per-query goes with --json")
+    require_per_query(per_query, form)
     if no_gates and (against is not None or junit is not None):
         raise click.UsageError("--against and --junit go with gates; leave out --no-gates")
     changes: dict[str, Any] = {
@@ -165,23 +163,10 @@ def command(
     _close(outcome)
 
 
-def rendered(results: Results, form: str, said: str, *, per_query: bool = False) -> str:
-    """Results as text in the form asked for; tables end with what is ``said``."""
-    from ..reporting.tables import results_table, slices_tables
-
-    if form == "json":
-        return results.to_json(per_query=per_query)
-    if form == "csv":
-        from ..reporting.results_csv import results_csv
-
-        return results_csv(results)
-    markdown = form == "markdown"
-    whole = results.to_markdown() if markdown else results_table(results)
-    return "\n\n".join([whole, *slices_tables(results, markdown=markdown), said])
-
-
 def _document(outcome: RunOutcome, form: str, said: str, *, per_query: bool) -> str:
     """The results and, except in CSV, how the gates went."""
+    from .output import rendered
+
     results, report = outcome.results, outcome.gates
     assert results is not None
     if report is None or form == "csv":
@@ -232,6 +217,8 @@ def _close(outcome: RunOutcome) -> None:
         if outcome.failed:
             again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
             say(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
+        if outcome.report is not None:
+            say(f"wrote {outcome.report}")
         elsewhere = _elsewhere(outcome.store)
         say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if any(one.details.get("judging", {}).get("failed") for one in outcome.results or ()):

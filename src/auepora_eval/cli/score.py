@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @click.option(
     "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
 )
+@click.option("--nuggets", type=click.Path(), help="Give samples the nuggets of this file (JSONL), by their ids.")
 @click.option("--qrels", type=click.Path(), help="TREC judgements, instead of DATASET.")
 @click.option("--run", "run_file", type=click.Path(), help="TREC run, instead of OUTPUTS.")
 @click.option(
@@ -75,7 +77,7 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
 @judging_options
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
+@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @click.option(
     "-o",
     "--output",
@@ -88,6 +90,7 @@ def command(
     sample_format: str | None,
     outputs_format: str | None,
     corpus: str | None,
+    nuggets: str | None,
     qrels: str | None,
     run_file: str | None,
     metrics: tuple[str, ...],
@@ -118,12 +121,12 @@ def command(
     auepora score data.jsonl outputs.jsonl -m recall@5 -m rougeL_answer --json
     auepora score data.jsonl outputs.jsonl --slice labels.lang --slice metadata.source
     auepora score --qrels qrels.txt --run run.txt -m map -m ndcg@10
+    auepora score data.jsonl outputs.jsonl -m nugget_recall --nuggets nuggets.jsonl --plan plan.yaml
     auepora score data.jsonl outputs.jsonl -m llm_faithfulness --plan plan.yaml --preview
     auepora score 'data/*.parquet' 'out/*.parquet' --executor ray --parts scores --lean
     """
     from ..core.engine import BATCH_SIZE
-    from ..reporting.tables import results_table, slices_tables
-    from .output import output_format, refuse_input_as_output, write_out
+    from .output import output_format, refuse_input_as_output, rendered, require_per_query, write_out
     from .score_files import data_files, preview_files, score_files
     from .score_shards import ShardedFiles, preview_shards, score_shards, wants_shards
     from .specs import parse_specs, translation
@@ -138,19 +141,19 @@ def command(
         )
     if trec and (judging.preview or judge != JudgeOptions()):
         raise click.UsageError("a TREC run has no answers to judge: leave out --preview, --plan and --judge-model")
-    if trec and corpus is not None:
-        raise click.UsageError("a TREC run is scored by its ids: leave out --corpus")
+    if trec and (corpus is not None or nuggets is not None):
+        raise click.UsageError("a TREC run is scored by its ids: leave out --corpus and --nuggets")
     if trec and slices:
         raise click.UsageError("queries of a TREC run have neither labels nor metadata to slice by: leave out --slice")
     executor.check()
     if not trec and dataset is None:
         raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
     form = "json" if as_json else output_format(output)
-    if per_query and form != "json":
-        raise click.UsageError("--per-query goes with --json")
+    require_per_query(per_query, form)
     if per_query and lean:
         raise click.UsageError("--lean keeps no score of a sample that --per-query could show: give one of them")
-    refuse_input_as_output(output, [path for path in (dataset, outputs, corpus, qrels, run_file) if path is not None])
+    read = (dataset, outputs, corpus, nuggets, qrels, run_file)
+    refuse_input_as_output(output, [path for path in read if path is not None])
     specs = parse_specs(metrics)
     for remark in filter(None, map(translation, specs)):
         say(remark)
@@ -162,7 +165,9 @@ def command(
         judges = judge.judges(judging.changes())
         specs = with_judge(specs, () if judges is None else judges.names)
         size = batch_size or BATCH_SIZE
-        if wants_shards(dataset, outputs, sample_format, executor.name, parts, corpus is not None):
+        if wants_shards(
+            dataset, outputs, sample_format, executor.name, parts, corpus is not None or nuggets is not None
+        ):
             shards = ShardedFiles(dataset, outputs, sample_format, outputs_format, size, parts)
             rules, said = _rules(conventions, False, min_relevance, complete, depth)
             if judging.preview:
@@ -173,26 +178,24 @@ def command(
             files = data_files(dataset, outputs, sample_format, outputs_format)
             rules, said = _rules(conventions, files.judged_pool, min_relevance, complete, depth)
             if judging.preview:
-                would = preview_files(files, specs, rules, judges, corpus=corpus)
+                would = preview_files(files, specs, rules, judges, corpus=corpus, nuggets=nuggets)
             else:
                 results = score_files(
-                    files, specs, rules, executor, slices, lean=lean, corpus=corpus, judges=judges, batch_size=size
+                    files,
+                    specs,
+                    rules,
+                    executor,
+                    slices,
+                    lean=lean,
+                    corpus=corpus,
+                    nuggets=nuggets,
+                    judges=judges,
+                    batch_size=size,
                 )
         if judging.preview:
             write_out(preview_text(would, as_json=form == "json"), output)
             return
-    if form == "json":
-        text = results.to_json(per_query=per_query)
-    elif form == "csv":
-        from ..reporting.results_csv import results_csv
-
-        text = results_csv(results)
-    else:
-        # The figures mean little without the definitions behind them, so the two travel together.
-        markdown = form == "markdown"
-        whole = results.to_markdown() if markdown else results_table(results)
-        text = "\n\n".join([whole, *slices_tables(results, markdown=markdown), said])
-    write_out(text, output)
+    write_out(rendered(results, form, said, per_query=per_query), output)
 
 
 def _rules(
@@ -217,12 +220,13 @@ def _rules(
 def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
     from ..core.engine import evaluate_rankings, resolve_metrics
     from ..core.suggest import specs_for
+    from ..io.grades import counts_by_query
     from ..io.trec import load_qrels, load_run, queries_without_judgements, trec_rankings
     from ..reporting.progress import progress
     from .remarks import warn_of_strays
 
     chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions, bare_ids=True)
-    resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
+    resolved = resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
     with progress(f"reading {qrels_path}"):
         qrels = load_qrels(qrels_path)
     with progress(f"reading {run_path}"):
@@ -230,5 +234,14 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     ids, gold, ranked = trec_rankings(qrels, run)
     missing = [one for one, ranking in zip(ids, ranked, strict=True) if ranking is None]
     warn_of_strays(missing, queries_without_judgements(qrels, run), total=len(ids), conventions=conventions)
+    whose = counts_by_query(qrels_path)
+    if whose is None:
+        with progress("scoring"):
+            return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
+    from ..pooling.beside import JudgedBeside
+
+    total: Counter[str] = sum(map(Counter, whose.values()), Counter())
+    beside = JudgedBeside(resolved, total)
     with progress("scoring"):
-        return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
+        every = evaluate_rankings(gold, ranked, [*resolved, *beside.metrics], conventions=conventions, ids=ids)
+    return beside.noted(every)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DataFiles", "chosen_metrics", "data_files", "preview_files", "score_files"]
 
+_GLANCED_AT = 64
+"""How many samples tell whether the gold says who gave it."""
 _LOOKED_AT = 1024
 """How many pairs are looked at together."""
 
@@ -72,6 +74,7 @@ def score_files(
     *,
     lean: bool = False,
     corpus: str | None = None,
+    nuggets: str | None = None,
     judges: PlannedJudges | None = None,
     batch_size: int,
 ) -> Results:
@@ -80,9 +83,9 @@ def score_files(
 
     chosen = chosen_metrics(metrics, conventions, judges)
     wanted = slices_of(list(dict.fromkeys(slices)))
-    with executor.opened() as scoring, _paired(files, corpus, keep_ids=not lean) as pairs:
+    with executor.opened() as scoring, _paired(files, corpus, nuggets, keep_ids=not lean) as pairs:
         common = {"executor": scoring, "slices": wanted, "keep_scores": not lean, "batch_size": batch_size}
-        return _scored(pairs, chosen, conventions, common, judges, suggest=not metrics)
+        return _scored(pairs, chosen, conventions, common, judges, suggest=not metrics, says_whose=_says_whose(files))
 
 
 def preview_files(
@@ -92,6 +95,7 @@ def preview_files(
     judges: PlannedJudges | None,
     *,
     corpus: str | None = None,
+    nuggets: str | None = None,
 ) -> Preview:
     """What judging what is in the files would take."""
     from ..judge.policy import JudgePolicy
@@ -100,7 +104,7 @@ def preview_files(
     from .judging import policy_of
 
     chosen = chosen_metrics(metrics, conventions, judges, need_key=False)
-    with _paired(files, corpus, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
+    with _paired(files, corpus, nuggets, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
         every = list(pairs)
     policy = JudgePolicy() if judges is None else policy_of(judges)
     return preview([sample for sample, _ in every], [output for _, output in every], chosen, policy)
@@ -121,21 +125,23 @@ def chosen_metrics(
 
 
 @contextmanager
-def _paired(files: DataFiles, corpus: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
-    """Samples with their outputs, and with the texts of a corpus where there is one."""
+def _paired(files: DataFiles, corpus: str | None, nuggets: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
+    """Samples with their outputs, with the texts of a corpus where there is one, and with nuggets where there are."""
     from ..io.corpus import Corpus, Filling
+    from ..io.nuggets import KnownNuggets
     from ..io.streams import PairStream
     from ..reporting.progress import progress
 
-    if corpus is None:
-        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids)
-        return
-    with progress(f"reading {corpus}"):
-        opened = Corpus.open(corpus)
-    with opened:
-        filling = Filling(opened)
-        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, filling=filling)
-        filling.report()
+    known = None if nuggets is None else KnownNuggets(nuggets)
+    with ExitStack() as open_files:
+        filling = None
+        if corpus is not None:
+            with progress(f"reading {corpus}"):
+                filling = Filling(open_files.enter_context(Corpus.open(corpus)))
+        yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, filling=filling, nuggets=known)
+        for put_in in (filling, known):
+            if put_in is not None:
+                put_in.report()
 
 
 def _scored(
@@ -146,6 +152,7 @@ def _scored(
     judges: PlannedJudges | None,
     *,
     suggest: bool,
+    says_whose: bool,
 ) -> Results:
     from ..core.engine import resolve_metrics
     from ..core.suggest import readers_of_retrieved, require_retrieved
@@ -158,9 +165,29 @@ def _scored(
         if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
-    results = _evaluated(pairs, chosen, common, judges)
+    if says_whose:
+        from ..pooling.beside import JudgedBeside
+
+        beside = JudgedBeside(chosen)
+        results = beside.noted(_evaluated(pairs, [*chosen, *beside.metrics], common, judges))
+    else:
+        results = _evaluated(pairs, chosen, common, judges)
     warn_of_strays(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
     return results
+
+
+def _says_whose(files: DataFiles) -> bool:
+    """Whether the gold says who gave it, as far as can be told without reading the whole file."""
+    from ..io.grades import GOLD_BY, provenance_path
+    from ..io.reading import Problems
+
+    path, form = files.samples
+    if form.name != "jsonl":
+        return provenance_path(path).exists()
+    if not path.is_file() or form.read_samples is None:  # a pipe can be read once
+        return False
+    first = itertools.islice(form.read_samples(path, Problems()), _GLANCED_AT)
+    return any(GOLD_BY in read.sample.metadata for read in first)
 
 
 def _supported(pairs: PairStream, conventions: Conventions) -> list[str]:

@@ -36,7 +36,7 @@ WIDTH = 400
     metavar="ID",
     help="One sample: question, gold, what came back, scores, judgements.",
 )
-@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too.")
+@click.option("--per-query", is_flag=True, help="With --json: the score of every sample too; with .csv: those alone.")
 @store_option
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -60,13 +60,12 @@ def command(
     auepora show nightly --failures
     auepora show nightly --sample q17
     """
-    from .output import output_format, write_out
+    from .output import output_format, require_per_query, write_out
 
     if failures and sample_id is not None:
         raise click.UsageError("give --failures or --sample, not both")
     form = "json" if as_json else output_format(output)
-    if per_query and form != "json":
-        raise click.UsageError("--per-query goes with --json")
+    require_per_query(per_query, form)
     with opened_store(store, output=output) as found:
         record = found.find(run)
         if sample_id is not None:
@@ -75,6 +74,7 @@ def command(
             return
         if failures:
             rows, unjudged = _failures(found, record), judge_failures(found, record)
+            unjudged += _not_measured(found, record, unjudged)
             if form == "json":
                 write_out(json.dumps([*rows, *unjudged], indent=2, ensure_ascii=False), output)
             else:
@@ -88,9 +88,9 @@ def command(
             document = {**chosen.to_dict(per_query=per_query), "run": run_of(record, found)}
             write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
         elif form == "csv":
-            from ..reporting.results_csv import results_csv
+            from ..reporting.results_csv import results_csv, scores_csv
 
-            write_out(results_csv(chosen), output)
+            write_out(scores_csv(chosen) if per_query else results_csv(chosen), output)
         else:
             write_out(run_report(found, record, chosen, markdown=form == "markdown"), output)
 
@@ -106,17 +106,26 @@ def _chosen(results: Results, names: tuple[str, ...]) -> Results:
 
 def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown: bool = False) -> str:
     """The run in words and its results as tables."""
-    from ..reporting.tables import results_table, slices_tables
+    from ..reporting.tables import results_markdown, results_table, slices_tables
 
-    parts = ["\n".join(_heading(store, record))]
+    parts = [_markdown_heading(store, record) if markdown else "\n".join(_heading(store, record))]
     if results:
-        parts.append(results.to_markdown() if markdown else results_table(results))
+        parts.append(results_markdown(results) if markdown else results_table(results))
         parts += slices_tables(results, markdown=markdown)
     else:
         parts.append("no results yet: the run did not come to scoring; `auepora run PLAN --resume` goes on with it")
     if record.plan.get("conventions"):
         parts.append(f"conventions of its plan: {conventions_of(record)}")
     return "\n\n".join(parts)
+
+
+def _markdown_heading(store: RunStore, record: RunRecord) -> str:
+    """The same as a heading and a list: lines alone would run into one paragraph."""
+    from ..reporting.markdown import escaped
+
+    lines = [line.split(maxsplit=1) for line in _heading(store, record)]
+    items = [f"- {escaped(' '.join(parts) if len(parts) < 2 else f'{parts[0]}: {parts[1]}')}" for parts in lines]
+    return "\n".join([f"# {escaped(record.name)}", "", *items])
 
 
 def _heading(store: RunStore, record: RunRecord) -> list[str]:
@@ -156,6 +165,19 @@ def _failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
     ]
 
 
+def _not_measured(store: RunStore, record: RunRecord, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Measurements that failed for another reason than a judge: what the data holds, or the metric itself."""
+    ids, told = store.sample_ids(record.run_id), {(row["sample_id"], row["metric"]) for row in known}
+    hint = f"`auepora explain {record.name} METRIC --query ID` may say more"
+    return [
+        {"sample_id": sample_id, "repeat": 0, "metric": one.name, "error": reason, "message": hint, "raw": None}
+        for one in store.results(record.run_id)
+        for sample_id, outcome in zip(ids, one.outcomes or (), strict=False)
+        for status, _, reason in [outcome.partition(":")]
+        if status == "measure_failed" and (sample_id, one.name) not in told
+    ]
+
+
 def _failures_text(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return "no failures"
@@ -181,7 +203,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
     position = ids.index(sample_id)
     sample: EvaluationSample = store.samples(record.run_id)[position]
-    outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id) if row.position == position]
+    outputs: list[SystemOutputs] = [row.output for row in store.outputs(record.run_id, position=position)]
     results = store.results(record.run_id)
     scores = {one.name: one.scores[position] for one in results if one.scores is not None}
     outcomes = {
@@ -230,7 +252,7 @@ def _sample_text(told: dict[str, Any]) -> str:
     if rows:
         lines += ["", table(rows, headers=["metric", "score", "outcome"], right=(1,))]
     if told["judgements"]:
-        lines += ["", *judgements_text(told["judgements"], WIDTH)]
+        lines += ["", *judgements_text(told["judgements"], WIDTH, list(told["scores"]))]
     return "\n".join(lines)
 
 

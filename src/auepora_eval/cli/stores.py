@@ -81,11 +81,9 @@ def run_of(record: RunRecord, store: RunStore) -> dict[str, Any]:
 
 def conventions_of(record: RunRecord) -> str:
     """By whose definitions a run's plan has its numbers computed."""
-    named = record.plan.get("conventions") or "auepora"
-    if not isinstance(named, dict):
-        return str(named)
-    rest = [f"{key} {value}" for key, value in named.items() if key != "name"]
-    return ", ".join([str(named.get("name", "auepora")), *rest])
+    from ..store.planned import conventions_text
+
+    return conventions_text(record)
 
 
 def when(moment: datetime | None) -> str:

@@ -32,6 +32,7 @@ HAS_PROBLEMS = 2
 @click.option(
     "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
 )
+@click.option("--nuggets", type=click.Path(), help="Give samples the nuggets of this file (JSONL), by their ids.")
 @click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {SHOWN}.")
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -41,6 +42,7 @@ def command(
     dataset_format: str | None,
     outputs_format: str | None,
     corpus: str | None,
+    nuggets: str | None,
     show_all: bool,
     as_json: bool,
 ) -> None:
@@ -72,7 +74,12 @@ def command(
         return
     with progress(f"reading {dataset}"):
         checked = validate_files(
-            dataset, outputs, dataset_format=dataset_format, outputs_format=outputs_format, corpus=corpus
+            dataset,
+            outputs,
+            dataset_format=dataset_format,
+            outputs_format=outputs_format,
+            corpus=corpus,
+            nuggets=nuggets,
         )
     if as_json:
         import json

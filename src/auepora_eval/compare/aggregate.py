@@ -58,9 +58,15 @@ def store_aggregate(run_id: str, agg: AggregateMetrics, *, store: Store = None) 
         opened.set_aggregate(opened.find(run_id).run_id, agg.to_dict(digits=DIGITS))
 
 
-def aggregate_of(run: RunAnswers, samples: Sequence[EvaluationSample]) -> AggregateMetrics:
-    """The metrics over these queries of a run; one that has no answer has failed."""
-    values = {result.name: result.value if result.defined else None for result in _results(run, samples)}
+def aggregate_of(
+    run: RunAnswers, samples: Sequence[EvaluationSample], *, counts_only: bool = False
+) -> AggregateMetrics:
+    """The metrics over these queries of a run; one that has no answer has failed.
+
+    With ``counts_only`` no metric is computed: they are ``None``.
+    """
+    results = () if counts_only else _results(run, samples)
+    values = {result.name: result.value if result.defined else None for result in results}
     return AggregateMetrics(
         hit_at_k={k: values.get(f"hit_rate@{k}") for k in RULES.k_values},
         recall_at_k_doc={k: values.get(f"recall_doc@{k}") for k in RULES.k_values},

@@ -18,7 +18,7 @@ from ..core.types import MetricResult, TargetCategory
 from ..store.planned import planned_conventions, run_facts
 from ..store.records import RunRecord
 
-__all__ = ["Definition", "definition_of"]
+__all__ = ["Definition", "candidate_metrics", "definition_of"]
 
 _SAME = 1e-9
 """How near a value computed anew must be to the stored one, relative to it, for its reducer to be the right one."""
@@ -63,7 +63,7 @@ def definition_of(result: MetricResult, record: RunRecord, given: Mapping[str, M
     its rules. Of a metric that is not known here, the value is taken for the mean of its scores if it is that number.
     """
     scores = result.scores if isinstance(result.scores, Scores) else None
-    for one in _candidates(result, record, given):
+    for one in candidate_metrics(result, record, given):
         if not isinstance(one, BatchMetric):
             continue
         if str(one.signature.adding(**one.run_choices(run_facts(record)))) == result.signature or (
@@ -107,7 +107,7 @@ def _gives(reducer: Reducer, scores: Scores, result: MetricResult) -> bool:
     return abs(value - result.value) <= _SAME * max(1.0, abs(result.value))
 
 
-def _candidates(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> Iterator[Metric]:
+def candidate_metrics(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> Iterator[Metric]:
     """Metrics that this may be a result of, the likeliest first."""
     facts, rules, name = run_facts(record), planned_conventions(record), result.name
     if name in given:

@@ -30,18 +30,20 @@ def golden_report(
     *,
     golden: Golden | None = None,
     strict_chunker_version: bool = False,
+    aggregates: bool = True,
 ) -> CompareReport:
     """Two runs by their golden queries: aggregates, their differences, each query. It holds no other metric.
 
     The aggregates are over the queries that both runs have, by one set of expectations, so that they can be subtracted.
-    Where chunks are matched by place, hit rates and MRR are those of the ranks so found; what is stored stays.
+    Where chunks are matched by place, hit rates and MRR are those of the ranks so found; what is stored stays. Without
+    ``aggregates`` their metrics are not computed: only how many queries there are, and how many failed.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
     run_a, run_b = read_answers(store, record_a), read_answers(store, record_b)
     queries = compare_answers(run_a, run_b, golden=None if golden is None else golden_queries(golden))
-    a, b = aggregate_of(run_a, queries.samples), aggregate_of(run_b, queries.samples)
-    if queries.chunker_version_match == "fallback_doc_span":
+    a, b = (aggregate_of(run, queries.samples, counts_only=not aggregates) for run in (run_a, run_b))
+    if aggregates and queries.chunker_version_match == "fallback_doc_span":
         a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
     return CompareReport(
         run_a=record_a.run_id,

@@ -30,13 +30,15 @@ def compare_runs(
     adjust: Adjustment = "max-t",
     metrics: Sequence[str | Metric] | None = None,
     other_dataset: bool = False,
+    aggregates: bool = True,
     seed: int = 0,
 ) -> CompareReport:
     """Compare run B with run A. Differences are B - A, over the samples that both have. No document's text is read.
 
     Runs are named as ``RunStore.find`` takes them: an id or the beginning of one, a name, ``latest``, ``latest~1``.
     ``golden`` names the golden queries where they are not the samples stored with the runs. ``delta`` is the largest
-    difference that does not matter, ``primary`` the metrics that share one 5 %; see ``compare_metrics``.
+    difference that does not matter, ``primary`` the metrics that share one 5 %; see ``compare_metrics``. Without
+    ``aggregates`` the metrics of golden queries are not computed again from what is stored.
     """
     with opened_store(store) as opened:
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
@@ -53,7 +55,14 @@ def compare_runs(
             other_dataset=other_dataset,
             seed=seed,
         )
-        report = golden_report(opened, record_a, record_b, golden=golden, strict_chunker_version=strict_chunker_version)
+        report = golden_report(
+            opened,
+            record_a,
+            record_b,
+            golden=golden,
+            strict_chunker_version=strict_chunker_version,
+            aggregates=aggregates,
+        )
     return replace(
         report,
         deltas={**report.deltas, "metrics": {one.name: one.to_dict() for one in compared.metrics}},

@@ -168,6 +168,12 @@ class CompareReport:
         """The comparison document as JSON text."""
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a table of differences, and a chart of them."""
+        from .notebook import comparison_html
+
+        return comparison_html(self)
+
     def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False) -> Any:
         """A frame of pandas, polars or Arrow: one row per metric, or with ``per_query`` one per golden query.
 

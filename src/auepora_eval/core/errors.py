@@ -52,10 +52,15 @@ __all__ = [
 ]
 
 
+_LONGEST_NAME = 500
+
+
 def did_you_mean(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """A clause that suggests the nearest known names, or ``otherwise`` where nothing is near."""
     from difflib import SequenceMatcher  # only mistakes pay for it
 
+    if len(name) > _LONGEST_NAME:  # no misspelling, and looking for one would take its time
+        return otherwise
     likeness = {choice: SequenceMatcher(None, name.lower(), choice.lower()).ratio() for choice in sorted(known)}
     for choice in likeness:
         if choice.lower().startswith(f"{name.lower()}_"):

@@ -9,7 +9,9 @@ from typing import ClassVar
 
 from ..judge.critic import Judging
 from .batch import Batch
+from .derivation import ALONE, Derivation, Surroundings
 from .errors import JudgeError
+from .general_derivation import judged_derivation
 from .metrics_base import BatchMetric, PerSampleMetric
 from .scores import Score, Scores
 from .types import EvaluationSample, SystemOutputs
@@ -25,7 +27,9 @@ class JudgedMetric(PerSampleMetric):
     """
 
     suggested: ClassVar[bool] = False  # it costs money and needs somebody to ask
-    asks_on: ClassVar[bool] = False
+    prompt_names: ClassVar[tuple[str, ...]] = ()
+    """Which of our prompts it asks with unless told, for the reference page."""
+    asks_on: bool = False
     """Whether it asks further questions that depend on answers: a preview counts the first ones only, and says so."""
 
     async def ascore(self, batch: Batch, judge: Judging) -> Scores:
@@ -48,6 +52,10 @@ class JudgedMetric(PerSampleMetric):
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What the judge said, as it is stored: nobody is asked again."""
+        return judged_derivation(sample, output, around)
 
     async def _awaited(
         self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, judge: Judging, *, answered: bool

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
@@ -16,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .batch import Batch, check_samples, warn_notes
-from .conventions import CHOICE_NAMES, Conventions
+from .conventions import Conventions
+from .derivation import ALONE, Derivation, Surroundings
 from .errors import AlignmentError, BadValueError, MetricDefinitionError
+from .metric_choices import changed_rules, general_choices, given_options
 from .reduce import Mean, Reducer
 from .scores import Score, Scores, Status, reason_of
 from .signature import Signature
@@ -51,6 +52,8 @@ class RunFacts:
 
     top_k: int | None = None
     concurrency: int | None = None
+    gold: str | None = None
+    """Which gold took the place of the samples' own, for signatures."""
 
 
 class Metric(ABC):
@@ -116,6 +119,8 @@ class BatchMetric(Metric):
     """What becomes of a failed answer, for the reference page, where there is more to say than counted or not."""
     reference: ClassVar[str] = ""
     """Where the definition comes from."""
+    choice_words: ClassVar[Mapping[str, str]] = {}
+    """What choices of its own mean, for an explanation: by their key, or by ``key:value`` where the value decides."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -140,6 +145,19 @@ class BatchMetric(Metric):
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The number over answered samples by the plain definition, for what is not a mean; NaN where it has none."""
         return None
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """How the score of one scored sample comes about, step by step. It is asked only of samples that have one.
+
+        Unless a metric says better: what went in, and the number that comes out.
+        """
+        from .general_derivation import general_derivation  # it scores, and so looks at metrics from above
+
+        return general_derivation(self, sample, output, around)
+
+    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        """What in the data keeps it from measuring this sample, where it knows more than a reason in a word."""
+        return ""
 
     def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this sample and output hold what the metric looks at, beyond ``required_fields`` and ``reads``.
@@ -174,9 +192,9 @@ class BatchMetric(Metric):
         return max((inner.rounding for inner in self.inner_metrics()), default=0.0)
 
     @property
-    def needs_model(self) -> bool:
-        """Whether it asks a model, which is large to load and best kept by few."""
-        return any(inner.needs_model for inner in self.inner_metrics())
+    def asks_models(self) -> bool:
+        """Whether scoring asks a model that turns texts into numbers: an explanation does so only when told to."""
+        return self.rounding > 0 or any(inner.asks_models for inner in self.inner_metrics())
 
     def worst_in(self, batch: Batch) -> float | npt.NDArray[np.float64]:
         """The value of each failed answer of a batch, where it depends on the sample; NaN leaves it out."""
@@ -227,8 +245,8 @@ class BatchMetric(Metric):
         """
         return {
             "by": f"{type(self).__module__}.{type(self).__qualname__}",
-            **_given_options(self),
-            **_changed_rules(self),
+            **given_options(self),
+            **({} if isinstance(self, SampleMetric) else changed_rules(self)),
         }
 
     def run_choices(self, run: RunFacts) -> dict[str, str]:
@@ -243,7 +261,7 @@ class BatchMetric(Metric):
     @property
     def signature(self) -> Signature:
         """Name, every choice that changes the number, and the formula's version."""
-        return Signature(self.base_name, {**self.choices(), **_general_choices(self)}, self.version)
+        return Signature(self.base_name, {**self.choices(), **general_choices(self)}, self.version)
 
     def compute(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> MetricResult:
         """The metric's number over aligned samples and outputs."""
@@ -361,39 +379,3 @@ def renamed(metric: MetricT, name: str) -> MetricT:
     object.__setattr__(twin, "_plain_name", getattr(metric, "_plain_name", metric.name))
     object.__setattr__(twin, "name", name)
     return twin
-
-
-def _general_choices(metric: BatchMetric) -> dict[str, str]:
-    """Choices that concern every metric, shown only where they depart from the rule and matter to the number."""
-    rules = metric.rules
-    choices: dict[str, str] = {}
-    if not metric.counts_system_failures:
-        return choices
-    if rules.missing != "fail":
-        choices["missing"] = rules.missing
-    if rules.on_system_failure != "worst" and not metric.always_counts_failures:
-        choices["failed"] = rules.on_system_failure
-    return choices
-
-
-def _given_options(metric: BatchMetric) -> dict[str, str]:
-    """The constructor's options that differ from their defaults, as far as the object shows them."""
-    shown = {}
-    for name, parameter in inspect.signature(type(metric)).parameters.items():
-        value = getattr(metric, name, parameter.default)
-        if name not in ("conventions", "overrides") and value != parameter.default:
-            shown[name] = re.sub(r"[|:\s]+", "_", value if isinstance(value, str) else repr(value))
-    return shown
-
-
-def _changed_rules(metric: BatchMetric) -> dict[str, str]:
-    """Departures from the default conventions that a metric reading ``rules`` may have felt."""
-    if isinstance(metric, SampleMetric):
-        return {}
-    apart = {"missing", "on_system_failure", "k_values"}  # shown elsewhere, or no matter
-    default, rules = Conventions.of(), metric.rules
-    return {
-        key: str(getattr(rules, key))
-        for key in CHOICE_NAMES
-        if key not in apart and getattr(rules, key) != getattr(default, key)
-    }

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from .errors import BadValueError, UnknownMetricError
@@ -13,7 +14,15 @@ from .frames import FrameKind, frame
 from .result_columns import metric_columns, sample_columns
 from .types import MetricResult
 
-__all__ = ["Results", "coverage", "display_name", "plain_value", "results_to_dict", "results_to_markdown"]
+__all__ = [
+    "Results",
+    "coverage",
+    "display_name",
+    "judged_share",
+    "plain_value",
+    "results_to_dict",
+    "results_to_markdown",
+]
 
 SCHEMA = 1
 
@@ -90,6 +99,12 @@ class Results(list[MetricResult]):
         """A Markdown table, with a coverage column where not every sample was scored."""
         return results_to_markdown(self)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a table by target, and a chart of the values with their intervals."""
+        # By name, since what draws is above what holds results.
+        shown: str = import_module("auepora_eval.reporting.notebook").results_html(self)
+        return shown
+
     def to_frame(self, kind: FrameKind = "pandas", *, per_query: bool = False, slices: bool = False) -> Any:
         """A frame of pandas, polars or Arrow, whichever is asked for and installed.
 
@@ -137,16 +152,21 @@ def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, floa
 
 def results_to_markdown(results: Sequence[MetricResult]) -> str:
     """A Markdown table; a fourth column tells what each value is a mean of where any sample was not scored."""
-    remarks = [coverage(result) for result in results]
+    remarks = ["; ".join(filter(None, [coverage(result), judged_share(result)])) for result in results]
     with_coverage = any(remarks)
     lines = ["| Target | Metric | Value |", "|--------|--------|-------|"]
     if with_coverage:
         lines = [f"{lines[0]} Mean of |", f"{lines[1]}---------|"]
     for result, remark in zip(results, remarks, strict=True):
         value = f"{result.value:.4f}" if result.defined else "n/a"
-        line = f"| {result.target.name} | {display_name(result)} | {value} |"
+        line = f"| {result.target.name} | {_cell(display_name(result))} | {value} |"
         lines.append(f"{line} {remark or 'all'} |" if with_coverage else line)
     return "\n".join(lines)
+
+
+def _cell(name: str) -> str:
+    """A name that cannot break the table: whatever a user called a metric."""
+    return " ".join(name.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def display_name(result: MetricResult) -> str:
@@ -170,6 +190,29 @@ def coverage(result: MetricResult) -> str:
     calls are told as well: ``18 calls, 4 failed, counted worst (timeout)``.
     """
     return "; ".join(filter(None, [_of_samples(result.details), _of_calls(result.details.get("repeats"))]))
+
+
+def judged_share(result: MetricResult) -> str:
+    """How much of what a retrieval metric looks at is judged, where its gold is made of grades that say whose they are.
+
+    ``judged 83 % of top 10; gold by model 120, human 14``
+    """
+    details = result.details
+    if "gold_by" not in details:
+        return ""
+    depth, share = details.get("judged_depth"), details.get("judged")
+    within = "all returned" if depth is None else f"top {depth}"
+    seen = f"judged nothing of {within}" if share is None else f"judged {_percent(share)} of {within}"
+    whose = ", ".join(f"{by} {count}" for by, count in details["gold_by"].items())
+    return f"{seen}; gold by {whose}" if whose else seen
+
+
+def _percent(share: float) -> str:
+    """A share that is not quite all is never called all, nor one that is not quite none."""
+    whole = round(100 * share)
+    if whole == 100 and share < 1:
+        return "over 99 %"
+    return "under 1 %" if whole == 0 and share > 0 else f"{whole} %"
 
 
 def _of_samples(details: Mapping[str, Any]) -> str:

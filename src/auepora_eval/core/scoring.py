@@ -11,7 +11,7 @@ import numpy as np
 from ..stats.interval import Interval
 from .batch import Batch
 from .errors import AueporaError, MetricDefinitionError
-from .metrics_base import BatchMetric, snake_case
+from .metrics_base import BatchMetric, RunFacts, snake_case
 from .reduce import Clusters, StatMeans
 from .scores import Scores, Status, reason_of
 from .signature import Signature
@@ -25,6 +25,7 @@ __all__ = [
     "numbered_families",
     "result_of",
     "settled_scores",
+    "signature_in_run",
 ]
 
 
@@ -114,6 +115,12 @@ def numbered_families(ids: Sequence[str], families: Sequence[tuple[bool, str]]) 
         roots[family] = min(passed) if above.get(root) in passed else root
     numbers: dict[tuple[bool, str], int] = {}
     return np.array([numbers.setdefault(roots[family], len(numbers)) for family in families], dtype=np.intp)
+
+
+def signature_in_run(metric: BatchMetric, run: RunFacts) -> Signature:
+    """The signature of a metric with what the way the outputs were made, or other gold, adds to it."""
+    other_gold = {} if run.gold is None else {"gold": run.gold}
+    return metric.signature.adding(**metric.run_choices(run), **other_gold)
 
 
 def make_result(

@@ -15,7 +15,7 @@ from .judged import joined_where_scored
 from .metrics_base import BatchMetric, Metric, RunFacts
 from .reduce import Clusters, Fold, StatMeans
 from .scores import Score, Scores, Status
-from .scoring import make_result, result_of
+from .scoring import make_result, result_of, signature_in_run
 from .signature import Signature
 from .slices import Grouping, Rows
 from .types import MetricResult
@@ -30,7 +30,7 @@ class KeptScores:
         """``joined`` says that outcomes come joined with those of other samples already."""
         self.metric = metric
         self._joined = joined
-        self.signature: Signature = metric.signature.adding(**metric.run_choices(run))
+        self.signature: Signature = signature_in_run(metric, run)
         self._run = run
         self._keep_scores = keep_scores
         self._parts: list[Scores] = []

@@ -20,6 +20,7 @@ trec_rag     answers of the TREC RAG track, with citations by sentence
 traces       spans of OpenInference and OpenTelemetry GenAI: outputs, and questions as samples
 trace_parts  spans of any shape, their attributes, questions and answers
 corpus       ``Corpus``, ``with_texts``: documents kept once, named by their ids
+nuggets      ``read_nuggets``, ``write_nuggets``, ``with_nuggets``: the facts that good answers hold
 validate     ``validate_files``: every problem of a dataset and its outputs, and what they are good for
 checking     what is odd, what is there, which targets and metrics it supports
 convert      ``convert_files``: from one format to another, counting what is lost
@@ -32,6 +33,7 @@ parts        a record made part by part, so that everything wrong with it is sai
 repeated_keys keys that come twice in one JSON object
 hints        what an unknown key in it was probably meant to be
 fingerprint  ``dataset_fingerprint``: what tells a dataset from any other
+labels       ``read_labels``, ``append_label``: what people said about answers, one per line
 ids          ``text_id``: an id for a text that has none
 json_values  values of JSON, one per line, over several or in an array: for records and for spans
 yaml_values  YAML as plain values that know their lines

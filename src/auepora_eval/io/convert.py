@@ -12,6 +12,7 @@ from ..core.errors import AueporaError, BadValueError, DataFileError
 from ..core.types import EvaluationSample, SystemOutputs, Unsaid
 from .formats import Format, Head, Role, format_named, formats
 from .load import chosen_format
+from .nuggets import with_nuggets
 from .reading import Problems, ReadOutput
 
 __all__ = ["Conversion", "Dropped", "convert_files"]
@@ -55,23 +56,31 @@ def convert_files(
     role: Role | None = None,
     outputs_in: str | Path | None = None,
     outputs_out: str | Path | None = None,
+    nuggets: str | Path | None = None,
 ) -> Conversion:
     """Write what is in ``source`` to ``target`` in another format; without names, both are guessed.
 
     A format that keeps a sample and its output in one record takes its outputs from the source, if that has both, or
-    from ``outputs_in``. Otherwise outputs go to ``outputs_out``, or nowhere.
+    from ``outputs_in``. Otherwise outputs go to ``outputs_out``, or nowhere. Samples are given the ``nuggets`` of their
+    ids.
     """
     paths = [None if path is None else Path(path) for path in (source, outputs_in, target, outputs_out)]
     source, outputs_in, target, outputs_out = paths[0] or Path(), paths[1], paths[2] or Path(), paths[3]
-    _refuse_to_overwrite([path for path in (source, outputs_in) if path], [p for p in (target, outputs_out) if p])
+    read = (source, outputs_in, None if nuggets is None else Path(nuggets))
+    _refuse_to_overwrite([path for path in read if path], [p for p in (target, outputs_out) if p])
     reader, role = _source(source, from_format, role)
     writer = _target(target, to_format, role)
     done = Conversion()
     if role == "outputs":
         if outputs_in is not None or outputs_out is not None:
             raise BadValueError(f"{source} holds outputs; outputs to bring along go with samples")
+        if nuggets is not None:
+            raise BadValueError(f"{source} holds outputs; nuggets go with samples")
         _write_outputs(done, _read_outputs(source, reader), writer, target)
         return done
+    samples = _read_samples(source, reader)
+    if nuggets is not None:
+        samples = with_nuggets(samples, nuggets)
     both = reader.one_file
     outputs: Iterator[ReadOutput] | None = None
     if outputs_in is not None:
@@ -83,14 +92,14 @@ def convert_files(
             raise BadValueError(f"{source} holds no outputs that could be written to {outputs_out}")
         able = to_format if writer.write_outputs is not None else None
         outputs_writer = _target(outputs_out, able, "outputs")
-        _write_samples(done, _read_samples(source, reader), writer, target, None)
+        _write_samples(done, samples, writer, target, None)
         _write_outputs(done, outputs, outputs_writer, outputs_out)
         return done
     if outputs_in is not None and writer.write_both is None:
         raise BadValueError(
             f"the format '{writer.name}' does not keep outputs beside their samples; name a file for them (--outputs)"
         )
-    _write_samples(done, _read_samples(source, reader), writer, target, outputs)
+    _write_samples(done, samples, writer, target, outputs)
     if both and writer.write_both is None:
         done.outputs_left = sum(1 for _ in _read_outputs(source, reader, required=False))
     return done

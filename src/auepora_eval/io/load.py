@@ -14,6 +14,7 @@ from .corpus import Corpus, Filling
 from .files import bare_name
 from .formats import Format, Role, format_named, guess_format
 from .jsonl import OutputsFile, gathered_outputs
+from .nuggets import with_nuggets
 from .reading import Problems, ReadOutput, ReadSample
 
 __all__ = [
@@ -59,10 +60,12 @@ def load_dataset(
     *,
     name: str | None = None,
     corpus: str | Path | Corpus | None = None,
+    nuggets: str | Path | None = None,
 ) -> InMemoryDataset:
     """The samples of a file, in its order. Without ``format`` it is guessed from the file.
 
-    With a ``corpus``, documents that are only named by their ids have its texts.
+    With a ``corpus``, documents that are only named by their ids have its texts; with a file of ``nuggets``, samples
+    have those of their ids.
     """
     path = Path(path)
     with _filling(corpus) as filling, collector_paused():
@@ -70,6 +73,8 @@ def load_dataset(
         samples: list[EvaluationSample] = list(read_ones if filling is None else map(filling.sample, read_ones))
     if not samples:
         raise DataFileError(path, None, "there is no sample in it")
+    if nuggets is not None:
+        samples = list(with_nuggets(samples, nuggets))
     return InMemoryDataset(bare_name(path) if name is None else name, samples)
 
 

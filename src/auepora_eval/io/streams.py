@@ -19,6 +19,7 @@ from .codec import LineError, decode_output_line
 from .corpus import Filling
 from .files import is_compressed
 from .formats import Format
+from .nuggets import KnownNuggets
 from .reading import NO_RANKING, Problems, ReadOutput
 
 __all__ = ["OutputIndex", "PairStream", "count_lines"]
@@ -117,12 +118,13 @@ class PairStream:
         *,
         keep_ids: bool = True,
         filling: Filling | None = None,
+        nuggets: KnownNuggets | None = None,
     ) -> None:
         """``keep_ids`` says whether ids may be kept, which tells a repeated one at once and not at the end.
 
-        ``filling`` puts the texts of a corpus where documents are only named.
+        ``filling`` puts the texts of a corpus where documents are only named; ``nuggets`` gives samples theirs.
         """
-        self._filling = filling
+        self._filling, self._nuggets = filling, nuggets
         self.samples_path, sample_format = samples
         self.outputs_path, self._output_format = outputs
         assert sample_format.read_samples is not None
@@ -164,7 +166,7 @@ class PairStream:
                 chunk = list(itertools.islice(pairs, _AT_ONCE))
             if not chunk:
                 break
-            yield from chunk if self._filling is None else map(self._filled, chunk)
+            yield from chunk if self._filling is None and self._nuggets is None else map(self._filled, chunk)
         if not self.total:
             raise DataFileError(self.samples_path, None, "there is no sample in it")
         if not self.met and not self.unknown:
@@ -176,8 +178,11 @@ class PairStream:
             )
 
     def _filled(self, pair: Pair) -> Pair:
-        assert self._filling is not None
         sample, output = pair
+        if self._nuggets is not None:
+            sample = self._nuggets.sample(sample)
+        if self._filling is None:
+            return sample, output
         return self._filling.sample(sample), None if output is None else self._filling.output(output)
 
     def _pairs(self) -> Iterator[Pair]:

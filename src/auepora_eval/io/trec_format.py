@@ -20,6 +20,7 @@ from ..features.rankings import level_of
 from . import trec
 from .files import bare_name, read_bytes, read_lines, write_lines
 from .formats import Format, Head, Role, register_format
+from .grades import GOLD_BY, counts_by_query
 from .problems import shown
 from .reading import Problems, ReadOutput, ReadSample
 from .trec_parts.order import Floats, Lines, rankings
@@ -32,6 +33,7 @@ __all__ = [
     "read_outputs",
     "read_samples",
     "repeated_in_run",
+    "require_trec_id",
     "save_qrels",
     "save_run",
 ]
@@ -79,8 +81,10 @@ def load_topics(path: str | Path) -> dict[str, str]:
 def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
     """Qrels as samples without query texts, in the order in which the queries first come."""
     judged = _read(path, problems, trec.load_qrels, _qrels_line, trec._qrels_by_line)
+    graded_by = counts_by_query(path) or {}
     for query, levels in judged.items():
-        yield ReadSample(None, EvaluationSample(query, "", *judged_documents(levels)))
+        whose = {GOLD_BY: graded_by[query]} if query in graded_by else {}
+        yield ReadSample(None, EvaluationSample(query, "", *judged_documents(levels), metadata=whose))
 
 
 def read_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
@@ -184,6 +188,11 @@ def _query_cell(sample_id: str, owner: str, once: set[str]) -> bytes:
         raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
     once.add(sample_id)
     return _cell(sample_id, owner)
+
+
+def require_trec_id(text: str, owner: str) -> None:
+    """Raise unless an id can stand in a TREC file."""
+    _cell(text, owner)
 
 
 def _cell(text: str, owner: str) -> bytes:

@@ -14,7 +14,7 @@ from ..core.conventions import Conventions, auto_conventions
 from ..core.errors import AueporaError, DataFileError, did_you_mean
 from ..core.types import EvaluationSample, SystemOutputs
 from .align import require_common_id
-from .checking.files import ReadFile, RecordT, filled_from, with_lines_of_run
+from .checking.files import ReadFile, RecordT, filled_from, given_nuggets, with_lines_of_run
 from .checking.findings import output_problems, output_warnings, sample_problems, sample_warnings
 from .checking.inventory import count_outputs, count_samples
 from .checking.support import TargetSupport, no_support, supported_targets
@@ -84,18 +84,20 @@ def validate_files(
     dataset_format: str | None = None,
     outputs_format: str | None = None,
     corpus: str | Path | None = None,
+    nuggets: str | Path | None = None,
 ) -> Validation:
     """Read a dataset, and the outputs for it, to the end whatever is wrong with them.
 
     A format that keeps a sample and its output in one record is looked at for both, even where only the dataset is
     named. With a ``corpus``, documents that are only named by their ids have its texts, and those that it lacks are
-    reported.
+    reported. With a file of ``nuggets`` samples have those of their ids, and those of no sample are reported.
     """
     dataset = Path(dataset)
     with collector_paused():
         samples = _samples(dataset, dataset_format)
         returned = _beside(samples) if outputs is None else _outputs(Path(outputs), outputs_format)
         texts = None if corpus is None else filled_from(Path(corpus), samples, returned)
+        facts = None if nuggets is None else given_nuggets(Path(nuggets), samples)
         rows = [read.sample for read in samples.records]
         problems = [samples.problems + sample_problems(dataset, samples.records)]
         warnings = samples.warnings.told() + sample_warnings(dataset, samples.records, samples.unread)
@@ -120,6 +122,10 @@ def validate_files(
             files["corpus"] = (texts.path, "corpus")
             problems.append(texts.problems)
             warnings += texts.warnings.told()
+        if facts is not None:
+            files["nuggets"] = (Path(str(nuggets)), "nuggets")
+            problems.append(facts.found)
+            warnings += facts.warnings.told()
     return Validation(
         files,
         _sorted(problems),

@@ -19,12 +19,14 @@ __all__ = [
     "Question",
     "Rating",
     "Ratings",
+    "all_done",
     "critic_at_hand",
     "critic_choice",
     "one_number",
     "over_repeats",
     "question_frames",
     "rated",
+    "rating_of",
     "require_critic",
     "tells_probabilities",
 ]
@@ -163,6 +165,8 @@ class Rating:
     """How many should have been, but the probabilities covered too little or were not told."""
     masses: tuple[float, ...] = ()
     """How much probability fell on the labels, where it was told."""
+    counts: tuple[float, ...] = ()
+    """What is counted beside the numbers, such as claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,24 +182,31 @@ async def rated(judge: Judging, critic: Critic, question: Question) -> Ratings:
 
     async def once(repeat: int) -> Rating:
         requests = question.requests(critic, repeat)
-        answers = await _all(judge.ask(critic, request) for _, request in requests)
-        read = [
-            _read(answer, SCORE if len(names) == 1 else name, request, question.scale)
-            for (names, request), answer in zip(requests, answers, strict=True)
-            for name in names
-        ]
-        return Rating(
-            values=tuple(value for value, _, _ in read),
-            num_weighted=sum(weighted is True for _, weighted, _ in read),
-            num_unweighted=sum(weighted is False for _, weighted, _ in read),
-            masses=tuple(mass for _, _, mass in read if mass is not None),
-        )
+        answers = await all_done(judge.ask(critic, request) for _, request in requests)
+        return rating_of(requests, answers, question.scale)
 
     came, asked = await over_repeats(judge, once)
     return Ratings(tuple(came), asked)
 
 
-async def _all(waiting: Iterable[Awaitable[T]]) -> list[T]:
+def rating_of(
+    requests: Sequence[tuple[tuple[str, ...], JudgeRequest]], answers: Sequence[Judgement], scale: Scale
+) -> Rating:
+    """The rating that the answers to these requests make together."""
+    read = [
+        _read(answer, SCORE if len(names) == 1 else name, request, scale)
+        for (names, request), answer in zip(requests, answers, strict=True)
+        for name in names
+    ]
+    return Rating(
+        values=tuple(value for value, _, _ in read),
+        num_weighted=sum(weighted is True for _, weighted, _ in read),
+        num_unweighted=sum(weighted is False for _, weighted, _ in read),
+        masses=tuple(mass for _, _, mass in read if mass is not None),
+    )
+
+
+async def all_done(waiting: Iterable[Awaitable[T]]) -> list[T]:
     """What becomes of all of these; the first error where there is one, once none is under way any more."""
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     for outcome in outcomes:

@@ -58,6 +58,9 @@ class JudgeRequest:
     """Which sample is judged: for messages and records, never sent."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """What an ``LLMCritic`` is handed beside the prompt."""
+    about: Mapping[str, Any] = field(default_factory=dict)
+    """What it is about, for whoever reads the stored judgement, never sent: ``of`` names a text (the answer, d1), and
+    ``statements`` or ``sentences`` are those that the answer refers to by number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,6 +128,14 @@ class PreviewSession:
             self.preview.may_be_more.append(request.metric)
         raise JudgeError("preview", "nobody is asked: this is a preview")
 
+    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        """Count a question that another metric has asked already."""
+        for share in (self.preview.total, self.preview.metrics.setdefault(request.metric, Share())):
+            share.judgements += 1
+            share.shared += 1
+        if isinstance(outcome, JudgeError) and request.metric not in self.preview.may_be_more:
+            self.preview.may_be_more.append(request.metric)
+
     def _count(self, critic: Critic, request: JudgeRequest, shares: tuple[Share, ...]) -> None:
         model = model_of(critic)
         usage = self._guess(model).of(critic, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import warnings
 from collections.abc import Callable
@@ -133,6 +134,13 @@ class JudgeSession:
             return self._concluded(critic, request, Outcome(error=error), shared=False)
         outcome, shared = await self._flown(here, critic, request, digest, kept)
         return self._concluded(critic, request, outcome, shared=shared)
+
+    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        """Note that a metric learned from what another one asked before."""
+        self._asked += 1
+        made, error = (None, outcome) if isinstance(outcome, JudgeError) else (outcome, None)
+        with contextlib.suppress(JudgeError):
+            self._concluded(critic, request, Outcome(made, error), shared=True)
 
     # --- one call for all who ask the same ---------------------------------------------------------------------------
 

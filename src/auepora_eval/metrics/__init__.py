@@ -13,7 +13,18 @@ rouge                    ROUGE-1, -2, -L, -Lsum against references or the query
 bleu, chrf               BLEU and chrF of all answers together
 grounding                evidence overlap, support coverage and density, hallucination rate
 citations                citation coverage, precision and recall of cited gold
+citation_support         whether what is cited supports what is said: ALCE, TREC RAG
+nugget_recall            the facts a good answer holds: vital and okay nuggets
+verdicts                 what metrics share that count verdicts on statements
+support_shares           plain functions over such verdicts
 generation_semantic      similarity of meaning: embeddings, SBERT, cross-encoders
+claim_answers            claims of the answer against the reference: precision, recall, F1
+claim_grounding          where claims come from: faithfulness, noise sensitivity, self-knowledge, hallucination
+claim_context            claims of the reference in the documents: recall, precision, use
+claim_verdicts           the same as plain functions of verdicts, exact
+claim_base               what metrics over claims share
+context_judged           documents as a judge sees them: average precision, sentences that are needed
+reverse_questions        relevance of the answer by questions guessed from it
 context_semantic         relevance and redundancy of returned documents, by embeddings
 nli_grounding            sentences of the answer that the evidence entails
 semantic_base            what metrics of meaning share

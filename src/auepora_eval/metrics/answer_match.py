@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Surroundings
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -18,6 +19,7 @@ from ..features.texts import Pairs, best_pairs, chosen, coded, pairs, shared
 from ..text.cutting import WordRule, squad_words, word_rule
 from .answers import AnswerMetric, ReferencedMetric, overlap_shares, require_bool, require_choice
 from .base import ConfiguredMetric
+from .derivations_text import bag_steps, containment_steps, equality_steps
 from .overlap import Words, answer_relevance, exact_match, token_f1
 
 __all__ = ["AnswerRelevance", "Containment", "ExactMatch", "TokenF1"]
@@ -105,6 +107,10 @@ class ExactMatch(_NormalisedMetric):
         """By the plain definition."""
         return Score(exact_match(answer, sample.references, self.words.plain))
 
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """The words of both, side by side."""
+        return equality_steps(answer, sample.references, self.words.plain)
+
 
 @register("token_f1")
 @dataclass(frozen=True)
@@ -126,6 +132,10 @@ class TokenF1(_NormalisedMetric):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
         return Score(token_f1(answer, sample.references, self.words.plain))
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """The words of both, and those in common."""
+        return bag_steps(answer, sample.references, self.words.plain, "reference")
 
 
 @register("answer_relevance")
@@ -163,6 +173,10 @@ class AnswerRelevance(AnswerMetric):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
         return Score(answer_relevance(answer, sample.query))
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """The words of both, and those in common."""
+        return bag_steps(answer, [sample.query], squad_words, "query")
 
 
 @register("containment")
@@ -219,6 +233,12 @@ class Containment(ConfiguredMetric, SampleMetric):
         answer = " ".join(words(output.response.text))
         wanted = [[text for name in names if (text := " ".join(words(name)))] for names in slots]
         return Score(all(any(text in answer for text in texts) for texts in wanted if texts))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Which spelling of each thing stands in the answer."""
+        outcome = self.score_one(sample, output)
+        answer = "" if output.response is None else output.response.text
+        return containment_steps(answer, _slots(sample) or (), _NORMS[self.norm], bool(outcome.value))
 
 
 def _as_written(text: str) -> list[str]:

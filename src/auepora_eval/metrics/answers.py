@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Surroundings
 from ..core.errors import BadTypeError, BadValueError
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
@@ -97,6 +98,15 @@ class AnswerMetric(ConfiguredMetric):
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """Why the question does not apply to a sample; ``None`` where it does."""
+        return None
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What the answer holds, and what is made of it."""
+        told = self.steps(sample, output, "" if output.response is None else output.response.text)
+        return super().derivation(sample, output, around) if told is None else told
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation | None:
+        """The derivation for one answer; ``None`` where a metric has none of its own."""
         return None
 
     @abstractmethod

@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number
 from ..core.errors import BadTypeError, BadValueError
+from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric, RunFacts, bound_to
 from ..core.reduce import Clusters
 from ..core.registry import metric, register
@@ -21,6 +23,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.refusals import is_unanswerable, refusals, unanswerable
 from ..stats.interval import mean_interval
 from .answers import require_count
+from .derivations_over import inner_score
 from .refusals import DetectingMetric
 from .retrieval_basic import HitRateAtK
 from .wrappers import ComputedReducer, base_choices, joins, require_within, scored_by, scoring_metric
@@ -229,6 +232,38 @@ class FailureAttribution(DetectingMetric):
         """1 where the retriever is to blame, by the plain definitions of all parts."""
         cause = self.plain_cause(sample, output)
         return cause if isinstance(cause, Score) else Score(float(cause in _RETRIEVAL))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Link by link where the chain broke."""
+        correct, hit, returned, faithful = self._parts
+        cause = self._names_of_causes(sample, output)
+        if cause is None:
+            return super().derivation(sample, output, around)
+        steps = Derived()
+        for what, part, least in (
+            (f"Wrong is below {number(self.correct_from)}:", correct, None),
+            ("Was any relevant document returned?", returned, "not_returned"),
+            (f"Was one among the first {self.k}?", hit, "below_cut"),
+        ):
+            _, value = inner_score(part, sample, output, around)
+            name = "hit_rate" if part is returned else part.name
+            steps.say(f"{what} {name} = {'unknown' if value is None else number(value)}", value)
+            if least == cause:
+                break
+        else:
+            refused = self.say_refusal(steps, sample, output)
+            _, value = (None, None) if refused else inner_score(faithful, sample, output, around)
+            if not refused:
+                told = "not known" if value is None else number(value)
+                steps.say(f"Borne out is {number(self.faithful_from)} or more: {faithful.name} = {told}", value)
+        blamed = float(cause in _RETRIEVAL)
+        return steps.ends(f"The cause is `{cause}`, {CAUSES[cause]}; the retriever's: {blamed:g}", blamed)
+
+    def _names_of_causes(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+        if any(part.asks_models or any(True for _ in judged_parts(part)) for part in self._parts):
+            return None
+        cause = self.plain_cause(sample, output)
+        return cause if isinstance(cause, str) else None
 
     def plain_cause(self, sample: EvaluationSample, output: SystemOutputs) -> str | Score:
         """The cause of one answered sample, or why it has none."""

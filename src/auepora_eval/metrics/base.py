@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import Conventions
+from ..core.derivation import ALONE, Derivation, Surroundings
 from ..core.errors import DuplicateIdError
 from ..core.metrics_base import BatchMetric, RunFacts
 from ..core.registry import metric_name
@@ -20,6 +21,7 @@ from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from ..features.hits import View, found, has_judgement, hits, reject_duplicates, view_key
 from ..features.rankings import rankings
+from .derivations_ranking import Ranked
 from .ranking import Gold, relevant_ids
 
 __all__ = ["ConfiguredMetric", "RankingMetric", "number_text"]
@@ -130,6 +132,16 @@ class RankingMetric(ConfiguredMetric):
     @abstractmethod
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """The value of one query by its definition in ``metrics.ranking``."""
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Which position holds what, and what is made of it."""
+        gold, ranked = self.reference_ranking(sample, output)
+        told = self.steps(Ranked.of(gold or {}, ranked, self.rules.min_relevance, self.rules.depth))
+        return super().derivation(sample, output, around) if told is None else told
+
+    def steps(self, one: Ranked) -> Derivation | None:
+        """The derivation of one query; ``None`` where a metric has none of its own."""
+        return None
 
     def k_choice(self) -> dict[str, str]:
         """Shows K_eff in the signature of a metric that divides by its cut-off."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import Derivation
 from ..core.errors import BadValueError, MissingDependencyError
 from ..core.reduce import OfSums
 from ..core.registry import register
@@ -23,6 +24,7 @@ from ..text.cutting import CharacterRule, WordRule, bleu_rule, ready_made_rule
 from ..text.ngrams import gram_counts
 from .answers import ReferencedMetric, require_bool, require_choice, require_count
 from .base import number_text
+from .derivations_ngrams import bleu_steps
 from .overlap import grams
 
 __all__ = ["BleuScore", "CorpusBleu", "bleu_counts", "bleu_of_counts"]
@@ -60,14 +62,28 @@ def bleu_of_counts(
     The geometric mean of the n-gram precisions, times exp(1 - reference length / length) for what is shorter than the
     references. ``effective_order`` leaves out the orders for which a text is too short, as is usual for one sentence.
     """
-    orders = (len(counts) - 2) // 2
-    length, reference_length = counts[0], counts[1]
-    matches, totals = list(counts[2 : 2 + orders]), list(counts[2 + orders :])
-    if not any(matches):
+    if not any(counts[2 : 2 + (len(counts) - 2) // 2]):
         return 0.0
-    penalty = 1.0
+    precisions = bleu_precisions(
+        counts, smooth_method=smooth_method, smooth_value=smooth_value, effective_order=effective_order
+    )
+    return bleu_penalty(counts) * math.exp(sum(map(_log, precisions)) / len(precisions))
+
+
+def bleu_penalty(counts: Sequence[float]) -> float:
+    """What being shorter than the references costs: a factor of at most 1."""
+    length, reference_length = counts[0], counts[1]
     if length < reference_length:
-        penalty = math.exp(1 - reference_length / length) if length > 0 else 0.0
+        return math.exp(1 - reference_length / length) if length > 0 else 0.0
+    return 1.0
+
+
+def bleu_precisions(
+    counts: Sequence[float], *, smooth_method: Smooth, smooth_value: float, effective_order: bool
+) -> list[float]:
+    """The n-gram precisions in percent, smoothed, of the orders that count."""
+    orders = (len(counts) - 2) // 2
+    matches, totals = list(counts[2 : 2 + orders]), list(counts[2 + orders :])
     precisions = [0.0] * orders
     used, halving = orders, 1.0
     for order in range(orders):
@@ -85,8 +101,7 @@ def bleu_of_counts(
             precisions[order] = 100.0 / (halving * totals[order])
         elif smooth_method == "floor":
             precisions[order] = 100.0 * smooth_value / totals[order]
-    logarithms = [_log(precision) for precision in precisions[:used]]
-    return penalty * math.exp(sum(logarithms) / used)
+    return precisions[:used]
 
 
 def bleu_of_rows(counts: npt.NDArray[np.int64], *, smooth_method: Smooth, smooth_value: float) -> Floats:
@@ -228,6 +243,18 @@ class BleuScore(ReferencedMetric):
         counts = bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)
         smooth, value = self.smooth_method, self._smooth_value
         return Score(bleu_of_counts(counts, smooth_method=smooth, smooth_value=value, effective_order=True))
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """Sentence BLEU from its counts."""
+        words = self.words.plain
+        counts = bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)
+        value = bleu_of_counts(
+            counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value, effective_order=True
+        )
+        precisions = bleu_precisions(
+            counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value, effective_order=True
+        )
+        return bleu_steps(answer, words(answer), counts, precisions, bleu_penalty(counts), value)
 
 
 @lru_cache

@@ -11,6 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.derivation import Derivation
 from ..core.errors import BadValueError
 from ..core.reduce import OfSums
 from ..core.registry import register
@@ -21,6 +22,7 @@ from ..text.cutting import CharacterRule, WordRule, chrf_word_rule
 from ..text.ngrams import gram_counts
 from .answers import ReferencedMetric, require_bool, require_count
 from .base import number_text
+from .derivations_ngrams import chrf_steps
 from .overlap import grams
 
 __all__ = ["ChrF", "CorpusChrF", "chrf_counts", "chrf_of_counts"]
@@ -142,10 +144,22 @@ class ChrF(ReferencedMetric):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence chrF by the plain definition."""
 
-        def value(reference: str) -> float:
-            counts = []
-            for rule, orders in self.parts:
-                counts += chrf_counts(rule.plain(answer), rule.plain(reference), orders)
-            return chrf_of_counts(counts, self.beta)
+        return Score(max(chrf_of_counts(self._plain_counts(answer, one), self.beta) for one in sample.references))
 
-        return Score(max(map(value, sample.references)))
+    def _plain_counts(self, answer: str, reference: str) -> list[int]:
+        counts = []
+        for rule, orders in self.parts:
+            counts += chrf_counts(rule.plain(answer), rule.plain(reference), orders)
+        return counts
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """Sentence chrF from the counts of the best reference."""
+        every = [(self._plain_counts(answer, one), one) for one in sample.references]
+        counts, reference = max(every, key=lambda one: chrf_of_counts(one[0], self.beta))
+        units = [
+            f"{n} {unit}"
+            for unit, (_, orders) in zip(("characters", "words"), self.parts, strict=False)
+            for n in range(1, orders + 1)
+        ]
+        value = chrf_of_counts(counts, self.beta)
+        return chrf_steps(answer, reference, counts, units, self.beta, value, len(every))

@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, listed
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..features.rankings import level_of
+from ..text.citation_marks import require_ids
 from .base import ConfiguredMetric
 from .ranking import relevant_ids
 
@@ -30,20 +32,14 @@ def cited_ids(output: SystemOutputs) -> set[str] | None:
     citations. Raises ``BadTypeError`` for what is not a list of ids.
     """
     if output.citations is not None:
-        return set(_ids(output.citations))
+        return set(require_ids(output.citations))
     sentences = None if output.response is None else output.response.sentences
     if sentences is None:
         return None
     if not isinstance(sentences, (list, tuple)) or not all(isinstance(sentence, Mapping) for sentence in sentences):
         raise BadTypeError("sentences are a list of objects with 'text' and 'citations'")
     lists = [sentence["citations"] for sentence in sentences if sentence.get("citations") is not None]
-    return None if sentences and not lists else {doc_id for cited in lists for doc_id in _ids(cited)}
-
-
-def _ids(cited: object) -> Iterable[str]:
-    if not isinstance(cited, (list, tuple, set, frozenset)) or not all(isinstance(doc_id, str) for doc_id in cited):
-        raise BadTypeError(f"citations are a list of document ids, not {cited!r:.80}")
-    return cited
+    return None if sentences and not lists else {doc_id for cited in lists for doc_id in require_ids(cited)}
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,20 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
         except BadTypeError:
             return Score.fail("bad_citations")
         return Score.skip("no_citations") if cited is None else self.score_cited(cited, sample, output)
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What is cited, and what it is held against."""
+        cited = cited_ids(output) or set()
+        where = "in `citations`" if output.citations is not None else "by the sentences of the answer"
+        steps = Derived().say(f"Cited {where}: {listed(sorted(cited))}; |C| = {len(cited)}", len(cited))
+        return self.cited_steps(steps, cited, sample, output)
+
+    def cited_steps(
+        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+    ) -> Derivation:
+        """The rest of the derivation for an answer that cites these ids."""
+        value = self.score_cited(cited, sample, output).value
+        return steps.ends(f"{self.name} gives {value}", value, general=True)
 
     @abstractmethod
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -109,8 +119,23 @@ class CitationCoverage(CitationMetric):
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all these ids are known."""
-        known = self._known if self.corpus_ids is not None else {item.doc.doc_id for item in output.retrieved}
-        return Score(bool(cited) and cited <= known)
+        return Score(bool(cited) and cited <= self._known_to(output))
+
+    def _known_to(self, output: SystemOutputs) -> Set[str]:
+        return self._known if self.corpus_ids is not None else {item.doc.doc_id for item in output.retrieved}
+
+    def cited_steps(
+        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+    ) -> Derivation:
+        """Which of the cited ids are known."""
+        known = self._known_to(output)
+        source = "the corpus given" if self.corpus_ids is not None else "what was retrieved"
+        rows = [(doc_id, "known" if doc_id in known else "unknown") for doc_id in sorted(cited)]
+        steps.table(f"Held against {source} ({len(known)} ids)", ("cited", "is"), rows)
+        if not cited:
+            return steps.ends("Nothing is cited: 0", 0.0)
+        whole = cited <= known
+        return steps.ends("Every cited id is known: 1" if whole else "An unknown id is cited: 0", float(whole))
 
     def choices(self) -> dict[str, str]:
         """Where the known ids come from."""
@@ -159,6 +184,19 @@ class CitationGoldMetric(CitationMetric):
         gold = relevant_ids(_levels(sample), self.rules.min_relevance)
         whole = self.whole(cited, gold)
         return Score(len(cited & gold) / len(whole) if whole else 0.0)
+
+    def cited_steps(
+        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+    ) -> Derivation:
+        """Which of the cited ids are relevant."""
+        gold = relevant_ids(_levels(sample), self.rules.min_relevance)
+        steps.say(f"Relevant: {listed(sorted(gold))}; |G| = {len(gold)}", len(gold))
+        hits, whole = cited & gold, self.whole(cited, gold)
+        steps.say(f"Both cited and relevant: {listed(sorted(hits))}; {len(hits)} of them", len(hits))
+        side = "|C|" if whole is cited else "|G|"
+        if not whole:
+            return steps.ends(f"{side} is 0: 0", 0.0)
+        return steps.gives(f"Both / {side} = {len(hits)} / {len(whole)}", len(hits) / len(whole))
 
     @abstractmethod
     def whole(self, cited: set[str], gold: set[str]) -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number, quoted
 from ..core.errors import BadValueError
 from ..core.family import FamilyKey, in_id_order, keyed
 from ..core.reduce import Clusters, Mean, OfSums, Reducer
@@ -17,6 +18,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from .answers import require_choice
+from .derivations_over import before, inner_derivation
 from .wrappers import MetricOverMetric, joins, scored_by
 
 __all__ = ["ContextNoiseAccuracy", "noise_ratio", "says_insufficient"]
@@ -137,6 +139,18 @@ class ContextNoiseAccuracy(MetricOverMetric):
         if self.insufficient == "rgb_script" and outcome.status is Status.SCORED and says_insufficient(output):
             return Score(ratio == 1)
         return outcome
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The share of noise, and then the base metric's steps."""
+        ratio = noise_ratio(sample)
+        steps = Derived().say(f"{number(100 * (ratio or 0.0))} % of its documents are noise")
+        if self.insufficient == "rgb_script" and says_insufficient(output):
+            assert output.response is not None
+            steps.say(f"The answer says that information is insufficient: {quoted(output.response.text)}")
+            return steps.ends(
+                f"That is {'right, all' if ratio == 1 else 'wrong, not all'} being noise", float(ratio == 1)
+            )
+        return before(steps, inner_derivation(self.inner, sample, output, around))
 
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Value, interval and number of samples by noise ratio."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Cell, Derivation, Derived, Surroundings
 from ..core.metrics_base import RunFacts
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -51,11 +52,6 @@ class _ContextMetric(ConfiguredMetric):
     def worst_stats(self) -> Sequence[float] | None:
         """Of a failed answer nothing was cut."""
         return (0.0,)
-
-    @property
-    def needs_model(self) -> bool:
-        """It does."""
-        return True
 
     @property
     def rounding(self) -> float:
@@ -155,6 +151,19 @@ class EmbeddingContextRelevance(_ContextMetric):
         vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *own]])
         return _plain_mean(text_cosines(vectors, [(sample.query, text) for text in own]))
 
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The cosine of the query with every document."""
+        own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
+        if not around.models or not own:
+            return super().derivation(sample, output, around)
+        vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(one.text for one in own)]])
+        found = text_cosines(vectors, [(sample.query, one.text) for one in own])
+        rows: list[tuple[Cell, ...]] = [
+            (one.doc_id, cosine) for one, cosine in zip(own, found.values.tolist(), strict=True)
+        ]
+        steps = Derived().table("The cosine of the query with each document", ("document", "cosine"), rows)
+        return steps.gives(f"Their mean over {len(rows)}", float(found.values.mean()))
+
 
 @register("embedding_context_redundancy", at="k")
 @dataclass(frozen=True)
@@ -209,6 +218,25 @@ class EmbeddingContextRedundancy(_ContextMetric):
                 return _plain_mean(found)
             highest.append(float(found.values.max()))
         return Score(sum(highest) / len(highest))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The highest cosine of every document with one before it."""
+        own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
+        if not around.models:
+            return super().derivation(sample, output, around)
+        vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
+        pairs = [(own[j].text, own[i].text) for i in range(1, len(own)) for j in range(i)]
+        cosines = text_cosines(vectors, pairs).values
+        rows: list[tuple[Cell, ...]] = []
+        for at, one in enumerate(own[1:], start=1):
+            earlier = cosines[at * (at - 1) // 2 : at * (at + 1) // 2]
+            rows.append((one.doc_id, own[int(earlier.argmax())].doc_id, float(earlier.max())))
+        steps = Derived().table(
+            "Each document after the first, and the one before it that it is most like",
+            ("document", "most like", "cosine"),
+            rows,
+        )
+        return steps.gives(f"Their mean over {len(rows)}", _mean_of_highest(cosines, len(own)))
 
 
 def _mean_of_highest(cosines: np.ndarray[Any, np.dtype[np.float64]], documents: int) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, warn_notes
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, quoted
 from ..core.errors import BadValueError
 from ..core.family import BASE_SKIPS, FamilyKey, FamilyMetric, bases_of, is_variant, keyed, require_scenarios
 from ..core.metrics_base import SampleMetric, bound_to
@@ -18,6 +19,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.scoring import settled_scores
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
+from .derivations_over import before, inner_derivation
 from .wrappers import ComputedReducer, MetricOverMetric, joins
 
 __all__ = ["CounterfactualConsistency"]
@@ -126,6 +128,18 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
                 scores = Scores.of([inner.reducer.value(scores.take([row])) for row in range(len(scores))])
             parts.append(replace(scores, stats=None, keys=None))
         return Scores.concat(parts)
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Both answers, and how alike they are."""
+        base = around.find(str(sample.labels.get("variant_of")))
+        if base is None or isinstance(self.inner.reducer, ComputedReducer):
+            return super().derivation(sample, output, around)
+        first = base[1].response if base[1] is not None else None
+        steps = Derived().say(f"The base {base[0].sample_id} was answered with {quoted(first.text if first else '')}")
+        steps.say("That answer takes the place of the reference:")
+        stand_in = EvaluationSample(sample.sample_id, "", reference_answer=first or Response(""))
+        answer = SystemOutputs([], output.response or Response(""))
+        return before(steps, inner_derivation(self.inner, stand_in, answer, around))
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The mean similarity of pairs by the similarity's plain definition."""

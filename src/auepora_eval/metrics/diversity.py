@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Surroundings
+from ..core.general_derivation import outcome_alone
 from ..core.metrics_base import RunFacts
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import register
@@ -27,6 +29,8 @@ from ..text.cutting import plain_words, word_rule
 from ..text.ngrams import DistinctGrams, distinct_per_text, gram_counts
 from .answers import AnswerMetric, require_count
 from .base import ConfiguredMetric
+from .derivations_diversity import answer_distance_steps, list_distance_steps
+from .derivations_text import distinct_steps
 from .overlap import grams
 
 __all__ = ["DistinctN", "DistinctShare", "IntraListDiversity", "MeanOfPairs", "ResponseDiversity"]
@@ -112,6 +116,10 @@ class DistinctN(AnswerMetric):
         found = grams(plain_words(answer), self.n)
         return Score(len(set(found)) / len(found)) if found else Score.skip("too_short")
 
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """How many n-grams there are, and how many different ones."""
+        return distinct_steps(plain_words(answer), answer, self.n)
+
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The share among all answers by the plain definition."""
         texts = [output.response.text for output in outputs if output.response is not None]
@@ -155,11 +163,6 @@ class IntraListDiversity(ConfiguredMetric):
         if self.embed is not None:
             object.__setattr__(self, "embed", as_embedder(self.embed, what="embed"))
         super().__post_init__()
-
-    @property
-    def needs_model(self) -> bool:
-        """Where vectors come from an embedder."""
-        return self.embed is not None
 
     @property
     def rounding(self) -> float:
@@ -215,6 +218,14 @@ class IntraListDiversity(ConfiguredMetric):
         pairs = [(one, other) for at, one in enumerate(numbers) for other in numbers[:at]]
         cosines = [math.fsum(a * b for a, b in zip(*pair, strict=True)) for pair in pairs]
         return Score(1.0 - math.fsum(cosines) / len(cosines))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The cosine of every pair of documents, where their vectors are stored with them."""
+        if self.embed is not None:
+            return super().derivation(sample, output, around)
+        found = list_cosines(Batch([sample], [output]), self.k, None)
+        value = float(np.clip(1.0 - found.values[0], *self.range))
+        return list_distance_steps([item.doc for item in output.retrieved[: self.k]], float(found.values[0]), value)
 
     def choices(self) -> dict[str, str]:
         """Where the vectors come from, and the depth at which conventions cut every ranking."""
@@ -281,11 +292,6 @@ class ResponseDiversity(ConfiguredMetric):
         super().__post_init__()
 
     @property
-    def needs_model(self) -> bool:
-        """Where vectors come from an embedder."""
-        return self.embed is not None
-
-    @property
     def rounding(self) -> float:
         """What a model's last digits may come to."""
         return 0.0 if self.embed is None else MODEL_ROUNDING
@@ -327,6 +333,13 @@ class ResponseDiversity(ConfiguredMetric):
         values = alone.values.copy()
         values[there] = np.clip(1.0 - cosines, *self.range)
         return replace(alone, values=values)
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The distance of this answer to every other one."""
+        value = None if self.embed is not None else outcome_alone(self, sample, output, around)
+        if value is None or value[0] is None or output.response is None:
+            return super().derivation(sample, output, around)
+        return answer_distance_steps(sample.sample_id, output.response.text, around.pairs, value[0])
 
     def taken(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The same among these answers alone."""

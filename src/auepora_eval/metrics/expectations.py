@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, quoted
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score
@@ -52,6 +53,23 @@ class Groundedness(ConfiguredMetric, SampleMetric):
         return Score(
             all(text in answer for text in wanted) and not any(text.strip() and text in answer for text in forbidden)
         )
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Which of the expected and forbidden texts stand in the answer."""
+        text = "" if output.response is None else output.response.text
+        answer = f" {folded(text).strip()} "
+        steps = Derived().say(f"The answer, with case and white space folded: {quoted(answer)}")
+        wanted, forbidden = _expected(sample, "must_contain") or [], _expected(sample, "forbidden") or []
+        rows = [("must contain", one, "yes" if one in answer else "no") for one in wanted]
+        rows += [
+            ("forbidden", one, "ignored" if not one.strip() else "yes" if one in answer else "no") for one in forbidden
+        ]
+        steps.table("What the sample expects", ("", "text", "in the answer"), rows)
+        missing = [one for one in wanted if one not in answer]
+        there = [one for one in forbidden if one.strip() and one in answer]
+        if missing or there:
+            return steps.ends(f"{len(missing)} missing, {len(there)} forbidden: 0", 0.0)
+        return steps.ends("Nothing is missing and nothing forbidden is there: 1", 1.0)
 
     def choices(self) -> dict[str, str]:
         """None: the samples hold all there is to choose."""

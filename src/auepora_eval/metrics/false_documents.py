@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number, quoted
 from ..core.errors import BadValueError
 from ..core.metrics_base import BatchMetric, SampleMetric, bound_to
 from ..core.registry import register
@@ -22,6 +23,7 @@ from ..text.refusal import refusal_text
 from .answers import require_choice
 from .base import ConfiguredMetric, number_text
 from .context_noise import says_insufficient
+from .derivations_over import inner_derivation, inner_score
 from .refusals import require_judge
 from .wrappers import ComputedReducer, MetricOverMetric, joins, require_within, scored_by
 
@@ -140,6 +142,19 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
         answer = refusal_text(output.response.text)
         return Score(any(refusal_text(cue) in answer for cue in self.cues))
 
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Which cue stands in the answer."""
+        text = "" if output.response is None else output.response.text
+        answer, found = refusal_text(text), bool(self.score_one(sample, output).value)
+        steps = Derived().say(f"False answers its documents give: {', '.join(wrong_answers(sample) or ()) or 'marked'}")
+        steps.say(f"The answer: {quoted(text)}")
+        if self.judge is None:
+            rows = [(cue, "yes" if refusal_text(cue) in answer else "no") for cue in self.cues]
+            steps.table("Phrases by which an answer says that documents are wrong", ("phrase", "in the answer"), rows)
+        else:
+            steps.say(f"The judge {function_name(self.judge, module=False)} was asked whether it says so")
+        return steps.ends(f"The answer {'says' if found else 'does not say'} so: {int(found)}", float(found))
+
 
 def _required_cues(given: object) -> tuple[str, ...]:
     if isinstance(given, str) and given in CUES:
@@ -247,6 +262,24 @@ class ErrorCorrectionRate(MetricOverMetric):
             return Score(self.insufficient == "rgb_script")
         assert outcome.value is not None
         return Score(outcome.value >= self.threshold)
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Whether the answer says that documents are wrong, and whether it is right."""
+        detected = self.detection.derivation(sample, output, around)
+        steps = Derived().follow(detected)
+        if detected.value != 1:
+            return steps.ends("Not detected counts as 0 among all", 0.0)
+        if self.insufficient != "judged" and says_insufficient(output):
+            right = self.insufficient == "rgb_script"
+            return steps.ends(f"It also says that information is insufficient: {int(right)} by that rule", float(right))
+        steps.follow(inner_derivation(self.inner, sample, output, around))
+        _, value = inner_score(self.inner, sample, output, around)
+        if value is None:
+            return steps.ends("It is not known here whether the answer is right", around.scored, general=True)
+        right = value >= self.threshold
+        return steps.ends(
+            f"Right is {number(self.threshold)} or more, and it is {number(value)}: {int(right)}", float(right)
+        )
 
 
 def _by_reason(scores: Scores, status: Status) -> dict[str, Mask]:

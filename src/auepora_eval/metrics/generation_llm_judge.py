@@ -50,7 +50,7 @@ class LLMFaithfulnessScore(CriticMetric):
     """How many of the returned documents count; all unless told."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    prompt_name: ClassVar[str] = "faithfulness"
+    prompt_names: ClassVar[tuple[str, ...]] = ("faithfulness",)
     reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
     skip_reasons: ClassVar[dict[str, str]] = {
         **CriticMetric.skip_reasons,
@@ -134,7 +134,7 @@ class LLMAnswerQuality(CriticMetric):
     aggregation: str = "mean"
 
     target = TargetCategory.GENERATION_RELEVANCE
-    prompt_name: ClassVar[str] = "answer_quality"
+    prompt_names: ClassVar[tuple[str, ...]] = ("answer_quality",)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
@@ -169,7 +169,7 @@ class LLMAnswerQuality(CriticMetric):
     def _known_criteria(self) -> dict[str, str]:
         """What each name means: as the option says, else the prompt, else ours."""
         own = dict(one.split(": ", 1) for one in self.dimensions if ": " in one)
-        return {**dict(built_in_prompt(self.prompt_name).criteria), **dict(self.prompt_used.criteria), **own}
+        return {**dict(built_in_prompt(self.prompt_names[0]).criteria), **dict(self.prompt_used.criteria), **own}
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> Question | Score:
         """The question and the answer."""

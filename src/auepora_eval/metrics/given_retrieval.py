@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings
 from ..core.errors import BadValueError
 from ..core.metrics_base import RunFacts, bound_to
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from .answers import require_count
+from .derivations_over import before, inner_derivation
 from .retrieval_basic import HitRateAtK
 from .wrappers import MetricOverMetric, base_choices, joins, scored_by
 
@@ -65,6 +67,12 @@ class _GivenRetrieval(MetricOverMetric):
     def run_choices(self, run: RunFacts) -> dict[str, str]:
         """What the way the outputs were made adds to the other metric's signature, and to that of a hit."""
         return super().run_choices(run) | {f"given.{key}": value for key, value in self.hit.run_choices(run).items()}
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Whether there is a hit, and then the other metric's steps."""
+        steps = Derived().follow(self.hit.derivation(sample, output, around))
+        steps.say(f"So the sample is one with{'' if self.on_hit else 'out'} a hit, and {self.inner.name} counts")
+        return before(steps, inner_derivation(self.inner, sample, output, around))
 
     def score(self, batch: Batch) -> Scores:
         """The other metric's outcomes; those on the other side are skipped, and so are samples without gold."""

@@ -10,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import Derivation, Derived, number
 from ..core.errors import BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores
-from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Source, coded, evidence, stop_words, support
 from ..text.cutting import plain_words, word_rule
 from ..text.ngrams import gram_counts
 from ..text.stopwords import STOP_WORDS
 from .answers import AnswerMetric, Skips, require_choice, require_count
+from .derivations_ngrams import support_steps
 from .overlap import supported_grams
 from .ranking import check_k
 
@@ -91,12 +93,33 @@ class _Supported(AnswerMetric):
             return Score.skip("no_text")
         return Score(sum(counted) / len(counted))
 
+    def _evidence(self, sample: EvaluationSample, output: SystemOutputs) -> list[Document]:
+        return [item.doc for item in output.retrieved[: self.k]]
+
     def _documents(self, sample: EvaluationSample, output: SystemOutputs) -> list[str]:
-        return [item.doc.text for item in output.retrieved[: self.k]]
+        return [document.text for document in self._evidence(sample, output)]
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
         """Per part of the answer that counts whether it is backed."""
         return supported_grams(words, documents, 1)
+
+    def counted_places(self, words: list[str]) -> list[int]:
+        """Where in the answer each part that counts begins."""
+        return list(range(len(words)))
+
+    parts_called: ClassVar[str] = "words"
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """Which parts of the answer stand in which document."""
+        words, texts = plain_words(answer), self._documents(sample, output)
+        ids = [document.doc_id for document in self._evidence(sample, output)]
+        cut = [(doc_id, plain_words(text)) for doc_id, text in zip(ids, texts, strict=True) if text]
+        flags = self.plain_flags(words, [text for _, text in cut])
+        counted = list(zip(self.counted_places(words), flags, strict=True))
+        first = "" if self.k is None else f" (the first {self.k})"
+        return support_steps(
+            answer, counted, words, cut, getattr(self, "n", 1), what=self.parts_called, where=f"{self.source}{first}"
+        )
 
 
 @register("evidence_overlap")
@@ -163,14 +186,20 @@ class EvidenceOverlapFaithfulness(_Supported):
                 return "empty_gold"
         return None
 
-    def _documents(self, sample: EvaluationSample, output: SystemOutputs) -> list[str]:
+    def _evidence(self, sample: EvaluationSample, output: SystemOutputs) -> list[Document]:
         if self.evidence_source == "retrieved":
-            return super()._documents(sample, output)
-        return [document.text for document in sample.relevant_docs or []]
+            return super()._evidence(sample, output)
+        return list(sample.relevant_docs or [])
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
         """Per n-gram whether a document holds it."""
         return supported_grams(words, documents, self.n)
+
+    parts_called: ClassVar[str] = "n-grams"
+
+    def counted_places(self, words: list[str]) -> list[int]:
+        """Every n-gram counts."""
+        return list(range(len(words) - self.n + 1))
 
 
 @register("support_density")
@@ -211,6 +240,12 @@ class HallucinationRate(SupportDensity):
         density = super().score_plain(sample, output, answer)
         return density if density.value is None else Score(1.0 - density.value)
 
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """One minus the density, after its own steps."""
+        density = super().steps(sample, output, answer)
+        assert density.value is not None
+        return Derived().follow(density).gives(f"1 − {number(density.value)}", 1.0 - density.value)
+
 
 @register("support_coverage")
 @dataclass(frozen=True)
@@ -243,3 +278,9 @@ class SupportCoverage(_Supported):
         """Per content word whether a document holds it."""
         flags = supported_grams(words, documents, 1)
         return [flag for word, flag in zip(words, flags, strict=True) if word not in STOP_WORDS]
+
+    parts_called: ClassVar[str] = "content words"
+
+    def counted_places(self, words: list[str]) -> list[int]:
+        """Content words count."""
+        return [place for place, word in enumerate(words) if word not in STOP_WORDS]

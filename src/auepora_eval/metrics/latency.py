@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number
 from ..core.errors import BadValueError
 from ..core.metrics_base import RunFacts, SampleMetric
 from ..core.reduce import Clusters, Fold, OfSums, Reducer, counted_values
@@ -70,6 +71,15 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
             return Score.skip("no_timing")
         seconds = _finite(held)
         return Score.fail("bad_timing") if seconds is None or seconds < 0 else Score(seconds)
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The timing itself."""
+        timings = [
+            (key, value if isinstance(value, (int, float)) else str(value)) for key, value in output.timings.items()
+        ]
+        steps = Derived().table("The timings of the output", ("timing", "seconds"), timings)
+        seconds = float(output.timings[self.timing_key])
+        return steps.ends(f"{self.timing_key} took {number(seconds)}", seconds)
 
     def choices(self) -> dict[str, str]:
         """The name says it all."""

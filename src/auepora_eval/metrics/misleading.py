@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number
 from ..core.family import BASE_SKIPS, FamilyMetric, bases_of, keyed
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
@@ -18,6 +19,8 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..text.cutting import squad_words
 from .base import ConfiguredMetric, number_text
+from .derivations_over import say_part
+from .derivations_text import containment_steps
 from .false_documents import false_documents, require_right_or_wrong, wrong_answers
 from .overlap import contained
 from .wrappers import MetricOverMetric, scored_by
@@ -111,6 +114,21 @@ class MisleadingRate(FamilyMetric, MetricOverMetric):
             pairs = pairs.replaced(mask, outcome, reason, math.nan)
         return pairs
 
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Whether the answer was right without the false documents, and is with them."""
+        base = around.find(str(sample.labels.get("variant_of")))
+        if base is None:
+            return super().derivation(sample, output, around)
+        steps, inner = Derived().say(f"Right is {number(self.threshold)} or more of {self.inner.name}"), self.inner
+        without = say_part(steps, "Without false documents,", inner, *base, around)
+        value = say_part(steps, "With false documents,", inner, sample, output, around)
+        if without is None or value is None:
+            return steps.ends("It cannot be told here", around.scored, general=True)
+        misled = value < self.threshold
+        return steps.ends(
+            f"Right without them, {'wrong' if misled else 'right'} with them: {int(misled)}", float(misled)
+        )
+
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The share by the base metric's plain definition, for samples of different ids that form no circle."""
         scored, true_documents = {}, set()
@@ -176,3 +194,11 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
         if wrong is None:
             return Score.fail("bad_wrong_answer")
         return Score(contained(output.response.text, wrong, squad_words))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Which false answer stands in the answer."""
+        answer = "" if output.response is None else output.response.text
+        found = bool(self.score_one(sample, output).value)
+        rest = containment_steps(answer, [wrong_answers(sample) or []], squad_words, found)
+        steps = Derived().follow(Derivation(rest.steps[:-1], None))
+        return steps.ends(f"{'A' if found else 'No'} false answer stands in it: {int(found)}", float(found))

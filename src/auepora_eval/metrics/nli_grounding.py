@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.errors import BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import answers, evidence
 from ..features.told import Lost
+from ..judge.entailment import require_threshold
 from ..semantic.devices import Device, Precision
 from ..semantic.pairs import PairModel, entailment_place, pair_logits
 from ..text.sentences import split_sentences
@@ -73,26 +73,14 @@ class NliGrounding(AnswerMetric):
             object.__setattr__(self, "model", os.fspath(self.model))
         require_choice("evidence", self.evidence, ("each", "joined"))
         check_k(self.k)
-        if (
-            isinstance(self.threshold, bool)
-            or not isinstance(self.threshold, (int, float))
-            or not 0 < self.threshold <= 1
-        ):
-            raise BadValueError(f"threshold must be a share above 0 and at most 1, not {self.threshold!r}")
+        require_threshold(self.threshold)
         super().__post_init__()
         _ = self.pair_model  # an option that cannot be meant is told here, not when scoring
 
     @property
     def pair_model(self) -> PairModel:
         """What reads the pairs."""
-        return PairModel(
-            self.model,
-            device=self.device,
-            precision=self.precision,
-            batch_size=self.batch_size,
-            revision=self.revision,
-            allow_download=self.allow_download,
-        )
+        return PairModel.of(self)
 
     @property
     def worst_stats(self) -> Sequence[float] | None:
@@ -100,8 +88,8 @@ class NliGrounding(AnswerMetric):
         return (0.0,)
 
     @property
-    def needs_model(self) -> bool:
-        """It does."""
+    def asks_models(self) -> bool:
+        """A model of entailment."""
         return True
 
     def require_ready(self) -> None:

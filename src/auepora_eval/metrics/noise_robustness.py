@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number
 from ..core.errors import BadValueError
 from ..core.family import (
     BASE_SKIPS,
@@ -30,6 +31,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..stats.interval import Interval, mean_interval
 from ..stats.resample import bootstrap_interval
 from .answers import require_choice
+from .derivations_over import before, inner_derivation, say_part
 from .wrappers import MetricOverMetric, joins, scored_by
 
 __all__ = ["NoiseRobustness", "RatioOfFolds", "RatioOfSides"]
@@ -170,6 +172,18 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
         if not base or not noisy or math.fsum(base) <= 0:
             return math.nan
         return (math.fsum(noisy) / len(noisy)) / (math.fsum(base) / len(base))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """What the base metric gives without noise and with it."""
+        steps, base = Derived(), around.find(str(sample.labels.get("variant_of")))
+        if base is not None:
+            say_part(steps, "Without noise,", self.inner, *base, around)
+        noise = f"scenario {', '.join(sample.scenarios)}" if base is not None else "one without noise"
+        steps.say(f"This sample, {noise}:")
+        own = before(steps, inner_derivation(self.inner, sample, output, around))
+        told = "nothing" if own.value is None else number(own.value)
+        side = "noisy" if base is not None else "base"
+        return Derived().follow(own).ends(f"To the {side} side it adds {told}; the value is noisy / base", own.value)
 
     def score(self, batch: Batch) -> Scores:
         """The base metric's outcome of every sample."""

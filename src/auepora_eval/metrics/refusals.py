@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings, listed, quoted
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import snake_case
 from ..core.scores import Score, Scores, reason_of
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.refusals import Judge, RefusalDetector, Refusals, is_unanswerable, refusals, unanswerable
-from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, folded_patterns
+from ..text.refusal import REFUSAL_PATTERNS, built_in_patterns, contains_phrase, folded_patterns
 from .base import ConfiguredMetric
 
 __all__ = ["DetectingMetric", "RefusalMetric", "require_judge"]
@@ -69,6 +70,26 @@ class DetectingMetric(ConfiguredMetric):
             text = json.dumps(self.detector.patterns)
             return {"refusal": f"patterns-{hashlib.sha256(text.encode()).hexdigest()[:12]}"}
         return {"refusal": "built-in" if self.languages is None else f"built-in[{','.join(self.languages)}]"}
+
+    def say_refusal(self, steps: Derived, sample: EvaluationSample, output: SystemOutputs) -> bool:
+        """Says whether the system declined, and by what that is told."""
+        refused = self.detector.refused(sample, output) is True
+        if output.refused is not None:
+            steps.say(f"The output says so itself: refused is {'true' if refused else 'false'}")
+            return refused
+        answer = "" if output.response is None else output.response.text
+        steps.say(f"The answer: {quoted(answer)}")
+        if not answer.strip():
+            steps.say("It is empty, which is a refusal")
+        elif self.judge is not None:
+            steps.say(f"The judge {self.detector.judge_name} calls it {'a refusal' if refused else 'an answer'}")
+        else:
+            found = [phrase for phrase in self.detector.patterns if contains_phrase(answer, phrase)]
+            steps.say(
+                f"Of {len(self.detector.patterns)} phrases to decline with it has: {listed(map(quoted, found))}; "
+                f"so it is {'a refusal' if refused else 'an answer'}"
+            )
+        return refused
 
 
 @dataclass(frozen=True)
@@ -135,6 +156,20 @@ class RefusalMetric(DetectingMetric):
         if should is None or isinstance(refused, str):
             return Score.fail(self.unclear_reason if should is None else str(refused))
         return Score(self.plain_value(should, refused))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Whether declining was right, whether the system did, and by what that is told."""
+        should = bool(self.should_decline(sample))
+        marks = [f"{key} {sample.labels[key]!r}" for key in ("scenario", "answerable") if key in sample.labels]
+        if "expected_doc_ids" in sample.metadata:
+            marks.append(f"expected_doc_ids {sample.metadata['expected_doc_ids']!r}")
+        steps = Derived().say(
+            f"The sample is marked: {listed(marks, nothing='not at all')}; declining is "
+            f"{'right' if should else 'wrong'}"
+        )
+        refused = self.say_refusal(steps, sample, output)
+        value = self.plain_value(should, refused)
+        return steps.ends(f"The system {'declined' if refused else 'answered'}: {value:g}", value)
 
     def should_decline(self, sample: EvaluationSample) -> bool | None:
         """Whether declining would be right; ``None`` where the sample's mark does not say."""

@@ -11,12 +11,14 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import Conventions
+from ..core.derivation import Derivation
 from ..core.registry import register
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import hits, hits_within
 from ..features.rankings import document_rankings
 from .base import RankingMetric
+from .derivations_ranking import Ranked, f1_steps, hit_rate_steps, precision_steps, recall_steps
 from .ranking import Gold, check_k, f1_at_k, hit_rate_at_k, precision_at_k, recall_at_k
 
 __all__ = ["F1AtK", "HitRateAtK", "PrecisionAtK", "RecallAtK", "RecallDocAtK"]
@@ -68,6 +70,10 @@ class RecallAtK(CutOffMetric):
         """By definition."""
         return recall_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
 
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return recall_steps(one, self.k)
+
 
 @register("precision", at="k")
 @dataclass(frozen=True)
@@ -93,6 +99,10 @@ class PrecisionAtK(CutOffMetric):
         if not ranked:
             return 0.0
         return precision_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return precision_steps(one, self.plain_k(self.k, one.ranked), self.k, self.rules.precision)
 
     def choices(self) -> dict[str, str]:
         """Adds what the hits are divided by."""
@@ -128,6 +138,10 @@ class F1AtK(CutOffMetric):
             return 0.0
         return f1_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
 
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return f1_steps(one, self.plain_k(self.k, one.ranked), self.k, self.rules.precision)
+
     def choices(self) -> dict[str, str]:
         """Adds what precision is divided by."""
         return {**self.precision_choices(), **self.ranking_choices()}
@@ -151,6 +165,10 @@ class HitRateAtK(CutOffMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         return hit_rate_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return hit_rate_steps(one, self.k)
 
 
 @register("recall_doc", at="k")
@@ -196,3 +214,7 @@ class RecallDocAtK(CutOffMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition, given parents in place of chunks."""
         return recall_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return recall_steps(one, self.k)

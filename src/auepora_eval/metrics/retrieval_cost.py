@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..core.batch import Batch, checked_outputs
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings
 from ..core.errors import BadTypeError, BadValueError, UnknownConventionError
 from ..core.reduce import Mean, OfSums
 from ..core.registry import register
@@ -18,6 +19,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import found, hits, hits_within, reject_duplicates
 from ..features.rankings import rankings
 from .base import ConfiguredMetric, RankingMetric, number_text
+from .derivations_ranking import Ranked, aqwv_steps
 from .ranking import Gold, aqwv_at_k, check_k
 
 __all__ = ["AQWV", "AQWVOverQueries", "EmptyResultRate"]
@@ -120,6 +122,10 @@ class AQWV(RankingMetric):
             gold, ranked, self.k, beta=self.beta, corpus_size=self.corpus_size, min_relevance=rules.min_relevance
         )
 
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return aqwv_steps(one, self.k, self.beta, self.corpus_size)
+
     def skips_empty_gold(self, judged: bool) -> bool:
         """Always, unless the program's form counts its false alarms."""
         return self.form == "query"
@@ -156,6 +162,11 @@ class EmptyResultRate(ConfiguredMetric):
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """By definition."""
         return Score(0.0 if output.retrieved else 1.0)
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """How many documents came back."""
+        returned = len(output.retrieved)
+        return Derived().ends(f"{returned} documents were returned: {'0' if returned else '1'}", float(not returned))
 
     def choices(self) -> dict[str, str]:
         """There are none."""

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import Derivation
 from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
@@ -18,6 +19,8 @@ from ..core.types import TargetCategory
 from ..features.hits import Found, found, hits, hits_within, sum_by_query
 from ..features.rankings import judged_rankings
 from .base import RankingMetric, number_text
+from .derivations_judged import accuracy_steps, bpref_steps, err_steps, judged_steps, rbp_steps
+from .derivations_ranking import Ranked
 from .judged_ranking import accuracy_at_k, bpref, err_at_k, judged_at_k, levels_of, rbp
 from .ranking import Gold, check_k
 
@@ -68,6 +71,10 @@ class BPref(RankingMetric):
         """By definition."""
         return bpref(gold, ranked, min_relevance=self.rules.min_relevance)
 
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return bpref_steps(one)
+
 
 @register("judged", at="k")
 @dataclass(frozen=True)
@@ -104,6 +111,10 @@ class JudgedAtK(RankingMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         return judged_at_k(gold, ranked, self.k)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return judged_steps(one, self.k)
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """Never: that nothing was judged is the answer."""
@@ -162,6 +173,10 @@ class AccuracyAtK(RankingMetric):
         """By definition."""
         return accuracy_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
 
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return accuracy_steps(one, self.k)
+
     def score_plain(self, gold: Gold | None, ranked: Sequence[str], *, judged: bool | None = None) -> Score:
         """Skips where there is nothing that could be left out rightly."""
         score = super().score_plain(gold, ranked, judged=judged)
@@ -212,6 +227,10 @@ class RBP(RankingMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         return rbp(gold, ranked, p=self.p, min_relevance=self.rules.min_relevance)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return rbp_steps(one, self.p)
 
     def choices(self) -> dict[str, str]:
         """Adds the patience of the reader."""
@@ -280,6 +299,10 @@ class ERRAtK(RankingMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         return err_at_k(gold, ranked, self.k, max_grade=self.max_grade)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return err_steps(one, self.k, self.max_grade)
 
     def choices(self) -> dict[str, str]:
         """Adds the scale of levels."""

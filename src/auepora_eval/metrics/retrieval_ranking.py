@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import Derivation
 from ..core.errors import UnknownConventionError
 from ..core.registry import register
 from ..core.scores import Scores
 from ..core.types import TargetCategory
 from ..features.hits import Found, capped_gold, found, hits, hits_within, log_discounts, sum_by_query
 from .base import RankingMetric
+from .derivations_ranking import Ranked, average_precision_steps, mrr_steps, ndcg_steps, r_precision_steps
 from .ranking import Gold, check_k, map_at_k, mrr_at_k, ndcg_at_k, r_precision
 
 __all__ = ["MRRAtK", "MeanAveragePrecision", "NDCGAtK", "RPrecision"]
@@ -67,6 +69,10 @@ class MRRAtK(OrderMetric):
         """By definition."""
         return mrr_at_k(gold, ranked, self.looks_at, min_relevance=self.rules.min_relevance)
 
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return mrr_steps(one, self.looks_at)
+
     def choices(self) -> dict[str, str]:
         """Adds a cut that the name does not show."""
         cut = {"cut": str(self.looks_at)} if self.k is None and self.looks_at is not None else {}
@@ -94,6 +100,10 @@ class RPrecision(RankingMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         return r_precision(gold, ranked, min_relevance=self.rules.min_relevance)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return r_precision_steps(one)
 
 
 @register("map", at="k")
@@ -133,6 +143,10 @@ class MeanAveragePrecision(OrderMetric):
         if k == 0:
             return 0.0
         return map_at_k(gold, ranked, k, divide_by=self.rules.ap, min_relevance=self.rules.min_relevance)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return average_precision_steps(one, self.plain_k(self.k, one.ranked), self.rules.ap)
 
     def choices(self) -> dict[str, str]:
         """Adds the divisor."""
@@ -181,6 +195,12 @@ class NDCGAtK(OrderMetric):
         """By definition."""
         k = self.plain_k(self.k, ranked)
         return 0.0 if k == 0 else ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.rules.min_relevance)
+
+    def steps(self, one: Ranked) -> Derivation:
+        """The calculation, position by position."""
+        return ndcg_steps(
+            one, self.plain_k(self.k, one.ranked), self.gain, effective=self.rules.k_policy == "effective"
+        )
 
     def _binary(self, batch: Batch) -> tuple[Floats, Floats]:
         all_hits = hits(batch, self.rules)

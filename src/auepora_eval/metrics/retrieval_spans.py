@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Cell, Derivation, Derived, Surroundings
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import RunFacts
 from ..core.registry import register
@@ -111,6 +112,29 @@ class SpanMetric(ConfiguredMetric):
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
         """The value of one query from the characters of both sides."""
 
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Which stretches of which documents are gold, which came back, and what they share."""
+        level: dict[str, int] = {}
+        for document in sample.relevant_docs or ():
+            own = document.metadata.get("relevance", 1)
+            level[document.doc_id] = max(own, level.get(document.doc_id, own))
+        relevant = [d for d in sample.relevant_docs or () if level[d.doc_id] >= self.rules.min_relevance]
+        chunks = [item.doc for item in output.retrieved[: self.rules.depth][: self.k]]
+        gold, returned = _pieces(relevant, sample.sample_id) or [], _pieces(chunks, sample.sample_id) or []
+        steps = Derived().table("The gold passages", ("document", "from", "to"), _shown_pieces(gold))
+        steps.table(f"The first {self.k} chunks", ("document", "from", "to"), _shown_pieces(returned))
+        size, length = covered(gold), covered(returned)
+        common = size + length - covered(gold + returned)
+        steps.say(f"Characters, each counted once: {size} gold, {length} returned, {common} in both")
+        over, whole = self.divisor(size, length, common)
+        if not whole:
+            return steps.ends("Nothing was returned: 0", 0.0)
+        return steps.gives(f"In both / {over} = {common} / {whole}", common / whole)
+
+    @abstractmethod
+    def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
+        """What the common characters are divided by, in words and as a number."""
+
     def choices(self) -> dict[str, str]:
         """The threshold of relevance and the depth, where they are not the usual ones."""
         rules = self.rules
@@ -147,6 +171,10 @@ class SpanRecallAtK(SpanMetric):
         """By definition."""
         return len(gold & returned) / len(gold)
 
+    def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
+        """Gold."""
+        return "gold", gold
+
 
 @register("span_precision", at="k")
 @dataclass(frozen=True)
@@ -170,6 +198,10 @@ class SpanPrecisionAtK(SpanMetric):
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
         """By definition."""
         return len(gold & returned) / len(returned) if returned else 0.0
+
+    def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
+        """What was returned."""
+        return "returned", returned
 
 
 @register("span_iou", at="k")
@@ -195,6 +227,14 @@ class SpanIoUAtK(SpanMetric):
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
         """By definition."""
         return len(gold & returned) / len(gold | returned)
+
+    def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
+        """Either."""
+        return "in either", gold + returned - common
+
+
+def _shown_pieces(pieces: Iterable[Piece]) -> list[tuple[Cell, ...]]:
+    return [(parent, start, end) for parent, start, end in pieces]
 
 
 def _overlap(batch: Batch, min_relevance: int, cut: int) -> Overlap:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import Derivation
 from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores
@@ -18,6 +19,7 @@ from ..features.texts import answers, best_pairs, chosen, longest_common, pairs,
 from ..text.cutting import WordRule, rouge_rule
 from ..text.ngrams import gram_counts
 from .answers import ComparedMetric, overlap_shares, require_bool, require_choice
+from .derivations_text import rouge_steps
 from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
 
 __all__ = [
@@ -91,6 +93,10 @@ class _Rouge(ComparedMetric):
         overlap = VARIANTS[variant]
         return max(overlap(text, answer, self.words.plain).f1 for text in self.compared_texts(sample))
 
+    def variant_steps(self, sample: EvaluationSample, answer: str, variant: str) -> Derivation:
+        """The derivation of one variant."""
+        return rouge_steps(answer, self.compared_texts(sample), self.words.plain, variant, VARIANTS[variant], self.role)
+
 
 @dataclass(frozen=True)
 class _OneVariant(_Rouge):
@@ -118,6 +124,10 @@ class _OneVariant(_Rouge):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best F1 by the plain definition."""
         return Score(self.plain_best(sample, answer, self.variant))
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """What both texts share."""
+        return self.variant_steps(sample, answer, self.variant)
 
 
 @register("rouge1_answer")
@@ -304,3 +314,7 @@ class RougeScores(_Rouge):
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best F1 of the headline variant by the plain definition."""
         return Score(self.plain_best(sample, answer, self.headline))
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
+        """What both texts share, by the variant that is the value."""
+        return self.variant_steps(sample, answer, self.headline)

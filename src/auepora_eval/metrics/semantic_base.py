@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Cell, Derivation, Derived, Surroundings, number
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Role, answers, wanted
@@ -68,11 +69,6 @@ class MeaningMetric(ReferencedMetric):
     def role(self) -> Role:
         """What answers are compared to."""
         return self.compare_to
-
-    @property
-    def needs_model(self) -> bool:
-        """It does."""
-        return True
 
     @property
     def rounding(self) -> float:
@@ -143,6 +139,23 @@ class SemanticMetric(MeaningMetric):
         if not answer.strip():
             return (0.0 if said else self.both_empty), []
         return (None, [(text, answer) for text in said]) if said else (0.0, [])
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Which texts are compared, and what the model says of each pair."""
+        answer = "" if output.response is None else output.response.text
+        known, pairs = self._settled(answer, self.compared_texts(sample))
+        if known is not None:
+            return Derived().ends(f"One of the texts is empty, so that no model is asked: {number(known)}", known)
+        told = self.told(Batch([sample], [output]), [pairs]) if around.models else None
+        rows: list[tuple[Cell, ...]] = [
+            (text, said, None if told is None else float(told.values[row])) for row, (text, said) in enumerate(pairs)
+        ]
+        steps = Derived().table("The texts compared", (self.role, "answer", "the model says"), rows)
+        if told is None:
+            stored = "" if around.scored is None else f"; stored is {number(around.scored)}"
+            return steps.ends(f"The model is not asked again{stored}", around.scored, general=True)
+        best = float(told.values.max())
+        return steps.gives("The best pair" if len(pairs) > 1 else "Its number", best)
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best pair, each asked about by itself."""

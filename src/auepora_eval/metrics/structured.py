@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from ..core.derivation import ALONE, Derivation, Surroundings
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
@@ -20,6 +21,7 @@ from ..core.scores import Score
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
 from ..text.folding import folded
 from .base import ConfiguredMetric
+from .derivations_structured import fields_steps, label_steps, schema_steps
 from .json_schema import compiled_schema, schema_text
 
 __all__ = ["FieldAccuracy", "LabelAccuracy", "StructuredValidity", "same_value"]
@@ -90,6 +92,14 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
             return Score(_says(output.response.text, expected))
         given = structured.get(self.field) if isinstance(structured, Mapping) else None
         return Score(same_value(expected, given))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The label expected and the one given."""
+        assert output.response is not None
+        structured = output.response.structured
+        given = structured.get(self.field) if isinstance(structured, Mapping) else structured
+        same = bool(self.score_one(sample, output).value)
+        return label_steps(self.field, self._expected(sample), given, output.response, same)
 
     def choices(self) -> dict[str, str]:
         """Which field holds the label."""
@@ -162,6 +172,13 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
             return Score(0.0)
         right = sum(name in given and same_value(value, given[name]) for name, value in expected.items())
         return Score(right / len(expected))
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """Field by field what is expected and what is given."""
+        assert output.response is not None
+        given = output.response.structured
+        given = _parsed(output.response.text) if given is None else given
+        return fields_steps(self._expected(sample), given, output.response.text, same_value)
 
     def choices(self) -> dict[str, str]:
         """Which fields are compared."""
@@ -243,6 +260,14 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
             return Score(isinstance(answer, dict) and satisfies(answer))
         except (RecursionError, ArithmeticError):
             return Score.fail("not_validated")
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The answer, the schema, and the first things that do not fit."""
+        assert output.response is not None
+        answer = _as_json(output.response)
+        text = schema_text(_own_schema(sample)) if self._text is None else self._text
+        fits = bool(self.score_one(sample, output).value)
+        return schema_steps(None if answer is _NOT_JSON else answer, text, fits)
 
     def choices(self) -> dict[str, str]:
         """Which schema: the samples' own, or the fingerprint of the one that was given."""

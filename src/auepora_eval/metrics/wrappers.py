@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
+from ..core.derivation import ALONE, Derivation, Derived, Surroundings
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import BatchMetric, Metric, RunFacts, bound_to, renamed
 from ..core.reduce import Reducer
@@ -22,6 +23,7 @@ from ..core.signature import function_name
 from ..core.slices import group_names, sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from .base import ConfiguredMetric
+from .derivations_over import before, inner_derivation
 
 __all__ = [
     "ComputedReducer",
@@ -266,6 +268,14 @@ class SlicedMetric(MetricOverMetric):
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The other metric's, where the sample is asked for."""
         return self.inner.reference_score(sample, output) if self.predicate(sample) else Score.skip("other_slice")
+
+    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+        """The other metric's steps; one that looks at all samples looks at those asked for alone, as its slices do."""
+        if type(self.inner).taken is not BatchMetric.taken:
+            whole = around
+            around = replace(whole, read=lambda: [pair for pair in whole.pairs if self._asked_for(pair[0])])
+        steps = Derived().say(f"The sample is one of those asked for: {self.condition}")
+        return before(steps, inner_derivation(self.inner, sample, output, around))
 
     def joined(self, scores: Scores) -> Scores:
         """As the other metric joins them; then who is not asked for is skipped."""

@@ -113,6 +113,12 @@ def _embedder(kind: str) -> Build:
     return build
 
 
+def _nli(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
+    from ..judge.entailment import Nli
+
+    return Nli.of(options)
+
+
 def _recorded(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
     from ..judge.recorded import RecordedCritic
 
@@ -122,6 +128,7 @@ def _recorded(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
 _BUILDERS: dict[str, Build] = {
     "openai": _openai,
     "python": _python,
+    "nli": _nli,
     "recorded": _recorded,
     **{kind: _embedder(kind) for kind in EMBEDDERS},
 }

@@ -34,6 +34,8 @@ class DataSource:
     """The name of its format; ``None`` has it guessed."""
     corpus: Path | None = None
     """JSONL with the texts of documents that the file names by their ids."""
+    nuggets: Path | None = None
+    """JSONL with the nuggets of the samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,8 @@ class Plan:
     judge: JudgeRules
     store: str | None = field(repr=False)
     """A file (with its folder) or an address, variables filled in."""
+    report: Path | None
+    """The file that is written about the run."""
     gates: tuple[Gate, ...]
     """What a run must reach."""
     config: Mapping[str, Any]

@@ -237,7 +237,7 @@ def _require_ray() -> None:
 def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:
     def read() -> list[EvaluationSample]:
         source = plan.dataset
-        samples = list(load_dataset(source.path, source.format, corpus=source.corpus))
+        samples = list(load_dataset(source.path, source.format, corpus=source.corpus, nuggets=source.nuggets))
         check_samples(samples)
         require_distinct_ids(samples)
         refuse_secrets_in(samples, Secrets(plan.secrets))

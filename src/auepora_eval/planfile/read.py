@@ -16,6 +16,7 @@ from .findings import Findings, Section, kind_of
 from .gates_section import gates_section
 from .judge_section import judge_section
 from .plan import Plan
+from .report_section import report_section
 from .resources_section import resources_section
 from .secrets import Environment, find_literal_secrets
 from .sections import (
@@ -33,8 +34,6 @@ from .system_section import config_of, store_section, system_section
 __all__ = ["VERSION", "plan_findings", "plan_problems", "read_plan"]
 
 VERSION = 1
-LATER = {"report": "reports from plans"}
-"""Keys that plans will have, and what they will be for."""
 
 
 def read_plan(
@@ -88,9 +87,6 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
     values = source.values
     top = Section(findings, "", values)
     top.refuse_unknown(PLAN_KEYS)
-    for key, what in LATER.items():
-        if top.has(key):
-            findings.add(key, f"this version does not have {what} yet; leave the key out")
     _check_version(top)
     find_literal_secrets(findings)
 
@@ -123,6 +119,7 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
     scoring, stored_scoring = scoring_section(findings)
     judge, stored_judge = judge_section(findings, folder)
     store, written_store = store_section(findings, folder, environment)
+    report, written_report = report_section(findings, folder)
     if findings.errors or dataset is None or name is None:
         return None
     resolved: dict[str, Any] = {
@@ -140,6 +137,7 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         "scoring": stored_scoring,
         "judge": stored_judge,
         "store": written_store,
+        "report": written_report,
         "gates": [one.text for one in gates] or None,
     }
     return Plan(
@@ -160,6 +158,7 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         scoring=scoring,
         judge=judge,
         store=store,
+        report=report,
         gates=gates,
         config=config,
         resolved=resolved,

@@ -163,8 +163,8 @@ def _recorded(section: Section, folder: Path, environment: Environment) -> tuple
     return {"path": placed(str(path), folder)}, {"recorded": str(path)}
 
 
-def _embedder(kind: str) -> Read:
-    """What makes vectors; its options are checked when it is built."""
+def _model(kind: str) -> Read:
+    """What makes vectors, or says what follows from what; its options are checked when it is built."""
 
     def read(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
         value = section.values[kind]
@@ -177,7 +177,7 @@ def _embedder(kind: str) -> Read:
             variable = options.get("api_key_env", DEFAULT_KEY)
             environment.keep_secret(variable if isinstance(variable, str) else "")
         # A model may go by a name; what is a path starts at the plan's folder, like all others.
-        for key in ("cache", "model") if kind == "sentence_transformers" else ("cache",):
+        for key in ("cache",) if kind == "openai_embeddings" else ("cache", "model"):
             path = options.get(key)
             if path_problem(path) is None and (key == "cache" or placed(str(path), folder).exists()):
                 options[key] = str(placed(str(path), folder))
@@ -191,6 +191,6 @@ RESOURCE_KINDS: dict[str, Read] = {
     "openai": _openai,
     "python": _python,
     "recorded": _recorded,
-    **{kind: _embedder(kind) for kind in EMBEDDERS},
+    **{kind: _model(kind) for kind in (*EMBEDDERS, "nli")},
 }
 """What a resource may be, by the key that says so."""

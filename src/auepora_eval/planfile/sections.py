@@ -52,7 +52,7 @@ def data_section(findings: Findings, key: str, folder: Path) -> tuple[DataSource
         return None
     section = Section(findings, key, {AUTO: value} if isinstance(value, str) else dict(value))
     known = {name for name, one in formats().items() if one.reads(role)} | {AUTO}
-    others = {"corpus"} if role == "samples" else {"corpus", "config"}
+    others = {"corpus", "nuggets"} if role == "samples" else {"corpus", "config"}
     named = [name for name in section.values if name not in others]
     if {"path", "format"} & set(named):
         section.add(named[0], "the format is the key and the path its value: write {jsonl: data.jsonl}")
@@ -73,17 +73,18 @@ def data_section(findings: Findings, key: str, folder: Path) -> tuple[DataSource
     (name,) = named
     # A path that stands alone has no key of its own.
     path = _path(findings, key if isinstance(value, str) else section.name(name), section.values[name])
-    corpus = None
-    if section.has("corpus"):
-        corpus = _path(findings, section.name("corpus"), section.values["corpus"])
-        if corpus is None:
-            return None
+    beside: dict[str, str] = {}
+    for other in ("corpus", "nuggets"):
+        if other in others and section.has(other):
+            file = _path(findings, section.name(other), section.values[other])
+            if file is None:
+                return None
+            beside[other] = file
     if path is None:
         return None
-    made = DataSource(
-        placed(path, folder), None if name == AUTO else name, None if corpus is None else placed(corpus, folder)
-    )
-    return made, {name: path} | ({"corpus": corpus} if corpus else {})
+    files = {other: placed(one, folder) for other, one in beside.items()}
+    made = DataSource(placed(path, folder), None if name == AUTO else name, **files)
+    return made, {name: path, **beside}
 
 
 def _path(findings: Findings, key: str, value: object) -> str | None:

@@ -36,10 +36,8 @@ class MetricCard:
     reference: str
     follows_base: bool = False
     """Whether target, range and direction are those of another metric, which is an option of this one."""
-    prompt_id: str = ""
-    """Name, version and digest of what a judge is asked, for a metric that asks one."""
-    prompt: str = ""
-    """What a judge is asked, with slots for what is judged."""
+    prompts: tuple[tuple[str, str], ...] = ()
+    """What a judge is asked, for a metric that asks one: name, version and digest, and the text with its slots."""
 
     @property
     def range_text(self) -> str:
@@ -71,8 +69,8 @@ class MetricCard:
             lines += ["", "Options:", *(f"  {name} = {default}" for name, default in self.options.items())]
         if self.skips:
             lines += ["", "Skips a sample where:", *(f"  {reason}: {why}" for reason, why in self.skips.items())]
-        if self.prompt:
-            lines += ["", f"Prompt {self.prompt_id}:", *(f"  {line}".rstrip() for line in self.prompt.splitlines())]
+        for prompt_id, prompt in self.prompts:
+            lines += ["", f"Prompt {prompt_id}:", *(f"  {line}".rstrip() for line in prompt.splitlines())]
         return "\n".join(lines)
 
     def to_markdown(self) -> str:
@@ -90,8 +88,10 @@ class MetricCard:
         if self.skips:
             lines += ["", "## Skips", "", "| reason | when |", "|---|---|"]
             lines += [f"| `{reason}` | {_cell(why)} |" for reason, why in self.skips.items()]
-        if self.prompt:
-            lines += ["", "## Prompt", "", f"`{self.prompt_id}`", "", "```text", self.prompt, "```"]
+        if self.prompts:
+            lines += ["", "## Prompt" if len(self.prompts) == 1 else "## Prompts"]
+        for prompt_id, prompt in self.prompts:
+            lines += ["", f"`{prompt_id}`", "", "```text", prompt, "```"]
         return "\n".join(lines) + "\n"
 
     def _facts(self) -> list[tuple[str, str]]:
@@ -128,8 +128,7 @@ def metric_card(info: MetricInfo) -> MetricCard:
     }
     follows_base = getattr(cls, "follows_base", False)
     span = _declared_range(info) if scored else getattr(cls, "range", None)
-    prompt_name = getattr(cls, "prompt_name", None)
-    prompt = None if prompt_name is None else built_in_prompt(prompt_name)
+    prompts = [built_in_prompt(name) for name in getattr(cls, "prompt_names", ())]
     return MetricCard(
         name=info.name,
         pattern=info.pattern,
@@ -144,8 +143,7 @@ def metric_card(info: MetricInfo) -> MetricCard:
         failures=_failures(info),
         reference=getattr(cls, "reference", ""),
         follows_base=follows_base,
-        prompt_id="" if prompt is None else prompt.id,
-        prompt="" if prompt is None else prompt.text,
+        prompts=tuple((prompt.id, prompt.text) for prompt in prompts),
     )
 
 

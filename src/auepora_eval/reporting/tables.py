@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..core.results import Results, coverage, display_name, results_to_dict, results_to_markdown
+from ..core.results import Results, coverage, display_name, judged_share, results_to_dict, results_to_markdown
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from .markdown import escaped, markdown_table
@@ -14,6 +14,7 @@ __all__ = [
     "display_name",
     "figure",
     "one_line",
+    "results_markdown",
     "results_table",
     "results_to_dict",
     "results_to_markdown",
@@ -61,6 +62,23 @@ def _fitting(cell: str, *, last: bool) -> str:
 
 def results_table(results: Results) -> str:
     """Results grouped by Auepora target, with intervals. Coverage is shown where any sample was not scored."""
+    rows = _result_rows(results)
+    headers = ["target", "metric", "value", "95 % interval", "mean of"]
+    shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
+    text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
+    return _with_doubt(text, rows)
+
+
+def results_markdown(results: Results) -> str:
+    """The same as a Markdown table, for a page; ``results_to_markdown`` is the plain one, without intervals."""
+    rows = _result_rows(results)
+    headers = ["Target", "Metric", "Value", "95 % interval", "Mean of"]
+    shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
+    cells = [[row[c] if c in (2, 3) else escaped(row[c]) for c in shown] for row in rows]
+    return _with_doubt(markdown_table([headers[c] for c in shown], cells, right=(2,)), rows)
+
+
+def _result_rows(results: Results) -> list[list[str]]:
     rows: list[list[str]] = []
     for target, entry in TARGETS.items():
         group = [result for result in results if result.target is target]
@@ -69,10 +87,7 @@ def results_table(results: Results) -> str:
             title = entry.title if position == 0 else ""
             rows.append([title, display_name(result), value, _interval(result), _remark(result)])
             rows += _breakdown(result)
-    headers = ["target", "metric", "value", "95 % interval", "mean of"]
-    shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
-    text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
-    return _with_doubt(text, rows)
+    return rows
 
 
 def side_by_side(results: Mapping[str, Results]) -> str:
@@ -124,7 +139,7 @@ def _breakdown(result: MetricResult) -> list[list[str]]:
 def _remark(result: MetricResult) -> str:
     """What the value is a mean of and, where there is none, why."""
     because = "" if result.defined else result.details.get("undefined_because", "")
-    return "; ".join(filter(None, [because, coverage(result), _spread(result)]))
+    return "; ".join(filter(None, [because, coverage(result), _spread(result), judged_share(result)]))
 
 
 def _spread(result: MetricResult) -> str:

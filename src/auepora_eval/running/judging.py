@@ -11,6 +11,7 @@ from ..core.errors import JudgeError, StoreError
 from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric, Metric, RunFacts
 from ..core.results import Results
+from ..core.scoring import signature_in_run
 from ..core.secrets import Secrets
 from ..core.types import EvaluationSample
 from ..judge.accounts import Accounts
@@ -47,7 +48,7 @@ def judged_signatures(metrics: Sequence[Metric], run: RunFacts) -> dict[str, str
         if isinstance(outer, BatchMetric):
             for one in judged_parts(outer):
                 of_run = one.for_run(run)
-                found.setdefault(one.name, str(of_run.signature.adding(**of_run.run_choices(run))))
+                found.setdefault(one.name, str(signature_in_run(of_run, run)))
     return found
 
 
@@ -100,10 +101,15 @@ class RunJudging(JudgeSession):
         try:
             judgement = await super().ask(critic, request)
         except JudgeError as error:
-            self._keep(critic, request, error.reason, {"message": error.message, "raw": error.raw})
+            self._keep(critic, request, error)
             raise
-        self._keep(critic, request, None, _said(judgement))
+        self._keep(critic, request, judgement)
         return judgement
+
+    def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        """Keep what a metric learned from another one's question."""
+        super().reused(critic, request, outcome)
+        self._keep(critic, request, outcome)
 
     @contextmanager
     def storing(self) -> Iterator[None]:
@@ -117,7 +123,8 @@ class RunJudging(JudgeSession):
                 raise self._not_stored
             self._store.add_usage(self._run_id, self.accounts.to_dict())
 
-    def _keep(self, critic: Critic, request: JudgeRequest, reason: str | None, body: dict[str, Any]) -> None:
+    def _keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+        reason = outcome.reason if isinstance(outcome, JudgeError) else None
         self._num_failed += reason is not None
         position = self._positions.get(request.sample_id)
         if position is None:
@@ -133,7 +140,14 @@ class RunJudging(JudgeSession):
                 critic_name(critic),
                 request.prompt_id,
                 reason,
-                _kept({**body, "one_number": one_number(critic), "logprobs": tells_probabilities(critic)}),
+                _kept(
+                    {
+                        "about": _about(request),
+                        **_said(outcome),
+                        "one_number": one_number(critic),
+                        "logprobs": tells_probabilities(critic),
+                    }
+                ),
             )
         )
         if len(self._rows) >= AT_ONCE:
@@ -155,7 +169,13 @@ def _kept(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value not in (None, "", False)}
 
 
-def _said(judgement: Judgement) -> dict[str, Any]:
+def _about(request: JudgeRequest) -> dict[str, Any] | None:
+    return {name: value for name, value in request.about.items() if value} or None
+
+
+def _said(judgement: Judgement | JudgeError) -> dict[str, Any]:
+    if isinstance(judgement, JudgeError):
+        return {"message": judgement.message, "raw": judgement.raw}
     return {
         "answer": dict(judgement.answer),
         "raw": judgement.raw,

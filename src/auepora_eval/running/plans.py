@@ -18,7 +18,7 @@ from ..core.batch import check_samples
 from ..core.conventions import Conventions
 from ..core.dataset import EvaluationDataset
 from ..core.engine import Metrics, resolve_metrics
-from ..core.errors import AueporaWarning, BadValueError, MetricDefinitionError, UnknownRunError
+from ..core.errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError, UnknownRunError
 from ..core.metrics_base import Metric
 from ..core.plan import EvaluationPlan
 from ..core.rag_interface import SimpleRAGSystem
@@ -107,7 +107,8 @@ def run_plan(
                 outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
             else:
                 outcome = start_run(request, opened, stop=stop, watcher=watcher)
-            return replace(_with_gates(outcome, plan, opened, baseline), store=where)
+            outcome = _with_gates(outcome, plan, opened, baseline)
+            return replace(_with_report(outcome, plan, opened), store=where)
 
 
 def run_system(
@@ -256,6 +257,19 @@ def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunR
         return outcome
     report = check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline)
     return replace(outcome, gates=report, record=note_outcome(store, outcome.record.run_id, report))
+
+
+def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome:
+    """The outcome, with the report that the plan asks for; one that cannot be written costs no result."""
+    if plan.report is None or outcome.results is None:
+        return outcome
+    from ..reporting.html.page import write_report
+
+    try:
+        return replace(outcome, report=write_report(outcome.record, plan.report, store=store))
+    except DataFileError as error:
+        _warn(f"the report was not written: {error}")
+        return outcome
 
 
 def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:

@@ -48,7 +48,7 @@ def prefer_runs(
     return prefer(samples, outputs[0], outputs[1], critic, judging=judging, prompt=prompt, names=names)
 
 
-def chosen_judge(judges: PlannedJudges, name: str | None) -> Any:
+def chosen_judge(judges: PlannedJudges, name: str | None, *, need_key: bool = True) -> Any:
     """The judge that is meant: the one named, else the one called ``judge``, else the only one."""
     names = judges.names
     if not names:
@@ -60,4 +60,4 @@ def chosen_judge(judges: PlannedJudges, name: str | None) -> Any:
     if name not in names:
         hint = did_you_mean(name, names, otherwise=f"; there are {', '.join(names)}")
         raise BadValueError(f"there is no resource '{name}'{hint}")
-    return judges.built([name])[name]
+    return judges.built([name], need_key=need_key)[name]

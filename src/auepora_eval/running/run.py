@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 from ..calling.ask import Asked, ask
@@ -88,6 +89,8 @@ class RunOutcome:
     message: str = ""
     gates: GateReport | None = None
     """How the plan's gates went; ``None`` where it has none, or where it did not come to scoring."""
+    report: Path | None = None
+    """The file that was written about it, where the plan asks for one."""
     store: str | None = field(repr=False, default=None)
     """Where the run is kept, where that is known by name. Not shown, since an address may hold a password."""
 

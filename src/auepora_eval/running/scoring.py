@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from ..core.conventions import Conventions
 from ..core.engine import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
 from ..core.errors import AueporaWarning, BadValueError
 from ..core.executors import ExecutorName, chosen_executor
+from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
 from ..core.registry import Spec
@@ -27,6 +28,8 @@ from ..judge.policy import JudgePolicy
 from ..judge.prompting import prompts_in
 from ..planfile.planned_judges import PlannedJudges
 from ..planfile.resources_section import used_resources
+from ..pooling.beside import JudgedBeside, gold_is_marked
+from ..pooling.gold import gold_name, with_gold
 from ..store.planned import planned_conventions, run_facts
 from .judging import Judged, RunJudging, judged_signatures, judges_of_run, note_usage, unwatched
 
@@ -63,11 +66,14 @@ def score_run(
     progress: Progress | None = None,
     judged: Callable[[], Judged] = unwatched,
     secrets: Iterable[str] = (),
+    gold: str | None = None,
 ) -> Results:
     """Score the stored outputs of a run and store the results; what was stored by other signatures stays.
 
     Where ``metrics`` is None, by all that the data supports. ``judging`` says how judges are asked, where a metric
-    needs one; ``judged`` is asked, before the first is, for what to call after each judgement.
+    needs one; ``judged`` is asked, before the first is, for what to call after each judgement. ``gold`` names what took
+    the place of the run's own gold in ``samples``. Where samples say who gave their gold, every retrieval metric says
+    how much of what it looks at is judged.
     """
     rows = store.samples(record.run_id) if samples is None else samples
     said = _Said()
@@ -75,13 +81,15 @@ def score_run(
     if metrics is None:
         chosen = resolve_metrics(_supported(rows, each, conventions), conventions)
         blind = readers_of_retrieved(chosen) if said.nothing else ()
-        chosen = [one for one in chosen if one.name not in blind]
+        chosen = [one for one in chosen if one.name not in blind and (gold is None or _reads_gold(one))]
     else:
         chosen = list(metrics)
     groups = slices_of(slices)
     EvaluationPlan(chosen).validate_dataset(rows)
     require_members(groups, rows)
-    facts = run_facts(record)
+    facts = replace(run_facts(record), gold=gold)
+    beside = JudgedBeside(chosen) if gold_is_marked(rows) else None
+    every = chosen if beside is None else [*chosen, *beside.metrics]
     signatures = judged_signatures(chosen, facts)
     session: RunJudging | None = None
     if signatures:
@@ -108,11 +116,13 @@ def score_run(
     ):
         common["executor"] = executor
         if record.repeats > 1:
-            results = evaluate_repeats(rows, each, chosen, **common)
+            results = evaluate_repeats(rows, each, every, **common)
         elif all(isinstance(one, BatchMetric) for one in chosen):
-            results = evaluate_stream(zip(rows, each[0](), strict=True), chosen, **common)
+            results = evaluate_stream(zip(rows, each[0](), strict=True), every, **common)
         else:  # a metric that only computes needs all of them at once
-            results = evaluate(rows, list(each[0]()), chosen, **common)
+            results = evaluate(rows, list(each[0]()), every, **common)
+    if beside is not None:
+        results = beside.noted(results)
     if session is not None:
         note_usage(results, session.accounts)
     said.check(chosen, record)
@@ -147,13 +157,15 @@ def rescore(
     judges: PlannedJudges | None = None,
     progress: Progress | None = None,
     judged: Callable[[], Judged] = unwatched,
+    qrels: str | Path | None = None,
 ) -> Results:
     """Compute new or changed metrics on stored outputs. The system is not called; old values stay, by signature.
 
     Conventions and slices are those of the run's plan unless given. Without ``metrics``, what the plan names is
     computed again, or all the data supports where it names none. A run that lacks outputs is refused unless
     ``incomplete`` says that the missing ones shall count as failures. ``judges`` are those of the run's plan unless
-    given (``judges_of_run``).
+    given (``judges_of_run``). With ``qrels`` their grades are the gold; without ``metrics``, only what reads gold and
+    asks no judge is computed then. Signatures tell such numbers from those by the run's own gold.
     """
     done, _ = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -162,7 +174,12 @@ def rescore(
             f"{record.run_id} has only {done} of {expected} outputs; resume it first, or score it as it is with "
             "--incomplete (missing outputs count as failures)"
         )
-    chosen, judges = chosen_again(store, record, metrics, conventions=conventions, judges=judges)
+    by_gold_alone = qrels is not None and not metrics
+    chosen, judges = chosen_again(
+        store, record, metrics, conventions=conventions, judges=judges, need_key=not by_gold_alone
+    )
+    if by_gold_alone and chosen is not None:
+        chosen = [one for one in chosen if _reads_gold(one)] or None
     store.hide(judges.secrets)
     return score_run(
         store,
@@ -171,6 +188,8 @@ def rescore(
         conventions=_rules(record, conventions),
         slices=record.plan.get("slices") or () if slices is None else slices,
         options=options,
+        samples=None if qrels is None else with_gold(store.samples(record.run_id), qrels),
+        gold=None if qrels is None else gold_name(qrels),
         judging=judges.rules.policy_for(store.file, judges.folder),
         progress=progress,
         judged=judged,
@@ -196,6 +215,12 @@ def chosen_again(
     built = judges.built(list(used_resources(specs)), need_key=need_key)
     with prompts_in(Path.cwd() if metrics else judges.folder), given_resources(built):
         return None if specs is None else resolve_metrics(specs, _rules(record, conventions)), judges
+
+
+def _reads_gold(metric: Metric) -> bool:
+    """Whether a metric needs gold documents, and nobody to ask."""
+    asks = isinstance(metric, BatchMetric) and any(judged_parts(metric))
+    return "relevant_docs" in metric.required_fields() and not asks
 
 
 def _rules(record: RunRecord, conventions: str | Conventions | None) -> Conventions:

@@ -93,7 +93,7 @@ class RayPass:
         self._kinds = [
             (self._job([metrics[place] for place in places]), places, modelled)
             for modelled in (False, True)
-            if (places := [place for place, one in enumerate(metrics) if one.needs_model is modelled])
+            if (places := [place for place, one in enumerate(metrics) if one.asks_models is modelled])
         ]
         self._metrics = metrics
         self._run = self._ray.remote(num_cpus=1, max_retries=0)(run_batches)

@@ -185,7 +185,7 @@ def evaluate_sharded(
 
 def _from_here(metrics: Sequence[Metric]) -> bool:
     """Whether not all outcomes of a unit come to be at one place: judges are asked here, models are kept by actors."""
-    return any(isinstance(one, BatchMetric) and (one.needs_model or any(judged_parts(one))) for one in metrics)
+    return any(isinstance(one, BatchMetric) and (one.asks_models or any(judged_parts(one))) for one in metrics)
 
 
 def _manifest(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -29,6 +30,8 @@ __all__ = [
 T = TypeVar("T")
 
 OUT_OF_MEMORY = "out_of_memory"
+_TOKENISING = threading.Lock()
+"""A tokenizer that is told anew what to cut while another thread uses it fails."""
 _TOKENS_AT_ONCE = {"cpu": 1 << 12, "cuda": 1 << 18}
 """Tokens of a batch, padding included: more is no faster, and needs more memory."""
 
@@ -68,6 +71,11 @@ def readable(text: str) -> str:
 
 def tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> Tokens:
     """Texts, or texts and ``others`` pair by pair, as tokens; what is too long is cut, of a pair the longer text."""
+    with _TOKENISING:
+        return _tokenised(loaded, texts, others)
+
+
+def _tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None) -> Tokens:
     tokenizer, longest = loaded.tokenizer, loaded.longest
     parts = [list(map(readable, some)) for some in (texts, others) if some is not None]
     backend = getattr(tokenizer, "backend_tokenizer", None)

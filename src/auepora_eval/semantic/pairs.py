@@ -41,6 +41,13 @@ class PairModel:
         require_batch_size(self.batch_size)
         object.__setattr__(self, "model", self.source.model)
 
+    @classmethod
+    def of(cls, options: Any) -> PairModel:
+        """The model that something with options of these names is told to use."""
+        return cls(
+            options.model, **{name: getattr(options, name) for name in cls.__dataclass_fields__ if name != "model"}
+        )
+
     @property
     def source(self) -> ModelSource:
         """Which model, and where it runs."""

@@ -23,9 +23,11 @@ __all__ = [
     "Moments",
     "all_equal_interval",
     "is_rounding",
+    "is_skewed",
     "mean_interval",
     "numbered_clusters",
     "tail_of",
+    "wilson_ends",
     "wilson_interval",
 ]
 
@@ -63,17 +65,21 @@ def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interva
     """
     if n < 1 or not 0 <= successes <= n:
         raise BadValueError(f"{successes!r} successes of {n!r}: there must be a trial at least, and 0 to n successes")
-    z = NormalDist().inv_cdf(1 - tail_of(level))
-    share, shrink = successes / n, 1 + z * z / n
-    centre = (share + z * z / (2 * n)) / shrink
-    half = z / shrink * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
-    # At the borders the formula gives 0 and 1 up to rounding; say them exactly. The share itself is inside, likewise.
-    low = min(centre - half, share) if successes > 0 else 0.0
-    high = max(centre + half, share) if successes < n else 1.0
+    low, high = wilson_ends(successes / n, n, level=level)
     flags: tuple[str, ...] = ("few",) if n < _FEW_FOR_WILSON else ()
     if round(min(successes, n - successes)) == 1:  # a rare outcome seen once: the end next to 0 or 1 may be too tight
         flags += ("skewed",)
     return Interval(low, high, "wilson", n, level, flags)
+
+
+def wilson_ends(share: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
+    """The ends of Wilson's interval of a share; ``n`` need not be whole where it stands for what samples are worth."""
+    z = NormalDist().inv_cdf(1 - tail_of(level))
+    shrink = 1 + z * z / n
+    centre = (share + z * z / (2 * n)) / shrink
+    half = z / shrink * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
+    # At the borders the formula gives 0 and 1 up to rounding; say them exactly. The share itself is inside, likewise.
+    return min(centre - half, share) if share > 0 else 0.0, max(centre + half, share) if share < 1 else 1.0
 
 
 def mean_interval(
@@ -246,6 +252,11 @@ def _skewness(squares: float, cubes: float, units: int) -> float:
     return cubes / squares * math.sqrt(units / squares)
 
 
+def is_skewed(units: int, skewness: float) -> bool:
+    """Whether values are so skewed that the mean of so many is not close to normal, by Cochran's rule."""
+    return units < _COCHRAN * skewness**2
+
+
 def _t_flags(evenly: float, units: int, skewness: float) -> tuple[str, ...]:
     flags = ("few",) if evenly < _FEW_FOR_T else ()
-    return (*flags, "skewed") if units < _COCHRAN * skewness**2 else flags
+    return (*flags, "skewed") if is_skewed(units, skewness) else flags

@@ -3,7 +3,7 @@
 ============== ==========================================================================================
 module         what it holds
 ============== ==========================================================================================
-runs           ``RunStore``: everything a user of the store needs
+runs           ``RunStore``: everything a user of the store needs; ``read_once``: one for a task that reads much twice
 records        ``RunRecord``, ``RunStatus``, ``StoredOutput``: what it hands out
 run_rows       runs: listed, found by any name, changed
 sample_rows    samples, once per dataset

@@ -62,7 +62,7 @@ def write_outputs(database: Database, connection: Connection, rows: list[Row], *
 
 
 def output_chunks(
-    connection: Connection, run_id: str, after: Place, *, repeat: int | None = None
+    connection: Connection, run_id: str, after: Place, *, repeat: int | None = None, position: int | None = None
 ) -> tuple[list[tuple[int, int, str, bytes]], Place | None]:
     """The next rows of a run after a (repeat, position): repeat, position, id, bytes; and after which to go on."""
     query = (
@@ -73,23 +73,27 @@ def output_chunks(
     )
     if repeat is not None:
         query = query.where(table.c.repeat == repeat)
+    if position is not None:
+        query = query.where(table.c.position == position)
     rows = [(number, position, name, bytes(data)) for number, position, name, data in connection.execute(query)]
     return rows, (rows[-1][0], rows[-1][1]) if len(rows) == _CHUNK else None
 
 
-def read_outputs(database: Database, run_id: str, *, repeat: int | None, texts: bool) -> Iterator[StoredOutput]:
+def read_outputs(
+    database: Database, run_id: str, *, repeat: int | None, texts: bool, position: int | None = None
+) -> Iterator[StoredOutput]:
     """The outputs of a run by repeat and position. Between two chunks no transaction is open."""
     reader = TextReader(database)
     after: Place | None = (-1, -1)
     while after is not None:
         with database.read() as connection:
-            rows, after = output_chunks(connection, run_id, after, repeat=repeat)
+            rows, after = output_chunks(connection, run_id, after, repeat=repeat, position=position)
             packed = [read_packed(data) for _, _, _, data in rows]
             found: Any = None
             if texts:
                 found = reader.read(connection, (key for one in packed for key in one.texts or ()))
-        for (number, position, name, _), one in zip(rows, packed, strict=True):
-            yield StoredOutput(position, number, one.sample_id or name, unpack_output(one, found))
+        for (number, place, name, _), one in zip(rows, packed, strict=True):
+            yield StoredOutput(place, number, one.sample_id or name, unpack_output(one, found))
 
 
 def places(connection: Connection, run_id: str, *, failed: bool = False) -> set[Place]:

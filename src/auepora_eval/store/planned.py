@@ -9,7 +9,7 @@ from ..core.errors import AueporaError
 from ..core.metrics_base import RunFacts
 from .records import RunRecord
 
-__all__ = ["planned_conventions", "run_facts"]
+__all__ = ["conventions_text", "planned_conventions", "run_facts"]
 
 
 def planned_conventions(record: RunRecord) -> Conventions:
@@ -21,6 +21,15 @@ def planned_conventions(record: RunRecord) -> Conventions:
         return Conventions.of(None if name == "auto" else name, **choices)
     except AueporaError:  # written by another version
         return Conventions.of()
+
+
+def conventions_text(record: RunRecord) -> str:
+    """By whose definitions a run's plan has its numbers computed, as people are told it."""
+    named = record.plan.get("conventions") or "auepora"
+    if not isinstance(named, Mapping):
+        return str(named)
+    rest = [f"{key} {value}" for key, value in named.items() if key != "name"]
+    return ", ".join([str(named.get("name", "auepora")), *rest])
 
 
 def run_facts(record: RunRecord) -> RunFacts:

@@ -250,14 +250,16 @@ class RunStore:
                     raise unknown_run(run_id)
                 write_outputs(self._database, connection, rows, replace=replace)
 
-    def outputs(self, run_id: str, *, repeat: int | None = None, texts: bool = True) -> Iterator[StoredOutput]:
-        """The outputs of a run by repeat and position, some in memory at a time; of one repeat, where one is named.
+    def outputs(
+        self, run_id: str, *, repeat: int | None = None, position: int | None = None, texts: bool = True
+    ) -> Iterator[StoredOutput]:
+        """The outputs of a run by repeat and position, some in memory at a time; of one repeat or sample, if named.
 
         Without ``texts`` documents come with an empty text, and none is read.
         """
         with self._database.read() as connection:
             require_run(connection, run_id)
-        return read_outputs(self._database, run_id, repeat=repeat, texts=texts)
+        return read_outputs(self._database, run_id, repeat=repeat, texts=texts, position=position)
 
     def done(self, run_id: str) -> set[tuple[int, int]]:
         """The (position, repeat) of every output that is there, failed ones included."""

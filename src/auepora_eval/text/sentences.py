@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["split_sentences"]
+__all__ = ["sentence_spans", "split_sentences"]
 
 # Where a sentence may end: marks of the end with what closes behind them, then a space; or a full stop of a script that
 # is written without spaces; or a new line.
@@ -28,14 +28,24 @@ def split_sentences(text: str) -> list[str]:
     >>> split_sentences("Dr. Ito left at 5 p.m. on Monday. Why? Nobody knows...")
     ['Dr. Ito left at 5 p.m. on Monday.', 'Why?', 'Nobody knows...']
     """
+    return [text[start:end] for start, end in sentence_spans(text)]
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """Where those sentences begin and end."""
     found, start = [], 0
     for end in _END.finditer(text):
         if _goes_on(text[start : end.end()], text[end.end() :], end.group()):
             continue
-        found.append(text[start : end.end()])
+        found.append((start, end.end()))
         start = end.end()
-    found.append(text[start:])
-    return [sentence.strip() for sentence in found if _WORD.search(sentence)]
+    found.append((start, len(text)))
+    return [_without_spaces(text, *span) for span in found if _WORD.search(text, *span)]
+
+
+def _without_spaces(text: str, start: int, end: int) -> tuple[int, int]:
+    piece = text[start:end]
+    return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 
 def _goes_on(so_far: str, rest: str, mark: str) -> bool:

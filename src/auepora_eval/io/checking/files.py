@@ -11,10 +11,11 @@ from ...core.errors import AueporaError
 from ...core.types import Document
 from ..corpus import Corpus, Filling
 from ..formats import Format
+from ..nuggets import KnownNuggets, iter_nuggets
 from ..problems import shown
 from ..reading import Findings, Problem, Problems, ReadOutput, ReadSample
 
-__all__ = ["ReadCorpus", "ReadFile", "RecordT", "filled_from", "with_lines_of_run"]
+__all__ = ["ReadCorpus", "ReadFile", "RecordT", "filled_from", "given_nuggets", "with_lines_of_run"]
 
 RecordT = TypeVar("RecordT", ReadSample, ReadOutput)
 
@@ -94,6 +95,23 @@ def filled_from(path: Path, samples: ReadFile[ReadSample], outputs: ReadFile[Rea
             look(outputs.path, read.line, read.record, [item.doc for item in read.output.retrieved])
             outputs.records[place] = read._replace(output=filling.output(read.output))
     return ReadCorpus(path, len(corpus), found.found, found.warnings)
+
+
+def given_nuggets(path: Path, samples: ReadFile[ReadSample]) -> Problems:
+    """Give samples the nuggets of a file by their ids; what is wrong with it, and which ones belong to no sample."""
+    found = Problems(gather=True)
+    try:
+        known = KnownNuggets(list(iter_nuggets(path, found)))
+    except AueporaError as error:
+        found.add_error(path, error)
+        return found
+    samples.records[:] = [read._replace(sample=known.sample(read.sample)) for read in samples.records]
+    told, all_of_them = known.unused()
+    if all_of_them:
+        found.add(path, None, told)
+    elif told:
+        found.warnings.add("nuggets", path, None, told)
+    return found
 
 
 def with_lines_of_run(outputs: ReadFile[ReadOutput], problems: Sequence[Problem]) -> list[Problem]:

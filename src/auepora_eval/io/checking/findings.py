@@ -12,13 +12,14 @@ from ...core.errors import AueporaError
 from ...core.types import STARTED, EvaluationSample
 from ...features.rankings import level_of
 from ...features.refusals import is_unanswerable
+from ...judge.nuggets import nuggets_of
 from ..problems import shown
 from ..reading import NO_RANKING, Findings, Problem, ReadOutput, ReadSample, mixed_rankings
 
 __all__ = ["output_problems", "output_warnings", "sample_problems", "sample_warnings"]
 
 LABELS = ("answerable", "noise_ratio", "scenario", "variant_of")
-METADATA = ("expected_doc_ids", "forbidden", "must_contain", "wrong_answer")
+METADATA = ("expected_doc_ids", "forbidden", "must_contain", "nuggets", "wrong_answer")
 SCENARIOS = ("counterfactual", "false_documents", "paraphrase", "typo", "unanswerable")
 
 
@@ -52,6 +53,10 @@ def sample_warnings(path: Path, samples: Sequence[ReadSample], unread: Iterable[
             told.add("twins", f"{twice}; the highest counts")
         if is_unanswerable(sample) is None:
             told.add("answerable", "labels.answerable is neither true nor false")
+        try:
+            nuggets_of(sample)
+        except AueporaError as error:
+            told.add("nuggets", f"metadata.{error}; nugget_recall cannot be measured")
         _look_at_variant(told, sample, parents, known)
         _look_at_names(told, sample)
     return found.told()

@@ -1,0 +1,160 @@
+"""What came of holding a judge against people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..stats.calibration import Bin, Confusion
+from ..stats.interval import Interval
+from ..stats.measured import Measured
+from ..stats.prediction_powered import CorrectedMean
+from ..stats.raters import RatersReport
+
+__all__ = ["CalibrationReport", "Disagreement", "JudgeCalibration", "counted"]
+
+
+def counted(n: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "label"), counted(2, "label")
+    ('1 label', '2 labels')
+    """
+    return f"{n} {what}" + "s" * (n != 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """An answer that a judge and people see differently."""
+
+    sample_id: str
+    label: float
+    """What people say, from 0 (wrong) to 1 (right)."""
+    score: float
+    """What the metric gives, in its own units."""
+    question: str = ""
+    answer: str = ""
+    rationale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCalibration:
+    """The scores of one run against what people say of its answers."""
+
+    name: str
+    metric: str
+    threshold: float
+    """From which score on an answer counts as right; up to which, where lower is better."""
+    threshold_given: bool
+    higher_is_better: bool
+    labelled: int
+    """How many samples have both a label and a score."""
+    agreement: Measured
+    kappa: Measured
+    alpha: Measured
+    """Krippendorff's, of the verdicts; of labels on a scale, of the scores themselves."""
+    alpha_level: str
+    auroc: Measured
+    confusion: Confusion
+    tpr: Measured
+    tnr: Measured
+    balanced_accuracy: Measured
+    calibration_error: Measured
+    """ECE over ten bins of equal width."""
+    calibration_error_equal_mass: Measured
+    brier: Measured
+    reliability: tuple[Bin, ...]
+    corrected: CorrectedMean
+    """What people would say of all answers, on average."""
+    disagreements: tuple[Disagreement, ...]
+    """Where the verdicts differ, the widest apart first."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many labels did not count, by reason."""
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        measures = ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "balanced_accuracy")
+        errors = ("calibration_error", "calibration_error_equal_mass", "brier")
+        return {
+            "name": self.name,
+            "metric": self.metric,
+            "threshold": self.threshold,
+            "threshold_given": self.threshold_given,
+            "higher_is_better": self.higher_is_better,
+            "labelled": self.labelled,
+            **{name: getattr(self, name).to_dict() for name in (*measures, *errors)},
+            "alpha_level": self.alpha_level,
+            "confusion": asdict(self.confusion),
+            "reliability": [{**asdict(one), "interval": _ends(one.interval)} for one in self.reliability],
+            "corrected": _corrected(self.corrected),
+            "disagreements": [asdict(one) for one in self.disagreements],
+            "left_out": dict(self.left_out),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationReport:
+    """People with each other, then the judge with people, then what people would say of everything."""
+
+    people: RatersReport | None
+    """``None`` where there is one annotator."""
+    judged: tuple[JudgeCalibration, ...]
+    """One per run."""
+    difference: CorrectedMean | None = None
+    """Of two runs: what people would say the second has more."""
+    finite: bool = False
+    """Whether corrected means are about these samples alone, rather than about such samples."""
+
+    @property
+    def verdict(self) -> str | None:
+        """Of two runs: ``better``, ``worse`` or ``inconclusive``, the second against the first."""
+        if self.difference is None:
+            return None
+        found = self.difference.interval
+        if found is None or found.low <= 0 <= found.high:
+            return "inconclusive"
+        return "better" if found.low > 0 else "worse"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "schema": 1,
+            "people": None if self.people is None else self.people.to_dict(),
+            "judged": [one.to_dict() for one in self.judged],
+            "difference": None if self.difference is None else _corrected(self.difference),
+            "verdict": self.verdict,
+            "about": "these samples" if self.finite else "such samples",
+        }
+
+    def to_text(self, *, shown: int = 20) -> str:
+        """For a terminal; so many disagreements are shown."""
+        from .telling import told
+
+        return told(self, shown=shown, markdown=False)
+
+    def to_markdown(self, *, shown: int = 20) -> str:
+        """The same as Markdown, with whatever a model wrote shown as it is."""
+        from .telling import told
+
+        return told(self, shown=shown, markdown=True)
+
+
+def _corrected(one: CorrectedMean) -> dict[str, Any]:
+    return {
+        "value": one.value,
+        "interval": _ends(one.interval),
+        "weight": one.weight,
+        "scores_mean": one.scores_mean,
+        "labels_mean": one.labels_mean,
+        "labels_interval": _ends(one.labels_interval),
+        "labelled": one.labelled,
+        "samples": one.samples,
+        "worth_labels": one.worth,
+    }
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]

@@ -1,0 +1,148 @@
+"""``auepora judge relevance``: pooled documents graded by a judge, into qrels that say where each grade comes from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .judging import (
+    JudgeOptions,
+    JudgingOptions,
+    ScoringLine,
+    judge_options,
+    judging_options,
+    policy_of,
+    preview_text,
+    session_of,
+)
+from .saying import quiet_option, say
+
+if TYPE_CHECKING:
+    from ..io.grades import Grade, GradeKey
+    from ..pooling.relevance import RelevanceReport
+
+__all__ = ["command"]
+
+
+@click.command(name="relevance")
+@click.argument("pool", type=click.Path())
+@click.option("-o", "--output", type=click.Path(), required=True, help="The qrels file; what it has is kept.")
+@click.option(
+    "--labels",
+    "label_files",
+    multiple=True,
+    type=click.Path(),
+    help="Grades of people, which win: qrels, query<tab>document<tab>grade, or JSON lines; repeatable.",
+)
+@click.option("--again", is_flag=True, help="Forget what models said before, and have it graded anew.")
+@click.option("--judge", "judge_name", metavar="NAME", help="Which resource of the plan judges, where it has several.")
+@click.option("--prompt", type=click.Path(), help="Ask with this prompt instead of ours.")
+@judge_options
+@judging_options
+@quiet_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def command(
+    pool: str,
+    output: str,
+    label_files: tuple[str, ...],
+    again: bool,
+    judge_name: str | None,
+    prompt: str | None,
+    judge: JudgeOptions,
+    judging: JudgingOptions,
+    as_json: bool,
+) -> None:
+    """Have a judge grade the documents of a POOL: 0 has nothing to do with the question, 3 answers it fully.
+
+    Grades go to a qrels file that any tool reads; the file beside it (.provenance.jsonl) says of each whether a person
+    gave it, a model, or a person who changed a model's. What is graded already is not asked again: work that was cut
+    short goes on where it was, and what failed is tried anew. Grades of people win: those of --labels, and those edited
+    in the qrels by hand. Without a judge, labels alone are put in.
+
+    Exits with 3 where documents are left without a grade.
+
+    \b
+    auepora judge relevance pool.jsonl --judge-model small --judge-url http://127.0.0.1:8080/v1 -o qrels.txt
+    auepora judge relevance pool.jsonl --plan plan.yaml -o qrels.txt --preview
+    auepora judge relevance pool.jsonl --labels human.tsv -o qrels.txt
+    """
+    from ..core.secrets import Secrets
+    from ..io.grades import provenance_path, read_grades, write_grades
+    from ..pooling.pool_file import read_pool
+    from ..pooling.relevance import judge_relevance, known_grades, labels_alone, preview_relevance
+    from ..running.preferring import chosen_judge
+    from .judgements import usage_text
+    from .output import refuse_input_as_output, write_out
+    from .telling import STOPPED_EARLY
+
+    for written in (output, str(provenance_path(output))):
+        refuse_input_as_output(written, [pool, *label_files, *([] if prompt is None else [prompt])])
+    documents = read_pool(pool)
+    labels = _labels(label_files)
+    before = read_grades(output)
+    if again:
+        before = {key: grade for key, grade in before.items() if grade.by != "model"}
+    known = known_grades(documents, before, labels)
+    if again:
+        known = {key: grade for key, grade in known.items() if grade.by != "model"}
+    judges = judge.judges(judging.changes())
+    if judges is None:
+        if judging.preview or not labels:
+            raise click.UsageError("there is nobody to ask: give --judge-model or --plan, or --labels alone")
+        report, session = labels_alone(documents, known, output), None
+    elif judging.preview:
+        critic = chosen_judge(judges, judge_name, need_key=False)
+        would = preview_relevance(documents, critic, known=known, policy=policy_of(judges), prompt=prompt)
+        write_out(preview_text(would, as_json=as_json), None)
+        return
+    else:
+        critic = chosen_judge(judges, judge_name)
+        if again and Path(output).exists():
+            write_grades(output, list(before.values()))
+        with ScoringLine() as line:
+            session = session_of(judges, line)
+            report = judge_relevance(
+                documents, critic, output, known=known, judging=session, prompt=prompt, secrets=Secrets(judges.secrets)
+            )
+    if as_json:
+        usage = {} if session is None else {"judging": session.accounts.total.to_dict()}
+        click.echo(json.dumps({**report.to_dict(), "file": output, **usage}, indent=2, ensure_ascii=False))
+    else:
+        click.echo(_told(report))
+    if session is not None and session.accounts.total.judgements:
+        say(f"judging: {usage_text(session.accounts.total.to_dict())}")
+    if report.num_other_prompt:
+        say(f"{report.num_other_prompt:,} grades by another model or prompt were kept; --again has them graded anew")
+    if report.grades:
+        say(f"wrote {output} and {provenance_path(output)}")
+    if report.num_failed and session is not None:
+        say(f"{report.num_failed:,} documents have no grade; the same command tries them again", always=True)
+        sys.exit(STOPPED_EARLY)
+
+
+def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
+    """What people say in all these files; of one document, the last file counts."""
+    from ..pooling.human import read_human_grades
+
+    return {key: grade for path in paths for key, grade in read_human_grades(path).items()}
+
+
+def _told(report: RelevanceReport) -> str:
+    from ..io.grades import who_graded
+    from ..reporting.tables import table
+
+    levels = sorted({one.grade for one in report.grades})
+    rows = []
+    for by in who_graded(report.grades):
+        given = [one.grade for one in report.grades if one.by == by]
+        rows.append([by, *(str(given.count(level)) for level in levels), str(len(given))])
+    headers = ["graded by", *map(str, levels), "all"]
+    lines = [table(rows, headers=headers, right=range(1, len(headers)))] if rows else ["nothing is graded"]
+    if report.failed:
+        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(report.failed.items()))
+        lines.append(f"{report.num_failed:,} without a grade ({reasons})")
+    return "\n\n".join(lines)

@@ -1,0 +1,255 @@
+"""``auepora label``: people judge answers of a stored run, agree or not, and settle what they do not agree about."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.core import ParameterSource
+
+from .saying import quiet_option, say
+from .stores import complete_run, opened_store, store_option
+
+if TYPE_CHECKING:
+    from ..labelling.agreeing import AnnotatorAgreement
+    from ..labelling.session import Scale, State
+    from ..labelling.sheet import Sheet
+    from ..stats.measured import Measured
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+__all__ = ["command"]
+
+SHOWN = 20
+"""So many disagreements are told one by one."""
+
+
+@click.command(name="label")
+@click.argument("run", required=False, shell_complete=complete_run)
+@click.argument("files", nargs=-1, type=click.Path())
+@click.option("--n", type=click.IntRange(min=1), default=100, show_default=True, help="Draw so many samples at random.")
+@click.option("--stratify", metavar="PATH", help="Draw in proportion from each group of labels.KEY or metadata.KEY.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The same seed draws the same samples.")
+@click.option("--annotator", metavar="NAME", help="Who labels; by default the name you are logged in by.")
+@click.option(
+    "--labels",
+    type=click.Path(),
+    default="labels.jsonl",
+    show_default=True,
+    help="The file of labels; what is in it is not asked again.",
+)
+@click.option("--scale", metavar="LOW-HIGH", help="Give a number, such as 1-5, instead of right or wrong.")
+@click.option("-m", "--metric", metavar="NAME", help="The metric these labels are to be held against.")
+@click.option("--blind", is_flag=True, help="Show neither references, nor which documents are relevant, nor names.")
+@click.option("--tuning", is_flag=True, help="Mark the labels as used to tune a prompt: no judge is measured by them.")
+@click.option("--plain", is_flag=True, help="Ask line by line, without a screen: the same keys, each with Enter.")
+@click.option("--agreement", is_flag=True, help="Say how far the annotators of FILES agree; no RUN is given.")
+@click.option("--adjudicate", is_flag=True, help="Show what the annotators of FILES disagree about, to be settled.")
+@store_option
+@quiet_option
+@click.option("--json", "as_json", is_flag=True, help="With --agreement: print JSON.")
+@click.pass_context
+def command(
+    context: click.Context,
+    run: str | None,
+    files: tuple[str, ...],
+    n: int,
+    stratify: str | None,
+    seed: int,
+    annotator: str | None,
+    labels: str,
+    scale: str | None,
+    metric: str | None,
+    blind: bool,
+    tuning: bool,
+    plain: bool,
+    agreement: bool,
+    adjudicate: bool,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Label answers of the stored RUN in the terminal, one key each; leave at any time, the same command goes on.
+
+    Question, answer and evidence are shown, and r or w (or a number) is all there is to press; ? tells the other keys.
+    Every label is on the disk before the next answer is shown. Beside the labels stands what was drawn from what.
+
+    \b
+    auepora label latest --n 100 --stratify labels.scenario --annotator ann
+    auepora label latest --annotator bob --labels bob.jsonl --scale 1-5
+    auepora label --agreement ann.jsonl bob.jsonl
+    auepora label latest --adjudicate ann.jsonl bob.jsonl --labels settled.jsonl
+    """
+    if agreement:
+        if adjudicate:
+            raise click.UsageError("give --agreement or --adjudicate, not both")
+        _tell_agreement([*([run] if run else []), *files], as_json=as_json)
+        return
+    if as_json:
+        raise click.UsageError("--json goes with --agreement")
+    if run is None:
+        raise click.UsageError("name the RUN whose answers are to be labelled; `auepora runs` lists them")
+    if adjudicate != bool(files):
+        raise click.UsageError(
+            "--adjudicate takes the labels files of the annotators after the RUN"
+            if adjudicate
+            else f"there is one RUN and no {files[0]!r} after it; labels files go with --adjudicate or --agreement"
+        )
+    given = [f"--{name}" for name in ("n", "stratify", "seed") if _is_given(context, name)]
+    if adjudicate and given:
+        raise click.UsageError(f"{given[0]} draws samples; --adjudicate shows all that annotators disagree about")
+
+    from ..labelling.session import Scale
+    from ..labelling.sheet import Sheet
+    from ..labelling.terminal import require_terminal
+    from ..running.plans import default_store
+    from .output import refuse_input_as_output
+
+    asked = None if scale is None else Scale.of(scale)
+    refuse_input_as_output(labels, [default_store(store)], option="--labels")
+    with opened_store(store) as found:
+        record = found.find(run)
+        if not plain:
+            require_terminal()
+        sheet = Sheet(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning)
+        state = (
+            _disputes(found, record, sheet, files, scale=asked, blind=blind)
+            if adjudicate
+            else _drawn(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=asked, blind=blind)
+        )
+    if state is not None:
+        _fill_in(state, sheet, plain=plain, title=sheet.annotator if blind else f"{sheet.annotator}, {record.name}")
+
+
+def _is_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError) as error:  # a user without a name
+        raise click.UsageError("say who labels: --annotator NAME") from error
+
+
+def _drawn(
+    store: RunStore,
+    record: RunRecord,
+    sheet: Sheet,
+    *,
+    n: int,
+    stratify: str | None,
+    seed: int,
+    scale: Scale | None,
+    blind: bool,
+) -> State:
+    """A session over a random draw, as far as it has come already."""
+    from ..labelling.draw import draw_samples
+    from ..labelling.draw_file import record_draw
+    from ..labelling.items import population_of, read_items
+    from ..labelling.session import begin, resumed
+
+    population = population_of(store, record.run_id, stratify)
+    draw = draw_samples(
+        population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
+    )
+    said = sheet.said(scale)
+    record_draw(sheet.path, draw)
+    return resumed(begin(read_items(store, record.run_id, draw.sample_ids), scale=scale, blind=blind), said)
+
+
+def _disputes(
+    store: RunStore, record: RunRecord, sheet: Sheet, files: tuple[str, ...], *, scale: Scale | None, blind: bool
+) -> State | None:
+    """A session over what annotators disagree about; ``None`` where they agree."""
+    from ..core.errors import BadValueError
+    from ..labelling.annotators import by_annotator, disputed, said_of
+    from ..labelling.items import read_items
+    from ..labelling.people import read_people
+    from ..labelling.session import begin, resumed
+
+    run_id = record.run_id
+    about = [one for one in read_people(files) if one.run in (None, run_id) and one.metric == sheet.metric]
+    annotators = by_annotator(about)
+    if len(annotators) < 2:
+        told = ", ".join(map(repr, annotators)) or "nobody"
+        metric = "" if sheet.metric is None else f" under metric '{sheet.metric}'"
+        raise BadValueError(f"answers of {run_id}{metric} were labelled by {told}; it takes two to disagree")
+    units = disputed(annotators)
+    if not units:
+        click.echo("the annotators agree on every answer that two of them labelled")
+        return None
+    said = said_of(annotators, units, blind=blind)
+    order = [one for one in store.sample_ids(run_id) if one in said]
+    items = read_items(store, run_id, order, said)
+    if len(items) < len(said):
+        missing = next(one for one in said if one not in {item.sample_id for item in items})
+        raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
+    before = sheet.said(scale)
+    return resumed(begin(items, scale=scale, blind=blind), before)
+
+
+def _fill_in(state: State, sheet: Sheet, *, plain: bool, title: str) -> None:
+    from ..labelling.form import fill_in
+    from ..labelling.plain import fill_in_plainly
+    from ..labelling.session import counted
+
+    if plain:
+        lines = iter(()) if sys.stdin is None else iter(sys.stdin.readline, "")
+        end = fill_in_plainly(state, sheet, lines=lines, tell=click.echo, title=title)
+    else:
+        end = fill_in(state, sheet, title=title)
+    told = ", ".join(f"{count} {label}" for label, count in counted(end.given.values()).items())
+    click.echo(
+        f"{sheet.path}: {len(end.given)} of {len(end.items)} labelled by {sheet.annotator}"
+        + (f": {told}" if told else "")
+    )
+    if len(end.given) < len(end.items):
+        say("the same command goes on with the others")
+
+
+# --- agreement -------------------------------------------------------------------------------------------------------
+
+
+def _tell_agreement(files: list[str], *, as_json: bool) -> None:
+    from ..labelling.agreeing import annotator_agreement
+    from .output import write_out
+
+    if not files:
+        raise click.UsageError("--agreement takes one labels file or more")
+    report = annotator_agreement(files)
+    write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) if as_json else _agreement_text(report), None)
+
+
+def _agreement_text(report: AnnotatorAgreement) -> str:
+    from ..reporting.tables import one_line, table
+
+    raters = report.raters
+    kappa = "kappa" if raters.level == "nominal" else "weighted kappa"
+    rows = [
+        [one.first, one.second, str(one.agreement.units), _figure(one.agreement), _figure(one.kappa)]
+        for one in raters.pairs
+    ]
+    parts = ["labelled: " + one_line(", ".join(f"{name} {count}" for name, count in raters.rated.items()))]
+    if rows:
+        parts.append(table(rows, headers=["annotator", "annotator", "both", "agreement", kappa], right=(2,)))
+    parts.append(f"Krippendorff's alpha ({raters.level}): {_figure(raters.alpha)}")
+    if report.disputes:
+        lines = [f"{len(report.disputes)} labelled differently:"]
+        for one in report.disputes[:SHOWN]:
+            said = ", ".join(f"{name} {label}" for name, label in one.said.items())
+            lines.append(one_line(f"  {one.unit.sample_id}: {said}"))
+        if len(report.disputes) > SHOWN:
+            lines.append(f"  ... and {len(report.disputes) - SHOWN} more; --json has all")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _figure(measured: Measured) -> str:
+    if measured.value is None:
+        return f"undefined: {measured.why_undefined}"
+    interval = measured.interval
+    return f"{measured.value:.3f}" + ("" if interval is None else f" [{interval.low:.3f}, {interval.high:.3f}]")

@@ -1,0 +1,71 @@
+"""``auepora plot``: a chart of stored runs, as SVG, PNG, HTML or as the Vega-Lite spec it is."""
+
+from __future__ import annotations
+
+import click
+
+from .saying import quiet_option, say
+from .stores import complete_run, opened_store, store_option
+
+__all__ = ["command"]
+
+
+def _complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from ..reporting.plots.of_runs import KINDS
+
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
+@click.command(name="plot")
+@click.argument("kind", required=False, shell_complete=_complete_kind)
+@click.argument("runs", nargs=-1, shell_complete=complete_run)
+@click.option("-m", "--metric", "metrics", multiple=True, metavar="NAME", help="The metric to draw; repeatable.")
+@click.option("--title", help="What stands above it.")
+@click.option("--theme", type=click.Choice(["light", "dark"]), default="light", show_default=True)
+@click.option("--width", type=click.FloatRange(100, 10_000), help="Of the whole picture, in pixels.")
+@store_option
+@quiet_option
+@click.option("-o", "--output", type=click.Path(), help="The file to write: .svg, .png, .html, or .json for the spec.")
+def command(
+    kind: str | None,
+    runs: tuple[str, ...],
+    metrics: tuple[str, ...],
+    title: str | None,
+    theme: str,
+    width: float | None,
+    store: str | None,
+    output: str | None,
+) -> None:
+    """Draw stored RUNS (by default the latest); without KIND, list the kinds.
+
+    Without -o the SVG goes to KIND.svg. PNG needs the extra `report`: pip install 'auepora-eval[report]'.
+
+    \b
+    auepora plot
+    auepora plot scores latest -o scores.svg
+    auepora plot distribution baseline latest -m token_f1 -o spread.png --theme dark
+    auepora plot forest baseline latest -o differences.json
+    """
+    if kind is None:
+        click.echo(_kinds())
+        return
+    from ..reporting.charts.chart import chart_format
+    from ..reporting.charts.theme import require_theme
+    from ..reporting.plots.of_runs import plot_runs
+
+    target = output or f"{kind}.svg"
+    chart_format(target)
+    with opened_store(store, output=target) as found:
+        chart = plot_runs(kind, runs or ("latest",), store=found, metrics=metrics)
+    if title:
+        chart = chart.titled(title)
+    chart.save(target, width=width, theme=require_theme(theme))
+    say(f"wrote {target}")
+
+
+def _kinds() -> str:
+    from ..reporting.plots.of_runs import KINDS
+    from ..reporting.tables import table
+
+    rows = [[name, kind.runs, kind.metrics, kind.summary] for name, kind in KINDS.items()]
+    return table(rows, headers=["kind", "of", "-m", "shows"])

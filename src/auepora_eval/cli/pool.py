@@ -1,0 +1,153 @@
+"""``auepora pool``: what several runs returned, to be graded."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import click
+
+from .saying import quiet_option, say
+from .stores import complete_run, opened_store, store_option
+
+if TYPE_CHECKING:
+    from ..core.types import EvaluationSample
+    from ..pooling.pool import Pool
+    from ..pooling.sources import Sources
+
+__all__ = ["command"]
+
+DEPTH = 10
+"""So many documents of each run are pooled."""
+
+
+@click.command(name="pool")
+@click.argument("runs", nargs=-1, required=True, shell_complete=complete_run)
+@click.option(
+    "--depth", type=click.IntRange(min=1), default=DEPTH, show_default=True, help="The first N documents of each run."
+)
+@click.option("--dataset", type=click.Path(), help="The questions; by default those of the stored runs.")
+@click.option("--topics", type=click.Path(), help="The questions as lines of id, tab, text, for TREC runs.")
+@click.option("--corpus", type=click.Path(), help="JSONL with the texts of documents that runs name by id.")
+@click.option(
+    "--qrels", type=click.Path(), help="What is judged already, beside the gold of the samples; as TREC writes it."
+)
+@click.option("--new-only", is_flag=True, help="Leave out what is judged already, rather than mark it.")
+@click.option("--ignore-gold", is_flag=True, help="Take no notice of the gold of the samples.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the order of a query's documents.")
+@store_option
+@quiet_option
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@click.option(
+    "-o", "--output", type=click.Path(), default="pool.jsonl", show_default=True, help="Write the pool to this file."
+)
+def command(
+    runs: tuple[str, ...],
+    depth: int,
+    dataset: str | None,
+    topics: str | None,
+    corpus: str | None,
+    qrels: str | None,
+    new_only: bool,
+    ignore_gold: bool,
+    seed: int,
+    store: str | None,
+    as_json: bool,
+    output: str,
+) -> None:
+    """Pool what several RUNs returned: for each question the first documents of any of them, each once.
+
+    A RUN is a stored run, or the path of a TREC run or of a file of outputs. The order of a question's documents says
+    nothing of who returned them. `auepora judge relevance` has the pool graded.
+
+    \b
+    auepora pool bm25 dense hybrid --depth 10 -o pool.jsonl
+    auepora pool bm25.run dense.run --topics topics.tsv --corpus corpus.jsonl
+    auepora pool bm25 dense rerank --qrels qrels.txt --new-only -o more.jsonl
+    """
+    from ..io.grades import provenance_path, read_grades
+    from ..pooling.pool import gold_grades, pool_outputs
+    from ..pooling.pool_file import write_pool
+    from ..pooling.sources import Sources, is_file_of_outputs
+    from .output import refuse_input_as_output
+
+    files = [run for run in runs if is_file_of_outputs(run)]
+    stored = [run for run in runs if run not in files]
+    if dataset is not None and topics is not None:
+        raise click.UsageError("give --dataset or --topics, not both")
+    if not stored and dataset is None and topics is None:
+        raise click.UsageError("files do not say what was asked: give --dataset or --topics")
+    refuse_input_as_output(output, [*files, *(one for one in (dataset, topics, corpus, qrels) if one is not None)])
+    if qrels is not None:
+        refuse_input_as_output(output, [str(provenance_path(qrels))])
+    sources = Sources()
+    with ExitStack() as open_ones:
+        given = _questions(dataset, topics)
+        if given is not None:
+            sources.add_samples(given, str(dataset or topics))
+        if stored:
+            found = open_ones.enter_context(opened_store(store, output=output))
+            records = [found.find(run) for run in stored]
+            sources.add_stored(found, records, with_samples=given is None)
+        for path in files:
+            sources.add_file(path)
+        samples = list(sources.samples.values())
+        known = {} if ignore_gold else gold_grades(samples)
+        if qrels is not None:
+            known |= read_grades(qrels)
+        if corpus is not None:
+            _fill(sources, corpus, open_ones)
+        pool = pool_outputs(samples, sources.runs, depth=depth, judged=known, new_only=new_only, seed=seed)
+    write_pool(output, pool.documents)
+    click.echo(json.dumps({**pool.to_dict(), "file": output}, indent=2, ensure_ascii=False) if as_json else _told(pool))
+    for remark in _remarks(pool):
+        say(remark)
+    say(f"wrote {output}")
+
+
+def _questions(dataset: str | None, topics: str | None) -> list[EvaluationSample] | None:
+    from ..core.types import EvaluationSample
+    from ..io.load import load_dataset
+    from ..io.trec_format import load_topics
+
+    if topics is not None:
+        return [EvaluationSample(query, text) for query, text in load_topics(topics).items()]
+    return None if dataset is None else list(load_dataset(dataset))
+
+
+def _fill(sources: Sources, corpus: str, open_ones: ExitStack) -> None:
+    """Have the texts of a corpus put where documents are only named."""
+    from ..io.corpus import Corpus, Filling
+
+    filling = Filling(open_ones.enter_context(Corpus.open(corpus)))
+    sources.runs = {
+        name: ((sample_id, filling.output(output)) for sample_id, output in outputs)
+        for name, outputs in sources.runs.items()
+    }
+
+
+def _told(pool: Pool) -> str:
+    from ..reporting.tables import table
+
+    rows = [
+        [name, str(share.queries), str(share.failed), str(share.documents), str(share.alone)]
+        for name, share in pool.runs.items()
+    ]
+    shown = table(rows, headers=["run", "queries", "failed", "documents", "only here"], right=(1, 2, 3, 4))
+    total, judged = len(pool.documents), pool.num_judged
+    each = f" ({total / pool.num_queries:.1f} a query)" if pool.num_queries else ""
+    known = f"; {judged:,} judged already, {total - judged:,} to judge" if judged else ""
+    left = f"; {pool.num_left_out:,} judged already and left out" if pool.num_left_out else ""
+    return f"{shown}\n\n{pool.num_queries:,} queries, {total:,} documents{each} of depth {pool.depth}{known}{left}"
+
+
+def _remarks(pool: Pool) -> list[str]:
+    remarks = []
+    if pool.num_without_text:
+        remarks.append(f"{pool.num_without_text:,} documents have no text, and cannot be judged: give --corpus")
+    if pool.num_other_text:
+        remarks.append(f"{pool.num_other_text:,} documents have another text in another run: the first run's is taken")
+    if pool.unknown:
+        remarks.append(f"{len(pool.unknown):,} queries of the runs are not among the questions: {pool.unknown[0]}, ...")
+    return remarks

@@ -1,0 +1,61 @@
+"""Comparisons as CSV, for spreadsheets: a row per metric, and per pair of runs where there are several."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+
+from .league import League
+from .types import CompareReport, MetricComparison
+
+__all__ = ["COLUMNS", "comparison_csv", "league_csv"]
+
+COLUMNS = (
+    "run_a",
+    "run_b",
+    "metric",
+    "target",
+    "a",
+    "b",
+    "delta",
+    "low",
+    "high",
+    "p_value",
+    "p_adjusted",
+    "verdict",
+    "primary",
+    "wins",
+    "losses",
+    "draws",
+    "n",
+    "clusters",
+    "delta_completed",
+    "effect_size",
+    "mde",
+)
+
+
+def comparison_csv(report: CompareReport) -> str:
+    """A row per metric, with every digit; what is not known is an empty cell."""
+    return _written((report.run_a, report.run_b, one) for one in report.metrics)
+
+
+def league_csv(made: League) -> str:
+    """A row per metric and pair of runs."""
+    return _written(
+        (made.run_ids[pair.first], made.run_ids[pair.second], pair.comparison)
+        for one in made.metrics
+        for pair in one.pairs
+    )
+
+
+def _written(rows: Iterable[tuple[str, str, MetricComparison]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for run_a, run_b, one in rows:
+        low, high = one.interval or (None, None)
+        values = {**one.to_dict(), "run_a": run_a, "run_b": run_b, "metric": one.name, "low": low, "high": high}
+        writer.writerow([values[name] for name in COLUMNS])
+    return text.getvalue().rstrip("\n")

@@ -1,0 +1,137 @@
+"""A stored number explained: what it is, how the scores become it, and its derivation for one query."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from .._version import __version__
+from ..core.errors import UnknownMetricError
+from ..core.exact import exact_sum
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.reduce import Mean, Reducer, counted_values
+from ..core.results import Results
+from ..core.scores import Scores
+from ..core.types import MetricResult
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .cards import card
+from .finding import FoundMetric, found_metric
+from .query import explain_query
+from .types import Check, Explanation, Pull, Reduction
+from .words import reducer_in_words
+
+__all__ = ["explain"]
+
+SHOWN = 5
+"""So many of the lowest and of the highest scores are named."""
+_SAME = 1e-12
+"""Relative to a value, what another order of the same sum may come to."""
+
+
+def explain(
+    store: str | Path | RunStore,
+    run: str,
+    name: str,
+    *,
+    query: str | None = None,
+    metrics: Mapping[str, Metric] | None = None,
+    models: bool = False,
+) -> Explanation:
+    """What the metric ``name`` of a stored run is; with ``query``, the derivation of that sample's score.
+
+    Everything is computed again from what is stored, and compared with the stored number. ``name`` may be a signature.
+    ``metrics`` are objects of metrics that are not registered. With ``models`` models are asked again, judges never.
+    """
+    if not isinstance(store, RunStore):
+        with RunStore.open(store, create=False) as opened:
+            return explain(opened, run, name, query=query, metrics=metrics, models=models)
+    record = store.find(run)
+    result = _result(store.results(record.run_id, every_signature=True), name)
+    found = found_metric(result, record, metrics or {})
+    notes = _notes(found, record)
+    return Explanation(
+        record.run_id,
+        record.name,
+        f"{record.dataset_name}, {record.num_samples} samples",
+        card(result, found.metric),
+        None if query is not None else _reduction(store, record, result, found),
+        None if query is None else explain_query(store, record, result, found, query, models=models),
+        notes,
+    )
+
+
+def _result(results: Results, name: str) -> MetricResult:
+    """The latest result of that name, or of that signature."""
+    for one in reversed(results):  # of one name the latest is the last
+        if name in (one.name, one.signature):
+            return one
+    raise UnknownMetricError(name, {one.name for one in results})
+
+
+def _notes(found: FoundMetric, record: RunRecord) -> list[str]:
+    notes = []
+    if found.metric is None:
+        notes.append("The metric is not known in this process, so that nothing can be computed again.")
+    elif found.differs:
+        notes.append(
+            f"The metric at hand is not the one that computed the number: they differ in {', '.join(found.differs)}."
+        )
+    if record.version != __version__:
+        notes.append(f"The run was made with version {record.version}; this is {__version__}.")
+    return notes
+
+
+def _reduction(store: RunStore, record: RunRecord, result: MetricResult, found: FoundMetric) -> Reduction | None:
+    """How the scores become the value; ``None`` where no scores are stored."""
+    scores = result.scores
+    if not isinstance(scores, Scores):
+        return None
+    reducer = found.metric.reducer if isinstance(found.metric, BatchMetric) else None
+    values = counted_values(scores)
+    is_mean = reducer is None or (isinstance(reducer, Mean) and type(reducer).value is Mean.value)
+    total = exact_sum(values) if is_mean else None
+    lowest, highest = _pulls(scores, store.sample_ids(record.run_id))
+    return Reduction(
+        words=reducer_in_words("mean" if reducer is None else reducer.name),
+        n=len(values),
+        total=total,
+        check=_checked(result, scores, reducer, record),
+        lowest=lowest,
+        highest=highest,
+    )
+
+
+def _checked(result: MetricResult, scores: Scores, reducer: Reducer | None, record: RunRecord) -> Check:
+    stored = result.value if result.defined else None
+    if record.repeats > 1 and not isinstance(reducer, Mean):
+        return Check(stored, None, "not computed", "it is the mean of the repeats' values, each over all its answers")
+    try:
+        value = (reducer or Mean()).value(scores)
+    except Exception:  # what it reads besides the scores, such as whole answers, is not stored with them
+        return Check(stored, None, "not computed", "it does not follow from the stored scores alone")
+    computed = None if math.isnan(value) else value
+    if computed == stored:
+        return Check(stored, computed, "equal")
+    if computed is not None and stored is not None and abs(computed - stored) <= _SAME * max(1.0, abs(stored)):
+        return Check(stored, computed, "rounding", "another order of the same sum")
+    if reducer is None:
+        return Check(stored, None, "not computed", "nobody here knows how the scores become the value")
+    return Check(stored, computed, "differs", "the stored value is not what this metric makes of the stored scores")
+
+
+def _pulls(scores: Scores, ids: list[str]) -> tuple[tuple[Pull, ...], tuple[Pull, ...]]:
+    """The lowest scores, and the highest; each query once."""
+    rows = np.flatnonzero(scores.counted)
+    order = rows[np.argsort(scores.values[rows], kind="stable")].tolist()
+    few = min(SHOWN, len(order) // 2) or len(order)
+    outcomes = scores.outcomes
+
+    def pull(row: int) -> Pull:
+        return Pull(ids[row], float(scores.values[row]), outcomes[row])
+
+    best = rows[np.argsort(-scores.values[rows], kind="stable")].tolist()  # equal ones in the order of the dataset
+    return tuple(map(pull, order[:few])), tuple(map(pull, best[:few])) if len(order) > few else ()

@@ -1,0 +1,179 @@
+"""One query under a stored metric: its outcome, the derivation of its score, and whether that is the stored one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from ..core.batch import failure_reason
+from ..core.derivation import Derivation, Said, Surroundings
+from ..core.errors import AueporaError, BadValueError, did_you_mean
+from ..core.general_derivation import outcome_alone
+from ..core.judged import judged_parts
+from ..core.metrics_base import BatchMetric
+from ..core.scores import Scores
+from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
+from ..store.judgement_rows import StoredJudgement
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .finding import FoundMetric
+from .types import Check, QueryExplained, RepeatExplained
+from .words import needed_for, reason_in_words
+
+__all__ = ["explain_query"]
+
+_SAME = 1e-12
+
+
+def explain_query(
+    store: RunStore, record: RunRecord, result: MetricResult, found: FoundMetric, sample_id: str, *, models: bool
+) -> QueryExplained:
+    """The derivation of one sample's score, for every time the system was asked."""
+    ids = store.sample_ids(record.run_id)
+    if sample_id not in ids:
+        raise BadValueError(f"{record.run_id} has no sample '{sample_id}'{did_you_mean(sample_id, ids)}")
+    position = ids.index(sample_id)
+    samples = store.samples(record.run_id)
+    sample = samples[position]
+    outputs = {row.repeat: row.output for row in store.outputs(record.run_id, position=position)}
+    stored = None if result.scores is None else result.scores[position]
+    outcome = str(result.outcomes[position]) if result.outcomes is not None else "scored" if stored is not None else ""
+    said = list(store.judgements(record.run_id, position=position))
+    one = found.metric if isinstance(found.metric, BatchMetric) else None
+    answers = []
+    for repeat in range(record.repeats):
+        around = Surroundings(
+            lambda repeat=repeat: _pairs(store, record, samples, repeat),  # type: ignore[misc]
+            _said(said, result, one, repeat),
+            stored if record.repeats == 1 else None,
+            models,
+        )
+        told = outcome if record.repeats == 1 else None
+        answers.append(_answer(one, sample, outputs.get(repeat), around, repeat, told))
+    return QueryExplained(
+        sample_id, sample.query, outcome or "not stored", tuple(answers), _check(stored, answers, one, found)
+    )
+
+
+def _pairs(
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int
+) -> list[tuple[EvaluationSample, SystemOutputs | None]]:
+    """All samples with the outputs of one repeat."""
+    outputs = {row.position: row.output for row in store.outputs(record.run_id, repeat=repeat)}
+    return [(sample, outputs.get(position)) for position, sample in enumerate(samples)]
+
+
+def _said(
+    rows: Sequence[StoredJudgement], result: MetricResult, metric: BatchMetric | None, repeat: int
+) -> tuple[Said, ...]:
+    """What judges said for this metric, or for those it is over."""
+    names = {result.name, *(() if metric is None else (part.name for part in judged_parts(metric)))}
+    return tuple(
+        Said(
+            answer=row.body.get("answer") or {},
+            critic=row.critic,
+            judge_repeat=row.judge_repeat,
+            request=row.request,
+            prompt_id=row.prompt_id,
+            error=None if row.reason is None else f"{row.reason} {row.body.get('message') or ''}".strip(),
+            weighted=row.body.get("weighted"),
+            cached=bool(row.body.get("cached")),
+            one_number=bool(row.body.get("one_number")),
+            logprobs=bool(row.body.get("logprobs")),
+            about=row.body.get("about") or {},
+        )
+        for row in rows
+        if row.metric in names and row.repeat == repeat
+    )
+
+
+def _asks(metric: BatchMetric, around: Surroundings) -> bool:
+    """Whether computing the outcome again would ask somebody."""
+    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.models)
+
+
+def _answer(
+    metric: BatchMetric | None,
+    sample: EvaluationSample,
+    output: SystemOutputs | None,
+    around: Surroundings,
+    repeat: int,
+    stored: str | None,
+) -> RepeatExplained:
+    """One answer: its outcome, computed again where nobody has to be asked for it, and its derivation."""
+    own = {} if metric is None else metric.skip_reasons
+    outcome, value = stored or _supposed(output), around.scored
+    if metric is not None and not _asks(metric, around):
+        scores = _outcome(metric, sample, output, around)
+        if scores is not None:
+            outcome, value = scores.outcomes[0], scores[0]
+    status, _, reason = outcome.partition(":")
+    derivation = None
+    if status == "scored" and metric is not None:
+        answered = output or SystemOutputs(retrieved=[], response=Response(""))
+        derivation = _derived(metric, sample, answered, around)
+        value = value if derivation is None or derivation.value is None else derivation.value
+    words = reason_in_words(reason, own) if reason else ""
+    if status == "system_failed" and output is not None and output.error:
+        words = f"{words}: {output.error}"
+    errors = [one.error for one in around.said if one.error]
+    if status == "measure_failed":
+        why = errors[0] if errors else "" if metric is None or output is None else metric.why_failed(sample, output)
+        words = f"{words}: {why}" if why else words
+    needed = needed_for(reason) if status == "skipped" else None
+    return RepeatExplained(repeat, outcome, words, needed, value, derivation)
+
+
+def _outcome(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: Surroundings
+) -> Scores | None:
+    try:
+        return outcome_alone(metric, sample, output, around)
+    except AueporaError:  # what it needs besides the data is not at hand
+        return None
+
+
+def _derived(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: Surroundings
+) -> Derivation | None:
+    try:
+        return metric.derivation(sample, output, around)
+    except AueporaError:  # what it needs besides the data is not at hand
+        return None
+    except Exception:
+        if type(metric).__module__.startswith(__name__.partition(".")[0] + "."):
+            raise  # a mistake of ours, to be seen
+        return None  # a user's derivation that fails takes nothing from the rest
+
+
+def _supposed(output: SystemOutputs | None) -> str:
+    """What became of an answer as far as the output itself tells."""
+    if output is None:
+        return "system_failed:missing_output"
+    return "scored" if output.error is None else f"system_failed:{failure_reason(output.error)}"
+
+
+def _check(
+    stored: float | None, answers: Sequence[RepeatExplained], metric: BatchMetric | None, found: FoundMetric
+) -> Check:
+    """The score computed again, held against the stored one."""
+    if metric is None:
+        return Check(stored, None, "not computed", "the metric is not known in this process")
+    general = [one for one in answers if one.derivation is not None and one.derivation.value is None]
+    if general:
+        return Check(stored, None, "not computed", "it would have to be asked for again")
+    values = [one.counts_as for one in answers if one.counts_as is not None]
+    computed = math.fsum(values) / len(values) if values else None
+    if len(values) == 1:
+        computed = values[0]
+    if computed == stored:
+        return Check(stored, computed, "equal")
+    if computed is not None and stored is not None:
+        allowed = max(metric.rounding, _SAME * max(1.0, abs(stored)))
+        if abs(computed - stored) <= allowed:
+            return Check(stored, computed, "rounding", "a model's last digits, or another order of a sum")
+    if found.differs:
+        why = f"the metric at hand differs from the one that computed it, in {', '.join(found.differs)}"
+    else:
+        why = "the outputs were replaced since it was scored, or the code computes it otherwise now; `auepora rescore`"
+    return Check(stored, computed, "differs", why)

@@ -1,0 +1,240 @@
+"""Grades of relevance with where they come from: a qrels file anybody can read, and a file of reasons beside it.
+
+Beside ``qrels.txt`` lies ``qrels.txt.provenance.jsonl``: a line per grade that says who gave it (a person, a model, or
+a person who changed what a model had said), by which prompt, why and when. A grade in the qrels that the other file
+does not know is a person's; one that differs from the model's there was corrected by a person.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from ..core.errors import BadValueError, DataFileError
+from .files import read_lines, write_lines
+from .labels import Provenance
+from .trec import load_qrels
+
+__all__ = [
+    "GOLD_BY",
+    "Grade",
+    "GradeKey",
+    "Journal",
+    "counts_by_query",
+    "provenance_path",
+    "read_grades",
+    "settled",
+    "who_graded",
+    "write_grades",
+]
+
+GOLD_BY = "gold_by"
+"""The key of a sample's metadata that says how many of its grades are whose: ``{"model": 8, "human": 2}``."""
+
+GradeKey = tuple[str, str]
+"""Query and document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """How relevant a document is to a query, and who says so."""
+
+    sample_id: str
+    doc_id: str
+    grade: int
+    by: Provenance = "human"
+    model: str = ""
+    """Who graded, where a model did."""
+    prompt: str = ""
+    why: str = ""
+    at: str | None = None
+    model_grade: int | None = None
+    """What the model had said, where a person went over it."""
+    mean: float | None = None
+    """What the grade was rounded from, where repeats or probabilities gave no whole number."""
+
+    @property
+    def key(self) -> GradeKey:
+        """Query and document."""
+        return self.sample_id, self.doc_id
+
+    @property
+    def said_by_model(self) -> int | None:
+        """What a model said, if one was asked."""
+        return self.grade if self.by == "model" else self.model_grade
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it stands in the file beside the qrels: without what is empty."""
+        made = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in made.items() if value is not None and value != ""}
+
+
+def settled(before: Grade | None, label: Grade) -> Grade:
+    """What holds once a person has said ``label``: people win over models, and the last person over earlier ones.
+
+    A person who says what the model said makes the grade a person's; one who says otherwise corrects it.
+    """
+    if before is None:
+        return label
+    if before.by != "model" and before.grade == label.grade:
+        return before  # said already
+    said = before.said_by_model
+    by: Provenance = "human" if said is None or said == label.grade else "corrected"
+    return replace(label, by=by, model=before.model, prompt=before.prompt, model_grade=said)
+
+
+def provenance_path(qrels: str | Path) -> Path:
+    """The file beside a qrels file that says where its grades come from."""
+    path = Path(qrels)
+    return path.with_name(f"{path.name}.provenance.jsonl")
+
+
+def read_grades(qrels: str | Path) -> dict[GradeKey, Grade]:
+    """The grades of a qrels file and of the file beside it, whichever of the two there are.
+
+    What stands in the qrels counts: that is the file people edit. A grade that only the other file has was given when
+    the work was cut short, before the qrels were written. A negative level is no grade.
+    """
+    path = Path(qrels)
+    grades = _provenance(provenance_path(path))
+    if path.exists() and path.stat().st_size:
+        for query, levels in load_qrels(path).items():
+            for doc, level in levels.items():
+                before = grades.pop((query, doc), None)
+                if before is not None and before.grade == level:  # says nothing new: it may be the model's own
+                    grades[query, doc] = before
+                elif level >= 0:
+                    grades[query, doc] = settled(before, Grade(query, doc, level))
+    return grades
+
+
+def write_grades(qrels: str | Path, grades: Collection[Grade]) -> None:
+    """Write both files, each whole or not at all.
+
+    The qrels come first: were the work cut short between the two, a person's grade would still be read as one.
+    """
+    from ..core.types import EvaluationSample
+    from .trec_format import judged_documents, save_qrels
+
+    levels: dict[str, dict[str, int]] = {}
+    for one in grades:
+        levels.setdefault(one.sample_id, {})[one.doc_id] = one.grade
+    save_qrels((EvaluationSample(query, "", *judged_documents(each)) for query, each in levels.items()), qrels)
+    write_lines(provenance_path(qrels), map(_line, grades))
+
+
+class Journal:
+    """Adds grades to the file beside a qrels file as they come, so that none is lost if the work is cut short."""
+
+    def __init__(self, qrels: str | Path) -> None:
+        self._path = provenance_path(qrels)
+        self._file: int | None = None
+
+    def add(self, grade: Grade) -> None:
+        """Write a grade down; it outlives this process."""
+        line = _line(grade) + b"\n"
+        try:
+            if self._file is None:
+                self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+                size = os.fstat(self._file).st_size
+                # Half a line may be left from a process that was killed.
+                if size and os.pread(self._file, 1, size - 1) != b"\n":
+                    line = b"\n" + line
+            while line:
+                line = line[os.write(self._file, line) :]
+        except OSError as error:
+            raise DataFileError(self._path, None, f"cannot be written: {error.strerror or error}") from error
+
+    def close(self) -> None:
+        """Give the file back."""
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def who_graded(grades: Iterable[Grade]) -> dict[str, int]:
+    """How many grades are whose, in the order model, corrected, human; those that gave none are left out."""
+    counts = Counter(one.by for one in grades)
+    return {by: counts[by] for by in ("model", "corrected", "human") if counts[by]}
+
+
+def counts_by_query(qrels: str | Path) -> dict[str, dict[str, int]] | None:
+    """Per query how many of its grades are whose; ``None`` where no file beside the qrels says so."""
+    if not provenance_path(qrels).exists():
+        return None
+    by_query: dict[str, list[Grade]] = {}
+    for grade in read_grades(qrels).values():
+        by_query.setdefault(grade.sample_id, []).append(grade)
+    return {query: who_graded(grades) for query, grades in by_query.items()}
+
+
+def _line(grade: Grade) -> bytes:
+    try:
+        return msgspec.json.encode(grade.to_dict())
+    except UnicodeEncodeError as error:
+        where = f"query {grade.sample_id!r}, document {grade.doc_id!r}"
+        raise BadValueError(f"the grade of {where} cannot be written: it holds half of a surrogate pair") from error
+
+
+def _provenance(path: Path) -> dict[GradeKey, Grade]:
+    """The lines of the file, the last of a document counts; one that was cut off by a kill is none."""
+    found: dict[GradeKey, Grade] = {}
+    if not path.exists():
+        return found
+    for number, line in read_lines(path):
+        grade = _grade(path, number, line)
+        if grade is not None:
+            found[grade.key] = grade
+    return found
+
+
+_BEGINNING = b'{"sample_id":'
+_TEXTS = ("model", "prompt", "why", "at")
+
+
+def _grade(path: Path, number: int, line: bytes) -> Grade | None:
+    try:
+        row = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        if _cut_off(line):
+            return None
+        raise DataFileError(
+            path, number, "not JSON; a line is a grade with 'sample_id', 'doc_id', 'grade', 'by'"
+        ) from None
+    wrong = "not an object" if not isinstance(row, Mapping) else next(_wrong_with(row), None)
+    if wrong is not None:
+        raise DataFileError(path, number, wrong)
+    known = {key: value for key, value in row.items() if key in Grade.__dataclass_fields__}
+    return Grade(**known)
+
+
+def _cut_off(line: bytes) -> bool:
+    """Whether a line may be the beginning of one that a killed process could not end."""
+    return line.startswith(_BEGINNING) or _BEGINNING.startswith(line.strip())
+
+
+def _wrong_with(row: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("sample_id", "doc_id"):
+        if not isinstance(row.get(key), str) or not row[key]:
+            yield f"'{key}' must be an id, not {row.get(key)!r:.40}"
+    for key in ("grade", "model_grade"):
+        value = row.get(key)
+        if (value is not None or key == "grade") and (isinstance(value, bool) or not isinstance(value, int)):
+            yield f"'{key}' must be a whole number, not {value!r:.40}"
+    if row.get("by") not in get_args(Provenance):
+        yield f"'by' must be one of {', '.join(get_args(Provenance))}, not {row.get('by')!r:.40}"
+    for key in _TEXTS:
+        if not isinstance(row.get(key, ""), str):
+            yield f"'{key}' must be a text, not {row[key]!r:.40}"

@@ -1,0 +1,301 @@
+"""Labels: what people said about answers, one JSON object per line, in a file that anyone can read."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from ..core.errors import BadValueError, DataFileError, did_you_mean
+from .codec import LineError
+from .files import is_compressed, read_lines, write_lines
+from .json_values import json_value
+from .problems import shown
+from .reading import Problems
+
+__all__ = [
+    "RIGHT",
+    "WRONG",
+    "Label",
+    "LabelKey",
+    "Provenance",
+    "append_label",
+    "iter_labels",
+    "read_labels",
+    "remove_label",
+    "write_labels",
+]
+
+Provenance = Literal["human", "model", "corrected"]
+"""Who said it: a person, a model, or a person who went over what a model had said."""
+
+LabelKey = tuple[str, str, str | None, str | None, bool]
+"""Sample, annotator, run, metric, and whether it settles a disagreement."""
+
+RIGHT, WRONG = "right", "wrong"
+_VALUES = {RIGHT: 1.0, WRONG: 0.0}
+_KEYS = ("sample_id", "label", "annotator", "run", "metric", "provenance", "adjudicated", "tuning", "comment", "at")
+# What others call these fields.
+_OTHER_NAMES = {
+    "id": "sample_id",
+    "query_id": "sample_id",
+    "question_id": "sample_id",
+    "score": "label",
+    "rating": "label",
+    "verdict": "label",
+    "rater": "annotator",
+    "user": "annotator",
+    "by": "annotator",
+    "run_id": "run",
+    "source": "provenance",
+    "note": "comment",
+    "time": "at",
+    "timestamp": "at",
+    "created_at": "at",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What one annotator said about the answer to one sample."""
+
+    sample_id: str
+    label: str | float | bool
+    """``"right"`` or ``"wrong"``, true or false, or a number on a scale."""
+    annotator: str = ""
+    run: str | None = None
+    """The id of the run whose answer it is about."""
+    metric: str | None = None
+    """The metric it is to be held against, where it is about one alone."""
+    provenance: Provenance = "human"
+    adjudicated: bool = False
+    """Whether it settles what annotators disagreed about; it then stands for all of theirs."""
+    tuning: bool = False
+    """Whether it served to tune a judge's prompt, and so can no longer tell how good the judge is."""
+    comment: str = ""
+    at: str | None = None
+    """When it was said, as ISO 8601 writes it."""
+
+    def __post_init__(self) -> None:
+        wrong = next(_wrong_with(self), None)
+        if wrong is not None:
+            raise BadValueError(f"the label of sample {self.sample_id!r}: {wrong}")
+
+    @property
+    def value(self) -> float:
+        """The label as a number: right is 1 and wrong is 0, as are true and false; numbers stay as they are."""
+        return _VALUES[self.label] if isinstance(self.label, str) else float(self.label)
+
+    @property
+    def key(self) -> LabelKey:
+        """What may come once in a file: one annotator says one thing about one answer."""
+        return self.sample_id, self.annotator, self.run, self.metric, self.adjudicated
+
+    def to_dict(self) -> dict[str, Any]:
+        """The label as it stands in a file; ``run`` and ``metric`` only where they are given."""
+        made = {key: getattr(self, key) for key in _KEYS}
+        return {key: value for key, value in made.items() if value is not None}
+
+
+def read_labels(path: str | Path) -> list[Label]:
+    """The labels of a file, in its order; what is wrong with it is an error that names file, line and field."""
+    return [label for _, label in iter_labels(Path(path), Problems())]
+
+
+def iter_labels(path: Path, problems: Problems) -> Iterator[tuple[int, Label]]:
+    """The labels of a file, each with its line; what is none goes to the problems."""
+    seen: dict[LabelKey, int] = {}
+    for number, line in read_lines(path):
+        try:
+            label = _label_of(json_value(line))
+        except LineError as error:
+            problems.add(path, number, str(error))
+            continue
+        before = seen.setdefault(label.key, number)
+        if before != number:
+            who = f"annotator {shown(label.annotator)}" if label.annotator else "the annotator, who is not named,"
+            message = (
+                f"{who} labelled sample {shown(label.sample_id)} already on line {before}; keep the one that counts"
+            )
+            problems.add(path, number, message)
+            continue
+        yield number, label
+
+
+def write_labels(path: str | Path, labels: Iterable[Label]) -> None:
+    """Write the labels to a file: whole, or (on any error) not at all."""
+    write_lines(Path(path), map(_line_of, labels))
+
+
+def append_label(path: str | Path, label: Label) -> None:
+    """Add one label to a file, which is made where there is none; on return it is on the disk."""
+    path = Path(path)
+    if is_compressed(path):
+        raise DataFileError(path, None, "labels are added one by one, which a compressed file does not allow")
+    line = _line_of(label) + b"\n"
+    with _held(path, create=True) as file, _writing(path):
+        size = os.fstat(file).st_size
+        # An editor may have left the last line without an end.
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            line = b"\n" + line
+        try:
+            while line:
+                line = line[os.write(file, line) :]
+            os.fsync(file)
+        except OSError:
+            os.ftruncate(file, size)  # half a line would be in the way of all that follow
+            raise
+
+
+def remove_label(path: str | Path, key: LabelKey) -> None:
+    """Take the label with that ``key`` out of a file, whole or not at all; all other lines stay as they are."""
+    path = Path(path)
+    with _held(path, create=False):
+        lines = [(_label_at(path, number, line).key, line) for number, line in read_lines(path)]
+        kept = [line.rstrip(b"\r\n") for one, line in lines if one != key]
+        if len(kept) == len(lines):
+            raise DataFileError(path, None, f"the label of sample {key[0]!r} is not there any more")
+        write_lines(path, kept)
+
+
+@contextmanager
+def _held(path: Path, *, create: bool) -> Iterator[int]:
+    """The file, opened for adding, while nobody else adds to it or replaces it: two annotators may share one."""
+    while True:
+        with _writing(path):
+            file = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o666)
+        try:
+            _lock(file)
+            # Whoever held it before may have put another file in its place.
+            if path.exists() and os.path.samestat(os.fstat(file), path.stat()):
+                yield file
+                return
+        finally:
+            os.close(file)
+
+
+def _lock(file: int) -> None:
+    try:
+        import fcntl
+    except ImportError:  # a system without it has no terminal that we label in either
+        return
+    with suppress(OSError):  # nor have all file systems
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
+
+
+def _label_at(path: Path, number: int, line: bytes) -> Label:
+    try:
+        return _label_of(json_value(line))
+    except LineError as error:
+        raise DataFileError(path, number, str(error)) from error
+
+
+def _line_of(label: Label) -> bytes:
+    try:
+        return msgspec.json.encode(label.to_dict())
+    except UnicodeEncodeError as error:
+        raise BadValueError(
+            f"the label of sample {label.sample_id!r} cannot be written: it holds half of a surrogate pair"
+        ) from error
+
+
+def _label_of(row: object) -> Label:
+    if not isinstance(row, dict):
+        raise LineError(f"each line must be one JSON object, not {_kind(row)}")
+    for key in row:
+        if key not in _KEYS:
+            raise LineError(f"unknown field {shown(key)}{_hint(key)}")
+    for key in ("sample_id", "label"):
+        if row.get(key) is None:
+            raise LineError(f"field {key!r} is missing")
+    given = {key: value for key, value in row.items() if value is not None}
+    if (wrong := next(_wrong_types(given), None)) is not None:
+        raise LineError(wrong)
+    try:
+        label = Label(**given)
+    except BadValueError as error:
+        raise LineError(str(error).partition(": ")[2]) from error
+    return label
+
+
+def _wrong_types(row: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in row.items():
+        if key == "label":
+            continue
+        wanted: type = bool if key in ("adjudicated", "tuning") else str
+        if not isinstance(value, wanted):
+            words = "true or false" if wanted is bool else "a string"
+            quotes = "; ids are strings, so put it in quotes" if key == "sample_id" and _is_number(value) else ""
+            yield f"field {key!r} must be {words}, not {_kind(value)}{quotes}"
+
+
+def _wrong_with(label: Label) -> Iterator[str]:
+    if not label.sample_id:
+        yield "field 'sample_id' is empty; an id needs at least one character"
+    value = label.label
+    if isinstance(value, str):
+        if value not in _VALUES:
+            nearest = did_you_mean(value[:80], _VALUES, otherwise="; a scale is written in numbers")
+            yield f"field 'label' is {shown(value)}, which is neither 'right' nor 'wrong'{nearest}"
+    elif not isinstance(value, int | float):
+        yield f"field 'label' must be 'right', 'wrong', true, false or a number, not {_kind(value)}"
+    elif not _is_finite(value):
+        yield "field 'label' must be a finite number"
+    if label.provenance not in get_args(Provenance):
+        known = get_args(Provenance)
+        nearest = did_you_mean(str(label.provenance)[:80], known, otherwise=f"; known: {', '.join(known)}")
+        yield f"field 'provenance' is {shown(str(label.provenance))}{nearest}"
+    if label.at is not None and not _is_time(label.at):
+        yield f"field 'at' is {shown(label.at)}, which is no time; write it as 2030-01-31T12:00:00+00:00"
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _is_time(text: str) -> bool:
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, int | float):
+        return "a number"
+    kinds: dict[type, str] = {str: "a string", list: "an array", dict: "an object"}
+    return kinds.get(type(value), f"a {type(value).__name__}")
+
+
+def _hint(key: str) -> str:
+    meant = _OTHER_NAMES.get(key.lower())
+    if meant is not None:
+        return f"; did you mean {meant!r}?"
+    return did_you_mean(key[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")

@@ -1,0 +1,202 @@
+"""Functions and models of entailment in the place of a judge: how probable it is that a text follows from another."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.daemons import DaemonExecutor
+from ..core.errors import BadTypeError, BadValueError, JudgeError, did_you_mean
+from ..core.retrying import may_pass
+from ..core.signature import function_name
+from ..features.told import Lost
+from ..semantic.devices import Device, Precision
+from ..semantic.pairs import PairModel, entailment_place
+
+__all__ = ["Entailment", "Nli", "Reading", "require_threshold"]
+
+# A batch asks about all its samples at once: without a bound there would be a thread for each.
+_FUNCTIONS = DaemonExecutor(16)
+_MODELS = DaemonExecutor(1)
+"""One reads at a time: a model uses all there is of a machine by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How probable it is that a statement follows from its evidence."""
+
+    share: float
+    cut: bool = False
+    """Whether the texts were longer than the model reads."""
+
+
+def require_threshold(threshold: object) -> None:
+    """Raise unless it is a share from which on something counts as entailed."""
+    if isinstance(threshold, bool) or not isinstance(threshold, (int, float)) or not 0 < threshold <= 1:
+        raise BadValueError(f"threshold must be a share above 0 and at most 1, not {threshold!r}")
+
+
+@dataclass(frozen=True)
+class Entailment:
+    """A function ``(premise, hypothesis) -> float | bool``, plain or async, and from where on its number counts.
+
+    The premise is the evidence as one text. It may be called from several threads at once. Whatever it raises is a
+    failed measurement, and so is a number that lies outside 0 and 1.
+    """
+
+    function: Callable[[str, str], Any]
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise BadTypeError(f"a function of entailment must be callable, not {self.function!r:.80}")
+        require_threshold(self.threshold)
+
+    @property
+    def identity(self) -> str:
+        """What signatures show: the function, and the threshold where it is not a half."""
+        name = function_name(self.function).replace("|", "/")
+        return name if self.threshold == 0.5 else f"{name} from {self.threshold:g}"
+
+    async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[Reading]:
+        """The number of each statement, with all evidence as one premise."""
+        premise = "\n".join(evidence)
+        if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
+            getattr(self.function, "__call__", None)  # noqa: B004 -- an object whose call is async
+        ):
+            return [_reading(await self._awaited(premise, one)) for one in statements]
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(_FUNCTIONS, lambda: [self._told(premise, one) for one in statements])
+        return list(map(_reading, found))
+
+    async def _awaited(self, premise: str, statement: str) -> Any:
+        try:
+            return await self.function(premise, statement)
+        except (Exception, SystemExit) as error:
+            raise _raised(error) from error
+
+    def _told(self, premise: str, statement: str) -> Any:
+        try:
+            return self.function(premise, statement)
+        except (Exception, SystemExit) as error:  # an exit that is raised here would end the loop of the judges
+            raise _raised(error) from error
+
+
+def _raised(error: Exception | SystemExit) -> JudgeError:
+    if isinstance(error, JudgeError):
+        return error
+    return JudgeError("critic_raised", f"{type(error).__name__}: {error}"[:1000], retry=may_pass(error))
+
+
+def _reading(value: Any) -> Reading:
+    """A number that a function gave, checked."""
+    try:
+        share = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        share = math.nan
+    if not math.isfinite(share):
+        raise JudgeError("unparseable", f"the function of entailment gave {value!r:.80}, not a number")
+    if not 0 <= share <= 1:
+        raise JudgeError("out_of_range", f"the function of entailment gave {value!r:.80}, not between 0 and 1")
+    return Reading(share)
+
+
+@dataclass(frozen=True)
+class Nli:
+    """A model of entailment, by the path of its folder or its hub name; nothing is downloaded unless allowed.
+
+    With ``evidence="joined"`` all evidence is one premise, which is soon longer than the model reads; with ``each`` a
+    statement is as well entailed as by the text that entails it best. A plan writes ``{nli: PATH}``, or
+    ``{nli: {model: PATH, threshold: 0.7}}``.
+    """
+
+    model: str
+    threshold: float = field(default=0.5, kw_only=True)
+    evidence: Literal["joined", "each"] = field(default="joined", kw_only=True)
+    entailment_label: str | None = field(default=None, kw_only=True)
+    device: Device = field(default="auto", kw_only=True)
+    precision: Precision = field(default="float32", kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True, compare=False)
+    revision: str | None = field(default=None, kw_only=True)
+    allow_download: bool = field(default=False, kw_only=True, compare=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.model, os.PathLike):
+            object.__setattr__(self, "model", os.fspath(self.model))
+        require_threshold(self.threshold)
+        if self.evidence not in ("joined", "each"):
+            raise BadValueError(f"evidence must be one of joined, each; not {self.evidence!r}")
+        _ = self.pair_model  # an option that cannot be meant is told here
+
+    @classmethod
+    def of(cls, options: object) -> Nli:
+        """From what a plan writes after ``nli:``."""
+        if isinstance(options, (str, os.PathLike)):
+            return cls(os.fspath(options))
+        if not isinstance(options, Mapping):
+            raise BadTypeError(
+                f"nli: takes the path of a model, or options such as {{model: PATH}}, not {options!r:.80}"
+            )
+        known = cls.__dataclass_fields__
+        for name in options:
+            if name not in known:
+                there = f"; its options are {', '.join(known)}"
+                raise BadValueError(f"nli: has no option {name!r}{did_you_mean(str(name), known, otherwise=there)}")
+        if "model" not in options:
+            raise BadValueError("nli: needs its option 'model'")
+        return cls(**options)
+
+    @property
+    def pair_model(self) -> PairModel:
+        """What reads the pairs."""
+        return PairModel.of(self)
+
+    @property
+    def identity(self) -> str:
+        """What signatures show: the model, and what was chosen otherwise than by default."""
+        parts = ["nli", *self.pair_model.source.choices().values()]
+        parts += [] if self.threshold == 0.5 else [f"from {self.threshold:g}"]
+        parts += [] if self.evidence == "joined" else [self.evidence]
+        parts += [] if self.entailment_label is None else [f"label={self.entailment_label}"]
+        return " ".join(parts).replace("|", "/")
+
+    def spec(self) -> dict[str, Any]:
+        """How a plan names it."""
+        fields = type(self).__dataclass_fields__
+        given = {name: getattr(self, name) for name, one in fields.items() if getattr(self, name) != one.default}
+        return {"nli": self.model if set(given) == {"model"} else given}
+
+    def require_ready(self) -> None:
+        """Raise unless the packages and the model are at hand, and it knows entailment."""
+        entailment_place(self.pair_model.loaded(), self.entailment_label)
+
+    async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[Reading]:
+        """The probability of each statement."""
+        premises = ["\n".join(evidence)] if self.evidence == "joined" else list(dict.fromkeys(evidence))
+        return await asyncio.get_running_loop().run_in_executor(_MODELS, self._read, premises, statements)
+
+    def _read(self, premises: Sequence[str], statements: Sequence[str]) -> list[Reading]:
+        pairs = [(premise, statement) for statement in statements for premise in premises]
+        place = entailment_place(self.pair_model.loaded(), self.entailment_label)
+        told = self.pair_model.logits(pairs)
+        shares, cut = [], []
+        for one in told:
+            if isinstance(one, Lost):
+                raise JudgeError(one.reason, one.remark)
+            weights = np.exp(one[0] - one[0].max())
+            shares.append(float(weights[place] / weights.sum()))
+            cut.append(one[1])
+        if any(map(math.isnan, shares)):
+            raise JudgeError("not_a_number", f"the model {self.model} gave no number for a pair of texts")
+        width = len(premises)
+        return [
+            Reading(max(shares[start : start + width]), any(cut[start : start + width]))
+            for start in range(0, len(pairs), width)
+        ]

@@ -1,0 +1,60 @@
+"""How far annotators agree: every pair of them, all together, and on which answers they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..core.errors import BadValueError
+from ..stats.raters import RatersReport
+from .annotators import Unit, by_annotator, disputed, shown_label
+from .people import agreement_of_people, read_people
+
+__all__ = ["AnnotatorAgreement", "Dispute", "annotator_agreement"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """An answer that annotators labelled differently, with what each said."""
+
+    unit: Unit
+    said: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        unit = self.unit
+        return {
+            "sample_id": unit.sample_id,
+            "run": unit.run or None,
+            "metric": unit.metric or None,
+            "said": dict(self.said),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorAgreement:
+    """How far annotators agree."""
+
+    raters: RatersReport
+    disputes: tuple[Dispute, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**self.raters.to_dict(), "disputes": [one.to_dict() for one in self.disputes]}
+
+
+def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
+    """How far the annotators of these files agree."""
+    labels = read_people(paths)
+    raters = agreement_of_people(labels)
+    annotators = by_annotator(labels)
+    if raters is None:
+        whom = f"all labels are of {next(iter(annotators))!r}" if annotators else "there are no labels"
+        raise BadValueError(f"agreement takes two annotators at least, and {whom}")
+    disputes = tuple(
+        Dispute(unit, {name: shown_label(said[unit]) for name, said in annotators.items() if unit in said})
+        for unit in disputed(annotators)
+    )
+    return AnnotatorAgreement(raters, disputes)

@@ -1,0 +1,120 @@
+"""What a person is shown of a sample: the question, the answer, what was retrieved, read from the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..core.errors import BadValueError
+from ..core.slices import require_members, slices_of
+from ..judge.asking import question_frames
+from .draw import EVERY
+
+if TYPE_CHECKING:
+    from ..core.types import EvaluationSample, SystemOutputs
+    from ..store.runs import RunStore
+
+__all__ = ["Evidence", "Item", "Population", "Said", "item_of", "population_of", "read_items"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A document that came back, or a relevant one that did not."""
+
+    doc_id: str
+    text: str
+    rank: int | None
+    """``None`` for a relevant document that was not retrieved."""
+    gold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What an annotator said before, for whoever settles a disagreement."""
+
+    annotator: str
+    label: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One answer to be judged."""
+
+    sample_id: str
+    question: str
+    answer: str
+    evidence: tuple[Evidence, ...] = ()
+    references: tuple[str, ...] = ()
+    conversation: str = ""
+    """What was said before the question."""
+    said: tuple[Said, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """The samples of a run that have an answer, with their strata, and how many have none, by reason."""
+
+    strata: Mapping[str, str]
+    left_out: Mapping[str, int]
+
+
+def population_of(store: RunStore, run_id: str, stratify: str | None = None) -> Population:
+    """Whom a draw from this run is made from: one answer to each sample, the first where it was asked repeatedly."""
+    samples = store.samples(run_id, texts=False)
+    reasons = {"no_output": len(samples), "failed": 0, "no_answer": 0}
+    answered: list[EvaluationSample] = []
+    for row in store.outputs(run_id, repeat=0, texts=False):
+        reasons["no_output"] -= 1
+        if row.output.error is not None:
+            reasons["failed"] += 1
+        elif row.output.response is None:
+            reasons["no_answer"] += 1
+        else:
+            answered.append(samples[row.position])
+    if not answered:
+        why = ", ".join(f"{reason} {count}" for reason, count in reasons.items() if count) or "it has no samples"
+        raise BadValueError(f"{run_id} has no answer to label: {why}")
+    strata = dict.fromkeys((sample.sample_id for sample in answered), EVERY)
+    if stratify is not None:
+        (slice_,) = slices_of([stratify])
+        require_members([slice_], answered)
+        # A sample is drawn once, so one with several labels is a group of its own kind.
+        strata = {sample.sample_id: ", ".join(slice_.groups(sample)) for sample in answered}
+    return Population(strata, {reason: count for reason, count in reasons.items() if count})
+
+
+def read_items(
+    store: RunStore, run_id: str, sample_ids: Sequence[str], said: Mapping[str, Iterable[Said]] | None = None
+) -> tuple[Item, ...]:
+    """What is shown of these samples, in their order."""
+    wanted = dict.fromkeys(sample_ids)
+    samples = {sample.sample_id: sample for sample in store.samples(run_id) if sample.sample_id in wanted}
+    outputs = {row.sample_id: row.output for row in store.outputs(run_id, repeat=0) if row.sample_id in wanted}
+    return tuple(
+        item_of(samples[one], outputs[one], (said or {}).get(one, ()))
+        for one in sample_ids
+        if one in samples and one in outputs
+    )
+
+
+def item_of(sample: EvaluationSample, output: SystemOutputs, said: Iterable[Said] = ()) -> Item:
+    """What is shown of one sample and its output."""
+    gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
+    evidence = [
+        Evidence(hit.doc.doc_id, hit.doc.text, rank, hit.doc.doc_id in gold)
+        for rank, hit in enumerate(output.retrieved, start=1)
+    ]
+    there = {one.doc_id for one in evidence}
+    evidence += [Evidence(doc.doc_id, doc.text, None, True) for doc in gold.values() if doc.doc_id not in there]
+    asked = question_frames(sample)
+    conversation = asked["conversation"] if isinstance(asked, Mapping) else ""
+    answer = "" if output.response is None else output.response.text
+    if not answer and output.response is not None and output.response.structured is not None:
+        import json
+
+        answer = json.dumps(output.response.structured, indent=2, ensure_ascii=False)
+    return Item(
+        sample.sample_id, sample.query, answer, tuple(evidence), tuple(sample.references), conversation, tuple(said)
+    )

@@ -1,0 +1,346 @@
+"""Whether what an answer cites supports what it says: sentence by sentence, as ALCE and the TREC RAG track count it."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from ..core.derivation import Derived
+from ..core.errors import BadTypeError
+from ..core.registry import register
+from ..core.scores import Score
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..judge.asking import all_done
+from ..text.citation_marks import STYLES, Citation, CitedSentence, Style, cited_sentences
+from .answers import require_choice, require_count
+from .sources import Source, document_sources
+from .support_shares import (
+    SentenceSupport,
+    citation_f1,
+    citation_precision,
+    citation_recall,
+    weighted_precision,
+    weighted_recall,
+)
+from .verdicts import Counted, VerdictMetric, Verify
+
+__all__ = [
+    "CitationSupportF1",
+    "CitationSupportPrecision",
+    "CitationSupportRecall",
+    "WeightedSupportPrecision",
+    "WeightedSupportRecall",
+]
+
+
+@dataclass(frozen=True)
+class CitationSupportMetric(VerdictMetric):
+    """A metric of sentences with what they cite."""
+
+    citations: Style = field(default="auto", kw_only=True)
+    """Where citations are: `sentences` (a list beside the answer), `brackets` (`[1]`), `hash` (`[#1]`), `ids`
+    (`[doc_id]`) in its text; `auto` takes the list where there is one, else any mark."""
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    counted_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
+    reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
+    output_skips: ClassVar[frozenset[str]] = frozenset({"refused", "whole_answer", "no_sentences"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "refused": "the system refused to answer, and says so in `refused`",
+        "empty_answer": "the answer has no sentence",
+        "no_sentences": "the list of sentences is asked for, and the answer has none",
+        "whole_answer": "the answer cites as a whole, and none of its sentences does",
+        "no_text": "a cited document has no text",
+        **VerdictMetric.skip_reasons,
+    }
+
+    def __post_init__(self) -> None:
+        require_choice("citations", self.citations, STYLES)
+        super().__post_init__()
+
+    def settled(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Counted | None:
+        """Skips, and answers of which no sentence cites anything that is there."""
+        if output.refused:
+            return Score.skip("refused")
+        try:
+            sentences = self._sentences(output)
+        except BadTypeError:
+            return Score.fail("bad_citations")
+        if sentences is None:
+            return Score.skip("no_sentences")
+        if not sentences:
+            return Score.skip("empty_answer")
+        if not any(one.citations for one in sentences) and output.citations:
+            return Score.skip("whole_answer")
+        asked = [one for sentence in sentences for one in self.looked_at(sentence)]
+        if any(not (output.retrieved[one.place].doc.text or "").strip() for one in asked if one.place is not None):
+            return Score.skip("no_text")
+        if all(one.place is None for one in asked):
+            return Counted(0.0, _counts(sentences))
+        return None
+
+    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        """What is wrong with its list of sentences."""
+        try:
+            _ = None if output.response is None else self._sentences(output)
+        except BadTypeError as error:
+            return f"response.sentences: {error}"
+        return ""
+
+    async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
+        """The value from the verdicts on all sentences."""
+        sentences = self._sentences(output) or ()
+        return Counted(await self.value(sentences, document_sources(output.retrieved), verify), _counts(sentences))
+
+    def say_looked_at(self, steps: Derived, sample: EvaluationSample, output: SystemOutputs) -> None:
+        """The sentences with what they cite."""
+        ids = [item.doc.doc_id for item in output.retrieved]
+        rows = [
+            (
+                sentence.text,
+                ", ".join(f"{one.written} (not there)" if one.place is None else ids[one.place] for one in cited),
+            )
+            for sentence in self._sentences(output) or ()
+            for cited in [sentence.citations]
+        ]
+        steps.table("The sentences of the answer, and what they cite", ("sentence", "cites"), rows)
+
+    def _sentences(self, output: SystemOutputs) -> tuple[CitedSentence, ...] | None:
+        assert output.response is not None  # an output without one is skipped before it gets here
+        ids = [item.doc.doc_id for item in output.retrieved]
+        return cited_sentences(output.response.text, output.response.sentences, ids, self.citations)
+
+    @abstractmethod
+    def looked_at(self, sentence: CitedSentence) -> Sequence[Citation]:
+        """The citations of a sentence that somebody is asked about; none where its verdict is known without."""
+
+    @abstractmethod
+    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
+        """The value of an answer to which these documents were given."""
+
+    def choices(self) -> dict[str, str]:
+        """Who judges, and where citations are looked for."""
+        return {**super().choices(), "citations": self.citations}
+
+
+def _counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
+    cited = [one for sentence in sentences for one in sentence.citations]
+    uncited = sum(not sentence.citations for sentence in sentences)
+    return len(sentences), len(cited), uncited, sum(one.place is None for one in cited)
+
+
+# --- ALCE ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AlceMetric(CitationSupportMetric):
+    """A metric of ALCE: are sentences supported by all they cite together, and is each citation needed."""
+
+    at_most_citations: int | None = field(default=3, kw_only=True)
+    """How many citations of a sentence are looked at; `null` for all."""
+
+    reference: ClassVar[str] = "Gao et al. 2023 (ALCE), section 3.3"
+    needs_each: ClassVar[bool] = False
+    """Whether single citations are looked at too."""
+
+    def __post_init__(self) -> None:
+        if self.at_most_citations is not None:
+            require_count("at_most_citations", self.at_most_citations)
+        super().__post_init__()
+
+    def looked_at(self, sentence: CitedSentence) -> Sequence[Citation]:
+        """The first ones; none of a sentence that cites a document that is not there."""
+        if any(one.place is None for one in sentence.citations):
+            return ()
+        return sentence.citations[: self.at_most_citations]
+
+    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
+        """The value from what is known of each sentence."""
+        return self.share(await all_done(self._supported(one, documents, verify) for one in sentences))
+
+    @abstractmethod
+    def share(self, sentences: Sequence[SentenceSupport]) -> float:
+        """The value from what is known of each sentence."""
+
+    async def _supported(self, sentence: CitedSentence, documents: Sequence[Source], verify: Verify) -> SentenceSupport:
+        places = [one.place for one in self.looked_at(sentence)]
+        cited = [documents[place] for place in places if place is not None]
+        if not cited:
+            return SentenceSupport(len(sentence.citations[: self.at_most_citations]))
+
+        async def holds(evidence: Sequence[Source]) -> bool:
+            (verdict,) = await verify(evidence, [sentence.text])
+            return verdict.supported
+
+        async def needless(place: int) -> bool:
+            if await holds([cited[place]]):
+                return False
+            return await holds(cited[:place] + cited[place + 1 :])
+
+        if not await holds(cited):
+            return SentenceSupport(len(cited))
+        some = await all_done(map(needless, range(len(cited)))) if self.needs_each and len(cited) > 1 else []
+        return SentenceSupport(len(cited), True, sum(some))
+
+    def choices(self) -> dict[str, str]:
+        """Who judges, where citations are looked for, and how many."""
+        return {**super().choices(), "at_most": str(self.at_most_citations or "all")}
+
+
+@register("citation_support_recall")
+@dataclass(frozen=True)
+class CitationSupportRecall(AlceMetric):
+    r"""Share of the answer's sentences that the documents they cite support, taken together.
+
+    .. math:: |\{s : C_s \ne \emptyset \wedge C_s \models s\}| \,/\, |S|
+
+    S are the sentences of the answer and C_s the first `at_most_citations` documents that s cites. A critic, or a
+    function of entailment, says whether these, taken together, support s in full; in part is not enough. A sentence
+    that cites nothing is not supported, nor is one that cites a document that is not there (`[7]` of five). A document
+    cited twice in a sentence counts once. An answer without any citation scores 0, and nobody is asked; one that only
+    cites as a whole, a refusal and an empty answer are skipped. The details count sentences, citations, sentences
+    without any, and citations of nothing (`num_out_of_range`).
+
+    ALCE's script differs: it reads `[1, 2]` as `[1]`, `[0]` as the last document, looks at the first line of an answer
+    only, and has its own way of cutting sentences.
+    """
+
+    in_words: ClassVar[str] = "sentences that what they cite supports, over all sentences"
+
+    def share(self, sentences: Sequence[SentenceSupport]) -> float:
+        """The share of supported sentences."""
+        return citation_recall(sentences)
+
+
+@register("citation_support_precision")
+@dataclass(frozen=True)
+class CitationSupportPrecision(AlceMetric):
+    r"""Share of the answer's citations that belong to a supported sentence and are needed there.
+
+    .. math:: |\{(s, c) : C_s \models s \,\wedge\, c \text{ is needed}\}| \,/\, \sum_s |C_s|
+
+    C_s are the first `at_most_citations` documents that sentence s cites. A citation is needless if its document does
+    not support s by itself, and the others do so without it. No citation of a sentence counts that all of them together
+    do not support. An answer without any citation scores 0, and nobody is asked. Documents are looked at one by one
+    only where several support a sentence, so that a preview cannot know how many questions there will be. Skips and
+    details are those of `citation_support_recall`.
+
+    ALCE's script differs from its paper, and from this: of a sentence that cites a document that is not there, it
+    leaves all citations out of the count, so that they do no harm. Here they count as wrong.
+    """
+
+    needs_each: ClassVar[bool] = True
+    asks_on = True
+
+    in_words: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
+
+    def share(self, sentences: Sequence[SentenceSupport]) -> float:
+        """The share of citations that are needed."""
+        return citation_precision(sentences)
+
+
+@register("citation_support_f1")
+@dataclass(frozen=True)
+class CitationSupportF1(AlceMetric):
+    r"""The harmonic mean of `citation_support_precision` and `citation_support_recall`, answer by answer.
+
+    .. math:: 2 P R \,/\, (P + R)
+
+    It is 0 where both are. ALCE itself has no such number; others take the harmonic mean of the means over all answers,
+    which is another one.
+    """
+
+    needs_each: ClassVar[bool] = True
+    asks_on = True
+
+    in_words: ClassVar[str] = "the harmonic mean of precision and recall"
+
+    def share(self, sentences: Sequence[SentenceSupport]) -> float:
+        """The harmonic mean of both."""
+        return citation_f1(sentences)
+
+
+# --- TREC RAG --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TrecMetric(CitationSupportMetric):
+    """A metric of the TREC RAG track: a citation by itself supports its sentence in full, in part or not at all."""
+
+    judged: Literal["first", "all"] = field(default="first", kw_only=True)
+    """Which citations of a sentence count: the `first`, as in the track, or the mean of `all`."""
+
+    reference: ClassVar[str] = "Thakur et al. 2025 (Support Evaluation for the TREC 2024 RAG Track)"
+
+    def __post_init__(self) -> None:
+        require_choice("judged", self.judged, ("first", "all"))
+        super().__post_init__()
+
+    def looked_at(self, sentence: CitedSentence) -> Sequence[Citation]:
+        """The first one, or all."""
+        return sentence.citations[:1] if self.judged == "first" else sentence.citations
+
+    async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
+        """The value from the weights of the citations."""
+
+        async def weight(sentence: CitedSentence, citation: Citation) -> float:
+            if citation.place is None:
+                return 0.0
+            (verdict,) = await verify([documents[citation.place]], [sentence.text])
+            return float(verdict.level)
+
+        async def weights(sentence: CitedSentence) -> list[float]:
+            return await all_done(weight(sentence, one) for one in self.looked_at(sentence))
+
+        return self.share(await all_done(map(weights, sentences)))
+
+    @abstractmethod
+    def share(self, sentences: Sequence[Sequence[float]]) -> float:
+        """The value from the weights of each sentence's citations."""
+
+    def choices(self) -> dict[str, str]:
+        """Who judges, where citations are looked for, and which of them."""
+        return {**super().choices(), "judged": self.judged}
+
+
+@register("weighted_support_precision")
+@dataclass(frozen=True)
+class WeightedSupportPrecision(TrecMetric):
+    r"""How far citations support their sentences, over the sentences that cite: TREC RAG's weighted precision.
+
+    .. math:: \sum_{s : C_s \ne \emptyset} w(s) \,/\, |\{s : C_s \ne \emptyset\}|
+
+    w(s) is 1 if the first document that s cites supports it in full, 1/2 if in part, 0 if not at all, or if there is no
+    such document. With `judged: all` it is the mean over all documents that s cites, each by itself. An answer without
+    any citation scores 0, and nobody is asked. Skips and details are those of `citation_support_recall`.
+
+    The track's scripts leave out citations that nobody judged. Here a judge that fails makes the answer a failed
+    measurement, which leaves the mean with bounds.
+    """
+
+    in_words: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over the sentences that cite"
+
+    def share(self, sentences: Sequence[Sequence[float]]) -> float:
+        """Over the sentences that cite."""
+        return weighted_precision(sentences)
+
+
+@register("weighted_support_recall")
+@dataclass(frozen=True)
+class WeightedSupportRecall(TrecMetric):
+    r"""How far citations support the sentences of an answer, over all sentences: TREC RAG's weighted recall.
+
+    .. math:: \sum_{s : C_s \ne \emptyset} w(s) \,/\, |S|
+
+    The weights are those of `weighted_support_precision`; a sentence that cites nothing weighs 0. The track says
+    nothing of sentences that need no citation, and neither does this. Skips and details are those of
+    `citation_support_recall`.
+    """
+
+    in_words: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over all sentences"
+
+    def share(self, sentences: Sequence[Sequence[float]]) -> float:
+        """Over all sentences."""
+        return weighted_recall(sentences)

@@ -1,0 +1,256 @@
+"""Are the retrieved documents to the point, as a judge sees it: average precision, and the share that is needed."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from ..core.metrics_base import RunFacts
+from ..core.registry import register
+from ..core.resources import used
+from ..core.scores import Score
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..judge.asking import (
+    Rating,
+    Ratings,
+    all_done,
+    critic_at_hand,
+    critic_choice,
+    over_repeats,
+    question_frames,
+    require_critic,
+)
+from ..judge.claims import require_lists
+from ..judge.critic import Critic, Judging
+from ..judge.documents import is_useful, needed_sentences
+from ..judge.prompting import Prompt, prompt_of
+from ..text.sentences import split_sentences
+from .answers import require_choice
+from .claim_verdicts import average_precision, share
+from .judged_shared import SharedlyJudged
+from .ranking import check_k
+
+__all__ = ["JudgedContextPrecision", "JudgedContextRelevance"]
+
+
+@dataclass(frozen=True)
+class _JudgedContext(SharedlyJudged):
+    """A metric over the first ``k`` retrieved documents, each judged by itself."""
+
+    # Critics need not be hashable; equality is enough to tell two metrics apart.
+    critic: Any = field(default=None, hash=False)
+    """Who judges: a critic, or ``{use: NAME}`` in a plan."""
+    k: int | None = field(default=None, kw_only=True)
+    """How many of the returned documents count; all unless told."""
+    prompt: Any = field(default=None, kw_only=True)
+    """Another prompt: the path of a file, or a ``Prompt``."""
+    own_prompt: Prompt | None = field(init=False, repr=False, default=None)
+    """That prompt, read."""
+
+    target = TargetCategory.RETRIEVAL_RELEVANCE
+    python_options: ClassVar[frozenset[str]] = frozenset({"critic"})  # on the command line --judge-model names it
+    reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
+    skip_reasons: ClassVar[dict[str, str]] = {"no_text": "the documents have no text"}
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "critic", used(self.critic))
+        require_critic(self.critic)
+        check_k(self.k)
+        if self.prompt is not None:
+            object.__setattr__(self, "own_prompt", prompt_of(self.prompt, otherwise=self.prompt_names[0]))
+        super().__post_init__()
+
+    @property
+    def prompt_used(self) -> Prompt:
+        """What the critic is asked with."""
+        return self.own_prompt or prompt_of(None, otherwise=self.prompt_names[0])
+
+    def judging_critic(self) -> Critic:
+        """Who judges."""
+        return critic_at_hand(self.critic, self.name)
+
+    def require_ready(self) -> None:
+        """Raise unless there is somebody to ask."""
+        self.judging_critic()
+        super().require_ready()
+
+    def choices(self) -> dict[str, str]:
+        """Who judges, and how it is asked."""
+        return {"critic": critic_choice(self.critic), "prompt": self.prompt_used.id}
+
+    def run_choices(self, run: RunFacts) -> dict[str, str]:
+        """How many documents were asked for, where this looks at more."""
+        deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
+        return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
+
+    def require_somebody(self) -> None:
+        """Raise unless there is somebody to ask."""
+        self.judging_critic()
+
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+        """The mean over the judgements of one sample."""
+        texts = [(item.doc.doc_id, item.doc.text or "") for item in output.retrieved[: self.k]]
+        if not texts:
+            return Score(0.0)
+        if not any(text.strip() for _, text in texts):
+            return Score.skip("no_text")
+        nothing = self.nothing_to_ask(sample, output)
+        if nothing is not None:
+            return Score.skip(nothing)
+
+        async def once(repeat: int) -> Rating:
+            return Rating((await self.value(texts, sample, output, judge, repeat),))
+
+        came, asked = await over_repeats(judge, once)
+        return self.scored(Ratings(tuple(came), asked))
+
+    def nothing_to_ask(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+        """Why the documents cannot be judged."""
+        return None
+
+    @abstractmethod
+    async def value(
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
+    ) -> float:
+        """The number of one judgement of all documents, each with its id."""
+
+    def told(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
+        """What goes with every question."""
+        return {
+            "question": question_frames(sample),
+            "prompt": self.prompt_used,
+            "metric": self.name,
+            "sample_id": sample.sample_id,
+            "repeat": repeat,
+        }
+
+
+@register("judged_context_precision", at="k")
+@dataclass(frozen=True)
+class JudgedContextPrecision(_JudgedContext):
+    r"""Average precision of the first k retrieved documents, each judged useful or not for arriving at the answer.
+
+    .. math:: \frac{1}{u} \cdot \sum_{i} [d_i \text{ is useful}] \cdot (\text{useful among } d_1, ..., d_i) / i
+
+    u is the number of useful documents among those looked at, so that it tells whether useful ones come first, not
+    whether all were found. The critic is asked about each document by itself, beside the question and the reference
+    answer, or with `against: answer` the system's own. A document without text is not useful. None useful, and nothing
+    retrieved, scores 0. This is what ragas calls context precision (with `against: answer` context utilization; it adds
+    1e-10 to u). RAGChecker's context precision is the share of relevant documents: `claim_context_precision`.
+    `map` does the same with gold documents, and divides by all there are.
+    """
+
+    against: Literal["reference", "answer"] = field(default="reference", kw_only=True)
+    """Which answer documents should be useful for."""
+
+    prompt_names: ClassVar[tuple[str, ...]] = ("usefulness",)
+    reference: ClassVar[str] = "ragas (context precision)"
+    output_skips: ClassVar[frozenset[str]] = frozenset({"empty_answer"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_reference": "the sample has no reference answer, or an empty one",
+        "no_response": "documents should be useful for the answer, and none was asked for",
+        "empty_answer": "documents should be useful for the answer, which is empty",
+        **_JudgedContext.skip_reasons,
+    }
+
+    def __post_init__(self) -> None:
+        require_choice("against", self.against, ("reference", "answer"))
+        super().__post_init__()
+        if self.against == "answer":
+            object.__setattr__(self, "needs_response", True)
+            object.__setattr__(self, "reads", frozenset({"response", "retrieved"}))
+
+    def required_fields(self) -> list[str]:
+        """A reference answer, where it is what documents should be useful for."""
+        return ["reference_answer"] if self.against == "reference" else []
+
+    def nothing_to_ask(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+        """There must be an answer."""
+        if self._answer(sample, output).strip():
+            return None
+        return "no_reference" if self.against == "reference" else "empty_answer"
+
+    def _answer(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+        given = sample.reference_answer if self.against == "reference" else output.response
+        return "" if given is None else given.text
+
+    async def value(
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
+    ) -> float:
+        """The average precision."""
+        critic, told = self.judging_critic(), self.told(sample, repeat)
+        answer = self._answer(sample, output)
+        useful = await all_done(
+            is_useful(judge, critic, text, answer=answer, named=doc_id, **told) for doc_id, text in texts
+        )
+        return float(average_precision(useful))
+
+    def choices(self) -> dict[str, str]:
+        """Who judges, and for which answer."""
+        return {**super().choices(), "against": self.against}
+
+
+@register("judged_context_relevance", at="k")
+@dataclass(frozen=True)
+class JudgedContextRelevance(_JudgedContext):
+    r"""Share of the sentences in the first k retrieved documents that are needed to answer the question.
+
+    .. math:: |\{s \in \text{documents} : s \text{ is needed}\}| / |\text{documents}|
+
+    The definition of the RAGAS paper: what was found should hold little else than what is needed. Sentences are cut by
+    rules, numbered, and the critic gives the numbers of those that are needed, document by document; it must be one
+    that answers with objects. It needs neither reference nor answer. Nothing retrieved scores 0. ragas' code had the
+    judge write the sentences down, cut both texts into sentences and divided the two numbers, whether or not what was
+    written stands in the documents; it later replaced this by the mean of two grades of all documents together, from 0
+    to 2. What several documents repeat is needed in each.
+    """
+
+    prompt_names: ClassVar[tuple[str, ...]] = ("needed_sentences",)
+    reference: ClassVar[str] = "Es et al. 2023 (RAGAS)"
+    output_skips: ClassVar[frozenset[str]] = frozenset({"no_sentences"})
+    skip_reasons: ClassVar[dict[str, str]] = {
+        **_JudgedContext.skip_reasons,
+        "empty_query": "the query has no text",
+        "no_sentences": "the documents hold no sentence with a letter or a digit",
+    }
+
+    def judging_critic(self) -> Critic:
+        """Who judges: one that can answer with a list."""
+        critic = super().judging_critic()
+        require_lists(critic, self.name, "sentences")
+        return critic
+
+    def applies(self, sample: EvaluationSample) -> str | None:
+        """Without a question nothing is needed to answer it."""
+        return None if sample.query.strip() else "empty_query"
+
+    def nothing_to_ask(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+        """There must be a sentence."""
+        texts = (item.doc.text or "" for item in output.retrieved[: self.k])
+        return None if any(map(split_sentences, texts)) else "no_sentences"
+
+    async def value(
+        self,
+        texts: list[tuple[str, str]],
+        sample: EvaluationSample,
+        output: SystemOutputs,
+        judge: Judging,
+        repeat: int,
+    ) -> float:
+        """The share of sentences."""
+        critic, told = self.judging_critic(), self.told(sample, repeat)
+        marked = await all_done(
+            needed_sentences(judge, critic, split_sentences(text), named=doc_id, **told) for doc_id, text in texts
+        )
+        return float(share([one for document in marked for one in document]))

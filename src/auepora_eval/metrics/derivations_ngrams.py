@@ -1,0 +1,106 @@
+"""Derivations of BLEU, chrF and of what documents back: n-grams counted, order by order or one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..core.derivation import Cell, Derivation, Derived, listed, number, quoted
+from .derivations_text import words_step
+from .overlap import grams
+
+__all__ = ["bleu_steps", "chrf_steps", "support_steps"]
+
+
+def bleu_steps(
+    answer: str, given: Sequence[str], counts: Sequence[int], precisions: Sequence[float], penalty: float, value: float
+) -> Derivation:
+    """Sentence BLEU from its counts: matches and n-grams by order, and the penalty for being short."""
+    orders = (len(counts) - 2) // 2
+    length, closest = counts[0], counts[1]
+    matches, totals = counts[2 : 2 + orders], counts[2 + orders :]
+    steps = words_step(Derived().say(f"The answer: {quoted(answer)}"), "Tokens", given)
+    steps.say(f"The reference closest in length has {closest} tokens", closest)
+    rows: list[tuple[Cell, ...]] = [
+        (n + 1, matches[n], totals[n], precisions[n] if n < len(precisions) else None) for n in range(orders)
+    ]
+    steps.table(
+        "N-grams of the answer that stand in a reference, by order; p is in percent, smoothed where nothing matches",
+        ("order", "matching", "n-grams", "p"),
+        rows,
+    )
+    if not any(matches):
+        return steps.ends("Nothing matches: 0", value)
+    if length < closest:
+        steps.say(f"Too short: the penalty is exp(1 − {closest} / {length}) = {number(penalty)}", penalty)
+    else:
+        steps.say("Long enough: no penalty", 1.0)
+    roots = " · ".join(number(one) for one in precisions)
+    return steps.gives(
+        f"Sentence BLEU: penalty · geometric mean of the {len(precisions)} orders there are = "
+        f"{number(penalty)} · ({roots})^(1/{len(precisions)})",
+        value,
+    )
+
+
+def chrf_steps(
+    answer: str, reference: str, counts: Sequence[int], units: Sequence[str], beta: float, value: float, several: int
+) -> Derivation:
+    """Sentence chrF from its counts against the best reference."""
+    steps = Derived().say(f"The answer: {quoted(answer)}")
+    steps.say(f"The {'best ' if several > 1 else ''}reference: {quoted(reference)}")
+    rows: list[tuple[Cell, ...]] = []
+    precision = recall = 0.0
+    used = 0
+    for place, unit in enumerate(units):
+        have, want, common = counts[3 * place : 3 * place + 3]
+        both = have > 0 and want > 0
+        rows.append((unit, have, want, common, common / have if both else None, common / want if both else None))
+        if both:
+            precision, recall, used = precision + common / have, recall + common / want, used + 1
+    steps.table(
+        "N-grams by order; an order for which a text is too short does not count",
+        ("n-grams of", "in the answer", "in the reference", "in common", "P", "R"),
+        rows,
+    )
+    if not used or not precision + recall:
+        return steps.ends("Nothing is in common: 0", value)
+    p, r = precision / used, recall / used
+    steps.say(f"Mean over {used} orders: P = {number(p)}, R = {number(r)}")
+    weight = number(beta**2)
+    return steps.gives(
+        f"chrF: 100 · (1 + β²) · P · R / (β² · P + R) with β² = {weight}: "
+        f"100 · (1 + {weight}) · {number(p)} · {number(r)} / ({weight} · {number(p)} + {number(r)})",
+        value,
+    )
+
+
+def support_steps(
+    answer: str,
+    counted: Sequence[tuple[int, bool]],
+    words: Sequence[str],
+    documents: Sequence[tuple[str, Sequence[str]]],
+    n: int,
+    *,
+    what: str,
+    where: str,
+) -> Derivation:
+    """Which n-grams of the answer, from the place each begins at, some document holds, and which."""
+    steps = words_step(Derived().say(f"The answer: {quoted(answer)}"), "Normalised", words)
+    ids = listed(doc_id for doc_id, _ in documents)
+    steps.say(f"The evidence, {where}: {ids}")
+    held = [(doc_id, set(grams(text, n))) for doc_id, text in documents]
+    rows = [
+        (
+            " ".join(words[place : place + n]),
+            "yes" if backed else "no",
+            listed(_holders(held, tuple(words[place : place + n])), nothing=""),
+        )
+        for place, backed in counted
+    ]
+    steps.table(f"Each of the {len(rows)} {what} of the answer", (what, "found", "in"), rows)
+    backed = sum(flag for _, flag in counted)
+    return steps.gives(f"Found / counted = {backed} / {len(counted)}", backed / len(counted))
+
+
+def _holders(held: Iterable[tuple[str, set[tuple[str, ...]]]], gram: tuple[str, ...]) -> list[str]:
+    return list(dict.fromkeys(doc_id for doc_id, there in held if gram in there))[:3]

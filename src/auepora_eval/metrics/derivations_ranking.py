@@ -1,0 +1,237 @@
+"""Derivations of the ranking metrics: which position holds what, what it adds, what is divided by what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+from typing import Literal
+
+from ..core.derivation import Cell, Derivation, Derived, listed, number
+from .ranking import Gold, gain_of, relevant_ids
+
+__all__ = [
+    "Ranked",
+    "aqwv_steps",
+    "average_precision_steps",
+    "f1_steps",
+    "hit_rate_steps",
+    "mrr_steps",
+    "ndcg_steps",
+    "precision_steps",
+    "r_precision_steps",
+    "recall_steps",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One query: what was judged at which level, what was returned, and from which level on a document is relevant."""
+
+    levels: Mapping[str, int]
+    ranked: Sequence[str]
+    min_relevance: int
+    depth: int | None = None
+
+    @classmethod
+    def of(cls, gold: Gold, ranked: Sequence[str], min_relevance: int, depth: int | None) -> Ranked:
+        """From gold as the plain definitions take it, cut where the conventions cut."""
+        levels = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
+        return cls(levels, ranked[:depth], min_relevance, depth)
+
+    @property
+    def relevant(self) -> set[str]:
+        """G."""
+        return relevant_ids(self.levels, self.min_relevance)
+
+    def hits(self, k: int | None) -> list[tuple[int, str]]:
+        """Rank and id of each relevant document within k, at its first position."""
+        return self._firsts(self.relevant, k)
+
+    def _firsts(self, wanted: set[str], k: int | None) -> list[tuple[int, str]]:
+        first: dict[str, int] = {}
+        for rank, doc_id in enumerate(self.ranked[:k], start=1):
+            if doc_id in wanted:
+                first.setdefault(doc_id, rank)
+        return [(rank, doc_id) for doc_id, rank in first.items()]
+
+    def begun(self, k: int | None) -> Derived:
+        """The first steps of every ranking metric: what is relevant, and what stands where."""
+        gold = sorted(self.relevant)
+        least = "" if self.min_relevance == 1 else f" (level {self.min_relevance} or more)"
+        graded = any(self.levels[doc_id] != 1 for doc_id in gold)
+        shown = [f"{doc_id} (level {self.levels[doc_id]})" if graded else doc_id for doc_id in gold]
+        steps = Derived().say(f"Relevant{least}: {listed(shown)}; |G| = {len(gold)}", len(gold))
+        place = {rank: number for number, (rank, _) in enumerate(self.hits(k), start=1)}
+        rows: list[tuple[Cell, ...]] = [
+            (rank, doc_id, self.levels.get(doc_id), self._mark(rank, doc_id, place))
+            for rank, doc_id in enumerate(self.ranked[:k], start=1)
+        ]
+        cut = "" if self.depth is None else f", the list cut at depth {self.depth} by the conventions"
+        first = f"The first {k} positions" if k is not None else "All positions"
+        return steps.table(f"{first} ({len(self.ranked)} returned{cut})", ("rank", "document", "level", "hit"), rows)
+
+    def _mark(self, rank: int, doc_id: str, place: Mapping[int, int]) -> str:
+        if rank in place:
+            return f"hit {place[rank]}"
+        return "returned before" if doc_id in self.ranked[: rank - 1] else ""
+
+
+def fraction(top: float, bottom: float) -> str:
+    """A division within a sentence."""
+    return f"{number(top)} / {number(bottom)}"
+
+
+def recall_steps(one: Ranked, k: int | None) -> Derivation:
+    """Hits over gold."""
+    steps, hits, gold = one.begun(k), len(one.hits(k)), len(one.relevant)
+    if not gold:
+        return steps.ends("Nothing is relevant: 0", 0.0)
+    return steps.gives(f"Recall: hits / |G| = {fraction(hits, gold)}", hits / gold)
+
+
+def _precision(
+    steps: Derived, one: Ranked, k: int | None, written: int | None, divide_by: Literal["returned", "k"]
+) -> float:
+    """Says how precision follows, and gives it; ``k`` is the cut-off in force, ``written`` the one asked for."""
+    if not one.ranked:
+        steps.say("Nothing was returned: precision is 0", 0.0)
+        return 0.0
+    returned, hits = len(one.ranked), len(one.hits(k))
+    positions = returned if k is None else k if divide_by == "k" else min(k, returned)
+    what = "positions returned" if k is None else "k itself" if divide_by == "k" else "min(k, returned)"
+    if k != written:
+        what += ", where k is what the list can fill (K_eff)"
+    value = hits / positions if positions else 0.0
+    steps.say(
+        f"Precision divides by {what} = {positions}: hits / {positions} = {fraction(hits, positions)} = "
+        f"{number(value)}",
+        value,
+    )
+    return value
+
+
+def precision_steps(one: Ranked, k: int | None, written: int | None, divide_by: Literal["returned", "k"]) -> Derivation:
+    """Hits over positions."""
+    steps = one.begun(k if one.ranked else written)
+    value = _precision(steps, one, k, written, divide_by)
+    return steps.gives("Precision", value)
+
+
+def f1_steps(one: Ranked, k: int | None, written: int | None, divide_by: Literal["returned", "k"]) -> Derivation:
+    """The harmonic mean of precision and recall."""
+    steps = one.begun(k if one.ranked else written)
+    precision = _precision(steps, one, k, written, divide_by)
+    hits, gold = len(one.hits(k)) if one.ranked else 0, len(one.relevant)
+    recall = hits / gold if gold else 0.0
+    steps.say(
+        f"Recall: {fraction(hits, gold)} = {number(recall)}" if gold else "Recall: nothing is relevant, 0", recall
+    )
+    if precision + recall <= 0:
+        return steps.ends("Precision and recall are both 0, and so is F1", 0.0)
+    text = f"F1: 2 · P · R / (P + R) = 2 · {number(precision)} · {number(recall)} / {number(precision + recall)}"
+    return steps.gives(text, 2 * precision * recall / (precision + recall))
+
+
+def hit_rate_steps(one: Ranked, k: int | None) -> Derivation:
+    """Whether there is a hit."""
+    hits = one.hits(k)
+    if hits:
+        rank, doc_id = hits[0]
+        return one.begun(k).ends(f"{doc_id} is relevant and stands at rank {rank}: 1", 1.0)
+    return one.begun(k).ends("No relevant document is among them: 0", 0.0)
+
+
+def mrr_steps(one: Ranked, k: int | None) -> Derivation:
+    """One over the rank of the first hit."""
+    hits = one.hits(k)
+    if not hits:
+        return one.begun(k).ends("No relevant document is among them: 0", 0.0)
+    rank, doc_id = hits[0]
+    return one.begun(k).gives(f"The first hit is {doc_id} at rank {rank}: 1 / {rank}", 1.0 / rank)
+
+
+def r_precision_steps(one: Ranked) -> Derivation:
+    """Hits within as many positions as there is gold."""
+    gold = len(one.relevant)
+    if not gold:
+        return one.begun(None).ends("Nothing is relevant: 0", 0.0)
+    hits = len(one.hits(gold))
+    return one.begun(gold).gives(f"Hits within the first |G| = {gold}: {fraction(hits, gold)}", hits / gold)
+
+
+def average_precision_steps(one: Ranked, k: int | None, divide_by: Literal["hits", "capped", "gold"]) -> Derivation:
+    """The precisions at the hits, added up and divided as the conventions say."""
+    steps, hits, gold = one.begun(k), [] if k == 0 else one.hits(k), len(one.relevant)
+    if not hits:
+        return steps.ends("No relevant document is among them: 0", 0.0)
+    total, rows = 0.0, []
+    for found, (rank, doc_id) in enumerate(hits, start=1):
+        total += found / rank
+        rows.append((found, rank, doc_id, found / rank))
+    steps.table(
+        "Precision at each hit: how many hits up to here, over the rank", ("hit", "rank", "document", "i / r"), rows
+    )
+    steps.say(f"Their sum: {number(total)}", total)
+    capped = gold if k is None else min(gold, k)
+    divisor = {"hits": len(hits), "capped": capped, "gold": gold}[divide_by]
+    words = {"hits": "the hits themselves", "capped": "min(|G|, k)", "gold": "|G|, as trec_eval does"}[divide_by]
+    return steps.gives(
+        f"Average precision divides by {words} (`ap: {divide_by}`): {fraction(total, divisor)}", total / divisor
+    )
+
+
+def ndcg_steps(
+    one: Ranked, k: int | None, gain: Literal["binary", "exponential", "linear"], *, effective: bool
+) -> Derivation:
+    """Discounted gain over that of the best ranking."""
+    steps = one.begun(k)
+    if k == 0:
+        return steps.ends("Nothing was returned: 0", 0.0)
+    words = {
+        "binary": f"1 from level {one.min_relevance} on, else 0",
+        "exponential": "2^level − 1",
+        "linear": "the level itself",
+    }[gain]
+    gains = {doc_id: gain_of(level, gain, one.min_relevance) for doc_id, level in one.levels.items()}
+    left = dict(gains)
+    got = [(doc_id, left.pop(doc_id, 0.0)) for doc_id in one.ranked[:k]]
+    dcg = _discounted(steps, f"What was returned, with the gain {words} and the discount log2(rank + 1)", got)
+    steps.say(f"DCG: {number(dcg)}", dcg)
+    best = sorted(gains.items(), key=lambda item: item[1], reverse=True)
+    depth = " as deep as the list is (K_eff)" if effective else "" if k is None else f" up to rank {k}"
+    ideal = _discounted(
+        steps, f"The best possible ranking{depth}: all gold by falling gain", best if k is None else best[:k]
+    )
+    steps.say(f"Ideal DCG: {number(ideal)}", ideal)
+    if ideal <= 0:
+        return steps.ends("There is nothing to gain: 0", 0.0)
+    return steps.gives(f"nDCG: DCG / ideal DCG = {fraction(dcg, ideal)}", dcg / ideal)
+
+
+def _discounted(steps: Derived, text: str, gains: Sequence[tuple[str, float]]) -> float:
+    total, rows = 0.0, []
+    for rank, (doc_id, gain) in enumerate(gains, start=1):
+        total += gain / log2(rank + 1)
+        rows.append((rank, doc_id, gain, log2(rank + 1), gain / log2(rank + 1)))
+    steps.table(text, ("rank", "document", "gain", "discount", "gain / discount"), rows)
+    return total
+
+
+def aqwv_steps(one: Ranked, k: int | None, beta: float, corpus_size: int | None) -> Derivation:
+    """What misses and false alarms leave of 1."""
+    steps, gold, hits = one.begun(k), len(one.relevant), len(one.hits(k))
+    returned = len(one.ranked[:k])
+    miss = 1.0 - hits / gold if gold else 0.0
+    steps.say(f"P_miss: 1 − hits / |G| = 1 − {hits} / {gold} = {number(miss)}" if gold else "P_miss: no gold, 0", miss)
+    pool = returned if corpus_size is None else corpus_size - gold
+    false_alarm = (returned - hits) / pool if pool > 0 else 0.0
+    among = "returned" if corpus_size is None else f"not relevant in the collection ({corpus_size} − {gold})"
+    steps.say(
+        f"P_FA: {returned} − {hits} false alarms among {pool} {among} = {number(false_alarm)}"
+        if pool > 0
+        else "P_FA: nothing returned, no false alarm, 0",
+        false_alarm,
+    )
+    text = f"AQWV: 1 − P_miss − β · P_FA = 1 − {number(miss)} − {number(beta)} · {number(false_alarm)}"
+    return steps.gives(text, 1.0 - miss - beta * false_alarm)

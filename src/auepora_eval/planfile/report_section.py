@@ -1,0 +1,26 @@
+"""The ``report`` of a plan: the file that is written about a run when it has been scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .findings import Findings
+from .sections import path_problem, placed
+
+__all__ = ["report_section"]
+
+SUFFIXES = (".html", ".htm", ".md", ".markdown")
+
+
+def report_section(findings: Findings, folder: Path) -> tuple[Path | None, str | None]:
+    """``report``: a file, with its folder, and how that is written."""
+    value = findings.source.values.get("report")
+    if value is None:
+        return None, None
+    problem = path_problem(value)
+    if problem is None and not str(value).lower().endswith(SUFFIXES):
+        problem = f"a report is a page: name a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
+    if problem is not None:
+        findings.add("report", problem)
+        return None, None
+    return placed(str(value), folder), str(value)

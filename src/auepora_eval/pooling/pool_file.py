@@ -1,0 +1,101 @@
+"""A pool as a file: JSON lines, one per query and document, that people and programs can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from ..core.errors import BadValueError, DataFileError, did_you_mean
+from ..io.codec import LineError
+from ..io.files import read_lines, write_lines
+from ..io.grades import Grade
+from ..io.json_values import json_value
+from ..io.labels import Provenance
+from .pool import PooledDocument
+
+__all__ = ["read_pool", "write_pool"]
+
+_KEYS = ("sample_id", "query", "history", "doc_id", "text", "returned", "judged")
+
+
+def write_pool(path: str | Path, documents: Iterable[PooledDocument]) -> None:
+    """Write a pool: whole or, on any error, not at all."""
+    write_lines(Path(path), map(_line, documents))
+
+
+def read_pool(path: str | Path) -> list[PooledDocument]:
+    """The documents of a pool, in its order; only ``sample_id`` and ``doc_id`` must be there."""
+    place = Path(path)
+    lines: dict[tuple[str, str], int] = {}
+    documents = []
+    for number, line in read_lines(place):
+        try:
+            document = _document(json_value(line))
+        except LineError as error:
+            raise DataFileError(place, number, str(error)) from error
+        before = lines.setdefault(document.key, number)
+        if before != number:
+            twice = f"document {document.doc_id!r} of query {document.sample_id!r}"
+            raise DataFileError(place, number, f"{twice} is already on line {before}; each may come once")
+        documents.append(document)
+    if not documents:
+        raise DataFileError(place, None, "the pool is empty; each line is a document that some run returned")
+    return documents
+
+
+def _line(one: PooledDocument) -> bytes:
+    row: dict[str, Any] = {"sample_id": one.sample_id, "query": one.query}
+    if one.history:
+        row["history"] = list(one.history)
+    row |= {"doc_id": one.doc_id, "text": one.text, "returned": dict(one.returned)}
+    if one.judged is not None:
+        row["judged"] = {"grade": one.judged.grade, "by": one.judged.by}
+    try:
+        return msgspec.json.encode(row)
+    except UnicodeEncodeError as error:
+        where = f"document {one.doc_id!r} of query {one.sample_id!r}"
+        raise BadValueError(f"{where} cannot be written: it holds half of a surrogate pair") from error
+
+
+def _document(row: object) -> PooledDocument:
+    if not isinstance(row, dict):
+        raise LineError("each line must be one JSON object: a document that some run returned for a query")
+    for key in row:
+        if key not in _KEYS:
+            hint = did_you_mean(str(key)[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")
+            raise LineError(f"unknown field {key!r:.80}{hint}")
+    given = {key: value for key, value in row.items() if value is not None}
+    for key in ("sample_id", "doc_id"):
+        if key not in given or given[key] == "":
+            raise LineError(f"field '{key}' is missing")
+    for key in ("sample_id", "doc_id", "query", "text"):
+        if not isinstance(given.get(key, ""), str):
+            raise LineError(f"field '{key}' must be a string, not {given[key]!r:.80}")
+    returned, history = given.get("returned", {}), given.get("history", [])
+    if not isinstance(returned, Mapping) or not all(_is_whole(rank) for rank in returned.values()):
+        raise LineError("field 'returned' must say by run at which rank it returned the document")
+    if not isinstance(history, list) or not all(isinstance(turn, Mapping) for turn in history):
+        raise LineError("field 'history' must be a list of turns, each an object")
+    made = {key: given[key] for key in ("sample_id", "doc_id", "query", "text") if key in given}
+    return PooledDocument(**made, returned=returned, history=history, judged=_judged(given))
+
+
+def _judged(row: Mapping[str, Any]) -> Grade | None:
+    said = row.get("judged")
+    if said is None:
+        return None
+    held: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
+    grade: Any = held.get("grade")
+    by: Any = held.get("by", "human")
+    if not _is_whole(grade) or grade < 0 or by not in get_args(Provenance):
+        raise LineError(
+            f"field 'judged' must be an object with a 'grade' from 0 up and 'by' ({', '.join(get_args(Provenance))})"
+        )
+    return Grade(row["sample_id"], row["doc_id"], grade, by)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

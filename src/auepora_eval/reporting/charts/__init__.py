@@ -1,0 +1,36 @@
+"""Charts as Vega-Lite specs made from plain data, and our own drawing of them.
+
+chart          Chart: a spec that draws itself
+intervals      values with their intervals; one metric by slice
+forest         differences with their intervals and verdicts; split into retrieval and generation
+distributions  how scores and waiting times are spread
+curves         metrics over k, over noise, over the rank of the first hit
+queries        two runs query by query; wins and losses
+causes         why answers were wrong
+panels, spec, theme, ticks, words   what specs are made of
+svg            the drawing
+"""
+
+from .causes import causes_chart
+from .chart import Chart
+from .curves import curve_over_k, noise_curve, quality_by_rank
+from .distributions import distribution_chart, latency_chart
+from .forest import forest_chart, split_chart
+from .intervals import interval_chart, slices_chart
+from .queries import scatter_chart, wins_losses_chart
+
+__all__ = [
+    "Chart",
+    "causes_chart",
+    "curve_over_k",
+    "distribution_chart",
+    "forest_chart",
+    "interval_chart",
+    "latency_chart",
+    "noise_curve",
+    "quality_by_rank",
+    "scatter_chart",
+    "slices_chart",
+    "split_chart",
+    "wins_losses_chart",
+]

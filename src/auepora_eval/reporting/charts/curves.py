@@ -1,0 +1,239 @@
+"""Lines with bands: metrics over the cut-off k, over noise, and answers over the rank of the first hit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
+from operator import itemgetter
+
+from .chart import Chart
+from .intervals import interval_chart
+from .panels import TIP, Row, ends_of, first_few, in_words, is_unit
+from .spec import Json, bands, coloured, dashed, message_spec, numbers, place, shaped, spec_of, view
+from .theme import DASHES, MUTED, SERIES, SHAPES
+from .ticks import Span, linear_span, log_span
+from .words import in_chart, number, shown_number, told, unique_labels
+
+__all__ = ["curve_over_k", "noise_curve", "quality_by_rank"]
+
+Curves = Mapping[str, Sequence[Row]] | Mapping[str, Mapping[str, Sequence[Row]]]
+"""Lines by name; or by the name of a panel, and in it by name."""
+MOST_LINES = len(SERIES)
+"""So many lines of a panel can be told apart."""
+MOST_PANELS = 12
+MOST_POINTS = 400
+"""So many points of a line are drawn, evenly chosen."""
+_HEIGHT = 220.0
+_APART = 20
+
+
+def curve_over_k(curves: Curves, *, title: str = "Retrieval over the cut-off k", axis: str = "k") -> Chart:
+    """A line per name over k: points have ``k`` and ``value``, and may have ``low`` and ``high``.
+
+    ``{metric: {run: points}}`` makes a panel per metric.
+    """
+    return _lines_chart(_panels(curves, "k"), title, axis)
+
+
+def noise_curve(
+    curves: Mapping[str, Sequence[Row]],
+    *,
+    title: str = "Metrics as noise grows",
+    axis: str = "rate",
+    scaled: Collection[str] = (),
+) -> Chart:
+    """A line per metric over what is made worse: points have ``level`` (a rate, or the name of an arm) and ``value``.
+
+    ``low`` and ``high`` are as elsewhere. Metrics in ``scaled`` stand on an axis of their own. Names have no order that
+    a line could follow: for arms each metric has a row per arm instead.
+    """
+    if any(number(one.get("level")) is None for points in curves.values() for one in points):
+        rows = [
+            {**one, "name": one.get("level"), "group": name, **({"scale": name} if name in scaled else {})}
+            for name, points in curves.items()
+            for one in points
+        ]
+        return interval_chart(rows, title=title)
+    return _lines_chart(_panels(curves, "level"), title, axis, scaled)
+
+
+_Panel = tuple[str, dict[str, list[Row]]]
+"""A title, and lines by name."""
+
+
+def _panels(curves: Curves, key: str) -> list[_Panel]:
+    """The lines by panel, each point with where it stands."""
+    made: list[_Panel] = []
+    plain: dict[str, list[Row]] = {}
+    for name, given in curves.items():
+        if isinstance(given, Mapping):
+            made.append((name, {line: _placed(points, key) for line, points in given.items()}))
+        else:
+            plain[name] = _placed(given, key)
+    return [("", plain), *made] if plain else made
+
+
+def _placed(points: Sequence[Row], key: str) -> list[Row]:
+    return [{**one, "at": at} for one in points if (at := number(one.get(key))) is not None]
+
+
+def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collection[str] = ()) -> Chart:
+    heading = in_chart(title)
+    views: list[Json] = []
+    parts: list[str] = []
+    empty: list[str] = []
+    for group, lines in panels:
+        labels = dict(zip(lines, unique_labels(lines), strict=True))
+        shared: dict[str, list[Row]] = {}
+        own: list[dict[str, list[Row]]] = []
+        for name, points in lines.items():
+            valued = [one for one in points if ends_of(one)]
+            told_as = f"{in_chart(group)}, {labels[name]}" if group else labels[name]
+            if not valued:
+                empty.append(told_as)
+                continue
+            parts.append(f"{told_as} {_at(valued[0])} and {_at(valued[-1])}")
+            if group or (name not in scaled and all(map(is_unit, valued))):
+                shared[labels[name]] = points
+            else:
+                own.append({labels[name]: points})
+        names = list(shared)
+        together = [
+            {name: shared[name] for name in names[i : i + MOST_LINES]} for i in range(0, len(names), MOST_LINES)
+        ]
+        views += [_lines(one, in_chart(axis), in_chart(group)) for one in [*together, *own]]
+    if not views:
+        return Chart(message_spec(heading, "no point of a line has a value"))
+    more = [f"{len(views) - MOST_PANELS} more panels not drawn"] if len(views) > MOST_PANELS else []
+    more += [f"no value: {first_few(empty, 'line')}"] if empty else []
+    text = told([first_few(parts, "line"), *more])
+    return Chart(spec_of(views[:MOST_PANELS], title=heading, description=text, subtitle=more))
+
+
+def _at(point: Row) -> str:
+    return f"{shown_number(ends_of(point)[0])} at {point['at']:g}"
+
+
+def _lines(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
+    every = [one for points in curves.values() for one in points]
+    along = _number_axis(every, axis)
+    ends = [end for one in every for end in ends_of(one)]
+    unit = all(is_unit(one) for one in every if ends_of(one))
+    span = linear_span((), within=(0.0, 1.0)) if unit else linear_span(ends, zero=True)
+    up = numbers("value", span)
+    rows, ranged = [], []
+    for label, points in curves.items():
+        for at, found, part in _in_order(points):
+            row = {"at": at, "value": found[0], "line": label, "part": f"{label} {part}"}
+            rows.append({**row, "tip": in_words(f"{label} at {at:g}", found)})
+            if len(found) == 3:
+                ranged.append({**row, "low": found[1], "high": found[2]})
+    colours = {label: SERIES[place_ % len(SERIES)] for place_, label in enumerate(curves)}
+    dashes = {label: DASHES[place_ % len(DASHES)] for place_, label in enumerate(curves)}
+    shapes = {label: SHAPES[place_ % len(SHAPES)] for place_, label in enumerate(curves)}
+    legend = len(curves) > 1
+    colour, parted = coloured("line", colours, shown=legend), {"field": "part", "type": "nominal"}
+    banded: Json = {
+        "x": along,
+        "y": place(up, "low"),
+        "y2": {"field": "high"},
+        "color": colour,
+        "detail": parted,
+    }
+    line: Json = {
+        "x": along,
+        "y": up,
+        "color": colour,
+        "strokeDash": dashed("line", dashes, shown=legend),
+        "detail": parted,
+    }
+    point: Json = {"x": along, "y": up, "color": colour, "shape": shaped("line", shapes, shown=legend), "tooltip": TIP}
+    band: Json = {"type": "area", "opacity": 0.13}
+    if len({row["at"] for row in rows}) < 2:  # an area over a single place has no width
+        band = {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}
+        del banded["detail"]
+    layers: list[Json] = [{"data": {"values": ranged}, "mark": band, "encoding": banded}] if ranged else []
+    layers.append({"data": {"values": rows}, "mark": {"type": "line", "strokeWidth": 2}, "encoding": line})
+    marks = {"type": "point", "filled": True, "opacity": 1, "size": 45}
+    layers.append({"data": {"values": rows}, "mark": marks, "encoding": point})
+    alone = next(iter(curves)) if len(curves) == 1 else ""
+    return view(layers, height=_HEIGHT, title=", ".join(filter(None, [group, alone])))
+
+
+def _in_order(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
+    """Where points stand, in order, their numbers, and which part of the line they belong to: a gap begins another."""
+    placed = sorted(((float(one["at"]), ends_of(one)) for one in points), key=itemgetter(0))
+    if len(placed) > MOST_POINTS:
+        placed = [placed[round(i * (len(placed) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
+    found, part = [], 0
+    for at, ends in placed:
+        if ends:
+            found.append((at, ends, part))
+        else:
+            part += 1
+    return found
+
+
+def _number_axis(points: Sequence[Row], axis: str) -> Json:
+    places = sorted({float(one["at"]) for one in points})
+    if len(places) > 1 and places[0] > 0 and places[-1] / places[0] > _APART:
+        return numbers("at", _ticked(log_span([places[0], places[-1]]), places), title=axis, grid=False)
+    return numbers("at", _ticked(linear_span([places[0], places[-1]]), places), title=axis, grid=False)
+
+
+def _ticked(span: Span, places: Sequence[float]) -> Span:
+    """The span with a tick at every place, where those are few and not too near to each other."""
+    shares = [math.log(place) if span.log else place for place in places]
+    near = min((b - a for a, b in pairwise(shares)), default=1.0) * 15 < shares[-1] - shares[0]
+    return span if near or len(places) > 8 else Span(span.low, span.high, tuple(places), ".6~g", span.log)
+
+
+def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None) -> Chart:
+    """How good answers are, by the rank at which the first relevant document stands.
+
+    A row has ``rank`` (a number, a range such as ``6–10``, or ``none``), ``value``, ``low``, ``high`` and ``n``.
+    """
+    heading = in_chart(title or f"{name} by the rank of the first relevant document")
+    valued = [row for row in rows[:60] if ends_of(row)]
+    if not valued:
+        return Chart(message_spec(heading, "no answer has both a score and a rank"))
+    labels = unique_labels(row.get("rank", "") for row in rows[:60])
+    along = bands("rank", labels, title="rank of the first relevant document", angle=-40 if len(labels) > 12 else 0)
+    unit = all(map(is_unit, valued))
+    ends = [end for row in valued for end in ends_of(row)]
+    up = numbers(
+        "value", linear_span((), within=(0.0, 1.0)) if unit else linear_span(ends, zero=True), title=in_chart(name)
+    )
+    drawn, ranged, counts = [], [], []
+    for label, row in zip(labels, rows, strict=False):
+        found, n = ends_of(row), row.get("n")
+        if n is not None:
+            counts.append({"rank": label, "text": f"n {n}"})
+        if not found:
+            continue
+        tip = in_words(f"rank {label}", found) + ("" if n is None else f", n = {n}")
+        drawn.append({"rank": label, "value": found[0], "tip": tip})
+        if len(found) == 3:
+            ranged.append({"rank": label, "low": found[1], "high": found[2]})
+    interval = {"x": along, "y": place(up, "low"), "y2": {"field": "high"}}
+    text = {"type": "text", "align": "center", "baseline": "bottom", "dy": -6, "color": MUTED}
+    layers: list[Json] = [
+        {
+            "data": {"values": ranged},
+            "mark": {"type": "rule", "strokeWidth": 2, "color": SERIES[0]},
+            "encoding": interval,
+        },
+        {
+            "data": {"values": drawn},
+            "mark": {"type": "point", "filled": True, "opacity": 1, "size": 70, "color": SERIES[0]},
+            "encoding": {"x": along, "y": up, "tooltip": TIP},
+        },
+        {
+            "data": {"values": counts},
+            "mark": text,
+            "encoding": {"x": along, "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}},
+        },
+    ]
+    description = told([first_few([str(row["tip"]) for row in drawn], "rank")])
+    return Chart(spec_of([view(layers, height=180.0)], title=heading, description=description))

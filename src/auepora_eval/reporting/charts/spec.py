@@ -1,0 +1,144 @@
+"""Pieces of Vega-Lite specs, of the few kinds that our charts are made of; ``svg`` draws exactly these.
+
+Domains, ticks and heights are always written out, so that every tool draws the same chart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .theme import LINE, MUTED, TEXT
+from .ticks import Span
+
+__all__ = [
+    "LABEL_LIMIT",
+    "SCHEMA",
+    "WIDTH",
+    "Json",
+    "bands",
+    "coloured",
+    "dashed",
+    "faded",
+    "legend",
+    "message_spec",
+    "numbers",
+    "place",
+    "shaped",
+    "spec_of",
+    "view",
+]
+
+Json = dict[str, Any]
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+WIDTH = 460
+"""So wide is the plot itself, without labels."""
+LABEL_LIMIT = 240
+"""So wide may a name beside an axis be; what is longer is cut."""
+_SIZE = 11
+
+
+def view(layers: Sequence[Json], *, height: float, width: float = WIDTH, title: str | None = None) -> Json:
+    """One plot: layers on the same scales."""
+    made: Json = {"width": width, "height": height, "layer": list(layers)}
+    return (
+        made if not title else {"title": {"text": title, "anchor": "start", "frame": "group", "fontSize": 12}, **made}
+    )
+
+
+def spec_of(views: Sequence[Json], *, title: str, description: str, subtitle: Sequence[str] = ()) -> Json:
+    """A whole spec: one view, or several below each other."""
+    heading: Json = {"text": title, "anchor": "start", "frame": "bounds"}
+    if subtitle:
+        heading["subtitle"] = list(subtitle)
+    # A title of the whole: that of a view beneath stands with the view.
+    top: Json = {"$schema": SCHEMA, "title": heading, "description": description, "config": _config()}
+    # Each view explains its own colours and shapes.
+    apart = dict.fromkeys(("color", "shape", "strokeDash", "opacity"), "independent")
+    return {**top, "vconcat": list(views), "spacing": 18, "resolve": {"scale": apart}}
+
+
+def message_spec(title: str, message: str) -> Json:
+    """What stands in the place of a chart that has nothing to draw."""
+    layer = {
+        "data": {"values": [{"text": message}]},
+        "mark": {"type": "text", "align": "left", "baseline": "middle", "color": MUTED, "fontSize": 12},
+        "encoding": {"x": {"value": 4}, "y": {"value": 20}, "text": {"field": "text", "type": "nominal"}},
+    }
+    return spec_of([view([layer], height=40)], title=title, description=f"{title}: {message}")
+
+
+def numbers(field: str, span: Span, *, title: str | None = None, grid: bool = True, labels: bool = True) -> Json:
+    """A channel of numbers with its scale and axis."""
+    scale: Json = {"type": "log" if span.log else "linear", "domain": [span.low, span.high], "nice": False}
+    if not span.log:
+        scale["zero"] = False
+    axis: Json = {"title": title, "values": list(span.ticks), "format": span.form, "grid": grid, "labels": labels}
+    return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
+
+
+def bands(field: str, domain: Sequence[str], *, title: str | None = None, angle: int = 0) -> Json:
+    """A channel of names with its scale and axis; names below a plot may be turned."""
+    axis: Json = {"title": title, "labelLimit": LABEL_LIMIT, "labelAngle": angle, "grid": False}
+    scale = {"type": "band", "domain": list(domain), "paddingInner": 0.3, "paddingOuter": 0.15}
+    return {"field": field, "type": "nominal", "scale": scale, "axis": axis}
+
+
+def place(channel: Json, field: str) -> Json:
+    """Another field on the scale of a channel."""
+    return {**channel, "field": field}
+
+
+def legend() -> Json:
+    """A legend above the plot."""
+    return {"orient": "top", "title": None, "labelLimit": 320}
+
+
+def coloured(field: str, colours: Mapping[str, str], *, shown: bool = True) -> Json:
+    """A colour per name."""
+    channel = _named(field, list(colours), list(colours.values()), shown=shown)
+    if shown:
+        channel["legend"]["symbolOpacity"] = 1
+    return channel
+
+
+def shaped(field: str, shapes: Mapping[str, str], *, shown: bool = True) -> Json:
+    """A shape per name."""
+    return _named(field, list(shapes), list(shapes.values()), shown=shown)
+
+
+def dashed(field: str, dashes: Mapping[str, Sequence[int]], *, shown: bool = True) -> Json:
+    """A dash per name."""
+    return _named(field, list(dashes), [list(one) for one in dashes.values()], shown=shown)
+
+
+def faded(field: str, opacities: Mapping[str, float]) -> Json:
+    """An opacity per name."""
+    return {**_named(field, list(opacities), list(opacities.values()), shown=True), "type": "ordinal"}
+
+
+def _named(field: str, domain: list[str], values: list[Any], *, shown: bool) -> Json:
+    scale = {"type": "ordinal", "domain": domain, "range": values}
+    return {"field": field, "type": "nominal", "scale": scale, "legend": legend() if shown else None}
+
+
+def _config() -> Json:
+    """How it looks elsewhere: as near as can be to what we draw."""
+    return {
+        "view": {"stroke": None},
+        "axis": {
+            "domain": False,
+            "ticks": False,
+            "labelColor": MUTED,
+            "labelFontSize": _SIZE,
+            "labelPadding": 6,
+            "titleColor": MUTED,
+            "titleFontSize": _SIZE,
+            "titleFontWeight": "normal",
+            "gridColor": LINE,
+        },
+        "axisY": {"labelColor": TEXT},
+        "legend": {"labelColor": TEXT, "labelFontSize": _SIZE, "orient": "top"},
+        "title": {"color": TEXT, "fontSize": 14, "subtitleColor": MUTED, "subtitleFontSize": _SIZE},
+        "text": {"fontSize": _SIZE, "color": TEXT},
+    }

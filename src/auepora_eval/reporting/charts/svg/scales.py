@@ -1,0 +1,69 @@
+"""Scales: where in a plot a value stands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ....core.errors import BadValueError
+
+__all__ = ["Bands", "Numbers", "Scale", "scale_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """From numbers to pixels, evenly or by their logarithms."""
+
+    domain: tuple[float, float]
+    pixels: tuple[float, float]
+    log: bool = False
+
+    def __call__(self, value: Any) -> float:
+        """Where a number stands."""
+        low, high = self.domain
+        start, end = self.pixels
+        if self.log:
+            share = (math.log10(value) - math.log10(low)) / (math.log10(high) - math.log10(low))
+        else:
+            share = (value - low) / (high - low)
+        return start + share * (end - start)
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """From names to bands of the same width."""
+
+    places: Mapping[str, int]
+    start: float
+    step: float
+    width: float
+
+    def __call__(self, value: Any) -> float:
+        """The middle of a name's band."""
+        return self.left(value) + self.width / 2
+
+    def left(self, value: Any) -> float:
+        """Where a name's band begins."""
+        return self.start + self.places[value] * self.step
+
+
+Scale = Numbers | Bands
+
+
+def scale_of(channel: Mapping[str, Any], length: float, *, upwards: bool = False) -> Scale:
+    """The scale that a channel of a spec describes, over so many pixels; numbers may run upwards."""
+    told = channel["scale"]
+    kind, domain = told["type"], told["domain"]
+    if kind == "band":
+        return _bands(domain, length, told["paddingInner"], told["paddingOuter"])
+    if kind not in ("linear", "log"):
+        raise BadValueError(f"our charts have no scale of type {kind!r}; there are linear, log and band")
+    return Numbers((domain[0], domain[1]), (length, 0.0) if upwards else (0.0, length), kind == "log")
+
+
+def _bands(domain: Sequence[str], length: float, inner: float, outer: float) -> Bands:
+    step = length / max(1.0, len(domain) - inner + 2 * outer)
+    start = (length - step * (len(domain) - inner)) / 2
+    return Bands({name: place for place, name in enumerate(domain)}, start, step, step * (1 - inner))

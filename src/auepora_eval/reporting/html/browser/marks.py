@@ -1,0 +1,190 @@
+"""What the page marks: hits among documents, words of an answer without support, gold passages in a text.
+
+Places in a text are counted as a browser counts them, in units of UTF-16.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ....core.errors import AueporaError
+from ....core.types import Document, EvaluationSample, SystemOutputs, Unsaid
+from ....features.rankings import level_of
+from ....text.cutting import plain_words
+
+__all__ = ["Gold", "Ranges", "Support", "Words", "browser_places", "relevance", "support_of"]
+
+Ranges = list[tuple[int, int]]
+"""First place and one past the last, in ascending order."""
+
+_MOST_CHARACTERS = 64_000_000
+_TOKEN = re.compile(r"\S+")
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+
+
+def browser_places(text: str, ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Ranges of characters as ranges of UTF-16 units: a character beyond the first 65,536 takes two."""
+    if text.isascii():
+        return list(ranges)
+    wide = [found.start() for found in _BEYOND.finditer(text)]
+    return [(start + bisect_left(wide, start), end + bisect_left(wide, end)) for start, end in ranges]
+
+
+# --- words without support -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Which words of an answer occur in no retrieved document."""
+
+    without: Ranges
+    """Where they are; neighbours are one range."""
+    words: int
+    """How many words the answer has."""
+    missing: int
+    """How many of them have no support."""
+
+
+class Words:
+    """Looks words up in documents, each of which is cut into words once."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, tuple[str, ...]] = {}
+        self._same: dict[str, str] = {}
+        self._characters = 0
+
+    def missing(self, words: Iterable[str], texts: Iterable[str]) -> set[str]:
+        """Those of the words that are in none of the texts."""
+        return set(words).difference(*map(self._of, dict.fromkeys(texts)))
+
+    def _of(self, text: str) -> tuple[str, ...]:
+        found = self._held.get(text)
+        if found is None:
+            self._characters += len(text)
+            if self._characters > _MOST_CHARACTERS:
+                self._held, self._same, self._characters = {}, {}, len(text)
+            # One object per word, however many documents it is in: that keeps all this small, and hashed already.
+            words = plain_words(text)
+            found = self._held[text] = tuple(set(map(self._same.setdefault, words, words)))
+        return found
+
+
+@lru_cache(maxsize=1 << 16)
+def _word(token: str) -> str:
+    """What stands between white space, as a word; nothing where it is punctuation alone."""
+    return "".join(plain_words(token))
+
+
+def support_of(output: SystemOutputs, words: Words) -> Support | None:
+    """The words of an answer that no document backs, as ``support_density`` counts them.
+
+    ``None`` where it cannot be told: no answer, a failure, documents without text.
+    """
+    if output.response is None or output.error is not None or isinstance(output.retrieved, Unsaid):
+        return None
+    texts = [item.doc.text for item in output.retrieved]
+    if texts and not any(texts):
+        return None
+    answer = output.response.text
+    tokens = [(word, *token.span()) for token in _TOKEN.finditer(answer) if (word := _word(token[0]))]
+    unknown = words.missing((word for word, _, _ in tokens), texts)
+    ranges: Ranges = []
+    missing = 0
+    joined = False
+    for word, start, end in tokens if unknown else ():
+        if word not in unknown:
+            joined = False
+            continue
+        missing += 1
+        if joined:
+            ranges[-1] = (ranges[-1][0], end)
+        else:
+            ranges.append((start, end))
+            joined = True
+    return Support(browser_places(answer, ranges), len(tokens), missing)
+
+
+# --- gold ------------------------------------------------------------------------------------------------------------
+
+
+class Gold:
+    """What is known to be relevant to one sample, and what that makes of a retrieved document."""
+
+    def __init__(self, sample: EvaluationSample) -> None:
+        self.levels: dict[str, int] = {}
+        self.annotated = sample.relevant_docs is not None
+        self._parents: set[str] = set()
+        self._passages: dict[str, list[tuple[int, int]]] = {}
+        for document in sample.relevant_docs or ():
+            level = relevance(document)
+            self.levels[document.doc_id] = max(level, self.levels.get(document.doc_id, level))
+            if level > 0:
+                self._parents.add(document.parent)
+                if document.span is not None:
+                    self._passages.setdefault(document.parent, []).append(document.span)
+        expected = sample.metadata.get("expected_doc_ids")
+        if isinstance(expected, (list, tuple)):
+            self._parents.update(one for one in expected if isinstance(one, str))
+        self._not_relevant = {one.doc_id for one in sample.candidate_docs or ()} - self.levels.keys()
+
+    def marks(self, documents: Sequence[Document]) -> list[str]:
+        """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing."""
+        seen: set[str] = set()
+        marks = []
+        levels = self.levels
+        for document in documents:
+            doc_id = document.doc_id
+            level = levels.get(doc_id)
+            if level is not None and level > 0:
+                marks.append("again" if doc_id in seen else "gold")
+            elif level == 0 or doc_id in self._not_relevant:
+                marks.append("not")
+            elif document.parent in self._parents:
+                marks.append("part")
+            else:
+                marks.append("")
+            seen.add(doc_id)
+        return marks
+
+    def passages_in(self, document: Document) -> Ranges:
+        """Where gold passages lie in the text of a document, whose own place in its parent is known."""
+        if not self._passages:
+            return []
+        passages = self._passages.get(document.parent)
+        if not passages or not document.text:
+            return []
+        if document.span is not None:
+            first, last = document.span
+        elif document.parent == document.doc_id:
+            first, last = 0, len(document.text)
+        else:
+            return []
+        if last - first != len(document.text):  # the text is not what the span says: nothing can be pointed at
+            return []
+        if any(start <= first and last <= end for start, end in passages):
+            return []  # all of it: that it is gold says as much
+        cut = sorted((max(start, first) - first, min(end, last) - first) for start, end in passages)
+        return browser_places(document.text, _merged(one for one in cut if one[0] < one[1]))
+
+
+def relevance(document: Document) -> int:
+    """The judged level of a gold document; one that is no whole number reads as 1."""
+    metadata: Mapping[str, object] = document.metadata
+    try:
+        return level_of(metadata.get("relevance", 1), document.doc_id, "")
+    except AueporaError:
+        return 1
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    merged: Ranges = []
+    for start, end in ranges:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

@@ -1,0 +1,171 @@
+"""The query browser as a fragment of a page: markup, style, script, and the data they unpack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ....core.collector import collector_paused
+from ....core.types import EvaluationSample
+from ....store.records import RunRecord
+from ....store.runs import RunStore
+from .blocks import MIME, Blocks, Documents, block, json_bytes
+from .listing import LONGEST_START, Columns, first_hit_kinds, label_columns, metric_columns, run_columns
+from .marks import Words
+from .queries import query_json, sample_json
+from .sources import LONGEST_SEARCHED, RunSource, read_run
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+__all__ = ["SCRIPTS", "Fragment", "packed_browser"]
+
+SCRIPTS = ("dom", "unpack", "filter", "list", "query", "app")
+"""The parts of the script, in the order in which they need each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """What a page needs to show something that lives in a script."""
+
+    html: Markup
+    """What stands in the section until the script fills it."""
+    css: str
+    script: str
+    data: list[tuple[str, str, str]]
+    """The id, type and text of each block of data."""
+
+
+def packed_browser(store: RunStore, records: Sequence[RunRecord], *, base: RunRecord | None = None) -> Fragment:
+    """The browser of the queries of one or several stored runs.
+
+    Where there are several, each is held against ``base``, by default the first. A query is known by its id: runs over
+    different datasets are shown together, each with its own gold.
+    """
+    from markupsafe import Markup
+
+    html = Markup(
+        '<noscript><p class="qb-note">The list of queries needs JavaScript; the page loads nothing from anywhere.</p>'
+        "</noscript>"
+    )
+    # The base is A, whatever the order of the others.
+    ordered = sorted(records, key=lambda one: base is not None and one.run_id != base.run_id)
+    with collector_paused():
+        data = _data(store, ordered)
+    return Fragment(html, _asset("browser.css"), _script(), data)
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    parts = [_asset(f"{name}.js") for name in SCRIPTS]
+    return "\n".join(['(() => {\n"use strict";', *parts, "})();\n"])
+
+
+def _data(store: RunStore, records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
+    data: list[tuple[str, str, str]] = []
+
+    def put(name: str, text: str) -> None:
+        data.append((name, MIME, text))
+
+    document_blocks = Blocks("qb-documents", put, most=10_000, most_bytes=131_072)
+    query_blocks = Blocks("qb-queries", put)
+    documents = Documents(document_blocks)
+    samples, sources = _sources(store, records, documents)
+    places: dict[str, int] = {}
+    for source in sources:
+        for sample in source.samples:
+            places.setdefault(sample.sample_id, len(places))
+    count = len(places)
+    rows = [np.array([places[one.sample_id] for one in source.samples], np.intp) for source in sources]
+    first: list[EvaluationSample | None] = [None] * count
+    for source, where in zip(reversed(sources), reversed(rows), strict=True):
+        for place, sample in zip(where.tolist(), source.samples, strict=True):
+            first[place] = sample
+    listed = [one for one in first if one is not None]
+
+    _pack_queries(sources, rows, samples, query_blocks, count)
+    document_blocks.flush()
+    query_blocks.flush()
+
+    columns = Columns()
+    runs = [run_columns(source, where, count, columns) for source, where in zip(sources, rows, strict=True)]
+    for told, source in zip(runs[1:], sources[1:], strict=True):
+        kinds = first_hit_kinds(store, sources[0], source, places)
+        if kinds is not None:
+            told["kinds"] = columns.put(kinds)
+    header = {
+        "version": 1,
+        "count": count,
+        "runs": runs,
+        "ids": [one.sample_id for one in listed],
+        "starts": [one.query[:LONGEST_START] for one in listed],
+        "labels": label_columns(listed, columns),
+        "metrics": metric_columns(sources, rows, count, columns),
+        "query_blocks": query_blocks.starts,
+        "document_blocks": document_blocks.starts,
+        "document_count": len(documents),
+    }
+    put("qb-search", block(json_bytes(_searched(listed, sources, rows))))
+    put("qb-columns", block(columns.data()))
+    put("qb-list", block(json_bytes(header)))
+    return data
+
+
+def _sources(
+    store: RunStore, records: Sequence[RunRecord], documents: Documents
+) -> tuple[dict[str, list[bytes]], list[RunSource]]:
+    """The runs, and the samples of each dataset as JSON, by its fingerprint."""
+    read: dict[str, list[EvaluationSample]] = {}
+    told: dict[str, list[bytes]] = {}
+    sources = []
+    words = Words()
+    for record in records:
+        if record.fingerprint not in read:
+            samples = store.samples(record.run_id)
+            read[record.fingerprint] = samples
+            told[record.fingerprint] = [sample_json(sample, documents) for sample in samples]
+        sources.append(read_run(store, record, read[record.fingerprint], words, documents))
+    return told, sources
+
+
+def _pack_queries(
+    sources: Sequence[RunSource],
+    rows: Sequence[np.ndarray],
+    samples: dict[str, list[bytes]],
+    blocks: Blocks,
+    count: int,
+) -> None:
+    """All queries, in the order of the list."""
+    positions = np.full((len(sources), count), -1)
+    for number, where in enumerate(rows):
+        positions[number, where] = np.arange(len(where))
+    for place in range(count):
+        own: dict[bytes, int] = {}
+        sides: list[tuple[int, list[bytes], list[bytes]] | None] = []
+        for source, position in zip(sources, positions[:, place].tolist(), strict=True):
+            if position < 0:
+                sides.append(None)
+                continue
+            told = samples[source.record.fingerprint][position]
+            sides.append((own.setdefault(told, len(own)), source.outputs[position], source.judgements[position]))
+        blocks.add(query_json(list(own), sides))
+
+
+def _searched(
+    listed: Sequence[EvaluationSample], sources: Sequence[RunSource], rows: Sequence[np.ndarray]
+) -> dict[str, list[str] | list[list[str]]]:
+    """What is searched beyond ids: questions, and answers of every run. Documents are not."""
+    answers = []
+    for source, where in zip(sources, rows, strict=True):
+        spread = [""] * len(listed)
+        for place, text in zip(where.tolist(), source.answers, strict=True):
+            spread[place] = text
+        answers.append(spread)
+    return {"questions": [one.query[:LONGEST_SEARCHED] for one in listed], "answers": answers}

@@ -1,0 +1,144 @@
+"""One query as the page holds it: the sample, what each run gave for it, what judges said. Short keys, JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ....core.types import Document, EvaluationSample, SystemOutputs, Unsaid
+from ....store.judgement_rows import StoredJudgement
+from .blocks import json_bytes
+from .marks import Gold, Words, relevance, support_of
+
+__all__ = ["judgement_json", "output_json", "query_json", "sample_json"]
+
+NumberOf = Callable[[str], int]
+"""Gives the text of a document its number."""
+
+MOST_CANDIDATES = 200
+"""So many documents that were judged not relevant are listed; all of them are counted."""
+_LONGEST_RAW = 20_000
+
+
+def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
+    """What was asked, and what is known about it."""
+    reference = sample.reference_answer
+    gold_ids = {one.doc_id for one in sample.relevant_docs or ()}
+    others = [one for one in sample.candidate_docs or () if one.doc_id not in gold_ids]
+    return json_bytes(
+        _without_nothing(
+            {
+                "id": sample.sample_id,
+                "q": sample.query,
+                "history": sample.history,
+                "labels": sample.labels,
+                "metadata": sample.metadata,
+                "cluster": None if sample.cluster == sample.sample_id else sample.cluster,
+                "refs": sample.references,
+                "structured": None if reference is None else reference.structured,
+                "others": [[one.doc_id, number_of(one.text)] for one in others[:MOST_CANDIDATES]],
+                "others_count": len(others),
+            }
+        )
+        # Not annotated is one thing, annotated with nothing another.
+        | {"gold": None if sample.relevant_docs is None else [_gold(one, number_of) for one in sample.relevant_docs]}
+    )
+
+
+def _gold(document: Document, number_of: NumberOf) -> list[Any]:
+    metadata = {key: value for key, value in document.metadata.items() if key != "relevance"}
+    text = number_of(document.text)
+    return _cut([document.doc_id, text, relevance(document), document.parent_id, document.span, metadata or None])
+
+
+def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: NumberOf) -> bytes:
+    """What came back, with what is to be marked in it."""
+    response = output.response
+    documents = [item.doc for item in output.retrieved]
+    marks = gold.marks(documents)
+    value = _without_nothing(
+        {
+            "error": output.error,
+            "refused": output.refused,
+            "timings": output.timings,
+            "usage": output.usage,
+            "steps": output.steps,
+            "extra": output.extra,
+            "unsaid": isinstance(output.retrieved, Unsaid) or None,
+        }
+    )
+    value["docs"] = [
+        _cut(
+            [
+                item.doc.doc_id,
+                number_of(item.doc.text),
+                item.score,
+                mark,
+                gold.levels.get(item.doc.doc_id),
+                item.doc.parent_id,
+                item.doc.span,
+                gold.passages_in(item.doc) or None,
+                item.doc.metadata or None,
+            ]
+        )
+        for item, mark in zip(output.retrieved, marks, strict=True)
+    ]
+    if output.citations is not None:
+        value["citations"] = output.citations
+    if response is not None:
+        value["answer"] = response.text
+        support = support_of(output, words)
+        value["support"] = None if support is None else [support.missing, support.words, support.without]
+        value |= _without_nothing(
+            {
+                "structured": response.structured,
+                "answer_metadata": response.metadata,
+                "sentences": response.sentences,
+            }
+        )
+    return json_bytes(value)
+
+
+def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
+    """What a judge said, or why it said nothing of use. The raw reply is kept where nothing else tells it.
+
+    ``is_old`` says that the metric has another definition by now.
+    """
+    body = dict(one.body)
+    answer = body.get("answer")
+    raw = body.get("raw") if one.reason is not None or not answer else None
+    value = {
+        "metric": one.metric,
+        "critic": one.critic,
+        "prompt": one.prompt_id,
+        "repeat": one.repeat,
+        "again": one.judge_repeat,
+        "failed": one.reason,
+        "old": is_old or None,
+        "message": body.get("message"),
+        "answer": answer,
+        "raw": raw[:_LONGEST_RAW] if isinstance(raw, str) else raw,
+    }
+    return json_bytes(_without_nothing(value))
+
+
+def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
+    """One query: its samples (one, unless runs were asked from different datasets), and per run which of them, what
+    came back, repeat by repeat, and what judges said."""
+    told = [b"null" if side is None else b"[%d,%b,%b]" % (side[0], _array(side[1]), _array(side[2])) for side in sides]
+    return b'{"samples":%b,"runs":%b}' % (_array(samples), _array(told))
+
+
+def _array(values: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(values) + b"]"
+
+
+def _without_nothing(value: dict[str, Any]) -> dict[str, Any]:
+    return {key: inner for key, inner in value.items() if inner is not None and inner != {} and inner != []}
+
+
+def _cut(values: list[Any]) -> list[Any]:
+    """The values without those at the end that are ``None``."""
+    while values and values[-1] is None:
+        values.pop()
+    return values

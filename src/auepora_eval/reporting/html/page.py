@@ -1,0 +1,218 @@
+"""The report as one file: sections, style and script in it, and a policy that lets nothing else in."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...compare.stores import Store, opened_store
+from ...core.collector import collector_paused
+from ...core.errors import BadValueError
+from ...io.files import whole_file
+from ...store.read_once import ReadOnce
+from ...store.records import RunRecord
+from ...store.runs import RunStore
+from ..printable import printable
+from .as_markdown import report_markdown
+from .blocks import Figure, Report
+from .browser.pack import Fragment, packed_browser
+from .told import told
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["page_of", "report_html", "write_report"]
+
+MEDIUM, NARROW = 400, 340
+"""Drawings that are wider than the first have another one, as wide as the second, for telephones."""
+LONGEST = 1500
+"""So many characters of a text are shown where a template says nothing else."""
+_TICKED = re.compile(r"`([^`\n]{1,200})`")
+_JOINTS = re.compile(r"(?<=[a-z0-9][_@\[,])(?=[a-z0-9])")
+_IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
+MARKDOWN = (".md", ".markdown")
+
+
+def write_report(
+    runs: str | RunRecord | Sequence[str | RunRecord],
+    path: str | Path = "report.html",
+    *,
+    store: Store = None,
+    baseline: str | RunRecord | None = None,
+    title: str | None = None,
+) -> Path:
+    """Write one file that shows stored runs, and give its path: HTML, or Markdown where the name ends with ``.md``.
+
+    One run is shown by itself, two are compared (the first is what the second is held against), more make a league.
+    ``baseline`` is put before the others. Runs are named as ``RunStore.find`` takes them: an id or the beginning of
+    one, a name, ``latest``. The HTML needs nothing but a browser: no network, no other file.
+    """
+    path = Path(path)
+    with opened_store(store) as opened, collector_paused():
+        records = _records(opened, runs, baseline)
+        if path.suffix.lower() in MARKDOWN:
+            text = report_markdown(told(ReadOnce(opened), records, title=title))
+        else:
+            text = report_html(opened, records, title=title)
+    with whole_file(path) as file:
+        file.write(text.encode("utf-8", "replace"))
+    return path
+
+
+def report_html(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> str:
+    """The page about these runs."""
+    once = ReadOnce(store)
+    return page_of(told(once, records, title=title), packed_browser(once, records))
+
+
+def _records(
+    store: RunStore, runs: str | RunRecord | Sequence[str | RunRecord], baseline: str | RunRecord | None
+) -> list[RunRecord]:
+    listed = [runs] if isinstance(runs, (str, RunRecord)) else list(runs)
+    named = listed if baseline is None else [baseline, *listed]
+    records = [store.find(one) if isinstance(one, str) else one for one in named]
+    if not records:
+        raise BadValueError("name a run to report on; `auepora runs` lists them")
+    ids = [one.run_id for one in records]
+    for run_id in ids:
+        if ids.count(run_id) > 1:
+            raise BadValueError(f"{run_id} is there twice; name each run once")
+    return records
+
+
+def page_of(report: Report, browser: Fragment | None = None) -> str:
+    """A report as a page, with what a fragment brings: its markup, style, script and data."""
+    from markupsafe import Markup
+
+    style = "\n".join(filter(None, [_asset("theme.css"), getattr(browser, "css", "")])).strip()
+    script = "\n".join(filter(None, [_asset("page.js"), getattr(browser, "script", "")])).strip()
+    for name, text in (("style", style), ("script", script)):
+        if f"</{name}" in text.lower():
+            raise BadValueError(f"the page's own {name} would end the element it stands in")
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            report=report,
+            browser=browser,
+            data=[] if browser is None else [(name, kind, Markup(_inert(text))) for name, kind, text in browser.data],  # noqa: S704
+            style=Markup(style),  # noqa: S704 -- ours, and checked above
+            script=Markup(script),  # noqa: S704
+            policy=_policy(style, script),
+            drawn=_Drawing(),
+        )
+    )
+
+
+def _inert(text: str) -> str:
+    """Data that stands in a script element: base64, or anything else in which nothing can end the element."""
+    return text.replace("<", "\\u003c")
+
+
+def _policy(style: str, script: str) -> str:
+    """What the page may do: run its own script, use its own style, show pictures that are in it. Nothing else."""
+    return "; ".join(
+        [
+            "default-src 'none'",
+            f"script-src {_hash(script)}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            "base-uri 'none'",
+            "form-action 'none'",
+        ]
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files(__package__ or "").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("auepora_eval.reporting.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _at}
+    made.globals |= helpers
+    made.filters |= {"breakable": _breakable, "cut": _cut, "whole": _whole, "ticked": _ticked}
+    return made
+
+
+class _Whole(str):
+    """A text that is not to be cut."""
+
+    __slots__ = ()
+
+
+def _whole(text: str) -> _Whole:
+    return _Whole(printable(text))
+
+
+def _shown(value: Any) -> Any:
+    """Texts as they may be shown: control characters, and those that turn lines round, are written out.
+
+    What is very long is cut: nobody reads it here, and it would push everything else away.
+    """
+    return printable(_cut(value, LONGEST)) if type(value) is str else value
+
+
+def _ticked(text: str, longest: int = LONGEST) -> Any:
+    """A text in which what stands between `ticks` is shown as code; all of it is escaped."""
+    from markupsafe import Markup
+
+    parts = _TICKED.split(_shown(_cut(text, longest)))
+    return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else one for at, one in enumerate(parts))
+
+
+def _breakable(text: str) -> Any:
+    """A text that may break after the signs that names of metrics are put together with."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(_JOINTS.split(_shown(text)))
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+class _Drawing:
+    """Draws the figures of one page; each drawing has ids of its own, also where two are the same."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def __call__(self, figure: Figure) -> list[tuple[str, Any]]:
+        """The drawing, and another one for narrow screens where it is wide."""
+        if figure.width <= MEDIUM:
+            return [("", self._one(figure, figure.width))]
+        return [("usual", self._one(figure, figure.width)), ("narrow", self._one(figure, NARROW))]
+
+    def _one(self, figure: Figure, width: int) -> Any:
+        from markupsafe import Markup
+
+        self._count += 1
+        # The four places stand at its very beginning: what names it, and what is named.
+        drawn = _IDS.sub(rf"chart-{self._count}-\1", figure.chart.to_svg(width=width), count=4)
+        return Markup(drawn)  # noqa: S704 -- drawn by us, from text that is escaped there
+
+
+def _at(share: float) -> str:
+    return f"{min(max(share, 0.0), 1.0) * 100:.1f}"

@@ -1,0 +1,67 @@
+"""Where the numbers come from: plan, versions, commit, dataset, conventions, signatures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ...store.planned import conventions_text
+from .blocks import Block, Cell, Code, Column, Facts, Fold, Row, Section, bare_table
+from .stored_run import StoredRun
+from .wording import short, when
+
+__all__ = ["provenance_section"]
+
+
+def provenance_section(runs: Sequence[StoredRun]) -> Section:
+    """What each run was made of."""
+    blocks: list[Block] = []
+    for run in runs:
+        name = run.called
+        folds: list[Block] = [
+            Fold(f"Plan of {name}", [Code(json.dumps(run.record.plan, indent=2, ensure_ascii=False, default=str))]),
+            Fold(f"Signatures of {name}", [_signatures(run)]),
+        ]
+        facts = Facts(_facts(run))
+        blocks += [facts, *folds] if len(runs) == 1 else [Fold(name, [facts, *folds])]
+    return Section(
+        "provenance", "Provenance", blocks, "What these numbers were made of, so that they can be made again."
+    )
+
+
+def _facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
+    record, (done, failed) = run.record, run.counts
+    facts: list[tuple[str, str | Cell]] = [
+        ("run", Cell(record.run_id, code=True)),
+        ("name", record.name),
+        ("status", record.status.value + (f": {short(record.message)}" if record.message else "")),
+        ("began", when(record.created_at)),
+        ("ended", when(record.finished_at) or "not yet"),
+        ("dataset", f"{record.dataset_name}, {record.num_samples:,} queries"),
+        ("fingerprint", Cell(record.fingerprint, code=True)),
+        ("answers", f"{done:,} stored, {failed:,} failed"),
+        ("repeats", str(record.repeats)),
+        ("conventions", conventions_text(record)),
+        ("commit", Cell(_commit(record.commit), code=bool(record.commit))),
+        ("made by", f"auepora {record.version}"),
+        ("tags", ", ".join(record.tags) or "none"),
+    ]
+    facts += [(str(key), short(_text(value))) for key, value in record.config.items()]
+    return facts
+
+
+def _commit(commit: str | None) -> str:
+    if not commit:
+        return "not in a repository"
+    plain, plus, _ = commit.partition("+")
+    return f"{plain[:12]}{' with uncommitted changes' if plus else ''}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _signatures(run: StoredRun) -> Block:
+    rows: list[Row] = [[Cell(one.name), Cell(one.signature or "none", code=True)] for one in run.results]
+    return bare_table([Column("metric"), Column("signature")], rows)

@@ -1,0 +1,126 @@
+"""Retrieval: metrics over depth, and how good answers are given where the first relevant document stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...core.types import MetricResult
+from ...stats.interval import mean_interval
+from .blocks import Block, Cell, Column, Fold, Gallery, Group, Row, Section, Table, bare_table
+from .figures import curve_figure, quality_figure
+from .rankings import FAMILIES, RankedRun, ranked
+from .stored_run import Floats, StoredRun, column_of
+from .wording import interval_text, value_text
+
+__all__ = ["retrieval_sections"]
+
+_RANGES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, 50), (51, np.inf))
+_TITLES = {"recall": "recall", "precision": "precision", "ndcg": "nDCG", "hit_rate": "hit rate"}
+
+
+def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[Section]:
+    """The curves over depth, and the quality of answers by rank."""
+    looked = [(run, ranked(run)) for run in runs]
+    made = [_curves(looked), _quality(looked, None if answers is None else answers.name)]
+    return [one for one in made if one is not None]
+
+
+def _curves(looked: Sequence[tuple[StoredRun, RankedRun]]) -> Section | None:
+    families = [one for one in FAMILIES if any(one in each.curves and len(each.depths) > 1 for _, each in looked)]
+    if not families:
+        return None
+    if len(looked) == 1:
+        curves = looked[0][1].curves
+        drawn: Block = curve_figure("Retrieval", {f"{_TITLES[one]}@k": curves[one] for one in families}, wide=True)
+    else:
+        drawn = Gallery(
+            [
+                curve_figure(_TITLES[one], {run.called: each.curves[one] for run, each in looked if one in each.curves})
+                for one in families
+            ]
+        )
+    tables: list[Block] = []
+    for run, each in looked:
+        if not each.curves:
+            continue
+        rows: list[Row] = [
+            [
+                Cell(f"{_TITLES[family]}@k"),
+                *(_point(point) for point in points),
+                *([""] * (len(each.depths) - len(points))),
+            ]
+            for family, points in each.curves.items()
+        ]
+        columns = [Column(""), *(Column(f"k = {k}", number=True) for k in each.depths)]
+        tables.append(bare_table(columns, rows, caption=run.called))
+    again = any(run.record.repeats > 1 for run, _ in looked)
+    lead = "Computed from the stored rankings, by the conventions of the plan; the bands are 95 % intervals." + (
+        " Of the first answers, where queries were asked several times." if again else ""
+    )
+    return Section("curves", "Retrieval over k", [drawn, Fold("The same as a table", tables)], lead)
+
+
+def _point(point: tuple[int, float, tuple[float, float] | None]) -> Cell:
+    _, value, ends = point
+    return Cell(value_text(value), note=interval_text(ends))
+
+
+def _quality(looked: Sequence[tuple[StoredRun, RankedRun]], name: str | None) -> Section | None:
+    """Answers by the rank of the first hit."""
+    if name is None:
+        return None
+    figures, groups = [], []
+    for run, each in looked:
+        result = run.named(name)
+        scores = np.zeros(0) if result is None else column_of(result)
+        if result is None or not len(scores) or len(scores) != len(each.first_hit):
+            continue
+        bins = _binned(run, result, each.first_hit, scores)
+        if not bins:
+            continue
+        figures.append(quality_figure(run, name, bins))
+        rows: list[Row] = [
+            [Cell(title), f"{n:,}", value_text(mean), interval_text(ends)] for title, n, mean, ends in bins
+        ]
+        groups.append(Group(rows, run.called if run.letter else ""))
+    if not figures:
+        return None
+    columns = [
+        Column("first relevant document"),
+        Column("queries", number=True),
+        Column(f"mean {name}", number=True),
+        Column("95 % interval", number=True),
+    ]
+    lead = f"How good answers are, by {name}, given the rank at which the first relevant document was returned."
+    blocks: list[Block] = [
+        Gallery(figures) if len(figures) > 1 else figures[0],
+        Table(columns, groups, grouped_by="run"),
+    ]
+    return Section("quality", "Answers by retrieval rank", blocks, lead)
+
+
+Bin = tuple[str, int, float, tuple[float, float] | None]
+
+
+def _binned(run: StoredRun, result: MetricResult, ranks: Floats, scores: Floats) -> list[Bin]:
+    """Mean scores by where the first hit stands."""
+    lowest, highest = run.definition(result).range
+    there = ~np.isnan(ranks) & ~np.isnan(scores)
+    masks = [(_range_name(low, high), there & (ranks >= low) & (ranks <= high)) for low, high in _RANGES[:-1]]
+    low = _RANGES[-1][0]
+    masks.append((f"rank > {low - 1}", there & (ranks >= low) & np.isfinite(ranks)))
+    masks.append(("not returned", there & np.isinf(ranks)))
+    made: list[Bin] = []
+    for title, mask in masks:
+        values = scores[mask]
+        if len(values):
+            clusters = None if run.clusters is None else run.clusters[mask]
+            found = mean_interval(values, clusters=clusters, lowest=lowest, highest=highest)
+            made.append((title, len(values), float(values.mean()), None if found is None else (found.low, found.high)))
+    return made
+
+
+def _range_name(low: float, high: float) -> str:
+    return f"rank {low:g}" if low == high else f"rank {low:g}–{high:g}"

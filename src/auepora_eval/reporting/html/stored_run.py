@@ -1,0 +1,121 @@
+"""What the store holds of one run, as a report needs it; each part is read once, when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...compare.metric_of import Definition, definition_of
+from ...core.collector import collector_paused
+from ...core.reduce import Clusters
+from ...core.results import Results
+from ...core.scores import Scores
+from ...core.scoring import cluster_codes
+from ...core.types import EvaluationSample, MetricResult, SystemOutputs
+from ...store.records import RunRecord
+from ...store.runs import RunStore
+
+__all__ = ["Floats", "StoredRun", "column_of"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class StoredRun:
+    """A run as a report looks at it. No text of a document is read."""
+
+    def __init__(self, store: RunStore, record: RunRecord, letter: str = "") -> None:
+        """``letter`` is what it is called beside others."""
+        self.store = store
+        self.record = record
+        self.letter = letter
+        self._definitions: dict[int, Definition] = {}
+
+    @property
+    def called(self) -> str:
+        """Its name, with its letter where there are others."""
+        return f"{self.letter}: {self.record.name}" if self.letter else self.record.name
+
+    @cached_property
+    def results(self) -> Results:
+        """Its results, the latest of each name."""
+        return self.store.results(self.record.run_id)
+
+    @cached_property
+    def counts(self) -> tuple[int, int]:
+        """How many outputs there are, and how many of them failed."""
+        return self.store.counts(self.record.run_id)
+
+    @cached_property
+    def samples(self) -> list[EvaluationSample]:
+        """Its samples, documents without their texts."""
+        return self.store.samples(self.record.run_id, texts=False)
+
+    @cached_property
+    def clusters(self) -> Clusters | None:
+        """A number per cluster of samples; ``None`` where each is on its own."""
+        return cluster_codes(self.samples)
+
+    @cached_property
+    def repeats(self) -> list[list[SystemOutputs | None]]:
+        """For each repeat what came back, in the order of the samples; ``None`` where nothing did."""
+        size, times = self.record.num_samples, max(self.record.repeats, 1)
+        held: list[list[SystemOutputs | None]] = [[None] * size for _ in range(times)]
+        with collector_paused():
+            for row in self.store.outputs(self.record.run_id, texts=False):
+                held[row.repeat][row.position] = row.output
+        return held
+
+    @property
+    def outputs(self) -> list[SystemOutputs | None]:
+        """What came back the first time."""
+        return self.repeats[0]
+
+    @cached_property
+    def errors(self) -> list[str]:
+        """What went wrong, for each output that failed."""
+        return [one.error for outputs in self.repeats for one in outputs if one is not None and one.error is not None]
+
+    @cached_property
+    def timings(self) -> dict[str, Floats]:
+        """Seconds by what was timed, of all answers that did not fail."""
+        found: dict[str, list[float]] = {}
+        for outputs in self.repeats:
+            for one in outputs:
+                if one is None or one.error is not None:
+                    continue
+                for name, value in one.timings.items():
+                    if name != "started" and _is_number(value):
+                        found.setdefault(name, []).append(float(value))
+        return {name: np.array(values) for name, values in found.items()}
+
+    @cached_property
+    def depth(self) -> int:
+        """How many documents the longest ranking has."""
+        return max((len(one.retrieved) for one in self.outputs if one is not None), default=0)
+
+    def definition(self, result: MetricResult) -> Definition:
+        """What one of its results is a result of."""
+        key = id(result)
+        if key not in self._definitions:
+            self._definitions[key] = definition_of(result, self.record, {})
+        return self._definitions[key]
+
+    def named(self, name: str) -> MetricResult | None:
+        """The result of that name."""
+        return next((one for one in self.results if one.name == name), None)
+
+
+def column_of(result: MetricResult) -> Floats:
+    """The numbers behind a result, sample by sample; NaN where a sample is not in it, empty where there are none."""
+    if isinstance(result.scores, Scores):
+        return result.scores.values
+    scores: Sequence[float | None] = result.scores or ()
+    return np.array([np.nan if one is None else float(one) for one in scores])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))

@@ -1,0 +1,167 @@
+"""Three runs or more: their values side by side, who is surely better, and every two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...compare.league import League, LeagueMetric, league
+from ...core.errors import AueporaError
+from ...core.targets import TARGETS
+from .blocks import Cell, Column, Fold, Group, Prose, Row, Section, Table, Verdict, bare_table, present
+from .cards_section import card_link, cards_section
+from .comparison_section import probability, signed_text, verdict_cell
+from .distributions_section import distributions_section
+from .failures_section import failures_section
+from .figures import league_figure
+from .judges_section import judges_section
+from .latency_section import latency_section
+from .provenance import provenance_section
+from .retrieval_section import retrieval_sections
+from .scores_section import both_scores_section
+from .slices_section import slices_section
+from .stored_run import StoredRun
+from .told_run import answers_result, main_result
+from .wording import amount, value_text, when
+
+__all__ = ["league_of", "league_sections", "subtitle_of_league", "verdict_of_league"]
+
+
+def league_of(runs: Sequence[StoredRun]) -> League | str:
+    """The runs held against each other, or why they cannot be."""
+    try:
+        return league(runs[0].store, [run.record for run in runs], other_dataset=True)
+    except AueporaError as error:
+        return str(error)
+
+
+def subtitle_of_league(runs: Sequence[StoredRun]) -> str:
+    """Which runs they are."""
+    return "; ".join(f"{run.called} ({when(run.record.created_at)})" for run in runs)
+
+
+def verdict_of_league(runs: Sequence[StoredRun], made: League | str) -> Verdict:
+    """Who is first by the metric that matters most, and who of the others is surely behind."""
+    points = [
+        f"{run.called}: {run.counts[1]:,} of {amount(run.counts[0], 'answer')} failed." for run in runs if run.counts[1]
+    ]
+    if isinstance(made, str):
+        return Verdict(f"These runs cannot be compared: {made}", "bad", points)
+    main = _main(runs, made)
+    if main is None:
+        return Verdict("These runs have no metric in common that can be compared.", "open", points)
+    first = main.ranking[0]
+    unbeaten = main.unbeaten()
+    called = [run.called for run in runs]
+    number = value_text(main.values[first])
+    head = f"By {main.name}, {called[first]} is first with {number}"
+    if not main.primary:
+        return Verdict(f"{head}; the metric is not among the primary ones.", "open", points)
+    if _beaten_by(main, first) == set(range(len(runs))) - {first}:
+        return Verdict(f"{head}, and surely better than every other run.", "good", points)
+    others = ", ".join(called[one] for one in unbeaten if one != first)
+    rest = f"{others} may be as good" if others else "for every other run there is one that is surely better"
+    return Verdict(f"{head}; {rest}.", "open", points)
+
+
+def _beaten_by(one: LeagueMetric, run: int) -> set[int]:
+    """The runs that a run is surely better than."""
+    sure = {
+        (pair.second, pair.first) if pair.comparison.verdict == "better" else (pair.first, pair.second)
+        for pair in one.pairs
+        if pair.comparison.verdict in ("better", "worse")
+    }
+    return {worse for better, worse in sure if better == run}
+
+
+def _main(runs: Sequence[StoredRun], made: League) -> LeagueMetric | None:
+    best = main_result(runs[-1])
+    found = {one.name: one for one in made.metrics if any(value is not None for value in one.values)}
+    if best is not None and best.name in found:
+        return found[best.name]
+    return next(iter(found.values()), None)
+
+
+def league_sections(runs: Sequence[StoredRun], made: League | str) -> list[Section]:
+    """The sections of a league."""
+    main = None if isinstance(made, str) else _main(runs, made)
+    sections: list[Section | None] = []
+    if isinstance(made, str):
+        sections.append(Section("league", "League", [Prose(made, tone="bad")]))
+    else:
+        sections.append(_league(runs, made, main))
+    sections += [
+        both_scores_section(runs),
+        slices_section(runs, None if main is None else main.name),
+        distributions_section(runs),
+        latency_section(runs),
+        *retrieval_sections(runs, answers_result(runs[-1])),
+        failures_section(runs),
+        judges_section(runs),
+        cards_section(runs),
+        provenance_section(runs),
+    ]
+    return [one for one in sections if one is not None]
+
+
+def _league(runs: Sequence[StoredRun], made: League, main: LeagueMetric | None) -> Section:
+    blocks = present(None if main is None else league_figure(runs, main.name))
+    columns = [Column("metric"), *(Column(run.called, number=True) for run in runs), Column("surely better")]
+    groups = []
+    for target, entry in TARGETS.items():
+        rows: list[Row] = [_row(runs, one) for one in made.metrics if one.target == target.name]
+        if rows:
+            groups.append(Group(rows, entry.title))
+    if groups:
+        blocks.append(Table(columns, groups))
+        blocks.append(Fold("Every two runs", [_pairs(runs, made)]))
+    if made.refused:
+        refused: list[Row] = [[Cell(name), why] for name, why in made.refused.items()]
+        blocks.append(Fold(f"Not compared: {amount(len(refused), 'metric')}", [bare_table(["metric", "why"], refused)]))
+    lead = f"Over the {amount(made.samples, 'query', 'queries')} that all runs have. ★ no other run is surely better."
+    return Section("league", "League", blocks or [Prose("There is no metric that all runs have.", tone="open")], lead)
+
+
+def _row(runs: Sequence[StoredRun], one: LeagueMetric) -> Row:
+    unbeaten = set(one.unbeaten()) if one.primary else set()
+    letters = [run.letter for run in runs]
+    beats = [
+        f"{letters[pair.second]} > {letters[pair.first]}"
+        if pair.comparison.verdict == "better"
+        else f"{letters[pair.first]} > {letters[pair.second]}"
+        for pair in one.pairs
+        if pair.comparison.verdict in ("better", "worse")
+    ]
+    cells = [
+        Cell(value_text(value), sign="★" if place in unbeaten and len(unbeaten) < len(runs) else "")
+        for place, value in enumerate(one.values)
+    ]
+    told = ", ".join(beats) or "none" if one.primary else "exploratory"
+    note = "" if one.higher_is_better else "lower is better"
+    return [Cell(one.name, note=note, href=card_link(one.name)), *cells, Cell(told, tone="" if beats else "muted")]
+
+
+def _pairs(runs: Sequence[StoredRun], made: League) -> Table:
+    columns = [
+        Column("metric"),
+        Column("runs", brief=True),
+        Column("difference", number=True),
+        Column("95 % interval", number=True),
+        Column("p adjusted", number=True),
+        Column("verdict on the first", brief=True),
+    ]
+    rows: list[Row] = []
+    for metric in made.metrics:
+        for pair in metric.pairs:
+            one = pair.comparison
+            ends = "" if one.interval is None else f"{signed_text(one.interval[0])} to {signed_text(one.interval[1])}"
+            rows.append(
+                [
+                    Cell(metric.name),
+                    f"{runs[pair.second].letter} − {runs[pair.first].letter}",
+                    signed_text(one.delta),
+                    ends,
+                    probability(one.p_adjusted if one.primary else one.p_value),
+                    verdict_cell(one),
+                ]
+            )
+    return bare_table(columns, rows)

@@ -1,0 +1,65 @@
+"""Results as a notebook shows them: a table by target with intervals, and a chart; no script, everything escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from ..core.results import Results, coverage, display_name
+from ..core.targets import TARGETS
+from ..core.types import MetricResult
+from .charts import Chart, interval_chart
+from .charts.words import in_chart
+from .result_rows import interval_rows
+from .tables import figure
+
+__all__ = ["html_table", "results_html", "with_chart"]
+
+MOST_ROWS = 500
+
+
+def results_html(results: Results) -> str:
+    """The results as HTML."""
+    if not results:
+        return "<p>no results</p>"
+    rows: list[list[str]] = []
+    for target, entry in TARGETS.items():
+        group = [result for result in results if result.target is target]
+        for place, one in enumerate(group):
+            value = figure(one.value) if one.defined else "n/a"
+            because = "" if one.defined else str(one.details.get("undefined_because") or "")
+            about = "; ".join(filter(None, [because, coverage(one)]))
+            rows.append([entry.title if place == 0 else "", display_name(one), value, _interval(one), about])
+    table = html_table(["Target", "Metric", "Value", "95 % interval", "Mean of"], rows, right=(2,))
+    doubt = any(row[3].endswith("?") for row in rows)
+    remark = "<p>? few or skewed samples: the interval may be too narrow</p>" if doubt else ""
+    return with_chart(table + remark, interval_chart(interval_rows(results)))
+
+
+def _interval(result: MetricResult) -> str:
+    if result.interval is None or not result.defined:
+        return ""
+    low, high = map(figure, result.interval)
+    return f"{low} – {high}" + (" ?" if (result.details.get("interval") or {}).get("flags") else "")
+
+
+def html_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """A table of plain texts, which are escaped; a column in which no row has anything is left out."""
+    kept = rows[:MOST_ROWS]
+    shown = [c for c in range(len(headers)) if c < 2 or any(row[c] for row in kept)]
+
+    def cell(name: str, column: int, text: str) -> str:
+        side = "right" if column in right else "left"
+        aligned = f' style="text-align: {side}{"; white-space: nowrap" if len(text) < 40 else ""}"'
+        scope = ' scope="col"' if name == "th" else ""
+        return f"<{name}{scope}{aligned}>{escape(in_chart(text, longest=400))}</{name}>"
+
+    head = "".join(cell("th", c, headers[c]) for c in shown)
+    body = "".join(f"<tr>{''.join(cell('td', c, row[c]) for c in shown)}</tr>" for row in kept)
+    more = f"<p>and {len(rows) - len(kept):,} more rows</p>" if len(rows) > len(kept) else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def with_chart(html: str, chart: Chart) -> str:
+    """HTML with a chart below it; in the colours of the light theme, with its own ground."""
+    return f"<div>{html}{chart.to_svg(theme='light')}</div>"

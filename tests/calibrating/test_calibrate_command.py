@@ -1,0 +1,153 @@
+"""``auepora judge calibrate`` as it is called: runs in a real store, labels in real files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from auepora_eval import RunStore
+from auepora_eval.io.labels import Label, write_labels
+from auepora_eval.labelling.draw import draw_samples
+from auepora_eval.labelling.draw_file import record_draw
+from stored_runs import samples, scored
+
+Cli = Callable[..., tuple[int, str, str]]
+N = 120
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with two runs, and labels of thirty samples of each by two annotators."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    rng = np.random.default_rng(11)
+    labels: dict[str, list[Label]] = {"ann": [], "bob": []}
+    with RunStore.open("runs.sqlite") as store:
+        for name, share in (("old", 0.4), ("new", 0.8)):
+            truth = rng.random(N) < share
+            values = np.where(rng.random(N) < 0.1, ~truth, truth).astype(float)
+            record = scored(store, name, samples(N), {"containment": values.tolist(), "token_f1": values.tolist()})
+            draw = draw_samples({f"q{n:05}": "all" for n in range(N)}, 30, run=record.run_id)
+            record_draw("ann.jsonl", draw)
+            for one in draw.sample_ids:
+                right = bool(truth[int(one[1:])])
+                labels["ann"].append(Label(one, right, "ann", run=record.run_id))
+                labels["bob"].append(Label(one, right ^ bool(rng.random() < 0.1), "bob", run=record.run_id))
+    for who, rows in labels.items():
+        write_labels(f"{who}.jsonl", rows)
+    return tmp_path
+
+
+def test_one_run(project: Path, auepora: Cli) -> None:
+    code, out, err = auepora("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment")
+    assert (code, err) == (0, "")
+    assert "containment of new against people" in out
+    assert "People with each other" not in out
+    assert "30 labelled of 30 drawn at random from 120 answers" in out
+    assert "30 of 120" in out
+    assert "30 of other runs" in out
+
+
+def test_two_annotators(project: Path, auepora: Cli) -> None:
+    code, out, _ = auepora(
+        "judge", "calibrate", "new", "--labels", "ann.jsonl", "--labels", "bob.jsonl", "-m", "token_f1", "--json"
+    )
+    assert code == 0
+    told = json.loads(out)
+    assert told["people"]["annotators"] == {"ann": 30, "bob": 30}
+    (one,) = told["judged"]
+    assert one["labelled"] + one["left_out"].get("tied", 0) == 30
+    assert one["metric"] == "token_f1"
+    low, high = one["corrected"]["interval"]
+    assert low < one["corrected"]["value"] < high
+    assert one["corrected"]["samples"] == N
+
+
+def test_two_runs(project: Path, auepora: Cli) -> None:
+    options = ("--labels", "ann.jsonl", "-m", "containment")
+    code, out, _ = auepora("judge", "calibrate", "old", "new", *options)
+    assert code == 0
+    assert "new - old" in out
+    assert "By people, new is better than old." in out
+    assert auepora("judge", "calibrate", "old", "new", *options, "-o", "page.md")[0] == 0
+    page = Path("page.md").read_text()
+    assert "## containment of old against people" in page
+    assert auepora("judge", "calibrate", "old", "new", *options, "-o", "report.json")[0] == 0
+    assert json.loads(Path("report.json").read_text())["verdict"] == "better"
+
+
+def test_these_samples_are_known_better(project: Path, auepora: Cli) -> None:
+    def interval(*more: str) -> list[float]:
+        out = auepora("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment", "--json", *more)[1]
+        found = json.loads(out)["judged"][0]["corrected"]["interval"]
+        assert isinstance(found, list)
+        return found
+
+    such, these = interval(), interval("--these-samples")
+    assert these[1] - these[0] < such[1] - such[0]
+
+
+def test_the_metric_that_labels_are_about(project: Path, auepora: Cli) -> None:
+    with RunStore.open("runs.sqlite") as store:
+        run_id = store.find("new").run_id
+    write_labels("own.jsonl", [Label(f"q{n:05}", bool(n % 2), run=run_id, metric="token_f1") for n in range(9)])
+    code, out, _ = auepora("judge", "calibrate", "--labels", "own.jsonl")
+    assert code == 0
+    assert "token_f1 of new against people" in out
+
+
+def test_scores_of_a_file(project: Path, auepora: Cli) -> None:
+    rows = [{"sample_id": f"q{n:05}", "score": (n % 10) / 10} for n in range(N)]
+    Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_labels("own.jsonl", [Label(f"q{n:05}", n % 10 > 5) for n in range(40)])
+    code, out, _ = auepora("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl", "--show", "1")
+    assert code == 0
+    assert "... and 3 more; --json has all" in out  # 0.5 counts as right, and people say otherwise
+    assert "question 5?" not in out
+    code, out, _ = auepora("judge", "calibrate", "new", "--scores", "scores.jsonl", "--labels", "own.jsonl")
+    assert code == 0
+    assert "question 5?" in out
+
+
+def test_labels_that_tuned_the_prompt(project: Path, auepora: Cli) -> None:
+    options = ("judge", "calibrate", "--labels", "ann.jsonl", "-m", "containment")
+    first = json.loads(Path("ann.jsonl").read_text().splitlines()[-1])["sample_id"]
+    Path("dev.txt").write_text(f"{first}\n")
+    code, out, err = auepora(*options, "--tuned-on", "dev.txt")
+    assert (code, out) == (2, "")
+    assert f"1 of 30 labels served to tune the judge's prompt (the first is of sample '{first}')" in err
+    code, out, _ = auepora(*options, "--tuned-on", "dev.txt", "--leave-out-tuned")
+    assert code == 0
+    assert "1 that served to tune the prompt" in out
+
+
+WRONG = [
+    (["a", "b", "c", "--labels", "ann.jsonl"], "give one run, or two to compare"),
+    (["new", "new", "--labels", "ann.jsonl", "-m", "token_f1"], "are the same run"),
+    (["--labels", "none.jsonl", "-m", "token_f1"], "none.jsonl"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "x.csv"], "has no CSV"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "-o", "ann.jsonl"], "is the input"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "--scores", "s.jsonl"], "--scores takes the place of -m"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "--threshold", "nan"], "must be a finite number"),
+    (["--labels", "ann.jsonl", "-m", "token_f1", "--scale", "five"], "a scale is written"),
+    (["--labels", "ann.jsonl", "-m", "recall"], "has no scores of 'recall'"),
+    (["-m", "token_f1"], "Missing option '--labels'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_what_cannot_be_meant(project: Path, auepora: Cli, arguments: list[str], message: str) -> None:
+    code, out, err = auepora("judge", "calibrate", *arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_the_group(auepora: Cli) -> None:
+    code, out, _ = auepora("judge", "--help")
+    assert code == 0
+    assert "calibrate" in out
+    code, _, err = auepora("judge", "calibrat")
+    assert code == 2
+    assert "did you mean 'calibrate'" in err

@@ -1,0 +1,148 @@
+"""Explanations of what judges said: from the stored judgements to the score, nobody being asked again."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from letter_vectors import letters
+
+from auepora_eval import Response, Score, SystemOutputs, TargetCategory, metric
+from auepora_eval.core.errors import AueporaWarning, JudgeError
+from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.core.metrics_base import BatchMetric
+from auepora_eval.core.types import EvaluationSample
+from auepora_eval.explaining import explain
+from auepora_eval.explaining.text import explanation_text
+from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging
+from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.running.scoring import rescore, score_run
+from auepora_eval.store import RunStore
+from builders import output, sample
+from golden_runs import put_run
+from made_critics import ScriptedCritic, SteadyBareCritic, SteadyCritic
+
+ROWS = [sample(["a"], sample_id="one", answer="cat"), sample(["a"], sample_id="two", answer="dog")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore.open(tmp_path / "runs.sqlite") as opened:
+        yield opened
+
+
+def judged(store: RunStore, one: BatchMetric, *, repeats: int = 1) -> None:
+    outs = [output("a", answer="a cat"), output("a", answer="a dog")]
+    for out in outs:
+        out.retrieved[0].doc.text = "cats and dogs"
+    record = put_run(store, "judged", ROWS, outs)
+    score_run(store, record, [one], conventions=one.rules, judging=JudgePolicy(repeats=repeats))
+
+
+SPECS: list[dict[str, Any]] = [
+    {"llm_faithfulness": {"critic": SteadyCritic(), "scale": "1-5"}},
+    {"llm_faithfulness": {"critic": SteadyBareCritic()}},
+    {"llm_answer_quality": {"critic": SteadyCritic(), "aggregation": "min"}},
+    {
+        "llm_answer_quality": {
+            "critic": SteadyBareCritic(),
+            "dimensions": ["clarity", "relevance"],
+            "weights": [1, 0.5],
+            "aggregation": "weighted",
+        }
+    },
+    {"sliced": {"base": {"llm_faithfulness": {"critic": SteadyCritic()}}, "where": lambda _: True}},
+]
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: next(iter(spec)))
+def test_stored_judgements_lead_to_the_stored_score(store: RunStore, spec: dict[str, Any], repeats: int) -> None:
+    one = metric(spec)
+    assert isinstance(one, BatchMetric)
+    judged(store, one, repeats=repeats)
+    told = explain(store, "judged", one.name, query="two", metrics={one.name: one}).query
+    assert told is not None
+    assert told.check.verdict == "equal"
+    derivation = told.answers[0].derivation
+    assert derivation is not None
+    assert not derivation.general
+    assert derivation.steps[-1].text.startswith(f"The mean of {repeats}: ")
+
+
+def test_the_judge_of_a_plan_need_not_be_at_hand(store: RunStore) -> None:
+    judged(store, metric({"llm_faithfulness": {"critic": SteadyCritic(), "scale": "1-5"}}))  # type: ignore[arg-type]
+    told = explain(
+        store,
+        "judged",
+        "llm_faithfulness",
+        query="one",
+        metrics={"llm_faithfulness": metric({"llm_faithfulness": {"critic": {"use": "judge"}, "scale": "1-5"}})},
+    )
+    assert told.notes == []
+    assert told.query is not None
+    assert told.query.check.verdict == "equal"
+    assert "because" in explanation_text(told)
+    assert "on the scale from 1 to 5 is (x − 1) / (5 − 1)" in explanation_text(told)
+
+
+def test_a_judge_that_failed_is_told_with_what_it_said(store: RunStore) -> None:
+    critic = ScriptedCritic(lambda _: JudgeError("unparseable", "no number in it", raw="hm"))
+    one = metric({"llm_faithfulness": {"critic": critic}})
+    with pytest.warns(AueporaWarning, match="unparseable"):
+        judged(store, one)  # type: ignore[arg-type]
+    told = explain(store, "judged", "llm_faithfulness", query="one", metrics={"llm_faithfulness": one})
+    assert told.query is not None
+    (answer,) = told.query.answers
+    assert (answer.outcome, answer.counts_as) == ("measure_failed:unparseable", None)
+    assert "no number in it" in answer.words
+    bounds = explain(store, "judged", "llm_faithfulness", metrics={"llm_faithfulness": one}).card.bounds
+    assert bounds == (0.0, 1.0)
+
+
+class Counting(JudgedMetric):
+    """Asks for a number of its own kind."""
+
+    target = TargetCategory.GENERATION_FAITHFULNESS
+    name = "counting"
+
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+        request = JudgeRequest("how many?", {}, sample_id=sample.sample_id, metric=self.name)
+        said = await judge.ask(ScriptedCritic(lambda _: Judgement({"claims": ["x", "y"], "rationale": "two"})), request)
+        await asyncio.sleep(0)
+        return Score(1 / len(said.answer["claims"]))
+
+
+def test_any_other_judged_metric_shows_what_was_said(store: RunStore) -> None:
+    judged(store, Counting())
+    told = explain(store, "judged", "counting", query="one", metrics={"counting": Counting()})
+    assert told.query is not None
+    derivation = told.query.answers[0].derivation
+    assert derivation is not None
+    assert (derivation.general, derivation.value, told.query.check.verdict) == (True, 0.5, "equal")
+    tables = [step.table for step in derivation.steps if step.table is not None]
+    assert tables[0].rows == ((1, "scripted", 'claims ["x", "y"]', "two"),)
+
+
+def test_vectors_are_made_again_only_when_asked_for(store: RunStore) -> None:
+    asked: list[str] = []
+
+    def embed(texts: list[str]) -> Any:
+        asked.extend(texts)
+        return letters(texts)
+
+    one = metric({"embedding_similarity": {"embed_fn": embed}})
+    record = put_run(store, "judged", ROWS, [SystemOutputs([], Response("a cat")), SystemOutputs([], Response("dog"))])
+    rescore(store, record, [one])
+    asked.clear()
+    given = {"embedding_similarity": one}
+    told = explain(store, "judged", "embedding_similarity", query="one", metrics=given).query
+    assert told is not None
+    assert asked == []
+    assert told.answers[0].derivation is not None
+    assert told.check.computed == told.check.stored
+    again = explain(store, "judged", "embedding_similarity", query="one", metrics=given, models=True).query
+    assert again is not None
+    assert asked
+    assert again.check.verdict in ("equal", "rounding")

@@ -1,0 +1,206 @@
+"""Files of labels: what stands on a line, what is wrong with one, and writing that loses nothing."""
+
+import os
+import resource
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from auepora_eval.core.errors import BadValueError, DataFileError
+from auepora_eval.io.labels import Label, append_label, iter_labels, read_labels, remove_label, write_labels
+from auepora_eval.io.reading import Problems
+
+WHOLE = (
+    '{"sample_id": "q1", "label": "right", "annotator": "ann", "run": "r1", "metric": "exact_match", '
+    '"provenance": "corrected", "adjudicated": true, "tuning": true, "comment": "née", "at": "2030-01-31T12:00:00Z"}'
+)
+
+
+def written(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "labels.jsonl"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_every_field_is_read(tmp_path: Path) -> None:
+    (label,) = read_labels(written(tmp_path, WHOLE))
+    assert label == Label(
+        "q1",
+        "right",
+        "ann",
+        "r1",
+        "exact_match",
+        provenance="corrected",
+        adjudicated=True,
+        tuning=True,
+        comment="née",
+        at="2030-01-31T12:00:00Z",
+    )
+
+
+def test_two_fields_are_enough(tmp_path: Path) -> None:
+    (label,) = read_labels(written(tmp_path, '{"sample_id": "q1", "label": 3}'))
+    assert label == Label("q1", 3)
+    assert (label.annotator, label.provenance, label.adjudicated, label.tuning) == ("", "human", False, False)
+
+
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [("right", 1.0), ("wrong", 0.0), (True, 1.0), (False, 0.0), (4, 4.0), (0.5, 0.5), (-1, -1.0)],
+    ids=str,
+)
+def test_labels_as_numbers(label: str | float | bool, value: float) -> None:
+    assert Label("q1", label).value == value
+
+
+WRONG = [  # line, message, why
+    ('{"sample_id": "q1"}', "field 'label' is missing", "no label"),
+    ('{"label": "right"}', "field 'sample_id' is missing", "whose is it"),
+    ('{"sample_id": "q1", "label": null}', "field 'label' is missing", "null is no label"),
+    ('{"sample_id": "q1", "label": NaN}', "field 'label' is missing", "NaN is no label"),
+    ('{"sample_id": "q1", "label": "rihgt"}', "did you mean 'right'?", "a slip"),
+    ('{"sample_id": "q1", "label": "good"}', "a scale is written in numbers", "another word"),
+    ('{"sample_id": "q1", "label": []}', "field 'label' must be 'right', 'wrong', true, false or a number", "a list"),
+    (
+        '{"sample_id": 1, "label": 1}',
+        "field 'sample_id' must be a string, not a number; ids are strings, so put it in quotes",
+        "a number as id",
+    ),
+    ('{"sample_id": "", "label": 1}', "field 'sample_id' is empty", "an empty id"),
+    ('{"sample_id": "q1", "label": 1, "anotator": "x"}', "did you mean 'annotator'?", "a misspelt key"),
+    ('{"sample_id": "q1", "score": 1}', "unknown field 'score'; did you mean 'label'?", "another tool's key"),
+    ('{"sample_id": "q1", "label": 1, "zzz": 2}', "known fields: sample_id, label, annotator", "a foreign key"),
+    (
+        '{"sample_id": "q1", "label": 1, "tuning": 1}',
+        "field 'tuning' must be true or false, not a number",
+        "1 for true",
+    ),
+    ('{"sample_id": "q1", "label": 1, "provenance": "humane"}', "did you mean 'human'?", "a misspelt provenance"),
+    ('{"sample_id": "q1", "label": 1, "at": "yesterday"}', "which is no time", "no time"),
+    ('{"sample_id": "q1", "label": 1', "not valid JSON", "a line cut off"),
+    ("[1]", "each line must be one JSON object, not an array", "no object"),
+    (f'{{"sample_id": "q1", "label": 1{"0" * 400}}}', "number", "larger than a number can be"),
+]
+
+
+@pytest.mark.parametrize(("line", "message"), [row[:2] for row in WRONG], ids=[row[2] for row in WRONG])
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, message: str) -> None:
+    path = written(tmp_path, WHOLE, "", line)
+    with pytest.raises(DataFileError) as raised:
+        read_labels(path)
+    assert str(raised.value).startswith(f"{path}:3: ")
+    assert message in str(raised.value)
+
+
+def test_all_that_is_wrong_can_be_gathered(tmp_path: Path) -> None:
+    problems = Problems(gather=True)
+    path = written(tmp_path, "{}", WHOLE, '{"sample_id": "q2"}')
+    assert [line for line, _ in iter_labels(path, problems)] == [2]
+    assert [problem.line for problem in problems.found] == [1, 3]
+
+
+def test_one_annotator_says_one_thing_about_one_answer(tmp_path: Path) -> None:
+    path = written(tmp_path, WHOLE, WHOLE.replace('"ann"', '"bob"'), WHOLE.replace('"r1"', '"r2"'), WHOLE)
+    with pytest.raises(DataFileError, match="annotator 'ann' labelled sample 'q1' already on line 1"):
+        read_labels(path)
+
+
+def test_a_label_that_cannot_be_meant_is_not_made() -> None:
+    with pytest.raises(BadValueError, match="neither 'right' nor 'wrong'"):
+        Label("q1", "maybe")
+    with pytest.raises(BadValueError, match="finite"):
+        Label("q1", float("nan"))
+
+
+LABELS = st.builds(
+    Label,
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
+    st.sampled_from(["right", "wrong"]) | st.booleans() | st.integers(-9, 9) | st.floats(-1e9, 1e9),
+    st.text(st.characters(exclude_categories=["Cs"])),
+    comment=st.text(st.characters(exclude_categories=["Cs"])),
+    provenance=st.sampled_from(["human", "model", "corrected"]),
+    adjudicated=st.booleans(),
+)
+
+
+@given(st.lists(LABELS, unique_by=lambda label: label.key))
+def test_what_is_written_is_read_again(tmp_path_factory: pytest.TempPathFactory, labels: list[Label]) -> None:
+    folder = tmp_path_factory.mktemp("labels")
+    write_labels(folder / "whole.jsonl", labels)
+    for label in labels:
+        append_label(folder / "grown.jsonl", label)
+    assert read_labels(folder / "whole.jsonl") == labels
+    if labels:
+        assert (folder / "grown.jsonl").read_bytes() == (folder / "whole.jsonl").read_bytes()
+
+
+def test_several_may_write_and_take_back_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+
+    def annotate(name: str) -> None:
+        for number in range(30):
+            label = Label(f"q{number}", "right", name)
+            append_label(path, label)
+            if number % 3 == 0:
+                remove_label(path, label.key)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(annotate, "abcd"))
+    kept = [f"q{number}" for number in range(30) if number % 3]
+    found = read_labels(path)
+    for name in "abcd":
+        assert [one.sample_id for one in found if one.annotator == name] == kept
+
+
+def test_taking_back_leaves_all_other_lines_as_they_are(tmp_path: Path) -> None:
+    odd = '{ "label":1,   "sample_id":"q9" }'
+    path = written(tmp_path, odd, WHOLE)
+    remove_label(path, read_labels(path)[1].key)
+    assert path.read_text() == f"{odd}\n"
+    with pytest.raises(DataFileError, match="the label of sample 'q7' is not there any more"):
+        remove_label(path, Label("q7", 1).key)
+    with pytest.raises(DataFileError, match="cannot be written"):
+        remove_label(tmp_path / "none.jsonl", Label("q7", 1).key)
+    written(tmp_path, odd, "{")
+    with pytest.raises(DataFileError, match=r"labels\.jsonl:2: not valid JSON"):
+        remove_label(path, Label("q9", 1).key)
+
+
+def test_a_last_line_without_an_end_stays_a_line_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.write_text(WHOLE, encoding="utf-8")
+    append_label(path, Label("q2", "wrong"))
+    assert [label.sample_id for label in read_labels(path)] == ["q1", "q2"]
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="cannot be written"):
+        append_label(tmp_path / "no" / "labels.jsonl", Label("q1", 1))
+    with pytest.raises(DataFileError, match="compressed"):
+        append_label(tmp_path / "labels.jsonl.gz", Label("q1", 1))
+    with pytest.raises(BadValueError, match="surrogate"):
+        append_label(tmp_path / "labels.jsonl", Label("q1", 1, comment="\ud800"))
+    assert not (tmp_path / "labels.jsonl").exists()
+
+
+def test_a_full_disk_is_an_error_and_rewriting_keeps_the_old_file(tmp_path: Path) -> None:
+    path = written(tmp_path, WHOLE)
+    before = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 10, limits[1]))
+        with pytest.raises(DataFileError, match="cannot be written"):
+            append_label(path, Label("q2", "right"))
+        with pytest.raises(DataFileError, match="cannot be written"):
+            write_labels(path, [replace(Label("q2", "right"), comment="x" * 9999)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["labels.jsonl"]

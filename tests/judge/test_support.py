@@ -1,0 +1,314 @@
+"""Whether evidence supports statements: by judges of both kinds, by functions, by a model of entailment."""
+
+import asyncio
+import math
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_models import made
+
+from auepora_eval.core.errors import BadTypeError, BadValueError, JudgeError
+from auepora_eval.core.resources import given_resources
+from auepora_eval.judge.critic import Judgement, JudgeRequest
+from auepora_eval.judge.entailment import Entailment, Nli
+from auepora_eval.judge.policy import JudgePolicy
+from auepora_eval.judge.session import JudgeSession
+from auepora_eval.judge.support import AT_ONCE, Support, Verdict, as_verifier, supports, verifier_name
+from auepora_eval.semantic.models import ModelSource, load_classifier
+from made_critics import ScriptedBareCritic, ScriptedCritic, framed
+
+FULL, PARTIAL, NONE = Support
+
+
+def verdicts(by: Any, evidence: list[str], statements: list[str], **fields: Any) -> list[Verdict]:
+    async def ask() -> list[Verdict]:
+        async with JudgeSession(JudgePolicy(retries=0)) as judge:
+            told = {"metric": "m", "sample_id": "1", **fields}
+            return await supports(judge, by, evidence, statements, **told)
+
+    return asyncio.run(ask())
+
+
+def levels(by: Any, evidence: list[str], statements: list[str]) -> list[Support]:
+    return [one.level for one in verdicts(by, evidence, statements)]
+
+
+def by_table(table: dict[str, str]) -> Callable[[JudgeRequest], dict[str, Any]]:
+    """A verdict for every statement, whatever the evidence."""
+
+    def says(request: JudgeRequest) -> dict[str, Any]:
+        said = enumerate(framed(request.prompt, "statement"), 1)
+        return {"verdicts": [{"number": number, "why": f"so {one}", "verdict": table[one]} for number, one in said]}
+
+    return says
+
+
+def test_all_statements_are_one_question() -> None:
+    critic = ScriptedCritic(by_table({"a": "full", "b": "none", "c": "partial"}))
+    found = verdicts(critic, ["one", " ", "two"], ["a", "b", "c", "a"], repeat=2)
+    assert found == [Verdict(FULL, "so a"), Verdict(NONE, "so b"), Verdict(PARTIAL, "so c"), Verdict(FULL, "so a")]
+    assert [one.supported for one in found] == [True, False, False, True]
+    (request,) = critic.asked
+    assert framed(request.prompt, "evidence") == ["one", "two"]
+    assert framed(request.prompt, "statement") == ["a", "b", "c"]
+    assert (request.metric, request.sample_id, request.repeat) == ("m", "1", 2)
+    assert request.prompt_id.startswith("support/1/")
+    assert "what you know yourself does not count" in request.system
+
+
+def test_levels_are_what_they_weigh() -> None:
+    assert [(level.word, float(level)) for level in Support] == [("full", 1.0), ("partial", 0.5), ("none", 0.0)]
+
+
+def test_long_lists_are_cut_into_requests() -> None:
+    statements = [f"s{number}" for number in range(2 * AT_ONCE + 5)]
+    critic = ScriptedCritic(by_table({one: "full" if int(one[1:]) % 2 else "none" for one in statements}))
+    assert levels(critic, ["e"], statements) == [FULL if int(one[1:]) % 2 else NONE for one in statements]
+    assert sorted(len(framed(request.prompt, "statement")) for request in critic.asked) == [5, AT_ONCE, AT_ONCE]
+
+
+def test_nobody_is_asked_without_evidence_or_statements() -> None:
+    critic = ScriptedCritic(by_table({}))
+    assert levels(critic, [], ["a"]) == levels(critic, ["", " \n"], ["a"]) == [NONE]
+    assert levels(critic, ["e"], []) == []
+    assert critic.asked == []
+    assert levels(lambda premise, hypothesis: 1 / 0, [" "], ["a"]) == [NONE]
+
+
+def said(*numbers: Any, verdict: Any = "full") -> dict[str, Any]:
+    return {"verdicts": [{"number": number, "why": "", "verdict": verdict} for number in numbers]}
+
+
+WRONG = [
+    (said(1), "1 verdicts for 2 statements", "too few"),
+    (said(1, 2, 3), "3 verdicts for 2 statements", "too many"),
+    (said(1, 1), "statement 1 twice", "the same twice"),
+    (said(1, 3), "statement 3 of 2", "one that was not asked about"),
+    (said(0, 1), "statement 0 of 2", "counted from 0"),
+    (said(1, True), "where a verdict was asked for", "a number that is none"),
+    (said(1, 2, verdict="perhaps"), "where a verdict was asked for", "a word that is none of them"),
+    ({"verdicts": ["full", "full"]}, "where a verdict was asked for", "bare words"),
+    ({"verdicts": None}, "None for 2 statements", "nothing"),
+    ({}, "None for 2 statements", "another object"),
+]
+
+
+@pytest.mark.parametrize(("answer", "says", "why"), WRONG, ids=[row[-1] for row in WRONG])
+def test_verdicts_that_cannot_be_matched_are_no_judgement(answer: dict[str, Any], says: str, why: str) -> None:
+    with pytest.raises(JudgeError, match=says) as raised:
+        verdicts(ScriptedCritic(lambda _: Judgement(answer)), ["e"], ["a", "b"])
+    assert raised.value.reason == "unparseable"
+
+
+def test_verdicts_may_come_in_any_order() -> None:
+    answer = {"verdicts": [{"number": 2, "verdict": "None"}, {"number": 1, "verdict": " FULL "}]}
+    assert levels(ScriptedCritic(lambda _: answer), ["e"], ["a", "b"]) == [FULL, NONE]
+
+
+def test_one_request_that_fails_fails_them_all() -> None:
+    statements = [f"s{number}" for number in range(AT_ONCE + 1)]
+
+    def says(request: JudgeRequest) -> Any:
+        asked = framed(request.prompt, "statement")
+        return JudgeError("content_filter") if len(asked) == 1 else said(*range(1, len(asked) + 1))
+
+    with pytest.raises(JudgeError, match="content_filter"):
+        verdicts(ScriptedCritic(says), ["e"], statements)
+
+
+NUMBERS = [(1.0, FULL), (0.9, FULL), (0.75, PARTIAL), (0.5, PARTIAL), (0.25, NONE), (0.1, NONE), (0, NONE)]
+
+
+@pytest.mark.parametrize(("number", "level"), NUMBERS)
+def test_of_a_bare_number_the_nearest_level_counts_and_in_doubt_the_lower(number: float, level: Support) -> None:
+    assert levels(ScriptedBareCritic(lambda *_: number), ["e"], ["a"]) == [level]
+
+
+def test_a_bare_critic_is_asked_statement_by_statement() -> None:
+    critic = ScriptedBareCritic(lambda prompt, _: 1 if "\na\n" in prompt else 0)
+    assert levels(critic, ["e"], ["b", "a", "b"]) == [NONE, FULL, NONE]
+    assert len(critic.asked) == 2
+    prompt, told = critic.asked[0]
+    assert "You check statements" in prompt
+    assert "1 for full, 0.5 for partial, 0 for none" in prompt
+    assert told == {"scale": "0-1", "metric": "m", "sample_id": "1"}
+    with pytest.raises(JudgeError, match="out_of_range"):
+        verdicts(ScriptedBareCritic(lambda *_: 5), ["e"], ["a"])
+
+
+# --- functions of entailment ------------------------------------------------------------------------------------------
+
+
+def contains(premise: str, hypothesis: str) -> bool:
+    return hypothesis in premise
+
+
+async def awaited(premise: str, hypothesis: str) -> float:
+    await asyncio.sleep(0)
+    return 0.6 if hypothesis in premise else 0.4
+
+
+class Halves:
+    async def __call__(self, premise: str, hypothesis: str) -> Any:
+        return np.float32(0.5)
+
+
+FUNCTIONS: list[tuple[Any, list[Support], str]] = [
+    (contains, [FULL, NONE], "true or false"),
+    (awaited, [FULL, NONE], "async"),
+    (Entailment(awaited, 0.7), [NONE, NONE], "a threshold that nothing reaches"),
+    (Entailment(awaited, 0.4), [FULL, FULL], "a threshold that is reached exactly"),
+    (Halves(), [FULL, FULL], "an object that is called, and numpy's numbers"),
+]
+
+
+@pytest.mark.parametrize(("function", "want", "why"), FUNCTIONS, ids=[row[-1] for row in FUNCTIONS])
+def test_a_function_takes_the_place_of_a_judge(function: Any, want: list[Support], why: str) -> None:
+    assert levels(function, ["one", "two"], ["one\ntwo", "three"]) == want
+
+
+def test_verdicts_of_a_function_say_its_number() -> None:
+    (found,) = verdicts(awaited, ["one"], ["one"])
+    assert (found.supported, found.why) == (True, "entailed at 0.60")
+
+
+def test_many_samples_take_few_threads() -> None:
+    seen: set[int] = set()
+
+    def noted(premise: str, hypothesis: str) -> bool:
+        seen.add(threading.get_ident())
+        return True
+
+    async def ask() -> None:
+        async with JudgeSession() as judge:
+            many = (supports(judge, noted, [str(n)], ["a"], metric="m", sample_id=str(n)) for n in range(500))
+            await asyncio.gather(*many)
+
+    asyncio.run(ask())
+    assert 1 <= len(seen) <= 16
+
+
+def leave(premise: str, hypothesis: str) -> float:
+    raise SystemExit(3)
+
+
+BROKEN: list[tuple[Any, str, str]] = [
+    (lambda *_: 1 / 0, "critic_raised", "ZeroDivisionError: division by zero"),
+    (leave, "critic_raised", "SystemExit: 3"),
+    (lambda *_: math.nan, "unparseable", "gave nan, not a number"),
+    (lambda *_: None, "unparseable", "gave None, not a number"),
+    (lambda *_: "1", "unparseable", "gave '1', not a number"),
+    (lambda *_: 1.5, "out_of_range", "gave 1.5, not between 0 and 1"),
+    (lambda *_: -1, "out_of_range", "gave -1"),
+]
+
+
+@pytest.mark.parametrize(("function", "reason", "says"), BROKEN, ids=[row[-1] for row in BROKEN])
+def test_a_function_that_gives_no_number_is_a_failed_measurement(function: Any, reason: str, says: str) -> None:
+    async def later(*texts: str) -> Any:
+        return function(*texts)
+
+    for one in (function, later):
+        with pytest.raises(JudgeError, match=re.escape(says)) as raised:
+            verdicts(one, ["e"], ["a"])
+        assert raised.value.reason == reason
+
+
+# --- a model of entailment --------------------------------------------------------------------------------------------
+
+EVIDENCE = ["rain falls every day", "the tower was made of gold", "paris is not london"]
+STATEMENTS = ["the cat sat on the mat", "rain falls", "paris is gold", "some water is wet", "a dog"]
+
+
+def probability(premise: str, statement: str) -> float:
+    """Of entailment, by transformers alone."""
+    torch = pytest.importorskip("torch")
+    loaded = load_classifier(ModelSource(made("nli")), purpose="a test")
+    tokens = loaded.tokenizer(premise, statement, return_tensors="pt", truncation=True)
+    with torch.no_grad():
+        return float(loaded.model(**tokens).logits.softmax(dim=-1)[0, 2])
+
+
+@pytest.mark.parametrize("together", ["joined", "each"])
+def test_a_model_of_entailment(together: Any) -> None:
+    premises = EVIDENCE if together == "each" else ["\n".join(EVIDENCE)]
+    shares = [max(probability(premise, one) for premise in premises) for one in STATEMENTS]
+    bound = sorted(shares)[2] - 1e-6
+    found = verdicts(Nli(made("nli"), threshold=bound, evidence=together), EVIDENCE, STATEMENTS)
+    assert [one.supported for one in found] == [share >= bound for share in shares]
+    assert [one.why for one in found] == [f"entailed at {share:.2f}" for share in shares]
+    assert 0 < sum(one.supported for one in found) < len(found)
+
+
+def test_evidence_that_is_too_long_is_told() -> None:
+    short, long = (verdicts(Nli(made("nli")), [text], ["rain falls"])[0] for text in ("rain", "rain " * 600))
+    assert (short.cut, long.cut) == (False, True)
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_plan_writes() -> None:
+    path = made("nli")
+    assert as_verifier({"nli": path}) == Nli(path) == Nli(path, batch_size=3)
+    assert as_verifier({"nli": {"model": path, "threshold": 0.7}}) == Nli(path, threshold=0.7)
+    assert Nli(path).spec() == {"nli": path}
+    assert Nli(path, threshold=0.7).spec() == {"nli": {"model": path, "threshold": 0.7}}
+    with given_resources({"entails": contains}):
+        option = as_verifier({"use": "entails"})
+    assert verifier_name(option) == verifier_name(as_verifier(contains))
+    assert levels(option, ["a"], ["a"]) == [FULL]
+    assert as_verifier(None) is None
+    assert verifier_name(as_verifier({"use": "entails"})) == "resource entails"
+
+
+def test_the_signature_shows_what_decides() -> None:
+    path = made("nli")
+    names = {
+        verifier_name(one)
+        for one in (
+            Nli(path),
+            Nli(path, threshold=0.7),
+            Nli(path, evidence="each"),
+            Nli(path, entailment_label="x"),
+            Entailment(contains),
+            Entailment(contains, 0.7),
+            ScriptedCritic(by_table({})),
+        )
+    }
+    assert len(names) == 7
+    assert not any("|" in name for name in names)
+
+
+ODD: list[tuple[Any, type[Exception], str]] = [
+    ("a text", BadTypeError, "verifier must be a critic"),
+    ({"nil": "x"}, BadTypeError, "verifier must be a critic"),
+    (ScriptedCritic, BadTypeError, "verifier must be a critic"),
+    ({"nli": 5}, BadTypeError, "takes the path of a model"),
+    ({"nli": {"threshold": 0.5}}, BadValueError, "needs its option 'model'"),
+    ({"nli": {"model": "x", "treshold": 0.5}}, BadValueError, "did you mean 'threshold'"),
+    ({"nli": {"model": "x", "threshold": 0}}, BadValueError, "a share above 0"),
+    ({"nli": {"model": "x", "evidence": "all"}}, BadValueError, "joined, each"),
+]
+
+
+@pytest.mark.parametrize(("option", "error", "says"), ODD, ids=[str(row[0])[:30] for row in ODD])
+def test_options_that_cannot_be_meant(option: Any, error: type[Exception], says: str) -> None:
+    with pytest.raises(error, match=says):
+        as_verifier(option)
+
+
+def test_there_must_be_somebody() -> None:
+    with pytest.raises(BadValueError, match="nobody to check statements"):
+        verdicts(None, ["e"], ["a"])
+    with pytest.raises(BadValueError, match="which is not at hand here"):
+        verdicts(as_verifier({"use": "judge"}), ["e"], ["a"])
+    for threshold in (0, 2, True, "x"):
+        with pytest.raises(BadValueError, match="threshold must be"):
+            Entailment(contains, threshold)  # type: ignore[arg-type]
+    with pytest.raises(BadTypeError, match="must be callable"):
+        Entailment("x")  # type: ignore[arg-type]

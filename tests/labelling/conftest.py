@@ -1,0 +1,38 @@
+"""A stored run to label: hostile answers, wide characters, long evidence, two scenarios, one failure."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import stored_runs
+from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
+from auepora_eval.store.runs import RunStore
+from tmux_screen import Tmux, tmux_shell
+
+
+def answer(number: int) -> SystemOutputs | Exception:
+    if number == 11:
+        return ValueError("no answer")
+    docs = [("aside", "Something else, at length. " * 40), ("gold", "東京は日本の首都です。 \x1b[2J\x1b]0;owned\x07")]
+    hits = [RetrievedDocument(Document(*doc), 1.0 / rank, rank) for rank, doc in enumerate(docs, start=1)]
+    return SystemOutputs(hits, Response(f"answer {number} \x1b[31mred\x1b[0m 東京"))
+
+
+@pytest.fixture
+def labelled_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The id of a run in ``runs.sqlite`` of the test's folder, where the test then is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("AUEPORA_STORE", raising=False)
+    dataset = stored_runs.samples(12)
+    for number, sample in enumerate(dataset):
+        sample.labels["scenario"] = "rare" if number % 4 == 0 else "usual"
+    with RunStore.open("runs.sqlite") as store:
+        return stored_runs.run(store, "nightly", dataset, answer, ["mrr"]).run_id
+
+
+@pytest.fixture
+def shell(tmp_path: Path, labelled_run: str) -> Iterator[Tmux]:
+    """A shell in a real terminal, beside that run."""
+    with tmux_shell(tmp_path) as made:
+        yield made

@@ -1,0 +1,239 @@
+"""``auepora label`` where nobody can type: what is refused and why, agreement, and what is asked of whom."""
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import stored_runs
+from auepora_eval.core.errors import BadValueError
+from auepora_eval.io.labels import Label, read_labels, write_labels
+from auepora_eval.labelling.agreeing import annotator_agreement
+from auepora_eval.labelling.annotators import by_annotator, disputed, said_of
+from auepora_eval.labelling.items import Said, population_of, read_items
+from auepora_eval.store.runs import RunStore
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+def test_without_a_terminal_it_says_what_to_do(auepora: Command, labelled_run: str) -> None:
+    code, out, err = auepora("label", "latest")
+    assert (code, out) == (2, "")
+    assert err.startswith("Error: labelling needs a terminal, and stdin and stdout are none; run the command in one")
+    assert not Path("labels.draw.json").exists()
+
+
+REFUSED = [  # arguments, what is said, why
+    (["label"], "name the RUN", "no run"),
+    (["label", "nope"], "nope", "no such run"),
+    (["label", "latest", "more"], "labels files go with --adjudicate", "a second name"),
+    (["label", "latest", "--adjudicate"], "--adjudicate takes the labels files", "nothing to settle"),
+    (["label", "latest", "--adjudicate", "a.jsonl", "--n", "3"], "--n draws samples", "a draw to settle"),
+    (["label", "latest", "--scale", "5-1"], "a scale goes from one digit to a higher one", "a scale backwards"),
+    (["label", "latest", "--json"], "--json goes with --agreement", "JSON of a form"),
+    (["label", "latest", "--n", "0"], "0", "nobody"),
+    (["label", "latest", "--plain", "--stratify", "labels.nope"], "no sample has 'labels.nope'", "no such label"),
+    (["label", "latest", "--plain", "--stratify", "scenario"], "cannot slice by 'scenario'", "no path"),
+    (["label", "latest", "--plain", "--n", "1", "--stratify", "labels.scenario"], "fewer than the 2 groups", "too few"),
+    (["label", "latest", "--labels", "runs.sqlite"], "--labels runs.sqlite is the input", "the store as labels"),
+    (["label", "latest", "--plain", "--labels", "bad.jsonl"], "bad.jsonl:1: unknown field 'lable'", "a broken file"),
+    (["label", "--agreement"], "--agreement takes one labels file or more", "no files"),
+    (["label", "--agreement", "no.jsonl"], "no.jsonl: no such file", "a file that is not there"),
+    (["label", "--agreement", "--adjudicate", "a.jsonl"], "not both", "both"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [row[:2] for row in REFUSED], ids=[row[2] for row in REFUSED])
+def test_what_cannot_be_meant_is_refused(
+    auepora: Command, labelled_run: str, arguments: list[str], message: str
+) -> None:
+    Path("bad.jsonl").write_text('{"sample_id": "q1", "lable": "right"}\n')
+    Path("a.jsonl").write_text('{"sample_id": "q1", "label": "right", "annotator": "ann"}\n')
+    code, out, err = auepora(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def typing(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+
+
+def test_line_by_line(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("label", "latest", "--plain", "--n", "4", "--annotator", "ann")
+    typing(monkeypatch, "r", "c not  quite", "w", "", "right", "?", "a", "s")
+    code, out, err = auepora(*command)
+    assert code == 0
+    assert "--- 1 of 4, 0 labelled, ann, nightly" in out
+    assert "answer" in out
+    assert "\x1b" not in out
+    assert "comment: not quite" in out
+    assert "type one key and Enter" in out
+    assert "the next document" in out
+    assert "Reference\n  yes" in out
+    assert "--- 4 of 4, 2 labelled, 1 skipped" in out
+    assert out.endswith("labels.jsonl: 2 of 4 labelled by ann: 1 right, 1 wrong\n")
+    assert "the same command goes on with the others" in err
+    first = read_labels("labels.jsonl")
+    assert [(one.label, one.comment, one.run) for one in first] == [
+        ("right", "", labelled_run),
+        ("wrong", "not quite", labelled_run),
+    ]
+
+    typing(monkeypatch, "u", "r", "r", "w", "x", "q", "r")
+    code, out, err = auepora(*command)
+    assert code == 0
+    assert "--- 3 of 4, 2 labelled" in out
+    assert "4 labelled: 3 right, 1 wrong." in out
+    assert [one.label for one in read_labels("labels.jsonl")] == ["right", "right", "right", "wrong"]
+    assert "the same command" not in err
+
+
+def test_what_was_labelled_calibrates(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    typing(monkeypatch, "r", "w", "r", "r", "w", "r")
+    command = ("--plain", "--n", "6", "--stratify", "labels.scenario", "--annotator", "ann")
+    assert auepora("label", "latest", *command)[0] == 0
+    code, out, err = auepora("judge", "calibrate", "latest", "--labels", "labels.jsonl", "-m", "mrr")
+    assert code == 0, err
+    assert "6 labelled of 6 drawn at random from 11 answers" in out
+
+
+def test_another_seed_needs_another_file(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    typing(monkeypatch, "r")
+    assert auepora("label", "latest", "--plain", "--annotator", "ann")[0] == 0
+    code, _, err = auepora("label", "latest", "--plain", "--annotator", "ann", "--seed", "1")
+    assert code == 2
+    assert "the samples were drawn with --seed 0 without --stratify" in err
+    typing(monkeypatch, "1")
+    code, _, err = auepora("label", "latest", "--plain", "--annotator", "ann", "--scale", "1-5")
+    assert code == 2
+    assert "this session asks for numbers from 1 to 5" in err
+
+
+def said(annotator: str, labels: str, **more: str) -> list[Label]:
+    """Labels of q0, q1, ... : r, w, a digit, or - for none."""
+    words = {"r": "right", "w": "wrong"}
+    return [
+        Label(f"q{place}", words[one] if one in words else int(one), annotator, **more)  # type: ignore[arg-type]
+        for place, one in enumerate(labels)
+        if one != "-"
+    ]
+
+
+def test_agreement_of_two(auepora: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_labels("ann.jsonl", said("ann", "rrrwwr-"))
+    write_labels("bob.jsonl", said("bob", "rrwww-r"))
+    report = annotator_agreement(["ann.jsonl", "bob.jsonl"])
+    (pair,) = report.raters.pairs
+    assert pair.agreement.value == 4 / 5
+    # ann says right 3 of 5, bob 2 of 5: chance 6/25 + 6/25; (20/25 - 12/25) / (13/25) = 8/13.
+    assert pair.kappa.value == pytest.approx(8 / 13)
+    # Ten values, five of each: 1 - 9 * 2 / 50, two of ten ordered pairs within a unit being different.
+    assert report.raters.alpha.value == pytest.approx(1 - (2 / 10) / (50 / 90))
+    assert [(one.unit.sample_id, dict(one.said)) for one in report.disputes] == [
+        ("q2", {"ann": "right", "bob": "wrong"})
+    ]
+    code, out, _ = auepora("label", "--agreement", "ann.jsonl", "bob.jsonl")
+    assert code == 0
+    assert "labelled: ann 6, bob 6" in out
+    assert "0.800" in out
+    assert "0.615" in out
+    assert "1 labelled differently:\n  q2: ann right, bob wrong" in out
+    code, out, _ = auepora("label", "--agreement", "ann.jsonl", "bob.jsonl", "--json")
+    assert json.loads(out)["disputes"] == [
+        {"sample_id": "q2", "run": None, "metric": None, "said": {"ann": "right", "bob": "wrong"}}
+    ]
+
+
+def test_three_in_one_file_and_a_scale(tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    write_labels(path, [*said("a", "123"), *said("b", "124"), *said("c", "---"), *said("c", "1--")])
+    report = annotator_agreement([path])
+    assert report.raters.level == "ordinal"
+    assert {(one.first, one.second): one.agreement.value for one in report.raters.pairs} == {
+        ("a", "b"): 2 / 3,
+        ("a", "c"): 1.0,
+        ("b", "c"): 1.0,
+    }
+    assert [dict(one.said) for one in report.disputes] == [{"a": "3", "b": "4"}]
+
+
+def test_one_annotator_agrees_with_nobody(tmp_path: Path) -> None:
+    write_labels(tmp_path / "a.jsonl", said("ann", "rw"))
+    with pytest.raises(BadValueError, match="takes two annotators at least, and all labels are of 'ann'"):
+        annotator_agreement([tmp_path / "a.jsonl"])
+    write_labels(tmp_path / "none.jsonl", [])
+    with pytest.raises(BadValueError, match="there are no labels"):
+        annotator_agreement([tmp_path / "none.jsonl"])
+
+
+def test_what_was_settled_is_no_annotators(tmp_path: Path) -> None:
+    labels = [*said("ann", "rr"), *said("bob", "rw"), Label("q1", "right", "eve", adjudicated=True)]
+    assert list(by_annotator(labels)) == ["ann", "bob"]
+    assert [unit.sample_id for unit in disputed(by_annotator(labels))] == ["q1"]
+
+
+def test_what_each_said_is_told_with_or_without_names() -> None:
+    annotators = by_annotator(
+        [Label("q1", True, "ann"), Label("q1", "wrong", "bob", comment="no"), Label("q2", 3, "ann")]
+    )
+    units = disputed(annotators)
+    assert said_of(annotators, units) == {"q1": [Said("ann", "right"), Said("bob", "wrong", "no")]}
+    assert said_of(annotators, units, blind=True) == {
+        "q1": [Said("annotator 1", "right"), Said("annotator 2", "wrong", "no")]
+    }
+
+
+def test_nothing_to_settle(auepora: Command, labelled_run: str) -> None:
+    write_labels("ann.jsonl", [Label("q00001", "right", "ann", labelled_run)])
+    write_labels("bob.jsonl", [Label("q00001", "right", "bob", labelled_run)])
+    write_labels("eve.jsonl", [Label("q00001", "wrong", "eve", "another run")])
+    code, out, _ = auepora("label", "latest", "--plain", "--adjudicate", "ann.jsonl", "bob.jsonl", "eve.jsonl")
+    assert (code, out) == (0, "the annotators agree on every answer that two of them labelled\n")
+    code, _, err = auepora("label", "latest", "--plain", "--adjudicate", "ann.jsonl", "eve.jsonl")
+    assert code == 2
+    assert f"answers of {labelled_run} were labelled by 'ann'; it takes two to disagree" in err
+
+
+def test_labels_about_what_the_run_does_not_have(auepora: Command, labelled_run: str) -> None:
+    write_labels("ann.jsonl", [Label("elsewhere", "right", "ann")])
+    write_labels("bob.jsonl", [Label("elsewhere", "wrong", "bob")])
+    code, _, err = auepora("label", "latest", "--plain", "--adjudicate", "ann.jsonl", "bob.jsonl")
+    assert code == 2
+    assert "has no answer to sample 'elsewhere'" in err
+
+
+def test_who_may_be_drawn(labelled_run: str) -> None:
+    with RunStore.open("runs.sqlite") as store:
+        everybody = population_of(store, labelled_run)
+        by_scenario = population_of(store, labelled_run, "labels.scenario")
+        (one,) = read_items(store, labelled_run, ["q00003"])
+    assert len(everybody.strata) == 11  # of twelve, one failed
+    assert everybody.left_out == {"failed": 1}
+    assert set(by_scenario.strata.values()) == {"rare", "usual"}
+    assert (one.question, one.references) == ("question 3?", ("yes",))
+    assert [(doc.doc_id, doc.gold) for doc in one.evidence] == [("aside", False), ("gold", True)]
+
+
+def test_several_labels_are_a_stratum_of_their_own(tmp_path: Path) -> None:
+    dataset = stored_runs.samples(4)
+    for sample, kinds in zip(dataset, ["a", ["a", "b"], ["a", "b"], None], strict=True):
+        sample.labels["kind"] = kinds
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        record = stored_runs.run(store, "r", dataset, lambda _: "yes", ["mrr"])
+        assert list(population_of(store, record.run_id, "labels.kind").strata.values()) == [
+            "a",
+            "a, b",
+            "a, b",
+            "(none)",
+        ]
+
+
+def test_a_run_without_answers(tmp_path: Path) -> None:
+    with RunStore.open(tmp_path / "runs.sqlite") as store:
+        record = stored_runs.run(store, "r", stored_runs.samples(2), lambda _: ValueError("no"), ["mrr"])
+        with pytest.raises(BadValueError, match="has no answer to label: failed 2"):
+            population_of(store, record.run_id)

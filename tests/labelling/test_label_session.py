@@ -1,0 +1,303 @@
+"""The form as a state machine: keys in, states and changes out, without a terminal."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from auepora_eval.core.errors import BadValueError, DataFileError
+from auepora_eval.io.labels import Label, append_label, read_labels
+from auepora_eval.labelling.form import handled
+from auepora_eval.labelling.items import Item
+from auepora_eval.labelling.keys import Pasted
+from auepora_eval.labelling.session import Given, Scale, State, begin, paste, press, resumed
+from auepora_eval.labelling.sheet import Sheet
+
+
+def items(n: int) -> list[Item]:
+    return [Item(f"q{number}", f"question {number}?", f"answer {number}", references=("gold",)) for number in range(n)]
+
+
+def typed(state: State, *keys: str) -> State:
+    for key in keys:
+        state, _ = press(state, key)
+    return state
+
+
+def said(state: State) -> dict[str, Given]:
+    return {state.items[place].sample_id: one for place, one in state.given.items()}
+
+
+def core(state: State) -> tuple[Any, ...]:
+    """What a session is about, less what is only shown."""
+    return state.place, dict(state.given), state.skipped, state.steps, state.comment, state.mode
+
+
+def test_right_and_wrong_go_on_to_the_next() -> None:
+    state, change = press(begin(items(3)), "r")
+    assert change is not None
+    assert (change.sample_id, change.given, change.taken_back) == ("q0", Given("right"), False)
+    state, change = press(state, "w")
+    assert change is not None
+    assert (change.sample_id, change.given) == ("q1", Given("wrong"))
+    assert state.item is not None
+    assert state.item.sample_id == "q2"
+
+
+def test_a_scale_takes_its_digits_and_nothing_else() -> None:
+    state = begin(items(3), scale=Scale(1, 5))
+    for key in ("r", "0", "6"):
+        after, change = press(state, key)
+        assert change is None
+        assert (after.place, after.message) == (0, "press a number from 1 to 5")
+    state, change = press(state, "4")
+    assert change is not None
+    assert change.given == Given(4)
+
+
+def test_digits_are_no_labels_without_a_scale() -> None:
+    state, change = press(begin(items(3)), "1")
+    assert change is None
+    assert state.message == "press r for right or w for wrong"
+
+
+@pytest.mark.parametrize("text", ["5", "1-", "a-b", "5-1", "1-10", "3-3", "-1-3", "1-5-9"])
+def test_what_is_no_scale(text: str) -> None:
+    with pytest.raises(BadValueError, match="scale"):
+        Scale.of(text)
+
+
+def test_a_comment_goes_with_the_label_that_follows() -> None:
+    state = typed(begin(items(2)), "c", *"too shprt", "backspace", "backspace", "backspace", *"ort", "enter")
+    assert state.comment == "too short"
+    state, change = press(state, "w")
+    assert change is not None
+    assert change.given == Given("wrong", "too short")
+    assert state.comment == ""
+
+
+def test_a_comment_can_be_left_alone() -> None:
+    state = typed(begin(items(2)), "c", *"kept", "enter", "c", *" not", "escape")
+    assert state.comment == "kept"
+    assert typed(state, "c", "ctrl-u", "enter").comment == ""
+    assert typed(state, "c", *" it is", "ctrl-w", "enter").comment == "kept it"
+    assert typed(state, "c", "q", "r", "up", "enter").comment == "keptqr"  # letters, not keys
+
+
+def test_what_is_pasted_is_never_a_label() -> None:
+    state = begin(items(2))
+    assert core(paste(state, "rrrwwwq")) == core(state)
+    assert paste(typed(state, "c"), "two\nlines\x1b[2J").draft.startswith("two lines")
+
+
+def test_skipped_ones_come_again_at_the_end() -> None:
+    state = typed(begin(items(3)), "s", "r", "s")
+    assert state.item is None
+    assert state.skipped == {0, 2}
+    state = typed(state, "s")
+    assert (state.place, state.skipped) == (0, frozenset())
+    state = typed(state, "r", "w")
+    assert state.item is None
+    assert {name: one.label for name, one in said(state).items()} == {"q0": "right", "q1": "right", "q2": "wrong"}
+
+
+def test_undo_takes_back_labels_and_skips_one_by_one() -> None:
+    state = typed(begin(items(3)), "r", "s", "c", *"why", "enter", "w")
+    assert state.item is None
+    state, change = press(state, "u")
+    assert change is not None
+    assert (change.sample_id, change.taken_back) == ("q2", True)
+    assert (state.place, state.comment) == (2, "why")
+    state, change = press(state, "u")
+    assert change is None
+    assert (state.place, state.skipped) == (1, frozenset())
+    state, change = press(state, "u")
+    assert change is not None
+    assert change.sample_id == "q0"
+    state, change = press(state, "u")
+    assert change is None
+    assert state.message == "there is nothing to undo"
+
+
+def test_nothing_happens_after_the_end_but_undo_and_leaving() -> None:
+    end = typed(begin(items(1)), "r")
+    for key in ("r", "w", "s", "c", "a", "down", "5"):
+        assert core(typed(end, key)) == core(end)
+    assert typed(end, "q").is_over
+    assert typed(end, "u").place == 0
+
+
+def test_no_items_is_the_end_at_once() -> None:
+    assert begin([]).item is None
+    assert typed(begin([]), "r", "s", "u", "q").is_over
+
+
+def test_references_are_hidden_until_asked_for_and_always_where_blind() -> None:
+    assert typed(begin(items(1)), "a").reference_shown
+    assert not typed(begin(items(1)), "a", "a").reference_shown
+    blind = typed(begin(items(1), blind=True, reference_shown=True), "a")
+    assert not blind.reference_shown
+    assert "blind" in blind.message
+
+
+KEYS = st.sampled_from(["r", "w", "s", "u", "c", "enter", "escape", "a", "?", "down", " ", "tab", "x", "é", "5"])
+LABELLING = st.sampled_from(["r", "w", "u", "c", "enter", "x", "down"])
+
+
+@given(st.integers(0, 5), st.lists(KEYS, max_size=40))
+def test_undo_restores_what_was(n: int, keys: list[str]) -> None:
+    state = typed(begin(items(n)), *keys)
+    if state.mode != "form":
+        return
+    for key in ("r", "w", "s"):
+        after, _ = press(state, key)
+        if len(after.steps) > len(state.steps):
+            assert core(typed(after, "u")) == core(state)
+
+
+@given(st.integers(0, 5), st.lists(KEYS, max_size=60))
+def test_the_changes_make_up_the_file(n: int, keys: list[str]) -> None:
+    state, file = begin(items(n)), dict[str, Given]()
+    for key in keys:
+        state, change = press(state, key)
+        if change is not None and change.taken_back:
+            assert file.pop(change.sample_id) == change.given
+        elif change is not None:
+            assert change.sample_id not in file
+            file[change.sample_id] = change.given
+        assert file == said(state)
+        assert 0 <= state.place <= n
+        assert state.place not in state.given
+        assert state.place not in state.skipped
+
+
+@given(st.integers(1, 5), st.lists(LABELLING, max_size=30), st.lists(LABELLING, max_size=30))
+def test_resumed_is_as_never_interrupted(n: int, first: list[str], then: list[str]) -> None:
+    left = typed(begin(items(n)), *first)
+    if left.mode != "form" or left.comment:
+        return  # what is typed and not said yet is not in the file
+    again = resumed(begin(items(n)), said(left))
+    assert core(again) == core(left)
+    assert core(typed(again, *then)) == core(typed(left, *then))
+
+
+@given(st.integers(1, 5), st.lists(KEYS, max_size=40))
+def test_with_skips_the_labels_stand_and_the_rest_is_asked(n: int, keys: list[str]) -> None:
+    left = typed(begin(items(n)), *keys)
+    again = resumed(begin(items(n)), said(left))
+    assert again.given == left.given
+    asked = set()
+    while again.item is not None:
+        asked.add(again.place)
+        again = typed(again, "r")
+    assert asked == set(range(n)) - set(left.given)
+
+
+def test_what_was_said_about_others_does_not_matter() -> None:
+    state = resumed(begin(items(2)), {"elsewhere": Given("right"), "q0": Given("wrong")})
+    assert said(state) == {"q0": Given("wrong")}
+
+
+# --- the file --------------------------------------------------------------------------------------------------------
+
+
+def sheet(path: Path, **more: Any) -> Sheet:
+    return Sheet(path, "ann", "run_1", clock=lambda: "2030-01-01T00:00:00+00:00", **more)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from(["r", "w", "s", "u"]), max_size=25))
+def test_the_file_is_the_state_at_every_moment(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
+    ours = sheet(tmp_path_factory.mktemp("sheet") / "labels.jsonl")
+    append_label(ours.path, Label("q1", "wrong", "bob", "run_1"))
+    state = begin(items(4))
+    for key in keys:
+        state = handled(state, ours, key)
+        assert ours.said(None) == said(state)
+        assert [one.sample_id for one in ours.labels()] == [
+            state.items[step.place].sample_id for step in state.steps if step.given is not None
+        ]
+    assert [one for one in read_labels(ours.path) if one.annotator == "bob"] == [Label("q1", "wrong", "bob", "run_1")]
+
+
+def test_a_label_holds_all_there_is_to_say(tmp_path: Path) -> None:
+    ours = sheet(tmp_path / "labels.jsonl", metric="exact_match", adjudicated=True, tuning=True)
+    handled(typed(begin(items(1), scale=Scale(0, 3)), "c", "x", "enter"), ours, "2")
+    assert read_labels(ours.path) == [
+        Label(
+            "q0",
+            2,
+            "ann",
+            "run_1",
+            "exact_match",
+            adjudicated=True,
+            tuning=True,
+            comment="x",
+            at="2030-01-01T00:00:00+00:00",
+        )
+    ]
+
+
+def test_labels_of_others_of_other_runs_and_metrics_are_not_ours(tmp_path: Path) -> None:
+    ours = sheet(tmp_path / "labels.jsonl")
+    for label in (
+        Label("q0", "right", "bob", "run_1"),
+        Label("q0", "right", "ann", "run_2"),
+        Label("q0", "right", "ann", "run_1", "exact_match"),
+        Label("q0", "right", "ann", "run_1", adjudicated=True),
+    ):
+        append_label(ours.path, label)
+    assert ours.said(None) == {}
+
+
+def test_a_label_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
+    path = tmp_path / "labels.jsonl"
+    path.mkdir()
+    state = handled(begin(items(2)), sheet(path), "r")
+    assert (state.place, dict(state.given)) == (0, {})
+    assert state.message.startswith(f"not written: {path}: cannot be written")
+
+
+def test_a_label_that_is_gone_cannot_be_taken_back(tmp_path: Path) -> None:
+    ours = sheet(tmp_path / "labels.jsonl")
+    state = handled(begin(items(2)), ours, "r")
+    ours.path.write_text("")
+    state = handled(state, ours, "u")
+    assert "the label of sample 'q0' is not there any more" in state.message
+    assert state.place == 1
+
+
+def test_a_paste_reaches_the_comment_alone(tmp_path: Path) -> None:
+    ours = sheet(tmp_path / "labels.jsonl")
+    state = handled(begin(items(2)), ours, Pasted("rwrwrw"))
+    assert "ignored" in state.message
+    assert not ours.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("label", "scale", "message"),
+    [
+        ("right", Scale(1, 5), "numbers from 1 to 5"),
+        (3, None, "right or wrong"),
+        (7, Scale(1, 5), "numbers from 1 to 5"),
+    ],
+    ids=["words in a scale", "numbers without", "beyond the scale"],
+)
+def test_labels_of_another_kind_are_not_mixed(
+    tmp_path: Path, label: str | int, scale: Scale | None, message: str
+) -> None:
+    ours = sheet(tmp_path / "labels.jsonl")
+    append_label(ours.path, Label("q0", label, "ann", "run_1"))
+    with pytest.raises(DataFileError, match=f"this session asks for {message}"):
+        ours.said(scale)
+
+
+def test_true_and_whole_numbers_are_understood(tmp_path: Path) -> None:
+    ours = sheet(tmp_path / "labels.jsonl")
+    append_label(ours.path, Label("q0", True, "ann", "run_1"))
+    assert ours.said(None) == {"q0": Given("right")}
+    ours.path.unlink()
+    append_label(ours.path, Label("q0", 4.0, "ann", "run_1"))
+    assert ours.said(Scale(1, 5)) == {"q0": Given(4)}

@@ -1,0 +1,106 @@
+"""The driver on a terminal of its own, where what arrives together can be told."""
+
+import os
+import pty
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from auepora_eval.core.errors import BadValueError
+from auepora_eval.labelling.form import fill_in
+from auepora_eval.labelling.items import Item
+from auepora_eval.labelling.session import State, begin
+from auepora_eval.labelling.sheet import Sheet
+from auepora_eval.labelling.terminal import require_terminal
+
+
+class Typist:
+    """Sits at the other end of the terminal: as soon as something is shown, types what comes next."""
+
+    def __init__(self, turns: Sequence[tuple[bytes, bytes]]) -> None:
+        self.master, self.slave = pty.openpty()
+        self._turns = list(turns)
+        self.seen = b""
+        self._thread = threading.Thread(target=self._sit, daemon=True)
+        self._thread.start()
+
+    def _sit(self) -> None:
+        start = 0
+        while True:
+            try:
+                data = os.read(self.master, 4096)
+            except OSError:
+                return
+            self.seen += data
+            while self._turns and (place := self.seen.find(self._turns[0][0], start)) >= 0:
+                start = place + len(self._turns[0][0])
+                os.write(self.master, self._turns.pop(0)[1])
+
+    def leave(self) -> None:
+        os.close(self.slave)
+        self._thread.join()
+        os.close(self.master)
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Sheet:
+    return Sheet(tmp_path / "labels.jsonl", "ann", "run_1")
+
+
+def filled(monkeypatch: pytest.MonkeyPatch, sheet: Sheet, turns: Sequence[tuple[bytes, bytes]]) -> tuple[State, bytes]:
+    """How a session ends in which this is typed, and all that was written to its terminal."""
+    typist = Typist(turns)
+    try:
+        with (
+            open(typist.slave, closefd=False) as stdin,
+            open(typist.slave, "w", closefd=False) as stdout,
+            monkeypatch.context() as patched,
+        ):
+            patched.setattr(sys, "stdin", stdin)
+            patched.setattr(sys, "stdout", stdout)
+            patched.setenv("TERM", "xterm")
+            items = [Item(f"q{number}", f"question {number}?", "answer") for number in range(5)]
+            end = fill_in(begin(items), sheet)
+    finally:
+        typist.leave()
+    return end, typist.seen
+
+
+def test_what_was_pressed_before_an_answer_was_shown_is_not_about_it(
+    monkeypatch: pytest.MonkeyPatch, sheet: Sheet
+) -> None:
+    turns = [(b"question 0?", b"rrrr"), (b"question 1?", b"ww"), (b"question 2?", b"q")]
+    end, _ = filled(monkeypatch, sheet, turns)
+    assert [one.label for one in end.given.values()] == ["right", "wrong"]
+    assert [one.label for one in sheet.labels()] == ["right", "wrong"]
+
+
+def test_the_screen_is_taken_and_given_back(monkeypatch: pytest.MonkeyPatch, sheet: Sheet) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGTSTP, signal.SIGWINCH)}
+    monkeypatch.setenv("NO_COLOR", "1")
+    _, seen = filled(monkeypatch, sheet, [(b"question 0?", b"q")])
+    for taken, back in ((b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?7l", b"\x1b[?7h"), (b"\x1b[?2004h", b"\x1b[?2004l")):
+        assert 0 <= seen.index(taken) < seen.index(back)
+    assert seen.rindex(b"\x1b[?25h") > seen.rindex(b"\x1b[?25l")
+    assert {number: signal.getsignal(number) for number in before} == before
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_the_end_of_input_leaves_too(monkeypatch: pytest.MonkeyPatch, sheet: Sheet) -> None:
+    turns = [(b"question 0?", b"r"), (b"question 1?", b"\x04")]  # ctrl-d
+    end, _ = filled(monkeypatch, sheet, turns)
+    assert end.is_over
+    assert len(sheet.labels()) == 1
+
+
+def test_a_stream_that_is_closed_is_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    closed = (tmp_path / "closed").open("w")
+    closed.close()
+    monkeypatch.setattr(sys, "stdin", closed)
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(BadValueError, match="stdin and stdout are none"):
+        require_terminal()

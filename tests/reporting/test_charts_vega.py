@@ -1,0 +1,127 @@
+"""Our drawing held against Vega's of the same spec: the schema accepts it, and every mark stands in the same place."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from chart_gallery import GALLERY
+
+import parts
+from auepora_eval.reporting.charts import Chart
+
+SVG = "{http://www.w3.org/2000/svg}"
+Box = tuple[float, float, float, float]
+every_chart = pytest.mark.parametrize("make", GALLERY.values(), ids=GALLERY.keys())
+PATHS = ("line", "area")
+_NUMBER = r"-?\d+(?:\.\d+)?(?:e-?\d+)?"
+_KINDS = {"symbol": "point", "rule": "rule", "rect": "rect", "text": "text"}
+
+
+def translated(element: ElementTree.Element) -> tuple[float, float]:
+    found = re.search(rf"translate\(({_NUMBER}),({_NUMBER})\)", element.get("transform", ""))
+    return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+
+
+def vega_boxes(svg: str) -> dict[tuple[int, int], list[Box]]:
+    """By view and layer the boxes around Vega's marks: a point for symbols and texts."""
+    boxes: dict[tuple[int, int], list[Box]] = {}
+    for group in ElementTree.fromstring(svg).iter(f"{SVG}g"):
+        name = re.match(r"mark-(\w+) role-mark concat_(\d+)_layer_(\d+)_marks", group.get("class", ""))
+        if name is None or name[1] not in _KINDS:
+            continue
+        for mark in group:
+            inner = next(iter(mark)) if mark.tag == f"{SVG}a" else mark
+            x, y = translated(inner)
+            if name[1] == "rule":
+                box = (x, y, x + float(inner.get("x2", 0)), y + float(inner.get("y2", 0)))
+            elif name[1] == "rect":
+                sides = re.match(rf"M({_NUMBER}),({_NUMBER})h({_NUMBER})v({_NUMBER})h", inner.get("d", ""))
+                assert sides is not None, inner.get("d")
+                left, top, width, height = map(float, sides.groups())
+                box = (x + left, y + top, x + left + width, y + top + height)
+            else:
+                box = (x, y, x, y)
+            boxes.setdefault((int(name[2]), int(name[3])), []).append(box)
+    return boxes
+
+
+def own_boxes(svg: str) -> dict[tuple[int, int], list[Box]]:
+    """The same of ours."""
+    boxes: dict[tuple[int, int], list[Box]] = {}
+    drawn = [one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if one.get("class") == "view"]
+    for number, view in enumerate(drawn):
+        for group in view.iter(f"{SVG}g"):
+            name = re.match(r"marks mark-(\w+) layer-(\d+)", group.get("class", ""))
+            if name is None or name[1] not in ("point", "rule", "bar", "rect", "text"):
+                continue
+            for mark in group:
+                inner = next(iter(mark)) if mark.tag == f"{SVG}a" else mark
+                boxes.setdefault((number, int(name[2])), []).append(box_of(inner))
+    return boxes
+
+
+def box_of(mark: ElementTree.Element) -> Box:
+    def number(key: str) -> float:
+        return float(mark.get(key, 0))
+
+    kind = mark.tag.removeprefix(SVG)
+    if kind == "line":
+        return number("x1"), number("y1"), number("x2"), number("y2")
+    if kind == "rect":
+        return number("x"), number("y"), number("x") + number("width"), number("y") + number("height")
+    if kind == "circle":
+        return number("cx"), number("cy"), number("cx"), number("cy")
+    if kind == "text":
+        return number("x"), number("y"), number("x"), number("y")
+    corners = [tuple(map(float, one.split(","))) for one in mark.get("points", "").split()]
+    x = (min(one[0] for one in corners) + max(one[0] for one in corners)) / 2
+    y = (min(one[1] for one in corners) + max(one[1] for one in corners)) / 2
+    return x, y, x, y
+
+
+def around(box: Box) -> Box:
+    """Whichever end comes first."""
+    return min(box[0], box[2]), min(box[1], box[3]), max(box[0], box[2]), max(box[1], box[3])
+
+
+@every_chart
+def test_every_mark_stands_where_vega_puts_it(make: Callable[[], Chart], capfd: pytest.CaptureFixture[str]) -> None:
+    vega = parts.need("vl_convert")
+    chart = make()
+    vega_svg, own_svg = vega.vegalite_to_svg(dict(chart.spec), show_warnings=True), chart.to_svg()
+    theirs, ours = vega_boxes(vega_svg), own_boxes(own_svg)
+    assert capfd.readouterr().err == ""  # nothing to warn of
+    assert {place: len(found) for place, found in theirs.items() if found} == {p: len(f) for p, f in ours.items() if f}
+    for place, found in ours.items():
+        kind = chart.spec["vconcat"][place[0]]["layer"][place[1]]["mark"]["type"]
+        for own, other in zip(map(around, found), map(around, theirs[place]), strict=True):
+            shown = own[:1] if kind == "text" else own  # the height of letters is everyone's own
+            assert shown == pytest.approx(other[: len(shown)], abs=0.51 if kind in ("bar", "rect") else 0.05), place
+    groups = list(ElementTree.fromstring(own_svg).iter(f"{SVG}g"))
+    for kind in PATHS:
+        drawn = sum(len(one) for one in groups if f"mark-{kind}" in one.get("class", "").split())
+        assert drawn == len(re.findall(rf"mark-{kind} role-mark concat_", vega_svg))
+
+
+@every_chart
+def test_the_schema_accepts_every_spec(make: Callable[[], Chart]) -> None:
+    altair = parts.need("altair")
+    chart = make()
+    made = chart.to_altair()
+    assert isinstance(made, altair.VConcatChart)
+    assert made.to_dict(validate=False)["description"] == chart.description  # validated when it was made
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_png_has_the_ground_of_its_theme(theme: str, tmp_path: Path) -> None:
+    parts.need("vl_convert")
+    from auepora_eval.reporting.charts.theme import require_theme
+
+    chart = GALLERY["values in two groups"]()
+    path = chart.save(tmp_path / "chart.png", theme=require_theme(theme), width=700)
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    width = int.from_bytes(content[16:20], "big")
+    assert width == pytest.approx(1400, abs=120)  # two pixels for one; letters are not as wide everywhere

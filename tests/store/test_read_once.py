@@ -1,0 +1,58 @@
+"""A store that reads once: the same answers as the store itself, each read one time."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval.store import runs as store_module
+from auepora_eval.store.read_once import ReadOnce
+from auepora_eval.store.runs import RunStore
+from stored_runs import run, samples
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    with RunStore.open(tmp_path / "runs.sqlite") as opened:
+        yield opened
+
+
+def test_it_gives_what_the_store_gives_and_reads_it_once(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = run(store, "a", samples(4), lambda number: ["gold"], ["recall@5"], repeats=2)
+    once, read = ReadOnce(store), Counter[str]()
+    for name in ("read_samples", "read_outputs", "read_results"):
+        monkeypatch.setattr(store_module, name, _counting(getattr(store_module, name), name, read))
+    for _ in range(3):
+        assert once.samples(record.run_id, texts=False) == RunStore.samples(store, record.run_id, texts=False)
+        for repeat in (None, 0, 1):
+            ours = list(once.outputs(record.run_id, repeat=repeat, texts=False))
+            assert ours == list(store.outputs(record.run_id, repeat=repeat, texts=False))
+        assert once.results(record.run_id) is once.results(record.run_id)
+        assert list(once.results(record.run_id)) == list(store.results(record.run_id))
+    assert read == {"read_samples": 3 + 1, "read_outputs": 9 + 1, "read_results": 3 + 1}
+
+
+def test_texts_are_read_every_time(store: RunStore) -> None:
+    record = run(store, "a", samples(2), lambda number: ["gold"], ["recall@5"])
+    once = ReadOnce(store)
+    assert list(once.outputs(record.run_id, texts=False)) == list(store.outputs(record.run_id, texts=False))
+    assert list(once.outputs(record.run_id)) == list(store.outputs(record.run_id))
+    assert once.samples(record.run_id) == store.samples(record.run_id)
+    assert [row.position for row in once.outputs(record.run_id, position=1, texts=False)] == [1]
+
+
+def test_what_it_gave_may_be_put_in_another_order(store: RunStore) -> None:
+    record = run(store, "a", samples(3), lambda number: ["gold"], ["recall@5"])
+    once = ReadOnce(store)
+    once.samples(record.run_id, texts=False).clear()
+    assert len(once.samples(record.run_id, texts=False)) == 3
+
+
+def _counting(function: Any, name: str, read: Counter[str]) -> Any:
+    def counted(*arguments: Any, **options: Any) -> Any:
+        read[name] += 1
+        return function(*arguments, **options)
+
+    return counted

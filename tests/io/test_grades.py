@@ -1,6 +1,8 @@
 """Grades with provenance: whose a grade is after people have spoken, and two files that agree however work was cut."""
 
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,6 @@ from auepora_eval.io.grades import (
 )
 from auepora_eval.io.load import load_dataset
 from auepora_eval.io.trec import load_qrels
-from parts import need
 
 
 def model(grade: int) -> Grade:
@@ -79,8 +80,9 @@ def test_the_qrels_are_read_by_trec_eval_and_by_us(tmp_path: Path) -> None:
     assert all(re.fullmatch(r"\S+ 0 \S+ [0-3]", line) for line in path.read_text().splitlines())
     assert load_qrels(path) == {"q": {"é-2": 3, "d": 0}, "q2": {"d": 2}}
     assert set(read_grades(path).values()) == set(grades)
-    with path.open() as file:
-        assert need("pytrec_eval").parse_qrel(file) == load_qrels(path)
+    if find_spec("pytrec_eval"):  # which does not build on every processor
+        with path.open() as file:
+            assert import_module("pytrec_eval").parse_qrel(file) == load_qrels(path)
 
 
 def test_samples_of_such_qrels_say_whose_their_gold_is(tmp_path: Path) -> None:

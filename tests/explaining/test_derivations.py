@@ -47,7 +47,7 @@ DERIVED: dict[str, list[tuple[Derivation, float | None]]] = {}
 def all_derivations(spec: Spec) -> list[tuple[Derivation, float | None]]:
     """Those of several datasets, made once for all tests."""
     if str(spec) not in DERIVED:
-        DERIVED[str(spec)] = [one for seed in range(2) for one in derivations(built(spec), seed)]
+        DERIVED[str(spec)] = [one for seed in range(4) for one in derivations(built(spec), seed)]
     return DERIVED[str(spec)]
 
 

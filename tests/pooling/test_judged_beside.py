@@ -12,12 +12,14 @@ import pytest
 from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from auepora_eval.core.engine import resolve_metrics
 from auepora_eval.core.errors import BadValueError
-from auepora_eval.core.results import judged_share
+from auepora_eval.core.results import Results, judged_share
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.io.grades import Grade, provenance_path, write_grades
 from auepora_eval.io.jsonl import save_jsonl_dataset
 from auepora_eval.pooling.beside import JudgedBeside
 from auepora_eval.pooling.gold import gold_name, with_gold
+from auepora_eval.reporting.html.scores_section import coverage_lines
+from auepora_eval.reporting.notebook import results_html
 from auepora_eval.running.plans import run_system
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store.runs import RunStore
@@ -198,13 +200,13 @@ def test_the_same_grades_are_the_same_gold(qrels: str) -> None:
     assert gold_name("again.txt") != before
 
 
-def test_only_metrics_that_look_for_gold_ids_say_it() -> None:
+def test_only_metrics_that_look_for_gold_say_it() -> None:
     chosen = resolve_metrics(
         ["recall@5", "ndcg@10", "recall_doc@3", "token_f1", "mean_latency[end_to_end]", "map"], "auepora"
     )
     beside = JudgedBeside(chosen)
-    assert beside.depths == [5, 10, None]
-    assert len(beside.metrics) == 4
+    assert beside.depths == [5, 10, 3, None]
+    assert len(beside.metrics) == 5
     assert JudgedBeside(resolve_metrics(["token_f1"])).metrics == []
 
 
@@ -228,3 +230,11 @@ SHARES = {
 @pytest.mark.parametrize(("details", "expected"), SHARES.values(), ids=SHARES.keys())
 def test_how_it_is_told(details: dict[str, Any], expected: str) -> None:
     assert judged_share(MetricResult("m", TargetCategory.RETRIEVAL_ACCURACY, 0.5, details)) == expected
+
+
+def test_pages_and_notebooks_say_it_too() -> None:
+    details = {"judged": 0.5, "judged_depth": 5, "gold_by": {"model": 2}}
+    result = MetricResult("recall@5", TargetCategory.RETRIEVAL_RELEVANCE, 0.5, details)
+    said = "judged 50 % of top 5; gold by model 2"
+    assert said in coverage_lines(result)
+    assert said in results_html(Results([result]))

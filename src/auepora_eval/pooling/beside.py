@@ -131,14 +131,11 @@ class JudgedBeside:
 
 
 def _is_retrieval(metric: Metric) -> bool:
-    """Whether a metric looks for gold ids among the ids that were returned."""
-    return (
-        isinstance(metric, BatchMetric)
-        and metric.target in _TARGETS
-        and "relevant_docs" in metric.required_fields()
-        and metric.by_chunk_id
-        and getattr(metric, "ranks_ids", True)
-    )
+    """Whether a metric looks for gold in what was returned: for its ids, their parents, or passages."""
+    if not isinstance(metric, BatchMetric) or metric.target not in _TARGETS:
+        return False
+    over_parents = not getattr(metric, "ranks_ids", True)
+    return over_parents or "relevant_docs" in metric.required_fields()
 
 
 def _depth(metric: Metric) -> int | None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from ..core.results import Results, coverage, display_name
+from ..core.results import Results, display_name
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from .charts import Chart, interval_chart
 from .charts.words import in_chart
 from .result_rows import interval_rows
-from .tables import figure
+from .tables import figure, remark
 
 __all__ = ["html_table", "results_html", "with_chart"]
 
@@ -27,13 +27,11 @@ def results_html(results: Results) -> str:
         group = [result for result in results if result.target is target]
         for place, one in enumerate(group):
             value = figure(one.value) if one.defined else "n/a"
-            because = "" if one.defined else str(one.details.get("undefined_because") or "")
-            about = "; ".join(filter(None, [because, coverage(one)]))
-            rows.append([entry.title if place == 0 else "", display_name(one), value, _interval(one), about])
+            rows.append([entry.title if place == 0 else "", display_name(one), value, _interval(one), remark(one)])
     table = html_table(["Target", "Metric", "Value", "95 % interval", "Mean of"], rows, right=(2,))
     doubt = any(row[3].endswith("?") for row in rows)
-    remark = "<p>? few or skewed samples: the interval may be too narrow</p>" if doubt else ""
-    return with_chart(table + remark, interval_chart(interval_rows(results)))
+    doubtful = "<p>? few or skewed samples: the interval may be too narrow</p>" if doubt else ""
+    return with_chart(table + doubtful, interval_chart(interval_rows(results)))
 
 
 def _interval(result: MetricResult) -> str:

@@ -14,6 +14,7 @@ __all__ = [
     "display_name",
     "figure",
     "one_line",
+    "remark",
     "results_markdown",
     "results_table",
     "results_to_dict",
@@ -85,7 +86,7 @@ def _result_rows(results: Results) -> list[list[str]]:
         for position, result in enumerate(group):
             value = figure(result.value) if result.defined else "n/a"
             title = entry.title if position == 0 else ""
-            rows.append([title, display_name(result), value, _interval(result), _remark(result)])
+            rows.append([title, display_name(result), value, _interval(result), remark(result)])
             rows += _breakdown(result)
     return rows
 
@@ -136,7 +137,7 @@ def _breakdown(result: MetricResult) -> list[list[str]]:
     return rows
 
 
-def _remark(result: MetricResult) -> str:
+def remark(result: MetricResult) -> str:
     """What the value is a mean of and, where there is none, why."""
     because = "" if result.defined else result.details.get("undefined_because", "")
     return "; ".join(filter(None, [because, coverage(result), _spread(result), judged_share(result)]))

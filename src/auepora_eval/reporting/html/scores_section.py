@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.results import display_name
+from ...core.results import display_name, judged_share
 from ...core.targets import TARGETS
 from ...core.types import MetricResult
 from .blocks import Block, Cell, Column, Fold, Group, Prose, Row, Section, Table
@@ -96,7 +96,7 @@ def value_bar(result: MetricResult, low: float, high: float) -> tuple[float, flo
 
 
 def coverage_lines(result: MetricResult) -> list[str]:
-    """Who is not among the scored, and why: skipped, failed by the system, not measured."""
+    """Who is not among the scored, and why: skipped, failed by the system, not measured; and how much is judged."""
     details = result.details
     lines = []
     if not result.defined and details.get("undefined_because"):
@@ -117,6 +117,8 @@ def coverage_lines(result: MetricResult) -> list[str]:
     repeats = details.get("repeats") or {}
     if isinstance(repeats, dict) and repeats.get("count", 1) > 1 and repeats.get("sd") is not None:
         lines.append(f"{amount(repeats['count'], 'repeat')}, standard deviation {value_text(repeats['sd'])}")
+    if judged := judged_share(result):
+        lines.append(judged)
     return lines
 
 

@@ -38,7 +38,7 @@ def ray() -> Iterator[RayExecutor]:
 
 
 # The data have nuggets that are none, which is said.
-@pytest.mark.filterwarnings(r"ignore:metric 'nugget_recall'. metadata\.nuggets:UserWarning")
+@pytest.mark.filterwarnings(r"ignore:metric 'nugget_recall.*metadata\.nuggets:UserWarning")
 @pytest.mark.parametrize("size", [7, 1000])
 def test_every_metric_is_the_same_to_the_last_bit(ray: RayExecutor, size: int) -> None:
     samples, outputs = made_data(n=60)

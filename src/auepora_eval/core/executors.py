@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_chec
 
 import numpy as np
 
+from .allocator import keep_freed_memory
 from .batch import Batch
 from .collector import collector_paused
 from .errors import BadValueError, WorkerError, did_you_mean
@@ -182,7 +183,9 @@ class ProcessExecutor:
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context
 
-            self._pool = ProcessPoolExecutor(self.workers - 1, mp_context=get_context("spawn"))
+            self._pool = ProcessPoolExecutor(
+                self.workers - 1, mp_context=get_context("spawn"), initializer=keep_freed_memory
+            )
 
     def __enter__(self) -> ProcessExecutor:
         return self

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from ..core.allocator import keep_freed_memory
 from ..core.batch import Batch
 from ..core.collector import collector_paused
 from ..core.errors import AueporaError, WorkerError
@@ -103,6 +104,8 @@ def _known(job: Job) -> tuple[list[BatchMetric], dict[Hashable, Any]]:
     if job.name not in _jobs:
         import ray
 
+        if not _jobs:
+            keep_freed_memory()
         _jobs[job.name] = list(ray.get(job.metrics[0])), {}
         while len(_jobs) > _MOST_JOBS:
             _jobs.popitem(last=False)

@@ -212,8 +212,8 @@ def _require_common_id(total: int, missing: CountedIds, unknown: CountedIds, out
 
 def _answers_only(answers: Side) -> bool:
     """Whether outputs do not say what was retrieved: the first that is no failure says it for all."""
-    for run in answers.units():
-        for one in read_outputs([run]):
+    for runs in answers.spans(answers.batches()):
+        for one in read_outputs(runs):
             if one.output is not None and one.output.error is None:
                 return not one.has_retrieved
     return False

@@ -612,3 +612,26 @@ def test_further_references_and_null_text() -> None:
     assert evaluate([row], outs, ["rougeL_answer"])[0].value == 1.0
     empty = SystemOutputs(retrieved=[], response=Response(None))  # type: ignore[arg-type]
     assert evaluate([row], [empty], ["rougeL_answer"])[0].value == 0.0
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+@pytest.mark.parametrize("gold", [frozenset, set], ids=["frozenset", "set"])
+def test_what_finding_gold_rests_on(kind: type, gold: type) -> None:
+    """``isdisjoint`` stops at the first common id, and the iterator knows what is to come after it."""
+    rest = iter(kind(["a", "b", "c", "b", "d"]))
+    known, left = gold(["b", "d"]), []
+    while not known.isdisjoint(rest):
+        left.append(rest.__length_hint__())
+    assert left == [3, 1, 0]
+
+
+class Backwards(list[str]):
+    """A list of its own kind."""
+
+    def __iter__(self) -> Iterator[str]:
+        return reversed(self)
+
+
+def test_lists_of_another_kind_are_read_as_they_iterate() -> None:
+    (got,) = evaluate_rankings([["a"]], [Backwards(["b", "c", "a"])], ["mrr"])
+    assert got.value == 1.0

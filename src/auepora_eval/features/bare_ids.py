@@ -11,7 +11,7 @@ import numpy as np
 from ..core.batch import Batch
 from ..core.errors import AlignmentError, BadTypeError
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
-from .rankings import HIGHEST_LEVEL, VIEW_KEYS, Gold, RankingColumns, level_of
+from .rankings import HIGHEST_LEVEL, VIEW_KEYS, Gold, ListedGold, RankingColumns, level_of
 
 __all__ = ["rankings_batch"]
 
@@ -37,15 +37,16 @@ def rankings_batch(
     return Batch(_Samples(columns), _Outputs(columns, ranked), features=features)
 
 
-def _gold_column(gold: Sequence[Collection[str] | Mapping[str, int] | None], ids: Sequence[str]) -> list[Gold | None]:
+def _gold_column(
+    gold: Sequence[Collection[str] | Mapping[str, int] | None], ids: Sequence[str]
+) -> Sequence[Gold | None]:
     kinds = set(map(type, gold))
-    if kinds <= {list, tuple}:  # the usual case, at the speed of C
-        try:
-            return list(map(frozenset, gold))  # type: ignore[arg-type]
-        except TypeError:
-            pass  # an id that cannot be looked up: found and named below
+    if kinds <= {list, tuple}:
+        return ListedGold(gold)  # type: ignore[arg-type]
+    if kinds <= {set, frozenset}:
+        return gold  # type: ignore[return-value]
     if kinds == {dict} and _usual_levels(list(chain.from_iterable(map(dict.values, gold)))):  # type: ignore[arg-type]
-        return list(gold)  # type: ignore[arg-type]
+        return gold  # type: ignore[return-value]
     _reject_strings("gold", gold, kinds, ids)
     return [_as_gold(entry, query) for entry, query in zip(gold, ids, strict=True)]
 
@@ -78,8 +79,6 @@ def _ranked_column(ranked: Sequence[Sequence[str] | None], ids: Sequence[str]) -
 def _as_ranking(entry: Sequence[str] | None, query: str) -> Sequence[str]:
     if entry is None:
         return ()
-    if isinstance(entry, (list, tuple)):
-        return entry
     if isinstance(entry, (Mapping, Set)):
         raise BadTypeError(
             f"the ranking of query '{query}' is a {type(entry).__name__}, which has no order; "

@@ -8,10 +8,11 @@ a plain loop over the ranking.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, repeat
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.conventions import Conventions
 from ..core.errors import BadTypeError, DuplicateIdError
-from .rankings import Gold, RankingColumns, rankings
+from .rankings import Gold, ListedGold, RankingColumns, rankings
 
 __all__ = [
     "Found",
@@ -175,58 +176,76 @@ def _reject_duplicates(batch: Batch) -> bool:
 
 
 def _find(columns: RankingColumns) -> Found:
-    kinds = set(map(type, columns.gold))
+    kinds = {frozenset} if isinstance(columns.gold, ListedGold) else set(map(type, columns.gold))
     annotated = np.ones(len(columns.gold), dtype=np.bool_)
     gold: Sequence[Gold] = columns.gold  # type: ignore[assignment]
     if type(None) in kinds:
         annotated = np.fromiter((entry is not None for entry in columns.gold), np.bool_, len(gold))
         gold = [_NOTHING if entry is None else entry for entry in columns.gold]
-    ranks: list[int] = []
-    counts: list[int] = []
-    found_ids: list[str] = []
     graded = dict in kinds
-    starts_with = "".startswith
+    found_ids: list[str] | None = [] if graded else None
     try:
-        "".join(chain.from_iterable(gold))  # joining refuses anything but text
-        for known, ids in zip(map(frozenset, gold) if graded else gold, columns.ranked, strict=True):
-            # So does the tuple form of startswith, without copying a character; only an empty id makes it stop early.
-            if starts_with(tuple(ids)):
-                "".join(ids)
-            # Looking up every returned id once, in C, is nearly the whole cost of evaluating a ranking. Positions are
-            # searched only for the few that were found, and the first position is the one that counts.
-            common = known.intersection(ids)  # type: ignore[union-attr]
-            counts.append(len(common))
-            if common:
-                ranks += map(ids.index, common)
-                if graded:
-                    found_ids += common
+        sets = map(frozenset, gold) if graded else gold
+        left, counts, gold_count = _looked_up(sets, columns.ranked, found_ids)  # type: ignore[arg-type]
     except TypeError:
         _name_the_id_that_is_no_text(columns)
         raise
-    row = np.repeat(np.arange(len(gold)), np.fromiter(counts, np.int64, len(counts)))
-    rank = np.fromiter(ranks, np.int64, len(ranks))
     returned = np.fromiter(map(len, columns.ranked), np.int64, len(gold))
-    # Sets have no order, so ranks come unsorted within a query; one key per hit sorts them all.
-    depth = int(returned.max(initial=0))
-    key = row * depth + rank
-    level, gold_level = None, None
-    if graded:
-        order = np.argsort(key)
-        level, gold_level = _levels(gold, row[order], [found_ids[i] for i in order.tolist()])
-    rank = np.sort(key) - row * depth
+    row = np.repeat(np.arange(len(gold)), counts)
+    level, gold_level = (None, None) if found_ids is None else _levels(gold, row, found_ids)
     return Found(
         row=row,
-        rank=rank,
+        rank=returned[row] - 1 - left,
         level=level,
         returned=returned,
         annotated=annotated,
-        gold_count=np.fromiter(map(len, gold), np.int64, len(gold)),
+        gold_count=gold_count,
         gold_level=gold_level,
     )
 
 
+def _looked_up(
+    gold: Iterable[frozenset[str] | set[str]], ranked: Iterable[Sequence[str]], found_ids: list[str] | None
+) -> tuple[Ints, Ints, Ints]:
+    """For each gold id that was returned, in order, how many ids follow its first position; per query hits and |G|.
+
+    Looking up every returned id once, in C, is nearly the whole cost of evaluating a ranking. ``isdisjoint`` stops at
+    the first id that is gold and leaves the iterator behind it, so that going on from there finds the next one.
+    """
+    left: list[int] = []
+    counts: list[int] = []
+    sizes: list[int] = []
+    count, size, starts_with = counts.append, sizes.append, "".startswith
+    for known, ids in zip(gold, ranked, strict=True):
+        # The tuple form of startswith refuses anything but text, without copying a character; only an empty id makes
+        # it stop early, and then joining looks at all.
+        if starts_with(tuple(known)):
+            "".join(known)
+        if starts_with(tuple(ids)):
+            "".join(ids)
+        to_come: Any = iter(ids)
+        none_in, how_many = known.isdisjoint, to_come.__length_hint__
+        first: dict[str, int] = {}
+        while not none_in(to_come):
+            rest = how_many()
+            doc_id = ids[~rest]
+            if doc_id not in first:
+                first[doc_id] = rest
+        left += first.values()
+        count(len(first))
+        size(len(known))
+        if found_ids is not None:
+            found_ids += first
+    return _ints(left), _ints(counts), _ints(sizes)
+
+
+def _ints(values: list[int]) -> Ints:
+    return np.fromiter(values, np.int64, len(values))
+
+
 def _name_the_id_that_is_no_text(columns: RankingColumns) -> None:
-    for query, gold, ranked in zip(columns.ids, columns.gold, columns.ranked, strict=True):
+    golds = columns.gold.lists if isinstance(columns.gold, ListedGold) else columns.gold
+    for query, gold, ranked in zip(columns.ids, golds, columns.ranked, strict=True):
         for what, ids in (("gold", gold or ()), ("returned", ranked)):
             for doc_id in ids:
                 if not isinstance(doc_id, str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ __all__ = [
     "HIGHEST_LEVEL",
     "VIEW_KEYS",
     "Gold",
+    "ListedGold",
     "RankingColumns",
     "document_rankings",
     "judged_rankings",
@@ -34,11 +35,31 @@ _IDS_ARE_TEXT = "document ids must be strings"
 VIEW_KEYS = _KEY, _JUDGED, _DOCUMENTS = "rankings", "judged_rankings", "document_rankings"
 
 
+class ListedGold(Sequence[Gold]):
+    """Gold given as lists of ids. Their sets are made one by one as they are asked for.
+
+    That is faster than making all beforehand: a set is used while its ids are still at hand for the processor, and the
+    next one takes its memory.
+    """
+
+    def __init__(self, lists: Sequence[Sequence[str]]) -> None:
+        self.lists = lists
+
+    def __len__(self) -> int:
+        return len(self.lists)
+
+    def __getitem__(self, index: int) -> Gold:  # type: ignore[override]
+        return frozenset(self.lists[index])
+
+    def __iter__(self) -> Iterator[Gold]:
+        return map(frozenset, self.lists)
+
+
 @dataclass(frozen=True, slots=True)
 class RankingColumns:
     """Gold and returned ids, query by query."""
 
-    gold: list[Gold | None]
+    gold: Sequence[Gold | None]
     """``None`` where the query was not annotated."""
     ranked: list[Sequence[str]]
     ids: Sequence[str]

@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from auepora_eval import Results, evaluate_rankings
-from auepora_eval.io.trec import Reader, load_qrels, load_run, trec_rankings
+from auepora_eval import Results, evaluate_trec
+from auepora_eval.io.trec import Reader, load_qrels, load_run
 from auepora_eval.io.trec_parts.arrow import arrow_is_installed
 
 from .rankings import make_rankings
@@ -51,8 +51,7 @@ def read_ours(qrels: Path, run: Path, reader: Reader) -> tuple[dict[str, dict[st
 
 
 def ours(qrels: Path, run: Path, reader: Reader) -> Results:
-    ids, gold, ranked = trec_rankings(*read_ours(qrels, run, reader))
-    return evaluate_rankings(gold, ranked, METRICS, conventions="trec", ids=ids)
+    return evaluate_trec(qrels, run, METRICS, reader=reader)
 
 
 def read_ranx(qrels: Path, run: Path) -> tuple[Any, Any]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from .core.dataset import InMemoryDataset as InMemoryDataset
     from .core.dataset import LazyDataset as LazyDataset
     from .core.engine import evaluate as evaluate
-    from .core.engine import evaluate_rankings as evaluate_rankings
     from .core.engine import evaluate_stream as evaluate_stream
     from .core.errors import AueporaError as AueporaError
     from .core.errors import AueporaWarning as AueporaWarning
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from .core.metrics_base import SampleMetric as SampleMetric
     from .core.plan import EvaluationPlan as EvaluationPlan
     from .core.rag_interface import RAGSystem as RAGSystem
+    from .core.ranked import evaluate_rankings as evaluate_rankings
     from .core.registry import metric as metric
     from .core.registry import register as register
     from .core.results import Results as Results
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .core.types import SystemOutputs as SystemOutputs
     from .core.types import TargetCategory as TargetCategory
     from .explaining.explain import explain as explain
+    from .io.trec_scores import evaluate_trec as evaluate_trec
     from .judge.critic import LLMCritic as LLMCritic
     from .judge.critic import StructuredCritic as StructuredCritic
     from .judge.openai_compat import OpenAICritic as OpenAICritic
@@ -104,7 +105,8 @@ _EXPORTS = {
     "calibrate": "calibrating.measure",
     "evaluate": "core.engine",
     "evaluate_files": "scale.sharded",
-    "evaluate_rankings": "core.engine",
+    "evaluate_rankings": "core.ranked",
+    "evaluate_trec": "io.trec_scores",
     "evaluate_stream": "core.engine",
     "explain": "explaining.explain",
     "from_haystack": "adapters.haystack",

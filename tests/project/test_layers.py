@@ -19,6 +19,7 @@ LAYERS = {
     "core.retrying": 0,
     "core.sqlite_files": 0,
     "core.exact": 0,
+    "core.allocator": 0,
     "core.collector": 0,
     "core.told_judgements": 0,
     "core.derivation": 0,  # how a score came about, as plain data
@@ -57,6 +58,7 @@ LAYERS = {
     "metrics.retrieval_eval": 6,  # functions over the engine, for those who come with rows
     "core.plan": 5,
     "core.engine": 5,
+    "core.ranked": 5,
     "core.repeat_folds": 3,
     "core.repeats": 5,
     "core.runner": 5,

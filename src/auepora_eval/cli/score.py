@@ -218,30 +218,26 @@ def _rules(
 
 
 def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
-    from ..core.engine import evaluate_rankings, resolve_metrics
+    from ..core.engine import resolve_metrics
     from ..core.suggest import specs_for
     from ..io.grades import counts_by_query
-    from ..io.trec import load_qrels, load_run, queries_without_judgements, trec_rankings
+    from ..io.trec_scores import read_trec
     from ..reporting.progress import progress
     from .remarks import warn_of_strays
 
     chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions, bare_ids=True)
     resolved = resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
-    with progress(f"reading {qrels_path}"):
-        qrels = load_qrels(qrels_path)
-    with progress(f"reading {run_path}"):
-        run = load_run(run_path)
-    ids, gold, ranked = trec_rankings(qrels, run)
-    missing = [one for one, ranking in zip(ids, ranked, strict=True) if ranking is None]
-    warn_of_strays(missing, queries_without_judgements(qrels, run), total=len(ids), conventions=conventions)
+    with progress(f"reading {qrels_path} and {run_path}"):
+        rankings = read_trec(qrels_path, run_path)
+    warn_of_strays(rankings.missing, rankings.unjudged, total=len(rankings.ids), conventions=conventions)
     whose = counts_by_query(qrels_path)
     if whose is None:
         with progress("scoring"):
-            return evaluate_rankings(gold, ranked, chosen, conventions=conventions, ids=ids)
+            return rankings.evaluate(chosen, conventions=conventions)
     from ..pooling.beside import JudgedBeside
 
     total: Counter[str] = sum(map(Counter, whose.values()), Counter())
     beside = JudgedBeside(resolved, total)
     with progress("scoring"):
-        every = evaluate_rankings(gold, ranked, [*resolved, *beside.metrics], conventions=conventions, ids=ids)
+        every = rankings.evaluate([*resolved, *beside.metrics], conventions=conventions)
     return beside.noted(every)

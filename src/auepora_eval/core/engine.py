@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..features.bare_ids import rankings_batch
 from ..judge.executor import with_judges
 from .batch import Batch, check_samples, warn_notes
 from .collector import collector_paused
@@ -19,7 +18,7 @@ from .errors import (
     MetricDefinitionError,
     MissingFieldError,
 )
-from .executors import Executor, ExecutorName, Scorable, SerialExecutor, chosen_executor
+from .executors import Executor, ExecutorName, Scorable, chosen_executor
 from .metrics_base import BatchMetric, Metric, RunFacts, bound_to
 from .plan import EvaluationPlan, require_distinct_names
 from .registry import Spec, metric
@@ -34,13 +33,14 @@ if TYPE_CHECKING:
     from ..judge.session import JudgeSession
 
 __all__ = [
+    "as_sequence",
     "checked_batch_size",
     "collect",
     "evaluate",
-    "evaluate_rankings",
     "evaluate_sources",
     "evaluate_stream",
     "resolve_metrics",
+    "run_metrics",
 ]
 
 Metrics = EvaluationPlan | Iterable[Spec | Metric] | Spec | Metric
@@ -48,8 +48,6 @@ Progress = Callable[[int], None]
 """Called with the number of samples of each batch that is done."""
 
 BATCH_SIZE = 1024
-# Bare ids are so cheap to score that the fixed cost of a batch shows; larger batches hide it, and still fit the cache.
-RANKINGS_BATCH_SIZE = 4096
 
 
 def evaluate(
@@ -78,10 +76,12 @@ def evaluate(
     ``judging`` says how judges are asked, where a metric needs one.
     """
     chosen = resolve_metrics(metrics, conventions)
-    rows = _listed(samples, "samples")
+    rows = as_sequence(samples, "samples")
     check_samples(rows)
     given = (
-        [outputs.get(row.sample_id) for row in rows] if isinstance(outputs, Mapping) else _listed(outputs, "outputs")
+        [outputs.get(row.sample_id) for row in rows]
+        if isinstance(outputs, Mapping)
+        else as_sequence(outputs, "outputs")
     )
     if len(rows) != len(given):
         raise AlignmentError(len(rows), len(given))
@@ -103,7 +103,7 @@ def evaluate(
         return Batch([rows[row] for row in chosen_rows], [given[row] for row in chosen_rows])
 
     with chosen_executor(executor, workers) as scoring:
-        return _run(
+        return run_metrics(
             batches(),
             chosen,
             run or RunFacts(),
@@ -150,7 +150,7 @@ def evaluate_stream(
             yield Batch(samples, outputs, memory=memory)
 
     with chosen_executor(executor, workers) as scoring:
-        results = _run(
+        results = run_metrics(
             batches(),
             chosen,
             run or RunFacts(),
@@ -191,7 +191,7 @@ def evaluate_sources(
     told = tuple(grouping.slices)
     batches = (SourcedBatch(source, told, grouping.keep, fields, joined) for source in sources)
     with chosen_executor(executor, workers) as scoring:
-        results = _run(
+        results = run_metrics(
             batches,
             chosen,
             run or RunFacts(),
@@ -230,56 +230,6 @@ def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: R
                     raise MissingFieldError(name, one.name)
 
 
-def evaluate_rankings(
-    gold: Iterable[Collection[str] | Mapping[str, int] | None] | Mapping[str, Collection[str] | Mapping[str, int]],
-    ranked: Iterable[Sequence[str] | None] | Mapping[str, Sequence[str]],
-    metrics: Metrics,
-    *,
-    conventions: str | Conventions = "auepora",
-    ids: Iterable[str] | None = None,
-    keep_scores: bool = True,
-) -> Results:
-    """Score bare rankings: per query the gold ids (or ``{id: level}``) and the returned ids, best first.
-
-    A ranking of ``None`` is a missing output, gold of ``None`` a query that was not annotated. ``ids`` name the queries
-    (their numbers by default). Given as mappings from query id, the queries of ``gold`` are scored.
-    """
-    chosen = resolve_metrics(metrics, conventions)
-    if isinstance(gold, Mapping) != isinstance(ranked, Mapping):
-        raise BadTypeError("gold and rankings must both be mappings from query id, or both be sequences")
-    if isinstance(gold, Mapping) and isinstance(ranked, Mapping):
-        ids, columns = list(gold), [ranked.get(query) for query in gold]
-        gold, ranked = list(gold.values()), columns
-    golds, rankings = _listed(gold, "gold"), _listed(ranked, "rankings")
-    if len(golds) != len(rankings):
-        raise AlignmentError(len(golds), len(rankings), what=("gold entries", "rankings"))
-    names = list(map(str, range(len(golds)) if ids is None else ids))
-    if len(names) != len(golds):
-        raise AlignmentError(len(golds), len(names), what=("gold entries", "ids"))
-    if golds:
-        annotated = any(entry is not None for entry in golds)
-        # Bare ids are gold at most: a metric that needs more is told so before anything is computed.
-        EvaluationPlan(chosen).validate_dataset([EvaluationSample("", "", relevant_docs=[] if annotated else None)])
-
-    def part(start: int, stop: int) -> Batch:
-        return rankings_batch(golds[start:stop], rankings[start:stop], names[start:stop])
-
-    size = RANKINGS_BATCH_SIZE
-    batches = (part(start, start + size) for start in range(0, len(golds), size))
-    grouping = Grouping((), keep=True)
-    grouping.ids = names
-    return _run(
-        batches,
-        chosen,
-        RunFacts(),
-        keep_scores,
-        None,
-        executor=SerialExecutor(),
-        grouping=grouping,
-        whole=lambda _: part(0, len(golds)),
-    )
-
-
 def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora") -> list[Metric]:
     """Metric objects from specs, objects or a plan, under these conventions unless they bring their own."""
     if isinstance(metrics, EvaluationPlan):
@@ -287,7 +237,7 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
     elif isinstance(metrics, (str, Mapping, Metric)):
         listed = [metrics]
     else:
-        listed = _listed(metrics, "metrics")
+        listed = as_sequence(metrics, "metrics")
     common = Conventions.of(conventions)
     chosen = [bound_to(metric(one), common) for one in listed]
     for one in chosen:
@@ -305,7 +255,7 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
 T = TypeVar("T")
 
 
-def _listed(values: Iterable[T], what: str) -> Sequence[T]:
+def as_sequence(values: Iterable[T], what: str) -> Sequence[T]:
     """The values as something that can be cut into batches."""
     if isinstance(values, (list, tuple)):
         return values
@@ -356,7 +306,7 @@ def collect(
         warn_notes(notes, stacklevel=stacklevel)
 
 
-def _run(
+def run_metrics(
     batches: Iterable[Scorable],
     metrics: Sequence[Metric],
     run: RunFacts,
@@ -367,7 +317,9 @@ def _run(
     grouping: Grouping,
     whole: Callable[[Rows | None], Batch] | None,
     joined: bool = False,
+    stacklevel: int = 5,
 ) -> Results:
+    """Score batches and fold what comes of them into results."""
     tallies = {
         one.name: tally_for(one.for_run(run), run, keep_scores=keep_scores, joined=joined)
         for one in metrics
@@ -376,7 +328,7 @@ def _run(
     # Over lists the collector rests for the whole pass; over a stream only while we score, since the garbage that the
     # caller's own generator makes is not ours to keep.
     with collector_paused() if whole is not None else nullcontext():
-        collect(batches, list(tallies.values()), executor, grouping, progress, stacklevel=5)
+        collect(batches, list(tallies.values()), executor, grouping, progress, stacklevel=stacklevel)
     results = []
     everything: Batch | None = None
     for one in metrics:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from ..core.engine import evaluate_rankings
+from ..core.ranked import evaluate_rankings
 from .report import Check, Tally
 from .roc import made_scores
 from .text_peers import rouge_checks, sacrebleu_checks

@@ -7,13 +7,14 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.errors import AlignmentError, BadTypeError
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from .rankings import HIGHEST_LEVEL, VIEW_KEYS, Gold, ListedGold, RankingColumns, level_of
 
-__all__ = ["rankings_batch"]
+__all__ = ["BareOutputs", "BareSamples", "rankings_batch"]
 
 
 def rankings_batch(
@@ -34,7 +35,7 @@ def rankings_batch(
     # Bare ids carry their judged levels, and each is its own document: all views are one.
     features: dict[Hashable, Any] = dict.fromkeys(VIEW_KEYS, columns)
     features |= {"missing": missing, "failures": [None] * len(gold)}
-    return Batch(_Samples(columns), _Outputs(columns, ranked), features=features)
+    return Batch(BareSamples(columns), BareOutputs(columns, missing), features=features)
 
 
 def _gold_column(
@@ -96,7 +97,7 @@ def _reject_strings(what: str, column: Sequence[object], kinds: set[type], ids: 
         raise BadTypeError(f"the {what} of query '{query}' is a single string; pass a list of ids")
 
 
-class _Samples(Sequence[EvaluationSample]):
+class BareSamples(Sequence[EvaluationSample]):
     """The samples a rankings batch would have had, made on reading."""
 
     def __init__(self, columns: RankingColumns) -> None:
@@ -115,17 +116,17 @@ class _Samples(Sequence[EvaluationSample]):
         return EvaluationSample(self._columns.ids[index], query="", relevant_docs=documents)
 
 
-class _Outputs(Sequence[SystemOutputs | None]):
+class BareOutputs(Sequence[SystemOutputs | None]):
     """The outputs a rankings batch would have had, made on reading."""
 
-    def __init__(self, columns: RankingColumns, given: Sequence[Sequence[str] | None]) -> None:
-        self._columns, self._given = columns, given
+    def __init__(self, columns: RankingColumns, missing: npt.NDArray[np.bool_]) -> None:
+        self._columns, self._missing = columns, missing
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._missing)
 
     def __getitem__(self, index: int) -> SystemOutputs | None:  # type: ignore[override]
-        if self._given[index] is None:
+        if self._missing[index]:
             return None
         ranked = self._columns.ranked[index]
         return SystemOutputs([RetrievedDocument(Document(i), None, rank) for rank, i in enumerate(ranked, 1)])

@@ -28,6 +28,7 @@ __all__ = [
     "View",
     "capped_gold",
     "found",
+    "found_key",
     "has_judgement",
     "hits",
     "hits_within",
@@ -64,6 +65,20 @@ class Found:
     gold_level: Ints | None
     """The levels of all gold ids, query after query; ``None`` where all are 1."""
 
+    def part(self, start: int, stop: int) -> Found:
+        """What was found for some of the queries."""
+        hits = slice(*np.searchsorted(self.row, [start, stop]).tolist())
+        golds = slice(int(self.gold_count[:start].sum()), int(self.gold_count[:stop].sum()))
+        return Found(
+            row=self.row[hits] - start,
+            rank=self.rank[hits],
+            level=None if self.level is None else self.level[hits],
+            returned=self.returned[start:stop],
+            annotated=self.annotated[start:stop],
+            gold_count=self.gold_count[start:stop],
+            gold_level=None if self.gold_level is None else self.gold_level[golds],
+        )
+
     def gold_rows(self) -> Ints:
         """The query of each entry of ``gold_level``."""
         return np.repeat(np.arange(len(self.gold_count)), self.gold_count)
@@ -88,7 +103,12 @@ class Hits:
 
 def found(batch: Batch, view: View = rankings) -> Found:
     """The positions of judged ids in a batch, as one view of its rankings has them."""
-    return batch.feature(("found", view_key(batch, view)), lambda b: _find(view(b)))
+    return batch.feature(found_key(view_key(batch, view)), lambda b: _find(view(b)))
+
+
+def found_key(view: str = rankings.__name__) -> tuple[str, str]:
+    """Under which name a batch keeps what was found in a view of its rankings."""
+    return "found", view
 
 
 def hits(batch: Batch, conventions: Conventions, view: View = rankings) -> Hits:
@@ -164,6 +184,8 @@ def reject_duplicates(batch: Batch) -> None:
 
 def _reject_duplicates(batch: Batch) -> bool:
     columns = rankings(batch)
+    if columns.known_distinct is not None and columns.known_distinct():
+        return True
     for query, ids in enumerate(columns.ranked):
         if len(set(ids)) != len(ids) and columns.gold[query] is not None:
             seen: set[str] = set()

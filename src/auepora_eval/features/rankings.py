@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +61,11 @@ class RankingColumns:
 
     gold: Sequence[Gold | None]
     """``None`` where the query was not annotated."""
-    ranked: list[Sequence[str]]
+    ranked: Sequence[Sequence[str]]
     ids: Sequence[str]
     """The samples' ids, for messages."""
+    known_distinct: Callable[[], bool] | None = None
+    """Finds out, where there is a faster way than looking at all ids, that no ranking holds one twice."""
 
 
 def rankings(batch: Batch) -> RankingColumns:

@@ -15,7 +15,15 @@ from .trec_parts import python as trec_python
 from .trec_parts.order import judgements, rankings
 from .trec_parts.python import level_of
 
-__all__ = ["Reader", "load_qrels", "load_run", "queries_without_judgements", "trec_rankings"]
+__all__ = [
+    "Reader",
+    "arrow_reads",
+    "load_qrels",
+    "load_run",
+    "queries_without_judgements",
+    "require_common_query",
+    "trec_rankings",
+]
 
 Reader = Literal["auto", "python", "arrow"]
 """What reads the lines. Both give the same; ``auto`` is Arrow where it is installed and the file is not small.
@@ -31,7 +39,7 @@ def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[s
     path = Path(path)
     data = read_bytes(path)
     with collector_paused():
-        for module in _readers(reader, data):
+        for module in _readers(reader, path):
             lines = module.qrels_lines(data)
             if lines is not None:
                 return judgements(lines)
@@ -47,7 +55,7 @@ def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str
     path = Path(path)
     data = read_bytes(path)
     with collector_paused():
-        for module in _readers(reader, data):
+        for module in _readers(reader, path):
             lines = module.run_lines(data)
             if lines is not None:
                 return rankings(lines)
@@ -61,8 +69,13 @@ def trec_rankings(
 
     Queries that only the run has cannot be scored and are left out; ``queries_without_judgements`` lists them.
     """
-    require_common_id(qrels, run, what=("query of the qrels", "query of the run"))
+    require_common_query(qrels, run)
     return list(qrels), list(qrels.values()), [run.get(query) for query in qrels]
+
+
+def require_common_query(qrels: Mapping[str, object], run: Mapping[str, object]) -> None:
+    """Raise if qrels and run share no query: then the two do not belong together."""
+    require_common_id(qrels, run, what=("query of the qrels", "query of the run"))
 
 
 def queries_without_judgements(qrels: Mapping[str, object], run: Mapping[str, object]) -> list[str]:
@@ -70,15 +83,20 @@ def queries_without_judgements(qrels: Mapping[str, object], run: Mapping[str, ob
     return [query for query in run if query not in qrels]
 
 
-def _readers(name: str, data: bytes) -> list[ModuleType]:
-    """The modules that may read the lines, fastest first. Each refuses a file that it is not sure to read rightly."""
-    if name not in get_args(Reader):
-        raise BadValueError(f"unknown reader {name!r}; choose one of: {', '.join(get_args(Reader))}")
-    if name == "arrow":
+def arrow_reads(reader: str, *paths: Path) -> bool:
+    """Whether Arrow is to try these files first: it was asked for, or is there and one of them is not small."""
+    if reader not in get_args(Reader):
+        raise BadValueError(f"unknown reader {reader!r}; choose one of: {', '.join(get_args(Reader))}")
+    if reader == "arrow":
         trec_arrow.require_arrow()
-    elif name == "python" or len(data) < _WORTH_AN_IMPORT or not trec_arrow.arrow_is_installed():
-        return [trec_python]
-    return [trec_arrow, trec_python]
+        return True
+    large = any(path.is_file() and path.stat().st_size >= _WORTH_AN_IMPORT for path in paths)
+    return reader == "auto" and large and trec_arrow.arrow_is_installed()
+
+
+def _readers(reader: str, path: Path) -> list[ModuleType]:
+    """The modules that may read the lines, fastest first. Each refuses a file that it is not sure to read rightly."""
+    return [trec_arrow, trec_python] if arrow_reads(reader, path) else [trec_python]
 
 
 def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:

@@ -237,7 +237,7 @@ def _scored_run(path: Path) -> Scored:
     """What ``load_run`` gives, with the scores."""
     data = read_bytes(path)
     with collector_paused():
-        for module in trec._readers("auto", data):
+        for module in trec._readers("auto", path):
             lines = module.run_lines(data)
             if lines is not None:
                 return _with_scores(lines)

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from ..core.conventions import Conventions
-from ..core.engine import evaluate_rankings
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import Metric
+from ..core.ranked import evaluate_rankings
 from ..core.registry import metric
 from .k_policy import ALL, PRIMARY_K, CutOff, cut_of
 

@@ -15,7 +15,7 @@ from .python import level_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["arrow_is_installed", "qrels_lines", "require_arrow", "run_lines"]
+__all__ = ["ArrowDocs", "arrow_is_installed", "qrels_lines", "require_arrow", "run_lines"]
 
 _PART = 1 << 19
 _SPACE = 32
@@ -43,7 +43,7 @@ def run_lines(data: bytes) -> Lines[Floats] | None:
     if np.isnan(scores).any():
         return None
     queries, rows = _coded(table, "0")
-    return Lines(queries, rows, _Column(table["2"]), scores)
+    return Lines(queries, rows, ArrowDocs(table["2"]), scores)
 
 
 def qrels_lines(data: bytes) -> Lines[list[int]] | None:
@@ -61,7 +61,7 @@ def qrels_lines(data: bytes) -> Lines[list[int]] | None:
     except ValueError:
         return None
     queries, rows = _coded(table, "0")
-    return Lines(queries, rows, _Column(table["2"]), levels[places].tolist())
+    return Lines(queries, rows, ArrowDocs(table["2"]), levels[places].tolist())
 
 
 def _table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | None:
@@ -114,15 +114,15 @@ def _coded(table: pa.Table, column: str) -> tuple[list[str], Ints]:
     return chunks[0].dictionary.to_pylist(), np.concatenate(places).astype(np.int64)
 
 
-class _Column:
-    """One column of all lines."""
+class ArrowDocs:
+    """The document ids of all lines, as Arrow has them."""
 
     def __init__(self, column: pa.ChunkedArray) -> None:
-        self._column = column
+        self.column = column
 
     def texts(self, order: Ints | None = None) -> list[str]:
         """The cells as texts, in the order of the lines or in another."""
-        column = self._column if order is None else self._column.take(order)
+        column = self.column if order is None else self.column.take(order)
         texts: list[str] = []
         for chunk in column.chunks:
             texts += chunk.to_numpy(zero_copy_only=False).tolist()

@@ -9,10 +9,11 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Docs", "Lines", "judgements", "rankings"]
+__all__ = ["Docs", "Lines", "Order", "judgements", "line_order", "rankings"]
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
 Values = TypeVar("Values")
 
 
@@ -36,19 +37,52 @@ class Lines(Generic[Values]):
     """Per line its score or its level."""
 
 
-def rankings(lines: Lines[Floats]) -> dict[str, list[str]]:
-    """Documents by query, best first: by score descending, ties by id descending. No score is NaN."""
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The lines of a run brought into order: query by query, and in each by score descending."""
+
+    lines: Ints | None
+    """Which line comes where; ``None`` where all stand in order."""
+    counts: Ints
+    """Per query how many lines it has."""
+    starts: Ints
+    """Per query the place of its first line."""
+    ties: tuple[Ints, Ints]
+    """The stretches of equal scores within a query: of each the first place, and the one after the last."""
+
+    def lines_at(self, places: Ints) -> Ints:
+        """The lines at some places."""
+        return places if self.lines is None else self.lines[places]
+
+
+def line_order(lines: Lines[Floats]) -> Order:
+    """The order of the lines of a run, up to ties. No score is NaN."""
     rows, scores = lines.rows, lines.values
     counts = np.bincount(rows, minlength=len(lines.queries))
-    bounds = [0, *np.cumsum(counts).tolist()]
+    ends = np.cumsum(counts)
     order = None
     same = rows[1:] == rows[:-1]
     if not (rows[1:] >= rows[:-1]).all() or (same & (scores[1:] > scores[:-1])).any():
         order = _stable_order(rows, len(lines.queries), np.argsort(-scores))
         scores = scores[order]
         same = np.ones(len(same), dtype=np.bool_)
-        same[np.cumsum(counts)[:-1] - 1] = False
-    docs = _texts_by_tie(lines.docs, order, np.flatnonzero(same & (scores[1:] == scores[:-1])))
+        same[ends[:-1] - 1] = False
+    return Order(order, counts, ends - counts, _stretches(np.flatnonzero(same & (scores[1:] == scores[:-1]))))
+
+
+def _stretches(tied: Ints) -> tuple[Ints, Ints]:
+    """Where stretches of ties begin and end; ``tied`` are the places that tie with the next."""
+    if not len(tied):
+        return tied, tied
+    breaks = np.flatnonzero(np.diff(tied) > 1)
+    return tied[np.concatenate(([0], breaks + 1))], tied[np.concatenate((breaks, [len(tied) - 1]))] + 2
+
+
+def rankings(lines: Lines[Floats]) -> dict[str, list[str]]:
+    """Documents by query, best first: by score descending, ties by id descending. No score is NaN."""
+    order = line_order(lines)
+    docs = _texts_by_tie(lines.docs, order)
+    bounds = [*order.starts.tolist(), len(docs)]
     return {query: docs[start:stop] for query, (start, stop) in zip(lines.queries, pairwise(bounds), strict=True)}
 
 
@@ -82,14 +116,10 @@ def _stable_order(rows: Ints, queries: int, order: Ints) -> Ints:
     return order
 
 
-def _texts_by_tie(docs: Docs, order: Ints | None, tied: Ints) -> list[str]:
-    """The ids in that order, each stretch of ties by id descending; ``tied`` are the places that tie with the next."""
-    texts = docs.texts(order)
-    if not len(tied):
-        return texts
-    breaks = np.flatnonzero(np.diff(tied) > 1)
-    starts = tied[np.concatenate(([0], breaks + 1))]
-    stops = tied[np.concatenate((breaks, [len(tied) - 1]))] + 2
+def _texts_by_tie(docs: Docs, order: Order) -> list[str]:
+    """The ids in that order, each stretch of ties by id descending."""
+    texts = docs.texts(order.lines)
+    starts, stops = order.ties
     # Texts compare by code points, which is the order of their UTF-8 bytes and of trec_eval's strcmp.
     pairs = stops - starts == 2  # most ties are of two, for which swapping is several times faster than sorting
     for place in starts[pairs].tolist():

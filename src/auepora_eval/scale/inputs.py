@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,10 @@ class InputFile:
     size: int
     mtime: int
     """In nanoseconds."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Sent elsewhere, it is read by a process that may have been started in another folder.
+        return InputFile, (os.path.abspath(self.path), self.format, self.size, self.mtime)
 
     def require_unchanged(self) -> None:
         """Raise where it is another file by now: its ranges would lead anywhere."""
@@ -115,13 +120,15 @@ def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str
 def _paths(given: str | Path) -> list[str]:
     text = str(given)
     if os.path.isdir(text):
-        found = [
-            os.path.join(folder, name)
-            for folder, _, names in os.walk(text)
-            for name in names
-            # What tools leave beside their parts: _SUCCESS, .part-0.crc
-            if plain_suffix(Path(name)) in _SUFFIXES and not name.startswith((".", "_"))
-        ]
+        found = []
+        for folder, below, names in os.walk(text):
+            # What tools leave beside their parts: _temporary, .ipynb_checkpoints; _SUCCESS, .part-0.crc
+            below[:] = [name for name in below if not name.startswith((".", "_"))]
+            found += [
+                os.path.join(folder, name)
+                for name in names
+                if plain_suffix(Path(name)) in _SUFFIXES and not name.startswith((".", "_"))
+            ]
         if not found:
             raise DataFileError(text, None, f"no file in this directory ends in {', '.join(_SUFFIXES)}, .gz or .zst")
     elif not os.path.exists(text) and _MAGIC.search(text):

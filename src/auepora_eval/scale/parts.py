@@ -209,7 +209,8 @@ def content_digest(scored: ScoredBatch) -> str:
     digest = blake2b(digest_size=16)
 
     def take(scores: Scores) -> None:
-        digest.update(np.ascontiguousarray(scores.values).tobytes())
+        values = np.where(np.isnan(scores.values), np.nan, scores.values)  # NaNs differ in bits that no file keeps
+        digest.update(values.tobytes())
         digest.update(np.ascontiguousarray(scores.status).tobytes())
         digest.update(np.ascontiguousarray(scores.reason_codes).tobytes())
         digest.update(json.dumps(scores.reason_names).encode())

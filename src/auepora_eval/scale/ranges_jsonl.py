@@ -1,6 +1,6 @@
 """Files with a JSON object per line, as ranges of bytes: found by looking at line ends alone, read from the middle.
 
-A compressed file cannot be entered in the middle: whoever reads a range of it decompresses what is before it, too.
+A compressed file cannot be entered in the middle: whoever reads ranges of it decompresses what is before them, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..io.record_parts.columns import DEEPEVAL, RAGAS, RecordShape, output_of, s
 from ..io.rows import decode_object
 from .inputs import InputFile, Run
 from .records import ReadIds, ReadMaybe, ids_read
+from .streams import decompressed
 
 __all__ = ["LineCuts", "cut_lines", "line_ids", "read_line_outputs", "read_line_samples"]
 
@@ -103,14 +104,14 @@ def _data(run: Run) -> bytes:
     """The lines of a run, ends of lines and all."""
     run.file.require_unchanged()
     path = Path(run.file.path)
-    with open_bytes(path) as file:
-        if is_compressed(path):
-            left = run.start
-            while left and (passed := len(file.read(min(left, _BLOCK)))):
-                left -= passed
-        else:
+    if is_compressed(path):
+        data = decompressed(run.file, run.start, run.stop)
+    else:
+        with open_bytes(path) as file:
             file.seek(run.start)
-        return file.read(run.stop - run.start)
+            data = file.read(run.stop - run.start)
+    run.file.require_unchanged()  # nor while it was read
+    return data
 
 
 def _lines(run: Run) -> Iterator[tuple[int, int, bytes]]:

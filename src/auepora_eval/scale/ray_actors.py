@@ -38,13 +38,16 @@ class _Keeper:
 class ModelPool:
     """Actors that keep models: one per GPU, or one without where there are none."""
 
-    def __init__(self, ray: Any, job: Job, count: int, *, gpu: bool, processors: int, retries: int) -> None:
-        """``processors`` are reserved for each; such as die while they load are replaced ``retries`` times in all."""
+    def __init__(self, ray: Any, job: Job, count: int, *, gpu: float, processors: int, retries: int) -> None:
+        """For each, ``processors`` and this share of a ``gpu`` are reserved.
+
+        Such as die while they load are replaced ``retries`` times in all.
+        """
         self._ray = ray
         self._job = job
         self._retries = retries
         self._kind = ray.remote(ModelKeeper).options(
-            num_cpus=processors, num_gpus=1 if gpu else 0, max_restarts=0, max_task_retries=0
+            num_cpus=processors, num_gpus=gpu, max_restarts=0, max_task_retries=0
         )
         self._died_loading = 0
         self.hopeless = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from .ranges_jsonl import LineCuts, cut_lines, line_ids, read_line_outputs, read
 from .ranges_parquet import group_sizes, read_row_outputs, read_row_samples, row_ids
 from .records import ReadIds, ReadMaybe
 
-__all__ = ["Mapper", "Side", "read_outputs", "read_samples"]
+__all__ = ["Mapper", "Side", "by_file", "read_outputs", "read_samples"]
 
 Rows = npt.NDArray[np.int64]
 Mapper = Callable[[Callable[[Run], ReadIds], Iterable[Run]], Iterable[ReadIds]]
@@ -30,14 +30,26 @@ _COMPRESSED_TIMES = 16
 """Ranges of compressed files are so much larger, since each costs decompressing what is before it."""
 
 
+def by_file(runs: Iterable[Run]) -> Iterator[tuple[InputFile, list[Run]]]:
+    """The runs of one file after the other."""
+    for file, some in groupby(runs, key=lambda run: run.file):
+        yield file, list(some)
+
+
 def read_samples(runs: Iterable[Run]) -> list[ReadSample]:
     """The samples of some runs."""
-    return [one for run in runs for one in (read_row_samples if _is_table(run.file) else read_line_samples)(run)]
+    read: list[ReadSample] = []
+    for file, some in by_file(runs):
+        read += read_row_samples(some) if _is_table(file) else chain.from_iterable(map(read_line_samples, some))
+    return read
 
 
 def read_outputs(runs: Iterable[Run]) -> list[ReadMaybe]:
     """The outputs of some runs."""
-    return [one for run in runs for one in (read_row_outputs if _is_table(run.file) else read_line_outputs)(run)]
+    read: list[ReadMaybe] = []
+    for file, some in by_file(runs):
+        read += read_row_outputs(some) if _is_table(file) else chain.from_iterable(map(read_line_outputs, some))
+    return read
 
 
 def _ids(run: Run, role: Role, families: bool) -> ReadIds:
@@ -179,26 +191,26 @@ class Side:
     def names(self, rows: Rows) -> list[tuple[str, int, str]]:
         """Of some records (rising numbers): file, line and id."""
         read: list[Any] = []
-        for run in self.picked([rows])[0]:
-            found = read_samples([run]) if self.role == "samples" else read_outputs([run])
-            read += [(run.file.path, one.line, _id_of(one)) for one in found]
+        for file, runs in by_file(self.picked([rows])[0]):
+            found = read_samples(runs) if self.role == "samples" else read_outputs(runs)
+            read += [(file.path, one.line, _id_of(one)) for one in found]
         return read
 
     def require_distinct(self, ids: ReadIds) -> Rows:
         """Raise where an id comes twice. The records whose ids only look the same (as numbers) are the result."""
         order = np.argsort(ids.ids, kind="stable")
         same = np.flatnonzero(ids.ids[order][1:] == ids.ids[order][:-1])
-        suspects = np.unique(np.concatenate([order[same], order[same + 1]]))
+        pairs = np.column_stack([order[same], order[same + 1]])
+        pairs = pairs[np.argsort(pairs[:, 1])]  # the first that comes twice is told, without reading all that follows
         seen: dict[str, tuple[str, int]] = {}
-        for start in range(0, len(suspects), self._batch_size):
-            for path, line, name in self.names(suspects[start : start + self._batch_size]):
-                if name in seen:
-                    before, first = seen[name]
+        for start in range(0, len(pairs), self._batch_size):
+            for path, line, name in self.names(np.unique(pairs[start : start + self._batch_size])):
+                before, first = seen.setdefault(name, (path, line))
+                if (before, first) != (path, line):
                     where = f"line {first}" if before == path else f"{before}:{first}"
                     on = "is already on" if before == path else "is already at"
                     raise DuplicateIdError(f"{path}:{line}: sample_id {name!r} {on} {where}; each id may come once")
-                seen[name] = path, line
-        return suspects
+        return np.unique(pairs)
 
 
 def _id_of(read: ReadSample | ReadMaybe) -> str:

@@ -99,6 +99,17 @@ def test_only_what_is_missing_is_scored_again(tmp_path: Path) -> None:
     assert log.read_text().split() == ["30", "40", "50", "150"]
 
 
+def test_metrics_named_in_another_order_get_their_own_scores(tmp_path: Path) -> None:
+    folder, log = tmp_path / "scores", tmp_path / "read"
+    scored_into(folder, SerialExecutor())
+    (folder / "part-000001.parquet").unlink()
+    turned = METRICS[::-1]
+    executor = PartsExecutor(SerialExecutor(), folder, opened_folder(folder, plan(turned)), by_workers=True)
+    found = evaluate_sources(sources(log), turned, slices=["labels.lang"], executor=executor)
+    same(found, evaluate(*rows(range(TOTAL)), turned, slices=["labels.lang"]))
+    assert log.read_text().split() == ["30", "40", "50"]
+
+
 class _Dying(SerialExecutor):
     """Goes away after some units."""
 

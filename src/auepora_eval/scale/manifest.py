@@ -134,7 +134,7 @@ def _differences(key: str, ours: Any, theirs: Any) -> list[str]:
             f"{key} {name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
             for name in dict.fromkeys([*ours, *theirs])
             if ours.get(name) != theirs.get(name)
-        ] or [f"{key} come in another order"]
+        ]
     return [f"{key}: {_shown(theirs)} there, {_shown(ours)} here"]
 
 

@@ -55,6 +55,13 @@ class Part:
 
     facts: PartFacts
     scored: ScoredBatch
+    names: tuple[str, ...]
+    """The metrics, in the order in which they were written."""
+
+    def under(self, names: Sequence[str]) -> ScoredBatch:
+        """The outcomes in the order of these metrics: the same evaluation may name them in another one."""
+        by_name = dict(zip(self.names, self.scored.scores, strict=True))
+        return replace(self.scored, scores=[by_name[name] for name in names])
 
 
 # --- several batches as one ------------------------------------------------------------------------------------------
@@ -279,7 +286,7 @@ def read_part(path: Path) -> Part:
     scored = ScoredBatch(facts.rows, scores, notes, members)
     if content_digest(scored) != facts.digest:
         raise DataFileError(path, None, "is not as it was written; delete it, and it is made again")
-    return Part(facts, scored)
+    return Part(facts, scored, tuple(one["name"] for one in about["metrics"]))
 
 
 def _families(table: pa.Table) -> tuple[tuple[bool, str], ...]:

@@ -84,14 +84,14 @@ class PartsExecutor:
 
         scored = iter(self._others.score(to_score(), metrics))
         for first in scored:
-            yield from self._already(waiting)
+            yield from self._already(waiting, names)
             unit, members, _ = waiting.popleft()
             if self._by_workers:
                 yield self._written_there(unit, members, first, metrics)
             else:
                 whole = merged([first, *islice(scored, len(members) - 1)])
                 yield self._written_here(unit, whole, names)
-        yield from self._already(waiting)
+        yield from self._already(waiting, names)
         assert not waiting
         self._manifest.save(self._folder, self._facts)
 
@@ -103,12 +103,12 @@ class PartsExecutor:
             self._lean = not members[0].keep
             yield unit, members
 
-    def _already(self, waiting: deque[_Waiting]) -> Iterator[ScoredBatch]:
+    def _already(self, waiting: deque[_Waiting], names: Sequence[str]) -> Iterator[ScoredBatch]:
         while waiting and waiting[0][2] is not None:
             unit = waiting.popleft()[0]
             part = read_part(self._folder / unit.file)
             self.read += unit.rows
-            yield self._handed_out(unit, part.scored, part.facts)
+            yield self._handed_out(unit, part.under(names), part.facts)
 
     def _written_there(
         self, unit: Unit, members: list[SourcedBatch], scored: ScoredBatch, metrics: Sequence[BatchMetric]

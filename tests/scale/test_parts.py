@@ -327,3 +327,27 @@ def test_batches_merge_as_if_they_had_been_one() -> None:
     assert replace(found.members, groups={}) == replace(whole.members, groups={})
     for key, rows_ in whole.members.groups.items():
         assert np.array_equal(found.members.groups[key], rows_)
+
+
+class _DyingAfterwards(SerialExecutor):
+    """As an executor does whose workers die when a unit is written down and nobody was told of it yet."""
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        for scored in super().score(batches, metrics):
+            failed = Scores.of(np.zeros(scored.size), fail={"worker_died": np.ones(scored.size, dtype=bool)})
+            yield replace(scored, scores=[failed for _ in metrics])
+
+
+def test_a_part_is_believed_whatever_became_of_who_wrote_it(tmp_path: Path) -> None:
+    same(scored_into(tmp_path / "scores", _DyingAfterwards()), expected())
+
+
+def test_what_does_not_count_may_be_any_nan(tmp_path: Path) -> None:
+    """Division gives one with another sign than ``math.nan`` has."""
+    values = np.array([0.5, -0.0, np.copysign(np.nan, -1)])
+    scores = Scores(values, np.array([0, 0, 1], dtype=np.uint8), np.array([0, 0, 1], dtype=np.int16), ("", "odd"))
+    written = ScoredBatch(3, [scores], {}, Members(3, ("a", "b", "c")))
+    write_part(tmp_path / "p.parquet", written, ["m"], job="j", unit=0, first=0)
+    (read,) = read_part(tmp_path / "p.parquet").scored.scores
+    assert np.signbit(read.values[1])
+    assert np.isnan(read.values[2])

@@ -18,13 +18,15 @@ from ..io.files import is_compressed, plain_suffix, read_head
 from ..io.formats import Role
 from ..io.load import chosen_format
 
-__all__ = ["InputFile", "Run", "Runs", "input_files", "is_sharded", "total_bytes"]
+__all__ = ["InputFile", "Run", "Runs", "can_be_split", "input_files", "is_sharded", "total_bytes"]
 
 LINES = ("jsonl", "ragas", "deepeval")
 """Formats with a record on each line."""
 SPLIT = (*LINES, "parquet")
 """Formats that can be split."""
 _SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".pq")
+_WHOLE_SUFFIXES = (".csv", ".tsv", ".json")
+"""Of files that hold records of a format with lines, but not one on each line."""
 _MAGIC = re.compile(r"[*?\[]")
 
 
@@ -103,6 +105,12 @@ def is_sharded(path: str | Path) -> bool:
     return os.path.isdir(path) or (not os.path.exists(path) and _MAGIC.search(str(path)) is not None)
 
 
+def can_be_split(path: str | Path, role: Role, named: str | None = None) -> bool:
+    """Whether a single file is written in a way that has ranges."""
+    name, suffix = chosen_format(Path(path), role, named).name, plain_suffix(Path(path))
+    return not is_compressed(Path(path)) if name == "parquet" else name in LINES and suffix not in _WHOLE_SUFFIXES
+
+
 def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str | None = None) -> list[InputFile]:
     """The files of a path, a directory, a glob, or several of these, in natural order, all in one format."""
     listed = [given] if isinstance(given, (str, Path)) else list(given)
@@ -164,7 +172,7 @@ def _seen(path: str, role: Role, named: str | None) -> InputFile:
             f"{path} is in the format '{name}', which is not split into ranges; 'auepora convert' makes JSONL or "
             "Parquet of it"
         )
-    if name != "parquet" and plain_suffix(Path(path)) in (".csv", ".tsv", ".json"):
+    if name != "parquet" and plain_suffix(Path(path)) in _WHOLE_SUFFIXES:
         raise BadValueError(f"{path} cannot be split into ranges: only files with one JSON object per line can")
     return InputFile(path, name, seen.st_size, seen.st_mtime_ns)
 

@@ -117,7 +117,7 @@ class PartsExecutor:
         facts = self.there(unit)
         if facts is not None and not facts.given_up:
             if _given_up(scored):  # who wrote it down died before it could say so
-                scored = read_part(self._folder / unit.file).scored
+                scored = read_part(self._folder / unit.file).under(names)
             return self._handed_out(unit, scored, facts)
         if _given_up(scored):
             # Something in it brings down whoever scores it. Batch by batch only that one is lost.

@@ -79,7 +79,9 @@ def test_the_same_command_goes_on(tmp_path: Path, auepora: Auepora, wanted: str)
 
 def test_gold_that_says_who_gave_it_is_told_of_as_in_one_file(tmp_path: Path, auepora: Auepora) -> None:
     data, answers = one_file(tmp_path)
-    marked = [json.loads(line) | {"metadata": {"gold_by": {"model": 2}}} for line in Path(data).read_text().splitlines()]
+    marked = [
+        json.loads(line) | {"metadata": {"gold_by": {"model": 2}}} for line in Path(data).read_text().splitlines()
+    ]
     Path(data).write_text("".join(json.dumps(one) + "\n" for one in marked))
     command = ("score", data, answers, "-m", "recall@2", "-m", "token_f1", "--slice", "labels.lang", "--json")
     _, alone, _ = auepora(*command)

@@ -21,7 +21,7 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.core.sources import BatchSource, FamilySource
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from auepora_eval.scale import records
+from auepora_eval.scale import ranges_jsonl, ranges_parquet, records
 from auepora_eval.scale.inputs import is_sharded
 from auepora_eval.scale.shards import sharded_sources
 from builders import output, sample
@@ -87,6 +87,36 @@ def test_any_cut_gives_the_same(
         turned = [samples[place] for place in places], [outputs[place] for place in places]
         _, answers = write_shards(other, turned, [], output_cuts)
         assert scored(named, answers, batch_size=batch_size, bases=bases) == want
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"])
+def test_a_file_is_opened_once_for_a_batch_however_scattered_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """Or else a compressed file would be gone through from its beginning for each of its records."""
+    if suffix == ".parquet":
+        parts.need("pyarrow")
+    samples, outputs = rows(120, missing=False)
+    named, _ = write_shards(tmp_path, (samples, outputs), [], [], suffix)
+    other = tmp_path / "other"
+    other.mkdir()
+    places = sorted(range(120), key=lambda place: place * 37 % 120)
+    turned = [samples[place] for place in places], [outputs[place] for place in places]
+    _, answers = write_shards(other, turned, [], [50], suffix)
+    sharded = sharded_sources(named, answers, batch_size=4 if suffix in (".jsonl.gz", ".jsonl.zst") else 64)
+    assert [len(list(one.outputs)) > 10 for one in sharded.sources] == [True, True]
+    opened: list[str] = []
+    for module in (ranges_jsonl, ranges_parquet):
+
+        def counted(path: Path, real: Any = module.open_bytes) -> Any:
+            opened.append(path.name)
+            return real(path)
+
+        monkeypatch.setattr(module, "open_bytes", counted)
+    read = [source.read() for source in sharded.sources]
+    assert [one for some, _ in read for one in some] == samples
+    assert [one for _, some in read for one in some] == outputs
+    assert len(opened) == 3 * len(read)  # a file of samples and two of outputs
 
 
 def test_read_by_other_processes(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from .ranges_jsonl import LineCuts, cut_lines, line_ids, read_line_outputs, read
 from .ranges_parquet import group_sizes, read_row_outputs, read_row_samples, row_ids
 from .records import ReadIds, ReadMaybe
 
-__all__ = ["Mapper", "Side", "read_outputs", "read_samples"]
+__all__ = ["Mapper", "Side", "outputs_by_file", "read_outputs", "read_samples", "samples_by_file"]
 
 Rows = npt.NDArray[np.int64]
 Mapper = Callable[[Callable[[Run], ReadIds], Iterable[Run]], Iterable[ReadIds]]
@@ -32,12 +33,24 @@ _COMPRESSED_TIMES = 16
 
 def read_samples(runs: Iterable[Run]) -> list[ReadSample]:
     """The samples of some runs."""
-    return [one for run in runs for one in (read_row_samples if _is_table(run.file) else read_line_samples)(run)]
+    return [one for _, read in samples_by_file(runs) for one in read]
 
 
 def read_outputs(runs: Iterable[Run]) -> list[ReadMaybe]:
     """The outputs of some runs."""
-    return [one for run in runs for one in (read_row_outputs if _is_table(run.file) else read_line_outputs)(run)]
+    return [one for _, read in outputs_by_file(runs) for one in read]
+
+
+def samples_by_file(runs: Iterable[Run]) -> Iterator[tuple[InputFile, list[ReadSample]]]:
+    """The samples of some runs, file by file: each is opened once, in however many places it is read."""
+    for file, some in groupby(runs, key=_file):
+        yield file, (read_row_samples if _is_table(file) else read_line_samples)(list(some))
+
+
+def outputs_by_file(runs: Iterable[Run]) -> Iterator[tuple[InputFile, list[ReadMaybe]]]:
+    """The outputs of some runs, in the same way."""
+    for file, some in groupby(runs, key=_file):
+        yield file, (read_row_outputs if _is_table(file) else read_line_outputs)(list(some))
 
 
 def _ids(run: Run, role: Role, families: bool) -> ReadIds:
@@ -46,6 +59,9 @@ def _ids(run: Run, role: Role, families: bool) -> ReadIds:
 
 def _is_table(file: InputFile) -> bool:
     return file.format == "parquet"
+
+
+_file = attrgetter("file")
 
 
 class Side:
@@ -179,9 +195,9 @@ class Side:
     def names(self, rows: Rows) -> list[tuple[str, int, str]]:
         """Of some records (rising numbers): file, line and id."""
         read: list[Any] = []
-        for run in self.picked([rows])[0]:
-            found = read_samples([run]) if self.role == "samples" else read_outputs([run])
-            read += [(run.file.path, one.line, _id_of(one)) for one in found]
+        by_file = samples_by_file if self.role == "samples" else outputs_by_file
+        for file, found in by_file(self.picked([rows])[0]):
+            read += [(file.path, one.line, _id_of(one)) for one in found]
         return read
 
     def require_distinct(self, ids: ReadIds) -> Rows:

@@ -1,5 +1,6 @@
 """Parts: what was written is read again to the last bit, a folder is gone on with, and another's is refused."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,6 +109,27 @@ def test_metrics_named_in_another_order_get_their_own_scores(tmp_path: Path) -> 
     found = evaluate_sources(sources(log), turned, slices=["labels.lang"], executor=executor)
     same(found, evaluate(*rows(range(TOTAL)), turned, slices=["labels.lang"]))
     assert log.read_text().split() == ["30", "40", "50"]
+
+
+class _Elsewhere(SerialExecutor):
+    """As a worker of a cluster, which starts wherever that was started."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        for batch in batches:
+            with contextlib.chdir(self._place):
+                (scored,) = super().score([batch], metrics)
+            yield scored
+
+
+def test_workers_that_are_elsewhere_write_into_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere" / "scores").mkdir(parents=True)
+    same(scored_into(Path("scores"), _Elsewhere(tmp_path / "elsewhere")), expected())
+    assert len(os.listdir(tmp_path / "scores")) == 7
+    assert not os.listdir(tmp_path / "elsewhere" / "scores")
 
 
 class _Dying(SerialExecutor):

@@ -134,6 +134,23 @@ def test_a_source_is_small(tmp_path: Path) -> None:
     assert all(len(pickle.dumps(one)) < 700 for one in sharded.sources)
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".parquet"])
+def test_relative_paths_hold_for_readers_that_are_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """Workers of a cluster start wherever the cluster was started."""
+    if suffix == ".parquet":
+        parts.need("pyarrow")
+    given = rows(30)
+    write_shards(tmp_path, given, [10], [20], suffix)
+    monkeypatch.chdir(tmp_path)
+    sharded = sharded_sources(f"samples-*{suffix}", f"outputs-*{suffix}", batch_size=7, bases=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    got = evaluate_sources(sharded.sources, METRICS, slices="labels.lang", joined=True)
+    assert got == evaluate(*given, METRICS, slices="labels.lang")
+
+
 def test_ids_can_be_read_by_a_pool(tmp_path: Path) -> None:
     named = write_shards(tmp_path, rows(100), [30], [60])
     with ThreadPoolExecutor(2) as pool:

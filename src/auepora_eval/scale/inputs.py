@@ -36,11 +36,18 @@ class InputFile:
     size: int
     mtime: int
     """In nanoseconds."""
+    folder: str = ""
+    """What a relative path starts from: who reads the file may be somewhere else."""
+
+    @property
+    def place(self) -> Path:
+        """Where it is, for everybody who shares the file system."""
+        return Path(self.folder, self.path)
 
     def require_unchanged(self) -> None:
         """Raise where it is another file by now: its ranges would lead anywhere."""
         try:
-            now = os.stat(self.path)
+            now = os.stat(self.place)
         except OSError as error:
             raise DataFileError(self.path, None, f"cannot be read any more: {error.strerror or error}") from error
         if (now.st_size, now.st_mtime_ns) != (self.size, self.mtime):
@@ -159,7 +166,7 @@ def _seen(path: str, role: Role, named: str | None) -> InputFile:
         )
     if name != "parquet" and plain_suffix(Path(path)) in (".csv", ".tsv", ".json"):
         raise BadValueError(f"{path} cannot be split into ranges: only files with one JSON object per line can")
-    return InputFile(path, name, seen.st_size, seen.st_mtime_ns)
+    return InputFile(path, name, seen.st_size, seen.st_mtime_ns, "" if os.path.isabs(path) else os.getcwd())
 
 
 def total_bytes(files: Iterable[InputFile]) -> int:

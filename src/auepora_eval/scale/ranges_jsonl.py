@@ -103,7 +103,7 @@ def _data(runs: Sequence[Run]) -> Iterator[tuple[Run, bytes]]:
     """The lines of each run, ends of lines and all; the file is gone through once, since runs rise."""
     file = runs[0].file
     file.require_unchanged()
-    path = Path(file.path)
+    path = file.place
     with open_bytes(path) as opened:
         at = 0
         for run in runs:
@@ -230,7 +230,7 @@ def _objects(runs: Sequence[Run]) -> Iterator[tuple[int, int, dict[str, Any]]]:
 def _shape(file: InputFile) -> RecordShape:
     """What records look like, which the first of the file decides for all."""
     shape = RecordShape(_COLUMNS[file.format])
-    for number, line in read_lines(Path(file.path)):
+    for number, line in read_lines(file.place):
         _made(file, number, shape.id_of, _made(file, number, decode_object, line), 1)
         break
     return shape

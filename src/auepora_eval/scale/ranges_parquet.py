@@ -7,7 +7,6 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -166,7 +165,7 @@ def _opened(described: InputFile) -> Iterator[ParquetFile]:
     require_arrow()
     from pyarrow import parquet
 
-    path = Path(described.path)
+    path = described.place
     with (
         open_bytes(path) as opened,
         parquet_errors(path),

@@ -296,6 +296,20 @@ def test_a_broken_row_is_named(tmp_path: Path) -> None:
         scored(tmp_path / "s.parquet", tmp_path / "o.parquet", batch_size=3)
 
 
+@pytest.mark.parametrize(("side", "column"), [("s", "sample_id"), ("s", "query"), ("o", "sample_id")])
+def test_a_missing_column_is_told_before_anything_is_scored(tmp_path: Path, side: str, column: str) -> None:
+    parts.need("pyarrow")
+    from pyarrow import parquet
+
+    for number in range(2):
+        save_parquet_dataset([sample(["a"], sample_id=f"q{number}")], tmp_path / f"s-{number}.parquet")
+        save_parquet_outputs([(f"q{number}", output(["a"]))], tmp_path / f"o-{number}.parquet")
+    path = tmp_path / f"{side}-1.parquet"
+    parquet.write_table(parquet.read_table(path).drop_columns([column]), path)
+    with pytest.raises(DataFileError, match=rf"{side}-1\.parquet: column '{column}' is missing; it has '"):
+        sharded_sources(f"{tmp_path}/s-*.parquet", f"{tmp_path}/o-*.parquet")
+
+
 def test_an_id_that_comes_twice_is_named(tmp_path: Path) -> None:
     samples, outputs = both(tmp_path)
     edited(samples, 21, '{"sample_id": "q3", "query": "?"}')

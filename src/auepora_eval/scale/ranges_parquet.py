@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,15 +29,23 @@ if TYPE_CHECKING:
 
 __all__ = ["group_sizes", "read_row_outputs", "read_row_samples", "row_ids"]
 
+_NEEDED: dict[Role, tuple[str, ...]] = {"samples": ("sample_id", "query"), "outputs": ("sample_id",)}
 _HELD_BYTES = 256 << 20
 """Row groups are held, up to this size together, since the next range is often of the same group."""
 _held: OrderedDict[tuple[InputFile, int], pa.Table] = OrderedDict()
 
 
-def group_sizes(file: InputFile) -> list[int]:
-    """How many rows each row group has."""
+def group_sizes(file: InputFile, role: Role) -> list[int]:
+    """How many rows each row group has; a column that every row needs must be there."""
     with _opened(file) as table:
+        for name in _NEEDED[role]:
+            if table.metadata.num_rows and name not in table.schema_arrow.names:
+                raise DataFileError(file.path, None, f"column '{name}' is missing; it has {_shown(table)}")
         return [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
+
+
+def _shown(table: ParquetFile) -> str:
+    return ", ".join(map(repr, table.schema_arrow.names)) or "none"
 
 
 def read_row_samples(runs: Sequence[Run]) -> list[ReadSample]:
@@ -165,10 +174,9 @@ def _opened(described: InputFile) -> Iterator[ParquetFile]:
     require_arrow()
     from pyarrow import parquet
 
-    path = described.place
     with (
-        open_bytes(path) as opened,
-        parquet_errors(path),
+        open_bytes(described.place) as opened,
+        parquet_errors(Path(described.path)),
         parquet.ParquetFile(opened, page_checksum_verification=True) as file,
     ):
         yield file

@@ -85,7 +85,7 @@ class Side:
 
     def _look_through(self, number: int, file: InputFile, first: int, cuts: Rows | None) -> int:
         if _is_table(file):
-            self._groups[number] = group_sizes(file)
+            self._groups[number] = group_sizes(file, self.role)
             total = sum(self._groups[number])
         else:
             self._lines[number] = cut_lines(

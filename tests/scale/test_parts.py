@@ -1,5 +1,6 @@
 """Parts: what was written is read again to the last bit, a folder is gone on with, and another's is refused."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -110,6 +111,27 @@ def test_metrics_named_in_another_order_get_their_own_scores(tmp_path: Path) -> 
     assert log.read_text().split() == ["30", "40", "50"]
 
 
+class _Elsewhere(SerialExecutor):
+    """As a worker of a cluster, which starts wherever that was started."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        for batch in batches:
+            with contextlib.chdir(self._place):
+                (scored,) = super().score([batch], metrics)
+            yield scored
+
+
+def test_workers_that_are_elsewhere_write_into_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere" / "scores").mkdir(parents=True)
+    same(scored_into(Path("scores"), _Elsewhere(tmp_path / "elsewhere")), expected())
+    assert len(os.listdir(tmp_path / "scores")) == 7
+    assert not os.listdir(tmp_path / "elsewhere" / "scores")
+
+
 class _Dying(SerialExecutor):
     """Goes away after some units."""
 
@@ -188,7 +210,7 @@ def test_of_a_unit_that_kills_only_the_guilty_batch_is_lost_and_it_is_tried_agai
     [
         pytest.param({"metrics": ["recall@2"]}, "metrics ndcg@3: ndcg@3|", id="a metric less"),
         pytest.param({"metrics": ["recall@3", *METRICS[1:]]}, "metrics recall@3: nothing there", id="another cut"),
-        pytest.param({"fingerprint": "g"}, "input fingerprint: f there, g here", id="another input"),
+        pytest.param({"fingerprint": "g"}, "the files are others, or have changed since", id="another input"),
         pytest.param({"slices": []}, "slices labels.lang: labels.lang there, nothing here", id="a slice less"),
     ],
 )
@@ -216,6 +238,20 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="is not the manifest of scores in parts"):
         opened_folder(tmp_path, plan())
     assert sorted(os.listdir(tmp_path)) == ["manifest.json", "thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param('{"kind": "auepora sc', "cannot be read as a manifest", id="cut off"),
+        pytest.param('{"kind": "auepora scores in parts", "schema": 1}', "lacks something .'units'", id="a part of it"),
+        pytest.param('{"kind": "auepora scores in parts", "schema": 1, "units": 3}', "lacks something", id="no units"),
+    ],
+)
+def test_a_manifest_that_is_none_says_what_to_do(tmp_path: Path, content: str, told: str) -> None:
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(DataFileError, match=rf"manifest\.json: .*{told}.*; name another folder, or delete it"):
+        opened_folder(tmp_path, plan())
 
 
 SCORES = {

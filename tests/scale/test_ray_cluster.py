@@ -201,6 +201,28 @@ def test_why_a_cluster_cannot_be_joined_is_told() -> None:
             ray_cluster._join(Refusing(ImportError("No module named 'grpc'")), f"ray://{address}")
 
 
+@pytest.mark.parametrize(
+    ("mode", "address", "told"),
+    [
+        pytest.param(None, "host:port", True, id="shows no token"),
+        pytest.param("token", "host:port", False, id="shows its token already"),
+        pytest.param(None, "auto", False, id="shows the token of this machine by itself"),
+    ],
+)
+def test_how_a_token_is_shown_is_told(
+    monkeypatch: pytest.MonkeyPatch, mode: str | None, address: str, told: bool
+) -> None:
+    """A cluster that asks for one looks to Ray as if nobody answered."""
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    if mode is not None:
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = f"127.0.0.1:{server.getsockname()[1]}" if address == "host:port" else address
+        with pytest.raises(WorkerError, match="Failed to connect") as refused:
+            ray_cluster._join(Refusing(ConnectionError("Failed to connect to Ray cluster")), there)
+    assert ("RAY_AUTH_MODE=token" in str(refused.value)) is told
+
+
 HERE = {"Python": "3.11", "auepora-eval": "1.2", "numpy": "2.0.1"}
 
 

@@ -150,8 +150,8 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     @contextlib.contextmanager
     def changing(path: Path) -> Iterator[Any]:
         with files.open_bytes(path) as file:
+            os.utime(path, ns=(1, 1))
             yield file
-        os.utime(path, ns=(1, 1))
 
     monkeypatch.setattr(ranges_parquet if suffix == ".parquet" else ranges_jsonl, "open_bytes", changing)
     with pytest.raises(DataFileError, match="has changed since it was split"):

@@ -15,7 +15,7 @@ from made_files import METRICS, rows, write_files
 
 import parts
 from auepora_eval import evaluate, evaluate_files
-from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
+from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError, JudgeError, MetricDefinitionError
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
@@ -127,6 +127,37 @@ def cluster() -> Iterator[RayExecutor]:
     parts.need("ray")
     with RayExecutor("local", workers=2) as executor:
         yield executor
+
+
+class Failing(Counting):
+    """Out of reach at first, for some of the samples."""
+
+    down = True
+
+    async def judge(self, request: JudgeRequest) -> Judgement:
+        judgement = await super().judge(request)
+        if self.down and self.asked > 12:
+            raise JudgeError("unreachable", "nobody answers")
+        return judgement
+
+
+@pytest.mark.filterwarnings("ignore:.*gave no judgement:auepora_eval.core.errors.AueporaWarning")
+def test_what_could_not_be_judged_is_asked_again(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, 60)
+    critic, folder = Failing(), tmp_path / "scores"
+    metrics: list[Any] = ["token_f1", {"llm_answer_quality": {"critic": critic}}]
+    with pytest.warns(AueporaWarning, match=r"\d+ samples could not be judged; the same command asks about them again"):
+        failed = evaluate_files(data, out, metrics, batch_size=10, parts=folder)
+    assert failed[1].details["failed_unreachable"] > 0
+    assert not json.loads((folder / "manifest.json").read_text())["complete"]
+    first = (folder / "part-000000.parquet").stat().st_mtime_ns
+    critic.down = False
+    same(
+        evaluate_files(data, out, metrics, batch_size=10, parts=folder),
+        evaluate_files(data, out, metrics, batch_size=10),
+    )
+    assert json.loads((folder / "manifest.json").read_text())["complete"]
+    assert (folder / "part-000000.parquet").stat().st_mtime_ns == first
 
 
 DRIVER = """

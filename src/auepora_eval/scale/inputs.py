@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,15 +38,18 @@ class InputFile:
     size: int
     mtime: int
     """In nanoseconds."""
+    folder: str = ""
+    """What a relative path starts from: who reads the file may be somewhere else."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Sent elsewhere, it is read by a process that may have been started in another folder.
-        return InputFile, (os.path.abspath(self.path), self.format, self.size, self.mtime)
+    @property
+    def place(self) -> Path:
+        """Where it is, for everybody who shares the file system."""
+        return Path(self.folder, self.path)
 
     def require_unchanged(self) -> None:
         """Raise where it is another file by now: its ranges would lead anywhere."""
         try:
-            now = os.stat(self.path)
+            now = os.stat(self.place)
         except OSError as error:
             raise DataFileError(self.path, None, f"cannot be read any more: {error.strerror or error}") from error
         if (now.st_size, now.st_mtime_ns) != (self.size, self.mtime):
@@ -174,7 +176,7 @@ def _seen(path: str, role: Role, named: str | None) -> InputFile:
         )
     if name != "parquet" and plain_suffix(Path(path)) in _WHOLE_SUFFIXES:
         raise BadValueError(f"{path} cannot be split into ranges: only files with one JSON object per line can")
-    return InputFile(path, name, seen.st_size, seen.st_mtime_ns)
+    return InputFile(path, name, seen.st_size, seen.st_mtime_ns, "" if os.path.isabs(path) else os.getcwd())
 
 
 def total_bytes(files: Iterable[InputFile]) -> int:

@@ -46,7 +46,7 @@ class PartFacts:
     digest: str
     """Of what is in it."""
     given_up: bool = False
-    """Whether samples are in it that could not be scored because whoever scored them died: to be tried again."""
+    """Whether samples are in it that nobody lived to score, or no judge judged: to be tried again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,19 +30,27 @@ if TYPE_CHECKING:
 
 __all__ = ["group_sizes", "read_row_outputs", "read_row_samples", "row_ids"]
 
+_NEEDED: dict[Role, tuple[str, ...]] = {"samples": ("sample_id", "query"), "outputs": ("sample_id",)}
 _HELD_BYTES = 256 << 20
 """Row groups are held, up to this size together, since the next range is often of the same group."""
 _held: OrderedDict[tuple[InputFile, int], pa.Table] = OrderedDict()
 
 
-def group_sizes(file: InputFile) -> list[int]:
-    """How many rows each row group has."""
+def group_sizes(file: InputFile, role: Role) -> list[int]:
+    """How many rows each row group has; a column that every row needs must be there."""
     with _opened(file) as table:
+        for name in _NEEDED[role]:
+            if table.metadata.num_rows and name not in table.schema_arrow.names:
+                raise DataFileError(file.path, None, f"column '{name}' is missing; it has {_shown(table)}")
         return [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
 
 
+def _shown(table: ParquetFile) -> str:
+    return ", ".join(map(repr, table.schema_arrow.names)) or "none"
+
+
 def read_row_samples(runs: Sequence[Run]) -> list[ReadSample]:
-    """The samples of runs of one file; a line is a row, counted from 1."""
+    """The samples of some runs of one file; a line is a row, counted from 1."""
     table = _rows(runs)
     made: Sequence[EvaluationSample] | None = column_samples(table)
     if made is None:
@@ -51,7 +59,7 @@ def read_row_samples(runs: Sequence[Run]) -> list[ReadSample]:
 
 
 def read_row_outputs(runs: Sequence[Run]) -> list[ReadMaybe]:
-    """The outputs of runs of one file."""
+    """The outputs of some runs of one file."""
     table = _rows(runs)
     made: Sequence[tuple[str, SystemOutputs, bool]] | None = column_outputs(table)
     if made is None:
@@ -101,6 +109,7 @@ def _base(labels: Any) -> Any:
 
 
 def _numbers(runs: Sequence[Run]) -> Iterator[int]:
+    """The number of each row, counted from 1."""
     return chain.from_iterable(range(run.row + 1, run.row + run.count + 1) for run in runs)
 
 
@@ -168,10 +177,9 @@ def _opened(described: InputFile) -> Iterator[ParquetFile]:
     require_arrow()
     from pyarrow import parquet
 
-    path = Path(described.path)
     with (
-        open_bytes(path) as opened,
-        parquet_errors(path),
+        open_bytes(described.place) as opened,
+        parquet_errors(Path(described.path)),
         parquet.ParquetFile(opened, page_checksum_verification=True) as file,
     ):
         yield file

@@ -24,7 +24,7 @@ from ..io.formats import format_named
 from ..io.reading import NO_RANKING
 from .inputs import InputFile, Runs, input_files, total_bytes
 from .joining import Pairing, bases_per_batch, paired
-from .sides import Mapper, Rows, Side, by_file, read_outputs, read_samples
+from .sides import Mapper, Rows, Side, outputs_by_file, read_outputs, read_samples
 
 __all__ = ["CountedIds", "FileSource", "ShardedInput", "sharded_sources", "wants_bases"]
 
@@ -58,8 +58,8 @@ class FileSource:
         made = [one.sample for one in read_samples(samples)]
         by_id: dict[str, SystemOutputs] = {}
         odd: dict[str, DataFileError] = {}
-        for file, runs in by_file(outputs):
-            for line, sample_id, output, has_retrieved in read_outputs(runs):
+        for file, read in outputs_by_file(outputs):
+            for line, sample_id, output, has_retrieved in read:
                 if output is None:
                     continue
                 by_id[sample_id] = output

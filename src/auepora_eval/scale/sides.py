@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import chain, groupby, pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from .ranges_jsonl import LineCuts, cut_lines, line_ids, read_line_outputs, read
 from .ranges_parquet import group_sizes, read_row_outputs, read_row_samples, row_ids
 from .records import ReadIds, ReadMaybe
 
-__all__ = ["Mapper", "Side", "by_file", "read_outputs", "read_samples"]
+__all__ = ["Mapper", "Side", "outputs_by_file", "read_outputs", "read_samples", "samples_by_file"]
 
 Rows = npt.NDArray[np.int64]
 Mapper = Callable[[Callable[[Run], ReadIds], Iterable[Run]], Iterable[ReadIds]]
@@ -30,26 +31,26 @@ _COMPRESSED_TIMES = 16
 """Ranges of compressed files are so much larger, since each costs decompressing what is before it."""
 
 
-def by_file(runs: Iterable[Run]) -> Iterator[tuple[InputFile, list[Run]]]:
-    """The runs of one file after the other."""
-    for file, some in groupby(runs, key=lambda run: run.file):
-        yield file, list(some)
-
-
 def read_samples(runs: Iterable[Run]) -> list[ReadSample]:
     """The samples of some runs."""
-    read: list[ReadSample] = []
-    for file, some in by_file(runs):
-        read += read_row_samples(some) if _is_table(file) else chain.from_iterable(map(read_line_samples, some))
-    return read
+    return [one for _, read in samples_by_file(runs) for one in read]
 
 
 def read_outputs(runs: Iterable[Run]) -> list[ReadMaybe]:
     """The outputs of some runs."""
-    read: list[ReadMaybe] = []
-    for file, some in by_file(runs):
-        read += read_row_outputs(some) if _is_table(file) else chain.from_iterable(map(read_line_outputs, some))
-    return read
+    return [one for _, read in outputs_by_file(runs) for one in read]
+
+
+def samples_by_file(runs: Iterable[Run]) -> Iterator[tuple[InputFile, list[ReadSample]]]:
+    """The samples of some runs, file by file: each is opened once, in however many places it is read."""
+    for file, some in groupby(runs, key=_file):
+        yield file, (read_row_samples if _is_table(file) else read_line_samples)(list(some))
+
+
+def outputs_by_file(runs: Iterable[Run]) -> Iterator[tuple[InputFile, list[ReadMaybe]]]:
+    """The outputs of some runs, in the same way."""
+    for file, some in groupby(runs, key=_file):
+        yield file, (read_row_outputs if _is_table(file) else read_line_outputs)(list(some))
 
 
 def _ids(run: Run, role: Role, families: bool) -> ReadIds:
@@ -58,6 +59,9 @@ def _ids(run: Run, role: Role, families: bool) -> ReadIds:
 
 def _is_table(file: InputFile) -> bool:
     return file.format == "parquet"
+
+
+_file = attrgetter("file")
 
 
 class Side:
@@ -81,7 +85,7 @@ class Side:
 
     def _look_through(self, number: int, file: InputFile, first: int, cuts: Rows | None) -> int:
         if _is_table(file):
-            self._groups[number] = group_sizes(file)
+            self._groups[number] = group_sizes(file, self.role)
             total = sum(self._groups[number])
         else:
             self._lines[number] = cut_lines(
@@ -191,8 +195,8 @@ class Side:
     def names(self, rows: Rows) -> list[tuple[str, int, str]]:
         """Of some records (rising numbers): file, line and id."""
         read: list[Any] = []
-        for file, runs in by_file(self.picked([rows])[0]):
-            found = read_samples(runs) if self.role == "samples" else read_outputs(runs)
+        by_file = samples_by_file if self.role == "samples" else outputs_by_file
+        for file, found in by_file(self.picked([rows])[0]):
             read += [(file.path, one.line, _id_of(one)) for one in found]
         return read
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 from typing import IO
 
@@ -37,7 +36,7 @@ def decompressed(described: InputFile, start: int, stop: int) -> bytes:
     stream = _nearest(described, start)
     with ExitStack() as stack:  # until all went well: then errors have their names, and nothing stays open
         if stream is None:
-            file = stack.enter_context(open_bytes(Path(described.path)))
+            file = stack.enter_context(open_bytes(described.place))
             stream = _Stream(described, file, stack)
         else:
             stack.push(stream.closing)

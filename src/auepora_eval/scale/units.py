@@ -96,7 +96,7 @@ def part_unit(
         joined=first.joined,
         number=unit.number,
         first=unit.first,
-        path=os.path.abspath(folder / unit.file),  # a worker may have been started in another folder
+        path=os.path.abspath(folder / unit.file),  # whoever scores may be somewhere else
         job=job,
         names=tuple(names),
         lean=lean,

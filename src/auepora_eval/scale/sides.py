@@ -28,7 +28,7 @@ Rows = npt.NDArray[np.int64]
 Mapper = Callable[[Callable[[Run], ReadIds], Iterable[Run]], Iterable[ReadIds]]
 """What calls a function for each of many ranges, in their order: ``map``, or that of a pool of processes."""
 _COMPRESSED_TIMES = 16
-"""Ranges of compressed files are so much larger, since each costs decompressing what is before it."""
+"""Ranges of compressed files are so much larger, since who reads one may have to decompress what is before it."""
 
 
 def read_samples(runs: Iterable[Run]) -> list[ReadSample]:

@@ -130,15 +130,14 @@ def cluster() -> Iterator[RayExecutor]:
 
 
 class Failing(Counting):
-    """Out of reach at first, for some of the samples."""
+    """Out of reach at first, for every third sample."""
 
     down = True
 
     async def judge(self, request: JudgeRequest) -> Judgement:
-        judgement = await super().judge(request)
-        if self.down and self.asked > 12:
+        if self.down and "two three" not in request.prompt:
             raise JudgeError("unreachable", "nobody answers")
-        return judgement
+        return await super().judge(request)
 
 
 @pytest.mark.filterwarnings("ignore:.*gave no judgement:auepora_eval.core.errors.AueporaWarning")
@@ -146,18 +145,16 @@ def test_what_could_not_be_judged_is_asked_again(tmp_path: Path) -> None:
     data, out = write_files(tmp_path, 60)
     critic, folder = Failing(), tmp_path / "scores"
     metrics: list[Any] = ["token_f1", {"llm_answer_quality": {"critic": critic}}]
-    with pytest.warns(AueporaWarning, match=r"\d+ samples could not be judged; the same command asks about them again"):
+    with pytest.warns(AueporaWarning, match="19 samples could not be judged; the same command asks about them again"):
         failed = evaluate_files(data, out, metrics, batch_size=10, parts=folder)
-    assert failed[1].details["failed_unreachable"] > 0
+    assert failed[1].details["failed_unreachable"] == 19  # of twenty, one of which the system did not answer
     assert not json.loads((folder / "manifest.json").read_text())["complete"]
-    first = (folder / "part-000000.parquet").stat().st_mtime_ns
     critic.down = False
     same(
         evaluate_files(data, out, metrics, batch_size=10, parts=folder),
         evaluate_files(data, out, metrics, batch_size=10),
     )
     assert json.loads((folder / "manifest.json").read_text())["complete"]
-    assert (folder / "part-000000.parquet").stat().st_mtime_ns == first
 
 
 DRIVER = """

@@ -77,6 +77,34 @@ def test_the_same_command_goes_on(tmp_path: Path, auepora: Auepora, wanted: str)
     assert "holds the scores of another evaluation: metrics mrr: nothing there, mrr|" in err
 
 
+def test_gold_that_says_who_gave_it_is_told_of_as_in_one_file(tmp_path: Path, auepora: Auepora) -> None:
+    data, answers = one_file(tmp_path)
+    marked = [
+        json.loads(line) | {"metadata": {"gold_by": {"model": 2}}} for line in Path(data).read_text().splitlines()
+    ]
+    Path(data).write_text("".join(json.dumps(one) + "\n" for one in marked))
+    command = ("score", data, answers, "-m", "recall@2", "-m", "token_f1", "--slice", "labels.lang", "--json")
+    _, alone, _ = auepora(*command)
+    assert json.loads(alone)["results"][0]["details"]["gold_by"] == {"model": 2 * TOTAL}
+    code, shown, err = auepora(*command, "--parts", str(tmp_path / "scores"))
+    assert (code, shown) == (0, alone), err
+
+
+def test_a_cluster_is_sent_ranges_where_files_have_them(tmp_path: Path) -> None:
+    from auepora_eval.cli.score_shards import wants_shards
+
+    data, answers = one_file(tmp_path)
+    records = tmp_path / "records.json"
+    records.write_text(json.dumps([{"user_input": "why?", "response": "so", "reference": "so"}]))
+
+    def ranges(dataset: str, outputs: str | None, formats: tuple[str | None, str | None] = (None, None)) -> bool:
+        return wants_shards(dataset, outputs, formats, "ray", None, corpus=False)
+
+    assert ranges(data, answers)
+    assert not ranges(str(records), None, ("ragas", None))
+    assert not ranges(data, str(records), (None, "ragas"))  # as without a cluster: read here, sent in batches
+
+
 def test_lean_and_without_metrics(tmp_path: Path, auepora: Auepora) -> None:
     data, out = write_files(tmp_path, TOTAL)
     command = ("score", str(data), str(out), "--parts", str(tmp_path / "scores"), "--lean", "--json")

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from auepora_eval import EvaluationSample, SampleMetric, Score, SystemOutputs, TargetCategory
 from auepora_eval.core.batch import Batch
 from auepora_eval.core.errors import DataFileError, MissingDependencyError
+from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
 from auepora_eval.metrics.generation_semantic import SbertSimilarity
 from auepora_eval.scale.ray_cluster import ray_package
@@ -138,8 +141,8 @@ class HeldUp(SampleMetric):
 
 
 @dataclass(frozen=True)
-class FragileSbert(SbertSimilarity):
-    """Vectors by a real model, kept by processes that die: the first times when it is loaded, or at one sample."""
+class Mortal(BatchMetric):
+    """Kept by processes that die: the first times when it is loaded, or at one sample."""
 
     folder: str = field(default="", kw_only=True, compare=False)
     dies_loading: int = field(default=0, kw_only=True, compare=False)
@@ -158,7 +161,40 @@ class FragileSbert(SbertSimilarity):
         if here and counted_up(Path(self.folder), "scored") <= self.dies_scoring:
             killed()
         (Path(self.folder) / f"process.{os.getpid()}").touch()
+        return super().score(batch)  # type: ignore[safe-super]  # there is another after it
+
+
+@dataclass(frozen=True)
+class FragileSbert(Mortal, SbertSimilarity):
+    """Vectors by a real model."""
+
+
+class _Lengths(BatchMetric):
+    """How long ids are."""
+
+    def score(self, batch: Batch) -> Scores:
+        return Scores.of(np.array([len(one.sample_id) for one in batch.samples], dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Fragile(Mortal, _Lengths):
+    """Goes where models go, and has none: who keeps it is there at once."""
+
+    name: str = field(default="fragile", kw_only=True)
+    together: int = field(default=0, kw_only=True, compare=False)
+    """Nobody scores anything before so many have loaded it, or half a minute has passed."""
+
+    target = TargetCategory.LATENCY
+
+    def score(self, batch: Batch) -> Scores:
+        begun = time.monotonic()
+        while times(Path(self.folder), "loaded") < self.together and time.monotonic() < begun + 30:
+            time.sleep(0.01)
         return super().score(batch)
+
+    @property
+    def asks_models(self) -> bool:
+        return True
 
 
 def ray_or_skip() -> None:

@@ -1,5 +1,6 @@
 """Parts: what was written is read again to the last bit, a folder is gone on with, and another's is refused."""
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -99,6 +100,38 @@ def test_only_what_is_missing_is_scored_again(tmp_path: Path) -> None:
     assert log.read_text().split() == ["30", "40", "50", "150"]
 
 
+def test_metrics_named_in_another_order_get_their_own_scores(tmp_path: Path) -> None:
+    folder, log = tmp_path / "scores", tmp_path / "read"
+    scored_into(folder, SerialExecutor())
+    (folder / "part-000001.parquet").unlink()
+    turned = METRICS[::-1]
+    executor = PartsExecutor(SerialExecutor(), folder, opened_folder(folder, plan(turned)), by_workers=True)
+    found = evaluate_sources(sources(log), turned, slices=["labels.lang"], executor=executor)
+    same(found, evaluate(*rows(range(TOTAL)), turned, slices=["labels.lang"]))
+    assert log.read_text().split() == ["30", "40", "50"]
+
+
+class _Elsewhere(SerialExecutor):
+    """As a worker of a cluster, which starts wherever that was started."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        for batch in batches:
+            with contextlib.chdir(self._place):
+                (scored,) = super().score([batch], metrics)
+            yield scored
+
+
+def test_workers_that_are_elsewhere_write_into_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere" / "scores").mkdir(parents=True)
+    same(scored_into(Path("scores"), _Elsewhere(tmp_path / "elsewhere")), expected())
+    assert len(os.listdir(tmp_path / "scores")) == 7
+    assert not os.listdir(tmp_path / "elsewhere" / "scores")
+
+
 class _Dying(SerialExecutor):
     """Goes away after some units."""
 
@@ -177,7 +210,7 @@ def test_of_a_unit_that_kills_only_the_guilty_batch_is_lost_and_it_is_tried_agai
     [
         pytest.param({"metrics": ["recall@2"]}, "metrics ndcg@3: ndcg@3|", id="a metric less"),
         pytest.param({"metrics": ["recall@3", *METRICS[1:]]}, "metrics recall@3: nothing there", id="another cut"),
-        pytest.param({"fingerprint": "g"}, "input fingerprint: f there, g here", id="another input"),
+        pytest.param({"fingerprint": "g"}, "the files are others, or have changed since", id="another input"),
         pytest.param({"slices": []}, "slices labels.lang: labels.lang there, nothing here", id="a slice less"),
     ],
 )
@@ -205,6 +238,20 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="is not the manifest of scores in parts"):
         opened_folder(tmp_path, plan())
     assert sorted(os.listdir(tmp_path)) == ["manifest.json", "thesis.txt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param('{"kind": "auepora sc', "cannot be read as a manifest", id="cut off"),
+        pytest.param('{"kind": "auepora scores in parts", "schema": 1}', "lacks something .'units'", id="a part of it"),
+        pytest.param('{"kind": "auepora scores in parts", "schema": 1, "units": 3}', "lacks something", id="no units"),
+    ],
+)
+def test_a_manifest_that_is_none_says_what_to_do(tmp_path: Path, content: str, told: str) -> None:
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(DataFileError, match=rf"manifest\.json: .*{told}.*; name another folder, or delete it"):
+        opened_folder(tmp_path, plan())
 
 
 SCORES = {
@@ -316,3 +363,27 @@ def test_batches_merge_as_if_they_had_been_one() -> None:
     assert replace(found.members, groups={}) == replace(whole.members, groups={})
     for key, rows_ in whole.members.groups.items():
         assert np.array_equal(found.members.groups[key], rows_)
+
+
+class _DyingAfterwards(SerialExecutor):
+    """As an executor does whose workers die when a unit is written down and nobody was told of it yet."""
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        for scored in super().score(batches, metrics):
+            failed = Scores.of(np.zeros(scored.size), fail={"worker_died": np.ones(scored.size, dtype=bool)})
+            yield replace(scored, scores=[failed for _ in metrics])
+
+
+def test_a_part_is_believed_whatever_became_of_who_wrote_it(tmp_path: Path) -> None:
+    same(scored_into(tmp_path / "scores", _DyingAfterwards()), expected())
+
+
+def test_what_does_not_count_may_be_any_nan(tmp_path: Path) -> None:
+    """Division gives one with another sign than ``math.nan`` has."""
+    values = np.array([0.5, -0.0, np.copysign(np.nan, -1)])
+    scores = Scores(values, np.array([0, 0, 1], dtype=np.uint8), np.array([0, 0, 1], dtype=np.int16), ("", "odd"))
+    written = ScoredBatch(3, [scores], {}, Members(3, ("a", "b", "c")))
+    write_part(tmp_path / "p.parquet", written, ["m"], job="j", unit=0, first=0)
+    (read,) = read_part(tmp_path / "p.parquet").scored.scores
+    assert np.signbit(read.values[1])
+    assert np.isnan(read.values[2])

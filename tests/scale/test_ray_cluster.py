@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import FragileSbert, ray_or_skip, sources, times
-from tiny_models import made
+from ray_cases import Fragile, ray_or_skip, rows, sources, times
 
+from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
-from auepora_eval.core.executors import chosen_executor
 from auepora_eval.scale import ray_cluster
 from auepora_eval.scale.ray_cluster import connect, ray_package
+from auepora_eval.scale.ray_executor import RayExecutor
 
 HEAD = """
 import sys
@@ -72,12 +72,12 @@ def test_one_that_is_there_is_used_and_left() -> None:
 
 
 def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> None:
-    """With two GPUs, as far as the cluster knows: two actors load the model."""
+    """With two GPUs, as far as the cluster knows: two actors load the model, and three share them."""
     ray_or_skip()
-    ray, model = ray_package(), made("sbert")
+    ray = ray_package()
     ray.init(
         address="local",
-        num_cpus=3,
+        num_cpus=4,
         num_gpus=2,
         object_store_memory=200 << 20,
         include_dashboard=False,
@@ -86,12 +86,14 @@ def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> N
         logging_level="ERROR",
     )
     try:
-        metric = FragileSbert(model, folder=str(tmp_path))
-        with chosen_executor("ray", None) as executor:
-            (got,) = evaluate_sources(sources(100, 5), [metric], executor=executor)
-        assert times(tmp_path, "process") == times(tmp_path, "loaded") == 2
-        assert got.details["num_measure_failed"] == 0
-        assert got.details["num_scored"] > 90
+        for models, actors in ((None, 2), (3, 3)):
+            folder = tmp_path / str(models)
+            folder.mkdir()
+            metric = Fragile(folder=str(folder), together=actors)
+            with RayExecutor(models=models) as executor:
+                got = evaluate_sources(sources(20, 10), [metric], executor=executor)
+            assert times(folder, "loaded") == actors
+            assert got == evaluate(*rows(range(20)), [metric])
         assert ray.is_initialized()
         from ray._common.usage.usage_lib import usage_stats_enabled
 
@@ -197,6 +199,28 @@ def test_why_a_cluster_cannot_be_joined_is_told() -> None:
             ray_cluster._join(Refusing(PermissionError("Authentication required")), address)
         with pytest.raises(MissingDependencyError, match=r"'ray://127.* pip install 'ray\[client\]'"):
             ray_cluster._join(Refusing(ImportError("No module named 'grpc'")), f"ray://{address}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "address", "told"),
+    [
+        pytest.param(None, "host:port", True, id="shows no token"),
+        pytest.param("token", "host:port", False, id="shows its token already"),
+        pytest.param(None, "auto", False, id="shows the token of this machine by itself"),
+    ],
+)
+def test_how_a_token_is_shown_is_told(
+    monkeypatch: pytest.MonkeyPatch, mode: str | None, address: str, told: bool
+) -> None:
+    """A cluster that asks for one looks to Ray as if nobody answered."""
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    if mode is not None:
+        monkeypatch.setenv("RAY_AUTH_MODE", mode)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = f"127.0.0.1:{server.getsockname()[1]}" if address == "host:port" else address
+        with pytest.raises(WorkerError, match="Failed to connect") as refused:
+            ray_cluster._join(Refusing(ConnectionError("Failed to connect to Ray cluster")), there)
+    assert ("RAY_AUTH_MODE=token" in str(refused.value)) is told
 
 
 HERE = {"Python": "3.11", "auepora-eval": "1.2", "numpy": "2.0.1"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import Broken, Counted, Fated, HeldUp, KillsReader, ray_or_skip, rows, sources, times
+from ray_cases import Broken, Counted, Fated, HeldUp, KillsReader, killed, ray_or_skip, rows, sources, times
 from test_common import SPECS, built, made_data
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, evaluate_stream
@@ -17,7 +17,10 @@ from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, WorkerError
 from auepora_eval.core.metrics_base import renamed
 from auepora_eval.core.registry import Spec
+from auepora_eval.scale.inputs import InputFile, Run
+from auepora_eval.scale.mapping import mapper_of
 from auepora_eval.scale.ray_executor import RayExecutor
+from auepora_eval.scale.records import ReadIds, hashes_of, ids_read
 
 METRICS: list[Spec] = [
     "recall@2",
@@ -201,6 +204,43 @@ def test_bad_input_is_told_as_in_serial(ray: RayExecutor, keep: bool) -> None:
     samples = [EvaluationSample(str(n), "", reference_answers=["x", None]) for n in range(8)]  # type: ignore[list-item]
     with pytest.raises(AueporaError, match="a reference answer is None, not a text"):
         evaluate(samples, [None] * 8, ["token_f1"], executor=ray, batch_size=1)
+
+
+def killing(run: Run) -> ReadIds:
+    killed()
+    raise AssertionError(run)
+
+
+def test_ids_that_nobody_lives_to_read(ray: RayExecutor) -> None:
+    runs = [Run(InputFile("/data/answers.jsonl", "jsonl", 0, 0), 0, 1)]
+    with pytest.raises(WorkerError, match="no worker could read the ids of some records"):
+        list(mapper_of(ray)(killing, runs))
+
+
+def numbered(run: Run) -> ReadIds:
+    return ids_read([str(run.row)])
+
+
+@pytest.mark.parametrize(("workers", "most"), [(None, 8), (1, 1)])
+def test_no_more_ids_are_read_at_a_time_than_there_may_be_workers(
+    ray: RayExecutor, workers: int | None, most: int
+) -> None:
+    """Of a cluster with two processors."""
+    given = 0
+
+    def runs() -> Iterator[Run]:
+        nonlocal given
+        for row in range(200):
+            given += 1
+            yield Run(InputFile("/data/answers.jsonl", "jsonl", 0, 0), row, 1)
+
+    held = RayExecutor(workers=workers)
+    found = iter(mapper_of(held)(numbered, runs()))
+    first = next(found)
+    assert given == 8 * most  # eight go at once
+    every = [first, *found]
+    held.close()
+    assert [int(one.ids[0]) for one in every] == hashes_of([str(row) for row in range(200)]).tolist()
 
 
 def test_what_cannot_leave_is_scored_here(ray: RayExecutor) -> None:

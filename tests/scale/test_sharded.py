@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,12 +15,13 @@ from made_files import METRICS, rows, write_files
 
 import parts
 from auepora_eval import evaluate, evaluate_files
-from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError, MetricDefinitionError
+from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError, JudgeError, MetricDefinitionError
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.judge.critic import Judgement, JudgeRequest
+from auepora_eval.scale.ray_executor import RayExecutor
 from made_critics import SteadyCritic
 
 parts.need("pyarrow")
@@ -120,6 +122,41 @@ def test_judges_are_not_asked_about_what_is_in_the_folder(tmp_path: Path) -> Non
     assert 0 < critic.asked - asked <= 10
 
 
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[RayExecutor]:
+    parts.need("ray")
+    with RayExecutor("local", workers=2) as executor:
+        yield executor
+
+
+class Failing(Counting):
+    """Out of reach at first, for every third sample."""
+
+    down = True
+
+    async def judge(self, request: JudgeRequest) -> Judgement:
+        if self.down and "two three" not in request.prompt:
+            raise JudgeError("unreachable", "nobody answers")
+        return await super().judge(request)
+
+
+@pytest.mark.filterwarnings("ignore:.*gave no judgement:auepora_eval.core.errors.AueporaWarning")
+def test_what_could_not_be_judged_is_asked_again(tmp_path: Path) -> None:
+    data, out = write_files(tmp_path, 60)
+    critic, folder = Failing(), tmp_path / "scores"
+    metrics: list[Any] = ["token_f1", {"llm_answer_quality": {"critic": critic}}]
+    with pytest.warns(AueporaWarning, match="19 samples could not be judged; the same command asks about them again"):
+        failed = evaluate_files(data, out, metrics, batch_size=10, parts=folder)
+    assert failed[1].details["failed_unreachable"] == 19  # of twenty, one of which the system did not answer
+    assert not json.loads((folder / "manifest.json").read_text())["complete"]
+    critic.down = False
+    same(
+        evaluate_files(data, out, metrics, batch_size=10, parts=folder),
+        evaluate_files(data, out, metrics, batch_size=10),
+    )
+    assert json.loads((folder / "manifest.json").read_text())["complete"]
+
+
 DRIVER = """
 import sys
 sys.path[:0] = {paths!r}
@@ -134,10 +171,10 @@ if __name__ == "__main__":
 
 @pytest.mark.parametrize("executor", ["serial", "ray"])
 def test_after_a_killed_driver_nothing_that_was_done_is_done_again(
-    tmp_path: Path, executor: Literal["serial", "ray"]
+    tmp_path: Path, executor: Literal["serial", "ray"], request: pytest.FixtureRequest
 ) -> None:
     if executor == "ray":
-        parts.need("ray")
+        request.getfixturevalue("cluster")  # is there for who goes on; who is killed has one of its own
     from slow_metric import Slow
 
     data, out = write_files(tmp_path, TOTAL)
@@ -212,39 +249,33 @@ def _end_session(session: int) -> None:
                 continue
 
 
-def test_on_a_cluster_ids_are_read_there_and_what_is_wrong_with_a_line_is_told_here(tmp_path: Path) -> None:
-    parts.need("ray")
-    from auepora_eval.scale.ray_executor import RayExecutor
-
+def test_on_a_cluster_ids_are_read_there_and_what_is_wrong_with_a_line_is_told_here(
+    tmp_path: Path, cluster: RayExecutor
+) -> None:
     data, out = write_files(tmp_path, TOTAL)
     metrics: list[Spec] = ["recall@2", {"noise_robustness": {"base": "token_f1"}}]
-    with RayExecutor("local", workers=2) as cluster:
-        found = evaluate_files(data, out, metrics, executor=cluster, batch_size=16, parts=tmp_path / "scores")
-        same(found, evaluate(*rows(range(TOTAL)), metrics))
-        with (data / "part-1.jsonl").open("a") as file:
-            file.write('{"sample_id": 7\n')
-        with pytest.raises(DataFileError, match=r"part-1\.jsonl:134: "):
-            evaluate_files(data, out, metrics, executor=cluster, batch_size=16)
+    found = evaluate_files(data, out, metrics, executor=cluster, batch_size=16, parts=tmp_path / "scores")
+    same(found, evaluate(*rows(range(TOTAL)), metrics))
+    with (data / "part-1.jsonl").open("a") as file:
+        file.write('{"sample_id": 7\n')
+    with pytest.raises(DataFileError, match=r"part-1\.jsonl:134: "):
+        evaluate_files(data, out, metrics, executor=cluster, batch_size=16)
 
 
 def test_of_a_deadly_unit_only_the_batch_is_lost_and_the_same_call_tries_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, cluster: RayExecutor
 ) -> None:
-    parts.need("ray")
     from slow_metric import Deadly
 
-    from auepora_eval.scale.ray_executor import RayExecutor
-
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
     data, out = write_files(tmp_path, TOTAL)
     gate = tmp_path / "gate"
     metrics: list[Spec | Metric] = ["recall@2", "bleu", Deadly("", str(gate))]
     options: dict[str, Any] = {"batch_size": 10, "unit_size": 40, "parts": tmp_path / "scores"}
-    with RayExecutor("local", workers=2, retries=1) as cluster:
+    with RayExecutor(retries=1) as hasty:  # on the same cluster
         with pytest.warns(AueporaWarning) as told:
-            lost = evaluate_files(data, out, metrics, executor=cluster, **options)
+            lost = evaluate_files(data, out, metrics, executor=hasty, **options)
         assert any("holds samples that nobody lived to score" in str(one.message) for one in told)
         assert [one.details["failed_worker_died"] for one in lost] == [10, 10, 10]
         gate.touch()
-        again = evaluate_files(data, out, metrics, executor=cluster, **options)
+        again = evaluate_files(data, out, metrics, executor=hasty, **options)
     same(again, evaluate(*rows(range(TOTAL)), metrics))

@@ -21,7 +21,7 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.core.sources import BatchSource, FamilySource
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from auepora_eval.scale import records
+from auepora_eval.scale import ranges_jsonl, ranges_parquet, records, streams
 from auepora_eval.scale.inputs import is_sharded
 from auepora_eval.scale.shards import sharded_sources
 from builders import output, sample
@@ -89,6 +89,37 @@ def test_any_cut_gives_the_same(
         assert scored(named, answers, batch_size=batch_size, bases=bases) == want
 
 
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet"])
+def test_a_file_is_opened_once_for_a_batch_however_scattered_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """Or else a compressed file would be gone through from its beginning for each of its records."""
+    if suffix == ".parquet":
+        parts.need("pyarrow")
+    samples, outputs = rows(120, missing=False)
+    named, _ = write_shards(tmp_path, (samples, outputs), [], [], suffix)
+    other = tmp_path / "other"
+    other.mkdir()
+    places = sorted(range(120), key=lambda place: place * 37 % 120)
+    turned = [samples[place] for place in places], [outputs[place] for place in places]
+    _, answers = write_shards(other, turned, [], [50], suffix)
+    sharded = sharded_sources(named, answers, batch_size=4 if suffix in (".jsonl.gz", ".jsonl.zst") else 64)
+    assert [len(list(one.outputs)) > 10 for one in sharded.sources] == [True, True]
+    opened: list[str] = []
+    streams.close_streams()
+    for module in (ranges_jsonl, ranges_parquet, streams):
+
+        def counted(path: Path, real: Any = module.open_bytes) -> Any:
+            opened.append(path.name)
+            return real(path)
+
+        monkeypatch.setattr(module, "open_bytes", counted)
+    read = [source.read() for source in sharded.sources]
+    assert [one for some, _ in read for one in some] == samples
+    assert [one for _, some in read for one in some] == outputs
+    assert 3 <= len(opened) <= 3 * len(read)  # a file of samples and two of outputs; compressed ones are read on
+
+
 def test_read_by_other_processes(tmp_path: Path) -> None:
     parts.need("pyarrow")
     given = rows(200)
@@ -102,6 +133,23 @@ def test_a_source_is_small(tmp_path: Path) -> None:
     sharded = sharded_sources(*write_shards(tmp_path, rows(300, missing=False), [], []), batch_size=100)
     assert len(sharded.sources) == 3
     assert all(len(pickle.dumps(one)) < 700 for one in sharded.sources)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz", ".parquet"])
+def test_relative_paths_hold_for_readers_that_are_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """Workers of a cluster start wherever the cluster was started."""
+    if suffix == ".parquet":
+        parts.need("pyarrow")
+    given = rows(30)
+    write_shards(tmp_path, given, [10], [20], suffix)
+    monkeypatch.chdir(tmp_path)
+    sharded = sharded_sources(f"samples-*{suffix}", f"outputs-*{suffix}", batch_size=7, bases=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    got = evaluate_sources(sharded.sources, METRICS, slices="labels.lang", joined=True)
+    assert got == evaluate(*given, METRICS, slices="labels.lang")
 
 
 def test_ids_can_be_read_by_a_pool(tmp_path: Path) -> None:
@@ -247,6 +295,20 @@ def test_a_broken_row_is_named(tmp_path: Path) -> None:
     save_parquet_outputs([(one, output(["a"])) for one in ids], tmp_path / "o.parquet")
     with pytest.raises(DataFileError, match=r"s\.parquet:14: field 'query' is missing"):
         scored(tmp_path / "s.parquet", tmp_path / "o.parquet", batch_size=3)
+
+
+@pytest.mark.parametrize(("side", "column"), [("s", "sample_id"), ("s", "query"), ("o", "sample_id")])
+def test_a_missing_column_is_told_before_anything_is_scored(tmp_path: Path, side: str, column: str) -> None:
+    parts.need("pyarrow")
+    from pyarrow import parquet
+
+    for number in range(2):
+        save_parquet_dataset([sample(["a"], sample_id=f"q{number}")], tmp_path / f"s-{number}.parquet")
+        save_parquet_outputs([(f"q{number}", output(["a"]))], tmp_path / f"o-{number}.parquet")
+    path = tmp_path / f"{side}-1.parquet"
+    parquet.write_table(parquet.read_table(path).drop_columns([column]), path)
+    with pytest.raises(DataFileError, match=rf"{side}-1\.parquet: column '{column}' is missing; it has '"):
+        sharded_sources(f"{tmp_path}/s-*.parquet", f"{tmp_path}/o-*.parquet")
 
 
 def test_an_id_that_comes_twice_is_named(tmp_path: Path) -> None:

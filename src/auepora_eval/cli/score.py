@@ -165,9 +165,8 @@ def command(
         judges = judge.judges(judging.changes())
         specs = with_judge(specs, () if judges is None else judges.names)
         size = batch_size or BATCH_SIZE
-        if wants_shards(
-            dataset, outputs, sample_format, executor.name, parts, corpus is not None or nuggets is not None
-        ):
+        aided = corpus is not None or nuggets is not None
+        if wants_shards(dataset, outputs, (sample_format, outputs_format), executor.name, parts, aided):
             shards = ShardedFiles(dataset, outputs, sample_format, outputs_format, size, parts)
             rules, said = _rules(conventions, False, min_relevance, complete, depth)
             if judging.preview:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DataFiles", "chosen_metrics", "data_files", "preview_files", "score_files"]
 
-_GLANCED_AT = 64
+GLANCED_AT = 64
 """How many samples tell whether the gold says who gave it."""
 _LOOKED_AT = 1024
 """How many pairs are looked at together."""
@@ -186,7 +186,7 @@ def _says_whose(files: DataFiles) -> bool:
         return provenance_path(path).exists()
     if not path.is_file() or form.read_samples is None:  # a pipe can be read once
         return False
-    first = itertools.islice(form.read_samples(path, Problems()), _GLANCED_AT)
+    first = itertools.islice(form.read_samples(path, Problems()), GLANCED_AT)
     return any(GOLD_BY in read.sample.metadata for read in first)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ..core.results import Results
     from ..judge.preview import Preview
     from ..planfile.planned_judges import PlannedJudges
+    from ..pooling.beside import JudgedBeside
     from ..scale.resuming import PartsExecutor
     from ..scale.shards import ShardedInput
     from ..scale.sides import Mapper
@@ -54,10 +56,17 @@ class ShardedFiles:
 
 
 def wants_shards(
-    dataset: str, outputs: str | None, sample_format: str | None, executor: str | None, parts: str | None, corpus: bool
+    dataset: str,
+    outputs: str | None,
+    formats: tuple[str | None, str | None],
+    executor: str | None,
+    parts: str | None,
+    corpus: bool,
 ) -> bool:
     """Whether these files are read in ranges: where there are many, and where others read them or parts are kept."""
-    from ..scale.inputs import SPLIT, is_sharded
+    from ..scale.inputs import can_be_split, is_sharded
+
+    sample_format, outputs_format = formats
 
     given = [one for one in (dataset, outputs) if one is not None]
     many = [one for one in given if is_sharded(one) and not _is_one_dataset(one, sample_format)]
@@ -67,11 +76,10 @@ def wants_shards(
         return True
     if executor != "ray" or corpus:
         return False
-    from pathlib import Path
-
-    from ..io.load import chosen_format
-
-    return chosen_format(Path(dataset), "samples", sample_format).name in SPLIT
+    # What has no ranges is read here and travels in batches.
+    return can_be_split(dataset, "samples", sample_format) and (
+        outputs is None or can_be_split(outputs, "outputs", outputs_format)
+    )
 
 
 def _is_one_dataset(path: str, sample_format: str | None) -> bool:
@@ -119,9 +127,10 @@ def score_shards(
             chosen = _supported(files, found, conventions)
             found = files.found(chosen, mapper)
         session = None if judges is None else session_of(judges, line)
+        beside = _judged_beside(files, found, chosen)
         results = evaluate_sharded(
             found,
-            chosen,
+            chosen if beside is None else [*chosen, *beside.metrics],
             line.watched(scoring),
             conventions=conventions,
             slices=wanted,
@@ -133,6 +142,8 @@ def score_shards(
             progress=line.scoring(found.total),
             told=opened.append,
         )
+    if beside is not None:
+        results = beside.noted(results)
     if session is not None:
         told_usage(results, session)
     for one in opened:
@@ -140,6 +151,20 @@ def score_shards(
             say(f"{one.read:,} of {found.total:,} samples were scored before: {files.parts} had their scores")
     warn_of_strays(found.missing, found.unknown, total=found.total, conventions=conventions)
     return results
+
+
+def _judged_beside(files: ShardedFiles, found: ShardedInput, metrics: Sequence[Metric]) -> JudgedBeside | None:
+    """What tells how much of the results was judged, where the gold says who gave it; as for files read whole."""
+    from ..io.grades import provenance_path
+    from ..pooling.beside import JudgedBeside, gold_is_marked
+    from ..scale.sides import read_samples
+    from .score_files import GLANCED_AT
+
+    if found.formats[0] != "jsonl":
+        return JudgedBeside(metrics) if provenance_path(files.dataset).exists() else None
+    runs = chain.from_iterable(source.samples for source in found.sources)
+    first = islice((one.sample for run in runs for one in read_samples([run])), GLANCED_AT)
+    return JudgedBeside(metrics) if gold_is_marked(first) else None
 
 
 def _tell_formats(files: ShardedFiles, found: ShardedInput) -> None:

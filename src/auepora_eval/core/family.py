@@ -99,17 +99,19 @@ class Bases(NamedTuple):
 
 
 def bases_of(
-    keys: Sequence[FamilyKey], scenarios: Sequence[str] = (), *, where: Callable[[FamilyKey], bool] | None = None
+    keys: Sequence[FamilyKey | None], scenarios: Sequence[str] = (), *, where: Callable[[FamilyKey], bool] | None = None
 ) -> Bases:
     """The variants in these scenarios, each with its base: the sample it names, as it was run at the same repeat.
 
     Where the base was run once and its variants several times, that once is the base of all. ``where`` tells from its
-    key whether a variant is looked at, in place of its scenario.
+    key whether a variant is looked at, in place of its scenario. A sample that nobody could score has no key, and is
+    part of nothing.
     """
     places: dict[tuple[str, int], int] = {}
     for row, key in enumerate(keys):
-        place = (key.sample_id, key.repeat)
-        places[place] = TWO_BASES if place in places else row
+        if key is not None:
+            place = (key.sample_id, key.repeat)
+            places[place] = TWO_BASES if place in places else row
 
     def base_row(key: FamilyKey) -> int:
         assert key.base is not None
@@ -121,9 +123,9 @@ def bases_of(
     def looked_at(key: FamilyKey) -> bool:
         return not wanted.isdisjoint(key.scenarios) if where is None else where(key)
 
-    above = [NO_BASE if key.base is None else base_row(key) for key in keys]
+    above = [NO_BASE if key is None or key.base is None else base_row(key) for key in keys]
     circular = _in_cycles(above)
-    variants = [row for row, key in enumerate(keys) if key.base is not None and looked_at(key)]
+    variants = [row for row, key in enumerate(keys) if key and key.base is not None and looked_at(key)]
     found = [CYCLE if circular[row] else above[row] for row in variants]
     return Bases(np.array(variants, dtype=np.intp), np.array(found, dtype=np.intp))
 
@@ -147,8 +149,9 @@ def _in_cycles(above: Sequence[int]) -> list[bool]:
 
 def in_id_order(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:
     """Keyed outcomes by id, so that the order of samples changes no digit of what is made of them."""
-    keys: Sequence[FamilyKey] = scores.keys or ()
-    rows = np.array(sorted(range(len(keys)), key=lambda row: (keys[row].sample_id, keys[row].repeat)), dtype=np.intp)
+    keys: Sequence[FamilyKey | None] = scores.keys or ()  # none of a sample that nobody could score
+    places = [("", 0) if key is None else (key.sample_id, key.repeat) for key in keys]
+    rows = np.array(sorted(range(len(keys)), key=places.__getitem__), dtype=np.intp)
     if clusters is not None:
         # Numbered anew as they come: the numbers they have follow the order of samples.
         numbers: dict[int, int] = {}

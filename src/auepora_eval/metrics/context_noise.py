@@ -53,7 +53,7 @@ class _OfBase(Reducer):
 
     def value(self, scores: Scores) -> float:
         """What the other metric makes of the same samples."""
-        own = None if scores.keys is None else tuple(key.own[1] for key in scores.keys)
+        own = None if scores.keys is None else tuple(key and key.own[1] for key in scores.keys)
         return self.reducer.value(replace(scores, keys=own))
 
 
@@ -155,10 +155,10 @@ class ContextNoiseAccuracy(MetricOverMetric):
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Value, interval and number of samples by noise ratio."""
         scores, clusters = in_id_order(scores, clusters)
-        keys: Sequence[FamilyKey] = scores.keys or ()
+        keys: Sequence[FamilyKey | None] = scores.keys or ()  # none of a sample that nobody could score
         groups: dict[float, list[int]] = {}
         for row, key in enumerate(keys):
-            ratio = key.own[0]
+            ratio = None if key is None else key.own[0]
             if ratio is not None:
                 groups.setdefault(round(ratio, 9) + 0.0, []).append(row)  # 0.1 + 0.2 is 0.3, and -0.0 is 0.0
         return {

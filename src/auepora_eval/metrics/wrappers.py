@@ -281,8 +281,9 @@ class SlicedMetric(MetricOverMetric):
         """As the other metric joins them; then who is not asked for is skipped."""
         if not self.needs_all or scores.keys is None:
             return scores
-        inside = np.array([key[0] for key in scores.keys], dtype=np.bool_)
-        plain = replace(scores, keys=tuple(key[1] for key in scores.keys))
+        # Samples that nobody could score have no key: they failed, whoever was asked for.
+        inside = np.array([key is None or key[0] for key in scores.keys], dtype=np.bool_)
+        plain = replace(scores, keys=tuple(key and key[1] for key in scores.keys))
         joined = self.inner.joined(plain)
         rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
         part = self.inner.taken(plain, joined, rows)

@@ -17,13 +17,15 @@ from ..io.files import is_compressed, plain_suffix, read_head
 from ..io.formats import Role
 from ..io.load import chosen_format
 
-__all__ = ["InputFile", "Run", "Runs", "input_files", "is_sharded", "total_bytes"]
+__all__ = ["InputFile", "Run", "Runs", "can_be_split", "input_files", "is_sharded", "total_bytes"]
 
 LINES = ("jsonl", "ragas", "deepeval")
 """Formats with a record on each line."""
 SPLIT = (*LINES, "parquet")
 """Formats that can be split."""
 _SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".pq")
+_WHOLE_SUFFIXES = (".csv", ".tsv", ".json")
+"""Of files that hold records of a format with lines, but not one on each line."""
 _MAGIC = re.compile(r"[*?\[]")
 
 
@@ -36,11 +38,18 @@ class InputFile:
     size: int
     mtime: int
     """In nanoseconds."""
+    folder: str = ""
+    """What a relative path starts from: who reads the file may be somewhere else."""
+
+    @property
+    def place(self) -> Path:
+        """Where it is, for everybody who shares the file system."""
+        return Path(self.folder, self.path)
 
     def require_unchanged(self) -> None:
         """Raise where it is another file by now: its ranges would lead anywhere."""
         try:
-            now = os.stat(self.path)
+            now = os.stat(self.place)
         except OSError as error:
             raise DataFileError(self.path, None, f"cannot be read any more: {error.strerror or error}") from error
         if (now.st_size, now.st_mtime_ns) != (self.size, self.mtime):
@@ -98,6 +107,12 @@ def is_sharded(path: str | Path) -> bool:
     return os.path.isdir(path) or (not os.path.exists(path) and _MAGIC.search(str(path)) is not None)
 
 
+def can_be_split(path: str | Path, role: Role, named: str | None = None) -> bool:
+    """Whether a single file is written in a way that has ranges."""
+    name, suffix = chosen_format(Path(path), role, named).name, plain_suffix(Path(path))
+    return not is_compressed(Path(path)) if name == "parquet" else name in LINES and suffix not in _WHOLE_SUFFIXES
+
+
 def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str | None = None) -> list[InputFile]:
     """The files of a path, a directory, a glob, or several of these, in natural order, all in one format."""
     listed = [given] if isinstance(given, (str, Path)) else list(given)
@@ -115,13 +130,15 @@ def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str
 def _paths(given: str | Path) -> list[str]:
     text = str(given)
     if os.path.isdir(text):
-        found = [
-            os.path.join(folder, name)
-            for folder, _, names in os.walk(text)
-            for name in names
-            # What tools leave beside their parts: _SUCCESS, .part-0.crc
-            if plain_suffix(Path(name)) in _SUFFIXES and not name.startswith((".", "_"))
-        ]
+        found = []
+        for folder, below, names in os.walk(text):
+            # What tools leave beside their parts: _temporary, .ipynb_checkpoints; _SUCCESS, .part-0.crc
+            below[:] = [name for name in below if not name.startswith((".", "_"))]
+            found += [
+                os.path.join(folder, name)
+                for name in names
+                if plain_suffix(Path(name)) in _SUFFIXES and not name.startswith((".", "_"))
+            ]
         if not found:
             raise DataFileError(text, None, f"no file in this directory ends in {', '.join(_SUFFIXES)}, .gz or .zst")
     elif not os.path.exists(text) and _MAGIC.search(text):
@@ -157,9 +174,9 @@ def _seen(path: str, role: Role, named: str | None) -> InputFile:
             f"{path} is in the format '{name}', which is not split into ranges; 'auepora convert' makes JSONL or "
             "Parquet of it"
         )
-    if name != "parquet" and plain_suffix(Path(path)) in (".csv", ".tsv", ".json"):
+    if name != "parquet" and plain_suffix(Path(path)) in _WHOLE_SUFFIXES:
         raise BadValueError(f"{path} cannot be split into ranges: only files with one JSON object per line can")
-    return InputFile(path, name, seen.st_size, seen.st_mtime_ns)
+    return InputFile(path, name, seen.st_size, seen.st_mtime_ns, "" if os.path.isabs(path) else os.getcwd())
 
 
 def total_bytes(files: Iterable[InputFile]) -> int:

@@ -25,6 +25,8 @@ __all__ = ["Manifest", "Unit", "manifest_for"]
 FILE = "manifest.json"
 SCHEMA = 1
 _KIND = "auepora scores in parts"
+_ANOTHER = "name another folder, or delete it"
+_OTHER_FILES = "the files are others, or have changed since (their names, sizes and times of change are compared)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +106,19 @@ class Manifest:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise DataFileError(path, None, f"cannot be read as a manifest: {error}") from error
+            raise DataFileError(path, None, f"cannot be read as a manifest: {error}; {_ANOTHER}") from error
         if not isinstance(told, dict) or told.get("kind") != _KIND:
             raise DataFileError(path, None, "is not the manifest of scores in parts; name another folder")
         if told.get("schema") != SCHEMA:
             raise DataFileError(path, None, f"is of schema {told.get('schema')!r}, not {SCHEMA}; name another folder")
-        units = tuple(
-            Unit(number, one["first"], one["rows"], one["batches"]) for number, one in enumerate(told["units"])
-        )
         names = ("input", "metrics", "slices", "conventions", "joined", "version", "specs")
-        return cls(units=units, **{name: told[name] for name in names})
+        try:
+            units = tuple(
+                Unit(number, one["first"], one["rows"], one["batches"]) for number, one in enumerate(told["units"])
+            )
+            return cls(units=units, **{name: told[name] for name in names})
+        except (KeyError, TypeError) as error:
+            raise DataFileError(path, None, f"is a manifest that lacks something ({error}); {_ANOTHER}") from error
 
     def require_same(self, other: Manifest, folder: Path) -> None:
         """Raise, naming the difference, unless the other is of the same evaluation, in whatever units."""
@@ -122,7 +127,7 @@ class Manifest:
         if told:
             raise BadValueError(
                 f"{folder} holds the scores of another evaluation: {'; '.join(told[:4])}"
-                f"{f'; and {len(told) - 4} more' if len(told) > 4 else ''}; name another folder, or delete it"
+                f"{f'; and {len(told) - 4} more' if len(told) > 4 else ''}; {_ANOTHER}"
             )
 
 
@@ -131,10 +136,12 @@ def _differences(key: str, ours: Any, theirs: Any) -> list[str]:
         return []
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return [
-            f"{key} {name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
+            _OTHER_FILES
+            if (key, name) == ("input", "fingerprint")
+            else f"{key} {name}: {_shown(theirs.get(name))} there, {_shown(ours.get(name))} here"
             for name in dict.fromkeys([*ours, *theirs])
             if ours.get(name) != theirs.get(name)
-        ] or [f"{key} come in another order"]
+        ]
     return [f"{key}: {_shown(theirs)} there, {_shown(ours)} here"]
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
 
-from ..core.errors import AueporaError
+from ..core.errors import AueporaError, WorkerError
 from ..core.executors import Executor
 from .inputs import Run
 from .ray_executor import RayExecutor
+from .ray_pass import GLANCE
 from .records import ReadIds
 from .sides import Mapper
 
@@ -32,15 +34,32 @@ def _on_cluster(executor: RayExecutor, function: Callable[[Run], ReadIds], runs:
     cluster = executor.start()
     # Reading twice does no harm: whoever dies of it is replaced by Ray itself.
     remote = cluster.ray.remote(num_cpus=1)(_each)
-    most = _AHEAD * max(executor.workers or cluster.processors, 1)
+    workers = min(executor.workers or cluster.processors, cluster.processors)
+    # Where all of the cluster is used, tasks wait at the workers; else no more are sent than shall run.
+    most = workers * (_AHEAD if workers == cluster.processors else 1)
     waiting: deque[Any] = deque()
     left = iter(runs)
-    while some := list(islice(left, _AT_ONCE)):
-        waiting.append(remote.remote(function, some))
-        if len(waiting) >= most:
-            yield from _found(cluster.ray.get(waiting.popleft()))
-    while waiting:
-        yield from _found(cluster.ray.get(waiting.popleft()))
+    try:
+        while some := list(islice(left, _AT_ONCE)):
+            waiting.append(remote.remote(function, some))
+            if len(waiting) >= most:
+                yield from _found(_returned(cluster.ray, waiting.popleft()))
+        while waiting:
+            yield from _found(_returned(cluster.ray, waiting.popleft()))
+    finally:
+        for reference in waiting:
+            with suppress(Exception):  # who stops does not ask how it went
+                cluster.ray.cancel(reference)
+
+
+def _returned(ray: Any, reference: Any) -> list[ReadIds | AueporaError]:
+    while not ray.wait([reference], timeout=GLANCE)[0]:
+        pass
+    try:
+        found: list[ReadIds | AueporaError] = ray.get(reference)
+    except ray.exceptions.RayError as error:
+        raise WorkerError(f"no worker could read the ids of some records: {error}") from error
+    return found
 
 
 def _each(function: Callable[[Run], ReadIds], runs: Sequence[Run]) -> list[ReadIds | AueporaError]:

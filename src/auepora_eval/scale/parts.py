@@ -46,7 +46,7 @@ class PartFacts:
     digest: str
     """Of what is in it."""
     given_up: bool = False
-    """Whether samples are in it that could not be scored because whoever scored them died: to be tried again."""
+    """Whether samples are in it that nobody lived to score, or no judge judged: to be tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,13 @@ class Part:
 
     facts: PartFacts
     scored: ScoredBatch
+    names: tuple[str, ...]
+    """The metrics, in the order in which they were written."""
+
+    def under(self, names: Sequence[str]) -> ScoredBatch:
+        """The outcomes in the order of these metrics: the same evaluation may name them in another one."""
+        by_name = dict(zip(self.names, self.scored.scores, strict=True))
+        return replace(self.scored, scores=[by_name[name] for name in names])
 
 
 # --- several batches as one ------------------------------------------------------------------------------------------
@@ -209,7 +216,8 @@ def content_digest(scored: ScoredBatch) -> str:
     digest = blake2b(digest_size=16)
 
     def take(scores: Scores) -> None:
-        digest.update(np.ascontiguousarray(scores.values).tobytes())
+        values = np.where(np.isnan(scores.values), np.nan, scores.values)  # NaNs differ in bits that no file keeps
+        digest.update(values.tobytes())
         digest.update(np.ascontiguousarray(scores.status).tobytes())
         digest.update(np.ascontiguousarray(scores.reason_codes).tobytes())
         digest.update(json.dumps(scores.reason_names).encode())
@@ -278,7 +286,7 @@ def read_part(path: Path) -> Part:
     scored = ScoredBatch(facts.rows, scores, notes, members)
     if content_digest(scored) != facts.digest:
         raise DataFileError(path, None, "is not as it was written; delete it, and it is made again")
-    return Part(facts, scored)
+    return Part(facts, scored, tuple(one["name"] for one in about["metrics"]))
 
 
 def _families(table: pa.Table) -> tuple[tuple[bool, str], ...]:

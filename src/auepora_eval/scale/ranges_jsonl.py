@@ -1,11 +1,12 @@
 """Files with a JSON object per line, as ranges of bytes: found by looking at line ends alone, read from the middle.
 
-A compressed file cannot be entered in the middle: whoever reads a range of it decompresses what is before it, too.
+A compressed file cannot be entered in the middle: whoever reads ranges of it decompresses what is before them, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -23,6 +24,7 @@ from ..io.record_parts.columns import DEEPEVAL, RAGAS, RecordShape, output_of, s
 from ..io.rows import decode_object
 from .inputs import InputFile, Run
 from .records import ReadIds, ReadMaybe, ids_read
+from .streams import decompressed
 
 __all__ = ["LineCuts", "cut_lines", "line_ids", "read_line_outputs", "read_line_samples"]
 
@@ -99,50 +101,56 @@ def _records(block: bytes, *, at_start: bool) -> tuple[Ints, Ints]:
     return starts[numbers], numbers
 
 
-def _data(run: Run) -> bytes:
-    """The lines of a run, ends of lines and all."""
-    run.file.require_unchanged()
-    path = Path(run.file.path)
-    with open_bytes(path) as file:
-        if is_compressed(path):
-            left = run.start
-            while left and (passed := len(file.read(min(left, _BLOCK)))):
-                left -= passed
-        else:
-            file.seek(run.start)
-        return file.read(run.stop - run.start)
+def _data(runs: Sequence[Run]) -> Iterator[tuple[Run, bytes]]:
+    """The lines of each run of one file, ends of lines and all; it is opened once for all of them."""
+    file = runs[0].file
+    file.require_unchanged()
+    with ExitStack() as stack:
+        opened = None if is_compressed(file.place) else stack.enter_context(open_bytes(file.place))
+        for run in runs:
+            assert run.file == file
+            if opened is None:
+                data = decompressed(file, run.start, run.stop)
+            else:
+                opened.seek(run.start)
+                data = opened.read(run.stop - run.start)
+            file.require_unchanged()  # nor while it was read
+            yield run, data
 
 
-def _lines(run: Run) -> Iterator[tuple[int, int, bytes]]:
-    """Each record of a run: its row and its line in the file, counted from 0 and 1, and its bytes."""
-    row = run.row
-    for number, line in enumerate(_data(run).split(b"\n"), start=run.line):
-        content = line.removeprefix(_BOM) if number == 1 else line
-        if content and not content.isspace():
-            yield row, number, content
-            row += 1
-    if row - run.row != run.count:
-        raise DataFileError(run.file.path, None, _SHORT_READ)
+def _lines(runs: Sequence[Run]) -> Iterator[tuple[int, int, bytes]]:
+    """Each record of some runs: its row and its line in the file, counted from 0 and 1, and its bytes."""
+    for run, data in _data(runs):
+        row = run.row
+        for number, line in enumerate(data.split(b"\n"), start=run.line):
+            content = line.removeprefix(_BOM) if number == 1 else line
+            if content and not content.isspace():
+                yield row, number, content
+                row += 1
+        if row - run.row != run.count:
+            raise DataFileError(run.file.path, None, _SHORT_READ)
 
 
-def read_line_samples(run: Run) -> list[ReadSample]:
-    """The samples of a run."""
-    if run.file.format == "jsonl":
-        return [ReadSample(number, _made(run, number, decode_sample, line)) for _, number, line in _lines(run)]
-    shape = _shape(run.file)
+def read_line_samples(runs: Sequence[Run]) -> list[ReadSample]:
+    """The samples of some runs of one file, which rise."""
+    file = runs[0].file
+    if file.format == "jsonl":
+        return [ReadSample(number, _made(file, number, decode_sample, line)) for _, number, line in _lines(runs)]
+    shape = _shape(file)
     return [
-        ReadSample(number, _made(run, number, sample_of, values, row + 1, shape))
-        for row, number, values in _objects(run)
+        ReadSample(number, _made(file, number, sample_of, values, row + 1, shape))
+        for row, number, values in _objects(runs)
     ]
 
 
-def read_line_outputs(run: Run) -> list[ReadMaybe]:
-    """The outputs of a run; a record of a format that keeps both may have none."""
-    if run.file.format == "jsonl":
-        return [ReadMaybe(number, *_made(run, number, decode_output_line, line)) for _, number, line in _lines(run)]
-    shape, read = _shape(run.file), []
-    for row, number, values in _objects(run):
-        sample_id, found = _made(run, number, output_of, values, row + 1, shape)
+def read_line_outputs(runs: Sequence[Run]) -> list[ReadMaybe]:
+    """The outputs of some runs of one file, which rise; a record of a format that keeps both may have none."""
+    file = runs[0].file
+    if file.format == "jsonl":
+        return [ReadMaybe(number, *_made(file, number, decode_output_line, line)) for _, number, line in _lines(runs)]
+    shape, read = _shape(file), []
+    for row, number, values in _objects(runs):
+        sample_id, found = _made(file, number, output_of, values, row + 1, shape)
         read.append(ReadMaybe(number, sample_id, *(found or (None, False))))
     return read
 
@@ -153,7 +161,8 @@ def line_ids(run: Run, role: Role, *, families: bool = False) -> ReadIds:
         return _record_ids(run)
     decoder = _FAMILY if families and role == "samples" else _ID_ONLY
     try:
-        found = decoder.decode_lines(_data(run))  # the lines at once, which is several times faster
+        ((_, data),) = _data([run])
+        found = decoder.decode_lines(data)  # the lines at once, which is several times faster
     except (ValueError, RecursionError):
         found = []
     if len(found) != run.count:
@@ -170,11 +179,11 @@ def _found_one_by_one(run: Run, role: Role, decoder: msgspec.json.Decoder[Any]) 
     """The same with care: it knows blank lines, and whatever is wrong with a line, reading it in full tells it."""
     in_full = _sample_id if role == "samples" else _output_id
     found = []
-    for _, number, line in _lines(run):
+    for _, number, line in _lines([run]):
         try:
             found.append(decoder.decode(line))
         except (ValueError, RecursionError):
-            found.append(_IdOnly(_made(run, number, in_full, line)))
+            found.append(_IdOnly(_made(run.file, number, in_full, line)))
     return found
 
 
@@ -202,32 +211,31 @@ def _output_id(line: bytes) -> str:
     return decode_output_line(line)[0]
 
 
-def _made(run: Run, number: int, make: Callable[..., Made], *given: Any) -> Made:
+def _made(file: InputFile, number: int, make: Callable[..., Made], *given: Any) -> Made:
     """What is made of a line; if it cannot be, the error names file and line."""
     try:
         return make(*given)
     except LineError as error:
-        raise DataFileError(run.file.path, number, str(error)) from error
+        raise DataFileError(file.path, number, str(error)) from error
 
 
 # --- records of other tools ------------------------------------------------------------------------------------------
 
 
-def _objects(run: Run) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    for row, number, line in _lines(run):
-        yield row, number, _made(run, number, decode_object, line)
+def _objects(runs: Sequence[Run]) -> Iterator[tuple[int, int, dict[str, Any]]]:
+    for row, number, line in _lines(runs):
+        yield row, number, _made(runs[0].file, number, decode_object, line)
 
 
 def _shape(file: InputFile) -> RecordShape:
     """What records look like, which the first of the file decides for all."""
     shape = RecordShape(_COLUMNS[file.format])
-    for number, line in read_lines(Path(file.path)):
-        run = Run(file, 0, 1)
-        _made(run, number, shape.id_of, _made(run, number, decode_object, line), 1)
+    for number, line in read_lines(file.place):
+        _made(file, number, shape.id_of, _made(file, number, decode_object, line), 1)
         break
     return shape
 
 
 def _record_ids(run: Run) -> ReadIds:
-    read = read_line_outputs(run)
+    read = read_line_outputs([run])
     return ids_read([one.sample_id for one in read], (), [row for row, one in enumerate(read) if one.output is None])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from ..core.errors import DataFileError
 from ..core.types import EvaluationSample, SystemOutputs
@@ -27,43 +30,51 @@ if TYPE_CHECKING:
 
 __all__ = ["group_sizes", "read_row_outputs", "read_row_samples", "row_ids"]
 
+_NEEDED: dict[Role, tuple[str, ...]] = {"samples": ("sample_id", "query"), "outputs": ("sample_id",)}
 _HELD_BYTES = 256 << 20
 """Row groups are held, up to this size together, since the next range is often of the same group."""
 _held: OrderedDict[tuple[InputFile, int], pa.Table] = OrderedDict()
 
 
-def group_sizes(file: InputFile) -> list[int]:
-    """How many rows each row group has."""
+def group_sizes(file: InputFile, role: Role) -> list[int]:
+    """How many rows each row group has; a column that every row needs must be there."""
     with _opened(file) as table:
+        for name in _NEEDED[role]:
+            if table.metadata.num_rows and name not in table.schema_arrow.names:
+                raise DataFileError(file.path, None, f"column '{name}' is missing; it has {_shown(table)}")
         return [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
 
 
-def read_row_samples(run: Run) -> list[ReadSample]:
-    """The samples of a run; a line is a row, counted from 1."""
-    table = _rows(run)
+def _shown(table: ParquetFile) -> str:
+    return ", ".join(map(repr, table.schema_arrow.names)) or "none"
+
+
+def read_row_samples(runs: Sequence[Run]) -> list[ReadSample]:
+    """The samples of some runs of one file; a line is a row, counted from 1."""
+    table = _rows(runs)
     made: Sequence[EvaluationSample] | None = column_samples(table)
     if made is None:
-        made = [_decoded(run, number, row, "samples") for number, row in _numbered(run, table)]
-    return list(map(ReadSample, range(run.row + 1, run.row + run.count + 1), made))
+        made = [_decoded(runs[0].file, number, row, "samples") for number, row in _numbered(runs, table)]
+    return list(map(ReadSample, _numbers(runs), made))
 
 
-def read_row_outputs(run: Run) -> list[ReadMaybe]:
-    """The outputs of a run."""
-    table = _rows(run)
+def read_row_outputs(runs: Sequence[Run]) -> list[ReadMaybe]:
+    """The outputs of some runs of one file."""
+    table = _rows(runs)
     made: Sequence[tuple[str, SystemOutputs, bool]] | None = column_outputs(table)
     if made is None:
-        made = [_decoded(run, number, row, "outputs") for number, row in _numbered(run, table)]
-    return [ReadMaybe(number, *one) for number, one in enumerate(made, start=run.row + 1)]
+        made = [_decoded(runs[0].file, number, row, "outputs") for number, row in _numbered(runs, table)]
+    return [ReadMaybe(number, *one) for number, one in zip(_numbers(runs), made, strict=True)]
 
 
 def row_ids(run: Run, role: Role, *, families: bool = False) -> ReadIds:
     """The ids of a run, and whose variants they are; no other column is read."""
     columns = ["sample_id", "labels"] if families and role == "samples" else ["sample_id"]
-    table = _rows(run, columns)
+    table = _rows([run], columns)
     ids = texts_of(table, "sample_id")
     if ids is None or not all(ids):
         # Reading the rows in full says what is wrong with one.
-        read = read_row_samples(run) if role == "samples" else read_row_outputs(run)
+        read = read_row_samples([run]) if role == "samples" else read_row_outputs([run])
         ids = [one.sample.sample_id if isinstance(one, ReadSample) else one.sample_id for one in read]
     return ids_read(ids, _bases(run, table) if len(columns) > 1 else ())
 
@@ -73,7 +84,7 @@ def _bases(run: Run, table: pa.Table) -> list[str | None]:
         return []
     found = [_base(labels) for labels in table.column("labels").to_pylist()]
     if _BAD in found:
-        read_row_samples(run)  # which says what is wrong with which row
+        read_row_samples([run])  # which says what is wrong with which row
         raise DataFileError(
             run.file.path,
             None,
@@ -97,40 +108,53 @@ def _base(labels: Any) -> Any:
     return labels.get("variant_of") if isinstance(labels, dict) else None
 
 
-def _numbered(run: Run, table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
-    return enumerate(table.to_pylist(), start=run.row + 1)
+def _numbers(runs: Sequence[Run]) -> Iterator[int]:
+    """The number of each row, counted from 1."""
+    return chain.from_iterable(range(run.row + 1, run.row + run.count + 1) for run in runs)
 
 
-def _decoded(run: Run, number: int, row: dict[str, Any], role: Role) -> Any:
+def _numbered(runs: Sequence[Run], table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
+    return zip(_numbers(runs), table.to_pylist(), strict=True)
+
+
+def _decoded(file: InputFile, number: int, row: dict[str, Any], role: Role) -> Any:
     """A row by way of a line of JSON, as whole files are read: the careful way."""
     try:
         line = line_of_row(row)
         return decode_sample(line) if role == "samples" else decode_output_line(line)
     except LineError as error:
-        raise DataFileError(run.file.path, number, str(error)) from error
+        raise DataFileError(file.path, number, str(error)) from error
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _rows(run: Run, columns: list[str] | None = None) -> pa.Table:
-    """The rows of a run as a table."""
+def _rows(runs: Sequence[Run], columns: list[str] | None = None) -> pa.Table:
+    """The rows of runs of one file, which rise, as a table: it is opened once, however scattered they are."""
     import pyarrow as pa
 
-    run.file.require_unchanged()
+    described = runs[0].file
+    described.require_unchanged()
+    wanted = np.concatenate([np.arange(run.row, run.row + run.count) for run in runs])
     parts: list[pa.Table] = []
-    with _opened(run.file) as file:
-        first, end = 0, run.row + run.count
+    with _opened(described) as file:
+        first = 0
         for number in range(file.num_row_groups):
             size = file.metadata.row_group(number).num_rows
-            start, stop = max(run.row, first), min(end, first + size)
+            start, stop = np.searchsorted(wanted, [first, first + size])
             if start < stop:
-                group = _group(run.file, file, number, columns, whole=stop - start == size)
-                parts.append(group.slice(start - first, stop - start))
+                group = _group(described, file, number, columns, whole=bool(stop - start == size))
+                parts.append(_picked(group, wanted[start:stop] - first))
             first += size
         if not parts:
             return file.schema_arrow.empty_table()
+    described.require_unchanged()  # nor while it was read
     return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+
+
+def _picked(group: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    first, count = int(rows[0]), len(rows)
+    return group.slice(first, count) if rows[-1] - first == count - 1 else group.take(rows)
 
 
 def _group(described: InputFile, file: ParquetFile, number: int, columns: list[str] | None, *, whole: bool) -> pa.Table:
@@ -153,10 +177,9 @@ def _opened(described: InputFile) -> Iterator[ParquetFile]:
     require_arrow()
     from pyarrow import parquet
 
-    path = Path(described.path)
     with (
-        open_bytes(path) as opened,
-        parquet_errors(path),
+        open_bytes(described.place) as opened,
+        parquet_errors(Path(described.path)),
         parquet.ParquetFile(opened, page_checksum_verification=True) as file,
     ):
         yield file

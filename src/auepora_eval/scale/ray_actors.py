@@ -30,7 +30,8 @@ class _Keeper:
     """An actor, and what it was given."""
 
     actor: Any
-    loaded: Any
+    loading: Any
+    """A reference to the end of it; None once it is loaded, and only then it is given anything."""
     given: dict[Any, Any] = field(default_factory=dict)
     """By reference to what will be returned, in the order in which it was given."""
 
@@ -38,13 +39,16 @@ class _Keeper:
 class ModelPool:
     """Actors that keep models: one per GPU, or one without where there are none."""
 
-    def __init__(self, ray: Any, job: Job, count: int, *, gpu: bool, processors: int, retries: int) -> None:
-        """``processors`` are reserved for each; such as die while they load are replaced ``retries`` times in all."""
+    def __init__(self, ray: Any, job: Job, count: int, *, gpu: float, processors: int, retries: int) -> None:
+        """For each, ``processors`` and this share of a ``gpu`` are reserved.
+
+        Such as die while they load are replaced ``retries`` times in all.
+        """
         self._ray = ray
         self._job = job
         self._retries = retries
         self._kind = ray.remote(ModelKeeper).options(
-            num_cpus=processors, num_gpus=1 if gpu else 0, max_restarts=0, max_task_retries=0
+            num_cpus=processors, num_gpus=gpu, max_restarts=0, max_task_retries=0
         )
         self._died_loading = 0
         self.hopeless = False
@@ -55,29 +59,37 @@ class ModelPool:
         actor = self._kind.remote(self._job)
         return _Keeper(actor, actor.load.remote())
 
+    def _ready(self) -> list[_Keeper]:
+        return [one for one in self._keepers if one.loading is None and len(one.given) < _AHEAD]
+
     def room(self) -> bool:
         """Whether another batch may be given."""
-        return any(len(keeper.given) < _AHEAD for keeper in self._keepers)
+        return bool(self._ready())
 
     def give(self, given: Any, item: Any) -> None:
         """Let a batch be scored by whoever has least to do; ``given`` comes back with what became of it."""
-        keeper = min(self._keepers, key=lambda one: len(one.given))
+        keeper = min(self._ready(), key=lambda one: len(one.given))
         keeper.given[keeper.actor.score.remote(item)] = given
 
     def references(self) -> Iterator[Any]:
         """What is waited for."""
         for keeper in self._keepers:
+            if keeper.loading is not None:
+                yield keeper.loading
             yield from keeper.given
 
     def verdicts(self, reference: Any) -> list[Verdict]:
         """What became of a batch that need not be waited for any more, and of others that its actor took with it."""
-        keeper = next(one for one in self._keepers if reference in one.given)
+        keeper = next(one for one in self._keepers if reference == one.loading or reference in one.given)
         try:
             returned: Returned = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError:
             raise
         except self._ray.exceptions.RayError:
             return self._buried(keeper)
+        if reference == keeper.loading:
+            keeper.loading = None
+            return []
         return [Verdict(keeper.given.pop(reference), "returned", returned)]
 
     def _buried(self, keeper: _Keeper) -> list[Verdict]:
@@ -89,22 +101,14 @@ class ModelPool:
             except self._ray.exceptions.RayError:
                 lost.append(unit)
         self._ray.kill(keeper.actor)  # it may only be out of reach
-        # They are scored one after the other: once it was loaded, it died of the first that did not come back.
-        blamed = self._was_loaded(keeper)
-        self._died_loading += not blamed
+        self._died_loading += keeper.loading is not None
         if self._died_loading <= self._retries:
             self._keepers.append(self._hired())
         self.hopeless = not self._keepers
+        # They are scored one after the other: it died of the first that did not come back.
         for at, unit in enumerate(lost):
-            verdicts.append(Verdict(unit, "hopeless" if self.hopeless else "blamed" if blamed and not at else "again"))
+            verdicts.append(Verdict(unit, "hopeless" if self.hopeless else "again" if at else "blamed"))
         return verdicts
-
-    def _was_loaded(self, keeper: _Keeper) -> bool:
-        try:
-            self._ray.get(keeper.loaded, timeout=_PARTING)
-        except self._ray.exceptions.RayError:
-            return False
-        return True
 
     def abandoned(self) -> list[Any]:
         """Try no more; what was under way."""

@@ -131,7 +131,17 @@ def _join(ray: Any, address: str) -> None:
     except ImportError as error:
         raise MissingDependencyError("grpcio", purpose=f"the address {address!r}", install="'ray[client]'") from error
     except Exception as error:  # no cluster, another version, a token it wants: by Ray, and in its words
-        raise WorkerError(f"{_unusable(address)}: {error}") from error
+        raise WorkerError(f"{_unusable(address)}: {error}{_token_hint(address)}") from error
+
+
+def _token_hint(address: str) -> str:
+    """What Ray does not say: to an address that is named it shows no token unless it is told to."""
+    if address == AUTO or os.environ.get("RAY_AUTH_MODE") == "token":
+        return ""
+    return (
+        "; if it asks for a token, as newer versions of Ray do by default, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN "
+        "or RAY_AUTH_TOKEN_PATH to the token of that cluster"
+    )
 
 
 def _unusable(address: str) -> str:

@@ -31,7 +31,7 @@ _MOST_SOURCES, _MOST_BATCHES = 32, 4
 """How many batches a task has at most: of such as are read there, and of such as travel whole."""
 _HELD_BACK = 4
 """How many tasks' batches may be drawn, per worker, while an earlier one is not done."""
-_GLANCE = 0.5
+GLANCE = 0.5
 """Seconds after which who waits looks up. A Ctrl-C that comes just before a thread blocks does not wake it."""
 _IN_A_ROW = 3
 """So many batches one after the other that kill whoever asks a model about them mean that it is the model."""
@@ -119,7 +119,9 @@ class RayPass:
     def _pool_of(self, cluster: Cluster, job: Job, models: int | None) -> ModelPool:
         count = models or max(cluster.gpus, 1)
         spare = cluster.processors > count  # or nobody would be left to score the rest
-        return ModelPool(self._ray, job, count, gpu=cluster.gpus > 0, processors=int(spare), retries=self._retries)
+        # Where there are more than GPUs, several share one: who waits for one of its own would wait for ever.
+        gpu = 1 / -(-count // cluster.gpus) if cluster.gpus else 0.0
+        return ModelPool(self._ray, job, count, gpu=gpu, processors=int(spare), retries=self._retries)
 
     # --- the loop ----------------------------------------------------------------------------------------------------
 
@@ -203,7 +205,7 @@ class RayPass:
 
     def _await_one(self) -> None:
         waited_for = [*self._tasks, *(self._pool.references() if self._pool is not None else ())]
-        ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=_GLANCE)
+        ready, _ = self._ray.wait(waited_for, num_returns=1, timeout=GLANCE)
         for reference in ready:
             if reference in self._tasks:
                 self._task_back(reference)

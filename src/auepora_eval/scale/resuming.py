@@ -9,9 +9,13 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from ..core.errors import AueporaWarning, BadValueError
 from ..core.executors import Executor, Scorable, ScoredBatch
+from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric
+from ..core.scores import Status
 from ..core.sources import SourcedBatch
 from .lost import SCORING_FAILED, WORKER_DIED
 from .manifest import Manifest, Unit
@@ -57,6 +61,7 @@ class PartsExecutor:
         self.read = 0
         """How many samples were there already."""
         self._facts: dict[int, PartFacts] = {}
+        self._unjudged = 0
 
     def there(self, unit: Unit) -> PartFacts | None:
         """What the part of a unit says of itself, where it is there and as it should be."""
@@ -84,15 +89,21 @@ class PartsExecutor:
 
         scored = iter(self._others.score(to_score(), metrics))
         for first in scored:
-            yield from self._already(waiting)
+            yield from self._already(waiting, names)
             unit, members, _ = waiting.popleft()
             if self._by_workers:
                 yield self._written_there(unit, members, first, metrics)
             else:
                 whole = merged([first, *islice(scored, len(members) - 1)])
-                yield self._written_here(unit, whole, names)
-        yield from self._already(waiting)
+                yield self._written_here(unit, whole, metrics)
+        yield from self._already(waiting, names)
         assert not waiting
+        if self._unjudged:
+            warnings.warn(
+                f"{self._unjudged} samples could not be judged; the same command asks about them again",
+                AueporaWarning,
+                stacklevel=2,
+            )
         self._manifest.save(self._folder, self._facts)
 
     def _units(self, batches: Iterable[Scorable]) -> Iterator[tuple[Unit, list[SourcedBatch]]]:
@@ -103,27 +114,29 @@ class PartsExecutor:
             self._lean = not members[0].keep
             yield unit, members
 
-    def _already(self, waiting: deque[_Waiting]) -> Iterator[ScoredBatch]:
+    def _already(self, waiting: deque[_Waiting], names: Sequence[str]) -> Iterator[ScoredBatch]:
         while waiting and waiting[0][2] is not None:
             unit = waiting.popleft()[0]
             part = read_part(self._folder / unit.file)
             self.read += unit.rows
-            yield self._handed_out(unit, part.scored, part.facts)
+            yield self._handed_out(unit, part.under(names), part.facts)
 
     def _written_there(
         self, unit: Unit, members: list[SourcedBatch], scored: ScoredBatch, metrics: Sequence[BatchMetric]
     ) -> ScoredBatch:
-        names = [one.name for one in metrics]
         facts = self.there(unit)
         if facts is not None and not facts.given_up:
+            if _given_up(scored):  # who wrote it down died before it could say so
+                scored = read_part(self._folder / unit.file).under([one.name for one in metrics])
             return self._handed_out(unit, scored, facts)
         if _given_up(scored):
             # Something in it brings down whoever scores it. Batch by batch only that one is lost.
             scored = merged(list(self._others.score(map(_keeping_ids, members), metrics)))
-        return self._written_here(unit, scored, names)
+        return self._written_here(unit, scored, metrics)
 
-    def _written_here(self, unit: Unit, scored: ScoredBatch, names: Sequence[str]) -> ScoredBatch:
-        lost = _given_up(scored)
+    def _written_here(self, unit: Unit, scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> ScoredBatch:
+        lost, unjudged = _given_up(scored), _unjudged(scored, metrics)
+        self._unjudged += unjudged
         if lost:
             warnings.warn(
                 f"{unit.file} holds samples that nobody lived to score; the same command tries them again",
@@ -133,11 +146,11 @@ class PartsExecutor:
         facts = write_part(
             self._folder / unit.file,
             scored,
-            names,
+            [one.name for one in metrics],
             job=self._job,
             unit=unit.number,
             first=unit.first,
-            given_up=lost,
+            given_up=lost or unjudged > 0,
         )
         return self._handed_out(unit, scored, facts)
 
@@ -154,3 +167,13 @@ def _keeping_ids(batch: SourcedBatch) -> SourcedBatch:
 
 def _given_up(scored: ScoredBatch) -> bool:
     return any(scores.with_reason(reason).any() for scores in scored.scores for reason in GIVEN_UP)
+
+
+def _unjudged(scored: ScoredBatch, metrics: Sequence[BatchMetric]) -> int:
+    """How many samples a judge said nothing of: it was out of reach, or the budget spent, and need not be next time."""
+    failed = [
+        scores.status == Status.MEASURE_FAILED
+        for scores, metric in zip(scored.scores, metrics, strict=True)
+        if any(judged_parts(metric))
+    ]
+    return int(np.logical_or.reduce(failed).sum()) if failed else 0

@@ -23,6 +23,7 @@ from .mapping import mapper_of
 from .resuming import PartsExecutor, opened_folder
 from .shards import Given, ShardedInput, sharded_sources, wants_bases
 from .sides import Mapper
+from .streams import close_streams
 
 if TYPE_CHECKING:
     from ..judge.policy import JudgePolicy
@@ -170,17 +171,20 @@ def evaluate_sharded(
         scoring = PartsExecutor(behind, folder, opened_folder(folder, manifest), by_workers=not _from_here(metrics))
         if told is not None:
             told(scoring)
-    return evaluate_sources(
-        found.sources,
-        metrics,
-        conventions=conventions,
-        slices=groups,
-        executor=scoring,
-        keep_scores=keep_scores,
-        joined=found.joined,
-        judging=judging,
-        progress=progress,
-    )
+    try:
+        return evaluate_sources(
+            found.sources,
+            metrics,
+            conventions=conventions,
+            slices=groups,
+            executor=scoring,
+            keep_scores=keep_scores,
+            joined=found.joined,
+            judging=judging,
+            progress=progress,
+        )
+    finally:
+        close_streams()
 
 
 def _from_here(metrics: Sequence[Metric]) -> bool:

@@ -24,7 +24,7 @@ from ..io.formats import format_named
 from ..io.reading import NO_RANKING
 from .inputs import InputFile, Runs, input_files, total_bytes
 from .joining import Pairing, bases_per_batch, paired
-from .sides import Mapper, Rows, Side, read_outputs, read_samples
+from .sides import Mapper, Rows, Side, outputs_by_file, read_outputs, read_samples
 
 __all__ = ["CountedIds", "FileSource", "ShardedInput", "sharded_sources", "wants_bases"]
 
@@ -58,14 +58,14 @@ class FileSource:
         made = [one.sample for one in read_samples(samples)]
         by_id: dict[str, SystemOutputs] = {}
         odd: dict[str, DataFileError] = {}
-        for run in outputs:
-            for line, sample_id, output, has_retrieved in read_outputs([run]):
+        for file, read in outputs_by_file(outputs):
+            for line, sample_id, output, has_retrieved in read:
                 if output is None:
                     continue
                 by_id[sample_id] = output
                 if has_retrieved is self.answers_only and output.error is None:
                     message = _NOW_RANKED if has_retrieved else NO_RANKING
-                    odd[sample_id] = DataFileError(run.file.path, line, message)
+                    odd[sample_id] = DataFileError(file.path, line, message)
         for sample in made if odd else ():
             if sample.sample_id in odd:
                 raise odd[sample.sample_id]

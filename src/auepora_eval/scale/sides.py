@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +22,35 @@ from .ranges_jsonl import LineCuts, cut_lines, line_ids, read_line_outputs, read
 from .ranges_parquet import group_sizes, read_row_outputs, read_row_samples, row_ids
 from .records import ReadIds, ReadMaybe
 
-__all__ = ["Mapper", "Side", "read_outputs", "read_samples"]
+__all__ = ["Mapper", "Side", "outputs_by_file", "read_outputs", "read_samples", "samples_by_file"]
 
 Rows = npt.NDArray[np.int64]
 Mapper = Callable[[Callable[[Run], ReadIds], Iterable[Run]], Iterable[ReadIds]]
 """What calls a function for each of many ranges, in their order: ``map``, or that of a pool of processes."""
 _COMPRESSED_TIMES = 16
-"""Ranges of compressed files are so much larger, since each costs decompressing what is before it."""
+"""Ranges of compressed files are so much larger, since who reads one may have to decompress what is before it."""
 
 
 def read_samples(runs: Iterable[Run]) -> list[ReadSample]:
     """The samples of some runs."""
-    return [one for run in runs for one in (read_row_samples if _is_table(run.file) else read_line_samples)(run)]
+    return [one for _, read in samples_by_file(runs) for one in read]
 
 
 def read_outputs(runs: Iterable[Run]) -> list[ReadMaybe]:
     """The outputs of some runs."""
-    return [one for run in runs for one in (read_row_outputs if _is_table(run.file) else read_line_outputs)(run)]
+    return [one for _, read in outputs_by_file(runs) for one in read]
+
+
+def samples_by_file(runs: Iterable[Run]) -> Iterator[tuple[InputFile, list[ReadSample]]]:
+    """The samples of some runs, file by file: each is opened once, in however many places it is read."""
+    for file, some in groupby(runs, key=_file):
+        yield file, (read_row_samples if _is_table(file) else read_line_samples)(list(some))
+
+
+def outputs_by_file(runs: Iterable[Run]) -> Iterator[tuple[InputFile, list[ReadMaybe]]]:
+    """The outputs of some runs, in the same way."""
+    for file, some in groupby(runs, key=_file):
+        yield file, (read_row_outputs if _is_table(file) else read_line_outputs)(list(some))
 
 
 def _ids(run: Run, role: Role, families: bool) -> ReadIds:
@@ -46,6 +59,9 @@ def _ids(run: Run, role: Role, families: bool) -> ReadIds:
 
 def _is_table(file: InputFile) -> bool:
     return file.format == "parquet"
+
+
+_file = attrgetter("file")
 
 
 class Side:
@@ -69,7 +85,7 @@ class Side:
 
     def _look_through(self, number: int, file: InputFile, first: int, cuts: Rows | None) -> int:
         if _is_table(file):
-            self._groups[number] = group_sizes(file)
+            self._groups[number] = group_sizes(file, self.role)
             total = sum(self._groups[number])
         else:
             self._lines[number] = cut_lines(
@@ -179,26 +195,26 @@ class Side:
     def names(self, rows: Rows) -> list[tuple[str, int, str]]:
         """Of some records (rising numbers): file, line and id."""
         read: list[Any] = []
-        for run in self.picked([rows])[0]:
-            found = read_samples([run]) if self.role == "samples" else read_outputs([run])
-            read += [(run.file.path, one.line, _id_of(one)) for one in found]
+        by_file = samples_by_file if self.role == "samples" else outputs_by_file
+        for file, found in by_file(self.picked([rows])[0]):
+            read += [(file.path, one.line, _id_of(one)) for one in found]
         return read
 
     def require_distinct(self, ids: ReadIds) -> Rows:
         """Raise where an id comes twice. The records whose ids only look the same (as numbers) are the result."""
         order = np.argsort(ids.ids, kind="stable")
         same = np.flatnonzero(ids.ids[order][1:] == ids.ids[order][:-1])
-        suspects = np.unique(np.concatenate([order[same], order[same + 1]]))
+        pairs = np.column_stack([order[same], order[same + 1]])
+        pairs = pairs[np.argsort(pairs[:, 1])]  # the first that comes twice is told, without reading all that follows
         seen: dict[str, tuple[str, int]] = {}
-        for start in range(0, len(suspects), self._batch_size):
-            for path, line, name in self.names(suspects[start : start + self._batch_size]):
-                if name in seen:
-                    before, first = seen[name]
+        for start in range(0, len(pairs), self._batch_size):
+            for path, line, name in self.names(np.unique(pairs[start : start + self._batch_size])):
+                before, first = seen.setdefault(name, (path, line))
+                if (before, first) != (path, line):
                     where = f"line {first}" if before == path else f"{before}:{first}"
                     on = "is already on" if before == path else "is already at"
                     raise DuplicateIdError(f"{path}:{line}: sample_id {name!r} {on} {where}; each id may come once")
-                seen[name] = path, line
-        return suspects
+        return np.unique(pairs)
 
 
 def _id_of(read: ReadSample | ReadMaybe) -> str:

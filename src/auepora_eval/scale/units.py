@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,7 +96,7 @@ def part_unit(
         joined=first.joined,
         number=unit.number,
         first=unit.first,
-        path=str(folder / unit.file),
+        path=os.path.abspath(folder / unit.file),  # whoever scores may be somewhere else
         job=job,
         names=tuple(names),
         lean=lean,

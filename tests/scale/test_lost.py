@@ -1,0 +1,63 @@
+"""A batch that nobody could score, or even read: under every metric its samples failed, and the rest stands."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pytest
+from ray_cases import rows, sources
+from test_common import SPECS, built
+
+from auepora_eval import evaluate
+from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.core.errors import MissingFieldError
+from auepora_eval.core.executors import Scorable, ScoredBatch, SerialExecutor
+from auepora_eval.core.metrics_base import BatchMetric, renamed
+from auepora_eval.core.registry import Spec
+from auepora_eval.scale.lost import WORKER_DIED, Lost, lost_batch, unread_batch
+
+LOST = Lost(WORKER_DIED, "not measured: every worker died")
+SLICED: list[Spec] = [
+    {"sliced": {"base": {"noise_robustness": {"base": "token_f1"}}, "where": {"labels.lang": "de"}}},
+]
+
+
+class _Losing(SerialExecutor):
+    """As an executor that lost the second batch."""
+
+    def __init__(self, how: str) -> None:
+        self._how = how
+
+    def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
+        for number, batch in enumerate(batches):
+            if number != 1:
+                yield from super().score([batch], metrics)
+            elif self._how == "unread":
+                yield unread_batch(batch, number, metrics, LOST)
+            else:
+                yield lost_batch(batch, metrics, LOST, ask_metrics=self._how == "stand in")
+
+
+def usable() -> list[BatchMetric]:
+    """The metrics that these samples are annotated for."""
+    found: list[BatchMetric] = []
+    for number, one in enumerate(map(built, [*SPECS, *SLICED])):
+        if isinstance(one, BatchMetric) and not one.asks_models:
+            try:
+                evaluate(*rows(range(60)), [one])
+            except MissingFieldError:
+                continue
+            found.append(renamed(one, f"{one.name} {number}"))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("how", ["stand in", "only read", "unread"])
+def test_every_metric_goes_on_without_a_lost_batch(how: str) -> None:
+    metrics = usable()
+    assert len(metrics) > 60
+    for keep in (True, False):
+        got = evaluate_sources(sources(60, 20), metrics, executor=_Losing(how), keep_scores=keep, slices="labels.lang")
+        alone = [one.name for one in metrics if not one.needs_all]
+        want = evaluate(*rows([*range(20), *range(40, 60)]), metrics)
+        for name in alone:
+            assert got.by_name[name].value == pytest.approx(want.by_name[name].value, abs=1e-12, nan_ok=True)
+            assert got.by_name[name].details["num_measure_failed"] >= 20

@@ -9,10 +9,12 @@ from made_files import METRICS
 from test_parts import TOTAL, expected, plan, same, scored_into, sources
 
 import parts
-from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.core.engine import evaluate_sources, resolve_metrics
 from auepora_eval.core.executors import ScoredBatch, SerialExecutor
+from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
-from auepora_eval.core.slices import Members
+from auepora_eval.core.slices import Members, slices_of
+from auepora_eval.core.sources import SourcedBatch
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.scale.parts import merged, write_part
 from auepora_eval.scale.resuming import PartsExecutor, opened_folder
@@ -45,6 +47,15 @@ def test_parts_say_where_their_samples_stand(tmp_path: Path, by_workers: bool) -
     table = parquet.read_table(sorted(tmp_path.glob("part-*.parquet")))
     assert table.column("position").to_pylist() == list(range(TOTAL))
     assert table.column("sample_id").to_pylist() == [f"q{number}" for number in range(TOTAL)]
+
+
+def test_who_wants_no_ids_gets_none_from_parts_either(tmp_path: Path) -> None:
+    metrics = [one for one in resolve_metrics(METRICS) if isinstance(one, BatchMetric)]
+    for _ in ("scored", "read"):
+        executor = PartsExecutor(SerialExecutor(), tmp_path, opened_folder(tmp_path, plan()), by_workers=True)
+        batches = [SourcedBatch(one, tuple(slices_of("labels.lang")), keep=False) for one in sources()]
+        members = [one.members for one in executor.score(batches, metrics)]
+        assert [one.ids for one in members if one is not None] == [()] * 6
 
 
 def test_a_unit_brings_each_base_once_and_none_of_its_own(tmp_path: Path) -> None:

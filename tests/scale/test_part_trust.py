@@ -6,15 +6,21 @@ from typing import Any
 
 import pytest
 from made_files import METRICS
-from test_parts import expected, plan, same, scored_into, sources
+from test_parts import TOTAL, expected, plan, same, scored_into, sources
 
 import parts
-from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.core.engine import evaluate_sources, resolve_metrics
 from auepora_eval.core.executors import ScoredBatch, SerialExecutor
+from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
-from auepora_eval.core.slices import Members
+from auepora_eval.core.slices import Members, slices_of
+from auepora_eval.core.sources import SourcedBatch
+from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.scale.parts import merged, write_part
 from auepora_eval.scale.resuming import PartsExecutor, opened_folder
+from auepora_eval.scale.shards import sharded_sources
+from auepora_eval.scale.units import UnitSource
+from builders import output, sample
 
 parts.need("pyarrow")
 
@@ -31,6 +37,37 @@ def test_a_part_that_belongs_elsewhere_is_made_again(tmp_path: Path, strange: st
         shutil.copy(other / "part-000001.parquet", folder / "part-000001.parquet")
     same(scored_into(folder, SerialExecutor(), log), expected())
     assert log.read_text().split() == ["30", "40", "50"]
+
+
+@pytest.mark.parametrize("by_workers", [True, False], ids=["written where scored", "written by the driver"])
+def test_parts_say_where_their_samples_stand(tmp_path: Path, by_workers: bool) -> None:
+    from pyarrow import parquet
+
+    scored_into(tmp_path, SerialExecutor(), by_workers=by_workers)
+    table = parquet.read_table(sorted(tmp_path.glob("part-*.parquet")))
+    assert table.column("position").to_pylist() == list(range(TOTAL))
+    assert table.column("sample_id").to_pylist() == [f"q{number}" for number in range(TOTAL)]
+
+
+def test_who_wants_no_ids_gets_none_from_parts_either(tmp_path: Path) -> None:
+    metrics = [one for one in resolve_metrics(METRICS) if isinstance(one, BatchMetric)]
+    for _ in ("scored", "read"):
+        executor = PartsExecutor(SerialExecutor(), tmp_path, opened_folder(tmp_path, plan()), by_workers=True)
+        batches = [SourcedBatch(one, tuple(slices_of("labels.lang")), keep=False) for one in sources()]
+        members = [one.members for one in executor.score(batches, metrics)]
+        assert [one.ids for one in members if one is not None] == [()] * 6
+
+
+def test_a_unit_brings_each_base_once_and_none_of_its_own(tmp_path: Path) -> None:
+    samples = [sample(["a"], sample_id=f"q{number}") for number in range(8)]
+    for number, base in ((2, 0), (3, 7), (4, 7), (5, 3)):
+        samples[number].labels = {"scenario": "typo", "variant_of": f"q{base}"}
+    save_jsonl_dataset(samples, tmp_path / "s.jsonl")
+    save_jsonl_outputs([(one.sample_id, output(["a"])) for one in samples], tmp_path / "o.jsonl")
+    sharded = sharded_sources(tmp_path / "s.jsonl", tmp_path / "o.jsonl", batch_size=2, bases=True)
+    unit = UnitSource(tuple(sharded.sources[1:3]))
+    assert [one.sample_id for one in unit.read()[0]] == ["q2", "q3", "q4", "q5"]
+    assert sorted(one.sample_id for one in unit.read_bases()[0]) == ["q0", "q7"]
 
 
 def scored(notes: dict[str, tuple[int, str]], *ids: str) -> ScoredBatch:

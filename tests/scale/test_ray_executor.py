@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import Broken, Counted, Fated, HeldUp, KillsReader, killed, ray_or_skip, rows, sources, times
+from ray_cases import (
+    Broken,
+    Counted,
+    Fated,
+    HeldUp,
+    KillsReader,
+    counted_up,
+    killed,
+    ray_or_skip,
+    rows,
+    sources,
+    times,
+)
 from test_common import SPECS, built, made_data
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, evaluate_stream
@@ -172,6 +184,7 @@ def test_a_batch_that_raises_what_is_no_error_of_ours(ray: RayExecutor, tmp_path
 
         def score(self, batch: Any) -> Any:
             if any(one.sample_id in self.raises and one.query for one in batch.samples):
+                counted_up(self.folder, "raised")
                 raise KeyError("oh")
             return super().score(batch)
 
@@ -179,6 +192,7 @@ def test_a_batch_that_raises_what_is_no_error_of_ours(ray: RayExecutor, tmp_path
     with pytest.warns(AueporaWarning, match=r"scoring raised KeyError: 'oh' \(sample 'q20' and 19 more\)"):
         got = evaluate_sources(sources(100, 20), metrics, executor=ray)
     given_up(got, evaluate(*rows(range(100)), [*SINGLE, Fated(tmp_path, {}, {})]), LOST, "scoring_failed")
+    assert times(tmp_path, "raised") == 1 + ray.retries
 
 
 def test_a_batch_that_kills_whoever_reads_it(ray: RayExecutor) -> None:

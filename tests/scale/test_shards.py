@@ -173,6 +173,19 @@ def test_ids_that_look_the_same_as_numbers_are_told_apart(
     assert scored(*named, batch_size=11, bases=bases) == evaluate(*given, METRICS, slices="labels.lang")
 
 
+def test_numbers_in_the_same_order_are_not_trusted_where_ids_look_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    strong = records.hashes_of
+    monkeypatch.setattr(records, "hashes_of", lambda ids: strong(ids) * 0)
+    samples, outputs = rows(20, missing=False)
+    named, _ = write_shards(tmp_path, (samples, outputs), [], [])
+    other = tmp_path / "other"
+    other.mkdir()
+    _, answers = write_shards(other, (samples[::-1], outputs[::-1]), [], [])
+    assert scored(named, answers, batch_size=3) == evaluate(samples, outputs, METRICS, slices="labels.lang")
+
+
 def test_blank_lines_and_marks_are_no_records(tmp_path: Path) -> None:
     given = rows(9, missing=False)
     save_jsonl_dataset(given[0], tmp_path / "plain.jsonl")

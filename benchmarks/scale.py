@@ -23,6 +23,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from auepora_eval import evaluate_files
@@ -112,12 +113,15 @@ def speed(folder: Path, count: int, rounds: int) -> None:
     batches = len(sharded_sources(data, out).sources)
     splitting = _since(clock)
     one, two = min(serial)[0], min(ray)
+    ratios = [here[0] / there[0] for here, there in zip(serial, ray, strict=True)]
     idle = 1 - two[1] / (2 * (two[0] - splitting))
     print(f"\n| {count:,} samples, {len(PAIRS)} text metrics | seconds | samples a second |\n|---|---|---|")
     print(f"| one process | {one:.1f} ({min(serial)[1]:.1f} of its processor) | {count / one:,.0f} |")
     print(f"| two workers of a cluster | {two[0]:.1f} | {count / two[0]:,.0f} |")
     print(f"| the same into parts, lean | {with_parts:.1f} | {count / with_parts:,.0f} |")
-    print(f"\nspeed-up {one / two[0]:.2f}; the cluster was up after {up:.1f} s and warm after {ready:.1f} s, apart")
+    told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    print(f"\nspeed-up by rounds, taken in turn: {told}; median {median(ratios):.2f}, of the best {one / two[0]:.2f}")
+    print(f"the cluster was up after {up:.1f} s and warm after {ready:.1f} s, apart")
     print(f"of both, {splitting:.1f} s go into splitting the files; parts take {stored / 1e6:.1f} MB")
     print(f"workers: {two[1]:.1f} s at work on {batches} batches ({two[1] / batches * 1e3:.0f} ms each),", end=" ")
     print(f"{100 * idle:.1f} % of their time not, {idle * 2 * (two[0] - splitting) / batches * 1e3:.1f} ms a batch")
@@ -239,7 +243,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="auepora-scale-") as folder:
         here = Path(folder)
         if options.only in (None, "speed"):
-            speed(here, options.samples // (40 if options.quick else 1), 1 if options.quick else 2)
+            speed(here, options.samples // (40 if options.quick else 1), 1 if options.quick else 3)
         if options.only in (None, "memory"):
             memory(here, [5_000, 50_000] if options.quick else [100_000, 1_000_000])
         if options.only in (None, "cost"):

@@ -105,6 +105,7 @@ def speed(folder: Path, count: int, rounds: int) -> None:
             there = evaluate_files(data, out, PAIRS, executor=cluster)
             ray.append((_since(clock), cluster.busy_seconds - busy))
             assert list(here) == list(there), "the numbers differ"
+            print(f"one process {serial[-1][0]:.1f} s, two workers {ray[-1][0]:.1f} s", flush=True)
         clock = time.perf_counter()
         with tempfile.TemporaryDirectory() as parts:
             evaluate_files(data, out, PAIRS, executor=cluster, keep_scores=False, parts=Path(parts) / "scores")

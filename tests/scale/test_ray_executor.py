@@ -31,6 +31,7 @@ from auepora_eval.core.metrics_base import renamed
 from auepora_eval.core.registry import Spec
 from auepora_eval.scale.inputs import InputFile, Run
 from auepora_eval.scale.mapping import mapper_of
+from auepora_eval.scale.ray_cluster import let_go
 from auepora_eval.scale.ray_executor import RayExecutor
 from auepora_eval.scale.records import ReadIds, hashes_of, ids_read
 
@@ -273,6 +274,27 @@ def test_who_stops_leaves_nothing_behind(ray: RayExecutor, tmp_path: Path) -> No
         evaluate_sources(sources(100, 10), [held], executor=ray, progress=progress)
     (result,) = evaluate_sources(sources(40, 10), ["token_f1"], executor=ray)  # both workers are free again
     assert result.details["num_samples"] > 30
+
+
+def test_tasks_that_end_by_themselves_are_not_cancelled(ray: RayExecutor, tmp_path: Path) -> None:
+    """To cancel one just when its answer comes in can end this process."""
+
+    def soon() -> str:
+        (tmp_path / "begun").touch()
+        time.sleep(0.5)
+        return "done"
+
+    def never() -> None:
+        while True:
+            time.sleep(0.01)
+
+    there = ray.start().ray
+    ending, hanging = (there.remote(num_cpus=1, max_retries=0)(task).remote() for task in (soon, never))
+    let_go(there, [ending, hanging])
+    assert (tmp_path / "begun").exists()
+    assert there.get(ending) == "done"
+    with pytest.raises(there.exceptions.TaskCancelledError):
+        there.get(hanging)
 
 
 BAD: list[tuple[dict[str, Any], str]] = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from ..core.errors import AueporaError, WorkerError
 from ..core.executors import Executor
 from .inputs import Run
+from .ray_cluster import let_go
 from .ray_executor import RayExecutor
 from .ray_pass import GLANCE
 from .records import ReadIds
@@ -47,9 +47,7 @@ def _on_cluster(executor: RayExecutor, function: Callable[[Run], ReadIds], runs:
         while waiting:
             yield from _found(_returned(cluster.ray, waiting.popleft()))
     finally:
-        for reference in waiting:
-            with suppress(Exception):  # who stops does not ask how it went
-                cluster.ray.cancel(reference)
+        let_go(cluster.ray, waiting)
 
 
 def _returned(ray: Any, reference: Any) -> list[ReadIds | AueporaError]:

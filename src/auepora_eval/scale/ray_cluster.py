@@ -6,6 +6,8 @@ import os
 import socket
 import sys
 import warnings
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ from .._version import __version__
 from ..core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from ..core.executors import available_processors, require_workers
 
-__all__ = ["Cluster", "connect", "ray_package"]
+__all__ = ["Cluster", "connect", "let_go", "ray_package"]
 
 LOCAL, AUTO, CLIENT = "local", "auto", "ray://"
 _STORE_BYTES = 512 << 20
@@ -21,6 +23,8 @@ _STORE_BYTES = 512 << 20
 _CLIENT_PORT = 10001
 _PATIENCE = 10.0
 """Seconds within which somebody must answer at an address."""
+_PARTING = 2.0
+"""Seconds that tasks have to come to their end before they are cancelled."""
 
 
 def ray_package() -> Any:
@@ -99,6 +103,20 @@ def connect(address: str | None = None, workers: int | None = None) -> Cluster:
             cluster.close()
             raise
     return cluster
+
+
+def let_go(ray: Any, references: Iterable[Any]) -> None:
+    """Leave none of these tasks waiting or running, whatever would come of them.
+
+    Most end by themselves within a moment, and are let: to cancel a task just when its answer comes in can end this
+    process, since a check within Ray fails.
+    """
+    under_way = list(references)
+    with suppress(Exception):  # who stops does not ask how it went
+        if under_way:
+            _, under_way = ray.wait(under_way, num_returns=len(under_way), timeout=_PARTING, fetch_local=False)
+        for reference in under_way:
+            ray.cancel(reference)
 
 
 def _start_here(ray: Any, workers: int | None) -> None:

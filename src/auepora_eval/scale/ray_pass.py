@@ -18,7 +18,7 @@ from ..core.sources import SourcedBatch
 from ..core.transport import pack
 from .lost import SCORING_FAILED, WORKER_DIED, Lost, unread_batch
 from .ray_actors import ModelPool
-from .ray_cluster import Cluster
+from .ray_cluster import Cluster, let_go
 from .ray_worker import How, Job, Raised, Returned, run_batches, scores_from
 
 __all__ = ["RayPass"]
@@ -138,9 +138,7 @@ class RayPass:
 
     def stop(self) -> None:
         """Leave nothing running."""
-        for reference in self._tasks:
-            with suppress(Exception):  # who stops does not ask how it went
-                self._ray.cancel(reference)
+        let_go(self._ray, self._tasks)
         if self._pool is not None:
             with suppress(Exception):
                 self._pool.close()

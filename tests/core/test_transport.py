@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.core.transport import pack, unpack
+from auepora_eval.core.types import Unsaid
 
 VALUE = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.tuples(st.integers()) | st.just({1, 2})
 DICT = st.dictionaries(st.text(max_size=3), VALUE, max_size=2)
@@ -68,6 +69,24 @@ def test_a_document_that_is_shared_travels_once() -> None:
     outputs = [SystemOutputs([RetrievedDocument(document, 1.0, 1)]) for _ in samples]
     assert len(pickle.dumps(pack(samples, outputs))) < 20_000
     assert sent((samples, outputs)) == (samples, outputs)
+
+
+def test_a_ranking_of_which_nothing_is_known() -> None:
+    samples = [EvaluationSample(str(n), "") for n in range(3)]
+    outputs = [SystemOutputs(Unsaid()), SystemOutputs([]), SystemOutputs([RetrievedDocument(Document("d"), None, 1)])]
+    assert [type(output.retrieved) for output in sent((samples, outputs))[1]] == [Unsaid, list, list]
+    odd = SystemOutputs(Unsaid([RetrievedDocument(Document("d"), None, 1)]))
+    assert sent((samples[:1], [odd]))[1] == [odd]
+
+
+def test_what_constructors_would_put_right_arrives_as_it_is() -> None:
+    sample = EvaluationSample("1", "", reference_answer=Response("x"))
+    sample.labels, sample.reference_answers, sample.reference_answer = None, ["a"], None
+    output = SystemOutputs([], Response("y"))
+    output.response.text = None  # type: ignore[union-attr,assignment]
+    ((arrived,), (answered,)) = sent(([sample], [output]))
+    assert (arrived.labels, arrived.reference_answers, arrived.reference_answer) == (None, ["a"], None)
+    assert answered.response.text is None
 
 
 @dataclass

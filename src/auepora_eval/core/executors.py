@@ -21,6 +21,7 @@ from .collector import collector_paused
 from .errors import BadValueError, WorkerError, did_you_mean
 from .judged import joined_where_scored
 from .metrics_base import BatchMetric
+from .parcels import Laid, Parcels, fetched
 from .scores import Scores
 from .scoring import settled_scores
 from .slices import Members
@@ -215,23 +216,24 @@ class ProcessExecutor:
         job = _pickled(metrics)
         others, memory = self.workers - 1, dict[Hashable, Any]()
         waiting: deque[Future[ScoredBatch]] = deque()
-        try:
-            for batch in batches:
-                under_way = sum(not future.done() for future in waiting)
-                rows = _travelling(batch) if under_way < _AHEAD * others else None
-                if rows is not None:
-                    waiting.append(self._pool.submit(_score, job, rows))
-                else:
-                    done: Future[ScoredBatch] = Future()
-                    done.set_result(score_batch(batch, metrics, memory))
-                    waiting.append(done)
-                while waiting and (waiting[0].done() or len(waiting) > _HELD_BACK * self.workers):
+        with Parcels() as parcels:
+            try:
+                for batch in batches:
+                    under_way = sum(not future.done() for future in waiting)
+                    rows = _travelling(batch) if under_way < _AHEAD * others else None
+                    if rows is not None:
+                        waiting.append(self._pool.submit(_score, job, parcels.sent(rows)))
+                    else:
+                        done: Future[ScoredBatch] = Future()
+                        done.set_result(score_batch(batch, metrics, memory))
+                        waiting.append(done)
+                    while waiting and (waiting[0].done() or len(waiting) > _HELD_BACK * self.workers):
+                        yield _result(waiting.popleft())
+                while waiting:
                     yield _result(waiting.popleft())
-            while waiting:
-                yield _result(waiting.popleft())
-        finally:
-            for future in waiting:
-                future.cancel()
+            finally:
+                for future in waiting:
+                    future.cancel()
 
 
 _AHEAD = 2
@@ -277,13 +279,13 @@ def _died() -> WorkerError:
 _jobs: dict[bytes, tuple[list[BatchMetric], dict[Hashable, Any]]] = {}
 
 
-def _score(job: bytes, rows: bytes) -> ScoredBatch:
+def _score(job: bytes, rows: bytes | Laid) -> ScoredBatch:
     if job not in _jobs:
         _jobs.clear()
         _jobs[job] = pickle.loads(job), {}  # noqa: S301 -- our own metrics, from the process that started this one
     metrics, memory = _jobs[job]
     with collector_paused():
-        sent = pickle.loads(rows)  # noqa: S301 -- as above
+        sent = pickle.loads(fetched(rows))  # noqa: S301 -- as above
         batch = sent if isinstance(sent, SourcedBatch) else Batch(*unpack(sent), memory=memory)
     return score_batch(batch, metrics, memory)
 

@@ -1,33 +1,37 @@
 """Samples and outputs as columns, for the way to another process: a third of the cost of sending the objects.
 
-Everything arrives as it was. A document that several rows use travels once, text and all.
+Everything arrives as it was. A document that several rows use travels once, text and all. On arrival objects are made
+empty and their fields set: that is faster than by their constructors, which would also put right what must arrive as
+wrong as it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
 from operator import attrgetter
 from typing import Any
 
-from .types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from .types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
 
 __all__ = ["pack", "unpack"]
 
 Rows = tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]
 
-# In the order of the constructors. What is nested has columns of its own, and a place here for its number.
+# What is nested has columns of its own.
 _DOCUMENT = ("doc_id", "text", "metadata", "parent_id", "span")
+_RETRIEVED = ("score", "rank")
 _RESPONSE = ("text", "structured", "metadata", "sentences")
 _SAMPLE = ("sample_id", "query", "labels", "metadata", "reference_answers", "history", "cluster_id")
-_NOTHINGS = (type(None), dict, list)
 _OUTPUT = ("timings", "extra", "error", "refused", "citations", "steps", "usage", "repeat")
+_NOTHINGS = (type(None), dict, list)
+_empty = object.__new__
 
 
 def pack(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> Any:
     """The rows in a form that pickles fast; the rows themselves where anything is not exactly as it should be."""
-    packer = _Packer()
     try:
-        return packer.pack(samples, outputs)
+        return _packed(samples, outputs)
     except (_OwnTypeError, AttributeError, TypeError):  # whoever scores them says what is wrong, here as there
         return samples, outputs
 
@@ -37,66 +41,55 @@ def unpack(packed: Any) -> Rows:
     return packed if isinstance(packed, tuple) else _unpacked(packed)
 
 
+# --- to columns -------------------------------------------------------------------------------------------------------
+
+
 class _OwnTypeError(Exception):
     """An object is not exactly of one of our types: its own fields would be lost."""
 
 
-class _Packer:
-    def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-        self._documents: list[Document] = []
-
-    def pack(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> dict[str, Any]:
-        given = [output for output in outputs if output is not None]
-        _require(samples, EvaluationSample)
-        _require(given, SystemOutputs)
-        # What the constructors would put right must arrive as wrong as it is.
-        _require([sample.labels for sample in samples], dict)
-        _require([sample.metadata for sample in samples], dict)
-        _require([sample.reference_answers for sample in samples], list)
-        if any(sample.reference_answer is None and sample.reference_answers for sample in samples):
-            raise _OwnTypeError
-        retrieved = [output.retrieved for output in given]
-        items = [item for these in retrieved for item in these]
-        _require(items, RetrievedDocument)
-        responses = [*(sample.reference_answer for sample in samples), *(output.response for output in given)]
-        return {
-            "samples": _columns(samples, _SAMPLE),
-            "relevant": [self._document_numbers(sample.relevant_docs) for sample in samples],
-            "candidates": [self._document_numbers(sample.candidate_docs) for sample in samples],
-            "there": [output is not None for output in outputs],
-            "outputs": _columns(given, _OUTPUT),
-            "retrieved": [len(these) for these in retrieved],
-            "returned": self._document_numbers([item.doc for item in items]),
-            "scores": [item.score for item in items],
-            "ranks": [item.rank for item in items],
-            "responses": self._responses(responses),
-            "answered": [response is not None for response in responses],
-            "documents": _columns(self._documents, _DOCUMENT),
-        }
-
-    def _document_numbers(self, documents: list[Document] | None) -> list[int] | None:
-        if documents is None:
-            return None
-        _require(documents, Document)
-        numbers, known = self._numbers, self._documents
-        found = []
-        for document in documents:
-            number = numbers.setdefault(id(document), len(known))
-            if number == len(known):
-                known.append(document)
-            found.append(number)
-        return found
-
-    def _responses(self, responses: list[Response | None]) -> list[list[Any]]:
-        given = [response for response in responses if response is not None]
-        _require(given, Response)
-        _require([response.text for response in given], str)
-        return _columns(given, _RESPONSE)
+def _packed(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> dict[str, Any]:
+    given = [output for output in outputs if output is not None]
+    _require(samples, EvaluationSample)
+    _require(given, SystemOutputs)
+    named = [sample.relevant_docs for sample in samples] + [sample.candidate_docs for sample in samples]
+    _require([these for these in named if these is not None], list)
+    returned = [output.retrieved for output in given]
+    _require(returned, list, Unsaid)
+    _require([these for these in returned if these], list)
+    items = list(chain.from_iterable(returned))
+    _require(items, RetrievedDocument)
+    responses = [*(sample.reference_answer for sample in samples), *(output.response for output in given)]
+    answers = [response for response in responses if response is not None]
+    _require(answers, Response)
+    documents, numbers = _each_once([*chain.from_iterable(filter(None, named)), *(item.doc for item in items)])
+    return {
+        "samples": _columns(samples, _SAMPLE),
+        "named": [-1 if these is None else len(these) for these in named],
+        "outputs": _columns(given, _OUTPUT),
+        "there": None if len(given) == len(outputs) else [output is not None for output in outputs],
+        "returned": [-1 if type(these) is Unsaid else len(these) for these in returned],
+        "items": _columns(items, _RETRIEVED),
+        "responses": _columns(answers, _RESPONSE),
+        "answered": None if len(answers) == len(responses) else [response is not None for response in responses],
+        "documents": _columns(documents, _DOCUMENT),
+        "numbers": numbers,
+    }
 
 
-def _require(objects: Sequence[Any], kind: type) -> None:
-    if set(map(type, objects)) - {kind}:
+def _each_once(documents: list[Document]) -> tuple[list[Document], list[int] | None]:
+    """Every document once, and which of them stands at each place; None where none is used twice."""
+    _require(documents, Document)
+    keys = list(map(id, documents))
+    known = dict(zip(keys, documents, strict=True))
+    if len(known) == len(documents):
+        return documents, None
+    places = dict(zip(known, range(len(known)), strict=True))
+    return list(known.values()), list(map(places.__getitem__, keys))
+
+
+def _require(objects: Sequence[Any], *kinds: type) -> None:
+    if set(map(type, objects)) - set(kinds):
         raise _OwnTypeError
 
 
@@ -115,29 +108,114 @@ def _column(values: list[Any]) -> Any:
     return values
 
 
-def _spread(column: Any) -> Any:
-    if isinstance(column, list):
-        return column
-    nothing, count = column
-    return [nothing() for _ in range(count)]
+# --- and back ---------------------------------------------------------------------------------------------------------
 
 
 def _unpacked(packed: dict[str, Any]) -> Rows:
-    documents = list(map(Document, *map(_spread, packed["documents"])))
-    made = map(Response, *map(_spread, packed["responses"]))
-    responses = [next(made) if there else None for there in packed["answered"]]
-    names, queries, *rest = map(_spread, packed["samples"])
-    of = documents.__getitem__
-    relevant, candidates = (
-        [None if numbers is None else list(map(of, numbers)) for numbers in packed[side]]
-        for side in ("relevant", "candidates")
-    )
-    references = responses[: len(names)]
-    samples = list(map(EvaluationSample, names, queries, relevant, candidates, references, *rest))
-    items = list(map(RetrievedDocument, map(of, packed["returned"]), packed["scores"], packed["ranks"]))
-    retrieved, start = [], 0
-    for count in packed["retrieved"]:
-        retrieved.append(items[start : start + count])
-        start += count
-    given = map(SystemOutputs, retrieved, responses[len(names) :], *map(_spread, packed["outputs"]))
-    return samples, [next(given) if there else None for there in packed["there"]]
+    documents, numbers = _documents(packed["documents"]), packed["numbers"]
+    in_use = iter(documents if numbers is None else map(documents.__getitem__, numbers))
+    named = [None if count < 0 else list(islice(in_use, count)) for count in packed["named"]]
+    items = iter(_retrieved(in_use, packed["items"]))
+    returned = [Unsaid() if count < 0 else list(islice(items, count)) for count in packed["returned"]]
+    responses = _where(packed["answered"], _responses(packed["responses"]))
+    count = len(named) // 2
+    samples = _samples(named[:count], named[count:], responses[:count], packed["samples"])
+    return samples, _where(packed["there"], _outputs(returned, responses[count:], packed["outputs"]))
+
+
+def _where(there: list[bool] | None, made: list[Any]) -> list[Any]:
+    """What was made, at the places where there is something."""
+    if there is None:
+        return made
+    to_come = iter(made)
+    return [next(to_come) if one else None for one in there]
+
+
+def _spread(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(_values, columns), strict=True)
+
+
+def _values(column: Any) -> Iterable[Any]:
+    if isinstance(column, list):
+        return column
+    nothing, count = column
+    return repeat(None, count) if nothing is type(None) else [nothing() for _ in range(count)]
+
+
+def _documents(columns: list[Any]) -> list[Document]:
+    made = []
+    for doc_id, text, metadata, parent_id, span in _spread(columns):
+        one = _empty(Document)
+        one.doc_id = doc_id
+        one.text = text
+        one.metadata = metadata
+        one.parent_id = parent_id
+        one.span = span
+        made.append(one)
+    return made
+
+
+def _retrieved(documents: Iterable[Document], columns: list[Any]) -> list[RetrievedDocument]:
+    made = []
+    for document, score, rank in zip(documents, *map(_values, columns), strict=True):
+        one = _empty(RetrievedDocument)
+        one.doc = document
+        one.score = score
+        one.rank = rank
+        made.append(one)
+    return made
+
+
+def _responses(columns: list[Any]) -> list[Response]:
+    made = []
+    for text, structured, metadata, sentences in _spread(columns):
+        one = _empty(Response)
+        one.text = text
+        one.structured = structured
+        one.metadata = metadata
+        one.sentences = sentences
+        made.append(one)
+    return made
+
+
+def _samples(
+    relevant: list[Any], candidates: list[Any], references: list[Any], columns: list[Any]
+) -> list[EvaluationSample]:
+    made = []
+    nested = zip(relevant, candidates, references, strict=True)
+    for (relevant_docs, candidate_docs, reference), fields in zip(nested, _spread(columns), strict=True):
+        one = _empty(EvaluationSample)
+        one.relevant_docs = relevant_docs
+        one.candidate_docs = candidate_docs
+        one.reference_answer = reference
+        (
+            one.sample_id,
+            one.query,
+            one.labels,
+            one.metadata,
+            one.reference_answers,
+            one.history,
+            one.cluster_id,
+        ) = fields
+        made.append(one)
+    return made
+
+
+def _outputs(retrieved: list[Any], responses: list[Any], columns: list[Any]) -> list[SystemOutputs]:
+    made = []
+    for these, response, fields in zip(retrieved, responses, _spread(columns), strict=True):
+        one = _empty(SystemOutputs)
+        one.retrieved = these
+        one.response = response
+        (
+            one.timings,
+            one.extra,
+            one.error,
+            one.refused,
+            one.citations,
+            one.steps,
+            one.usage,
+            one.repeat,
+        ) = fields
+        made.append(one)
+    return made

@@ -1,0 +1,85 @@
+"""Bytes on their way to another process: few go through the pipe, many are laid down in a file and fetched there.
+
+A pipe holds little at a time, so that whoever reads megabytes from it waits for whoever writes them, again and again,
+while both have other work. A file is written and read in one go each.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+__all__ = ["Laid", "Parcels", "fetched"]
+
+_MANY = 256 << 10
+"""From so many bytes on a file is worth it."""
+_IN_MEMORY = Path("/dev/shm")  # noqa: S108 -- where Linux keeps files in memory; ours have a folder of their own there
+_ROOM = 1 << 30
+"""So much must be free there, as in a small container it is not; else it is the usual place for such files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Laid:
+    """Where bytes lie that were laid down."""
+
+    path: str
+
+
+class Parcels:
+    """A folder for what is under way, which is gone when everything has arrived; nobody else may read it."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._count = 0
+
+    def __enter__(self) -> Parcels:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def sent(self, data: bytes) -> bytes | Laid:
+        """What goes through the pipe: the bytes, or where they lie."""
+        if len(data) < _MANY:
+            return data
+        path = ""
+        try:
+            if self._folder is None:
+                self._folder = tempfile.TemporaryDirectory(
+                    prefix="auepora-", dir=_memory_with_room(), ignore_cleanup_errors=True
+                )
+            self._count += 1
+            path = os.path.join(self._folder.name, str(self._count))
+            with open(path, "xb") as file:
+                file.write(data)
+        except OSError:  # no room, no right: there is still the pipe
+            with suppress(OSError):
+                os.unlink(path)
+            return data
+        return Laid(path)
+
+
+def fetched(sent: bytes | Laid) -> bytes:
+    """The bytes, in the process that they were sent to; what lay in a file is removed from there."""
+    if isinstance(sent, bytes):
+        return sent
+    with open(sent.path, "rb") as file:
+        data = file.read()
+    with suppress(OSError):
+        os.unlink(sent.path)
+    return data
+
+
+def _memory_with_room() -> Path | None:
+    with suppress(OSError):
+        if _IN_MEMORY.is_dir() and shutil.disk_usage(_IN_MEMORY).free >= _ROOM and os.access(_IN_MEMORY, os.W_OK):
+            return _IN_MEMORY
+    return None

@@ -1,0 +1,103 @@
+"""Bytes for another process: few as they are, many by a file that is gone when they have arrived."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate
+from auepora_eval.core import parcels
+from auepora_eval.core.executors import ProcessExecutor
+from auepora_eval.core.parcels import Laid, Parcels, fetched
+
+MANY = b"x" * (300 << 10)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where everything is laid down."""
+    monkeypatch.setattr(parcels, "_IN_MEMORY", tmp_path)
+    monkeypatch.setattr(parcels, "_ROOM", 1)
+    return tmp_path
+
+
+def test_few_bytes_go_as_they_are(folder: Path) -> None:
+    with Parcels() as under_way:
+        assert under_way.sent(b"few") == b"few"
+        assert fetched(b"few") == b"few"
+        assert not list(folder.iterdir())
+
+
+def test_many_lie_where_nobody_else_may_read_until_they_are_fetched(folder: Path) -> None:
+    with Parcels() as under_way:
+        first, second = under_way.sent(MANY), under_way.sent(MANY + b"y")
+        assert isinstance(first, Laid)
+        assert isinstance(second, Laid)
+        (made,) = folder.iterdir()
+        assert (made.stat().st_mode & 0o777) == 0o700
+        assert fetched(second) == MANY + b"y"
+        assert [str(path) for path in made.iterdir()] == [first.path]
+        assert fetched(first) == MANY
+        assert not list(made.iterdir())
+        assert isinstance(under_way.sent(MANY), Laid)  # never fetched, as by somebody who was told to stop
+    assert not list(folder.iterdir())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full on this system")
+def test_where_there_is_no_room_the_pipe_must_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Parcels() as under_way:
+        assert isinstance(under_way.sent(MANY), Laid)
+        real = open
+        monkeypatch.setattr("builtins.open", lambda path, mode: real("/dev/full", "wb" if mode == "xb" else mode))
+        assert under_way.sent(MANY) == MANY
+
+
+def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(parcels, "_memory_with_room", lambda: folder / "not there")
+    with Parcels() as under_way:
+        assert under_way.sent(MANY) == MANY
+
+
+def test_little_room_in_memory(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    monkeypatch.setattr(parcels, "_ROOM", 1 << 60)
+    monkeypatch.setattr("tempfile.tempdir", str(folder / "usual"))
+    (folder / "usual").mkdir()
+    with Parcels() as under_way:
+        laid = under_way.sent(MANY)
+        assert isinstance(laid, Laid)
+        assert Path(laid.path).is_relative_to(folder / "usual")
+
+
+def long_rows(count: int) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
+    texts = [" ".join(f"w{n * m % 89}" for m in range(800)) for n in range(count)]
+    samples = [EvaluationSample(str(n), "", reference_answer=Response(text)) for n, text in enumerate(texts)]
+    return samples, [SystemOutputs([], Response(text[5:])) for text in texts]
+
+
+def test_long_texts_in_two_processes(folder: Path) -> None:
+    samples, outputs = long_rows(800)
+    seen: list[int] = []
+
+    def progress(_: int) -> None:
+        seen.append(len(list(folder.glob("auepora-*"))))
+
+    with ProcessExecutor(2) as pool:
+        there = evaluate(samples, outputs, ["token_f1"], batch_size=100, executor=pool, progress=progress)
+    assert list(there) == list(evaluate(samples, outputs, ["token_f1"]))
+    assert max(seen) == 1
+    assert not list(folder.iterdir())
+
+
+def test_who_stops_leaves_no_texts_behind(folder: Path) -> None:
+    samples, outputs = long_rows(800)
+
+    def stop(_: int) -> Any:
+        raise KeyboardInterrupt
+
+    with ProcessExecutor(2) as pool:
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(samples, outputs, ["token_f1"], batch_size=100, executor=pool, progress=stop)
+        assert not list(folder.iterdir())
+        # What was taken back is not missed.
+        assert evaluate(*long_rows(4), ["token_f1"], executor=pool)[0].details["num_scored"] == 4

@@ -81,9 +81,11 @@ def test_a_ranking_of_which_nothing_is_known() -> None:
 
 def test_what_constructors_would_put_right_arrives_as_it_is() -> None:
     sample = EvaluationSample("1", "", reference_answer=Response("x"))
-    sample.labels, sample.reference_answers, sample.reference_answer = None, ["a"], None
-    output = SystemOutputs([], Response("y"))
-    output.response.text = None  # type: ignore[union-attr,assignment]
+    sample.labels = None  # type: ignore[assignment]
+    sample.reference_answers, sample.reference_answer = ["a"], None
+    answer = Response("y")
+    answer.text = None  # type: ignore[assignment]
+    output = SystemOutputs([], answer)
     ((arrived,), (answered,)) = sent(([sample], [output]))
     assert (arrived.labels, arrived.reference_answers, arrived.reference_answer) == (None, ["a"], None)
     assert answered.response.text is None

@@ -44,11 +44,12 @@ class ExactSum:
             for numerator, denominator in map(float.as_integer_ratio, values.tolist()):
                 self._total += numerator * ((1 << _UNIT) // denominator)
             return
+        digits = np.empty_like(rest)
         while True:
-            digits = np.trunc(rest)
+            np.trunc(rest, out=digits)
             self._total += int(digits.sum()) << (_UNIT + exponent)
-            rest = rest - digits
-            if not rest.any():
+            rest -= digits
+            if not (rest.max() or rest.min()):  # on floats faster than any()
                 return
             rest *= 1 << _DIGIT
             exponent -= _DIGIT

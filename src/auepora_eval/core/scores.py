@@ -140,12 +140,14 @@ class Scores(Sequence[float | None]):
         names: dict[str, int] = {"": 0}
         codes = []
         for part in parts:
-            renumber = np.array([names.setdefault(name, len(names)) for name in part.reason_names], dtype=np.int16)
-            codes.append(renumber[part.reason_codes])
+            renumber = [names.setdefault(name, len(names)) for name in part.reason_names]
+            same = renumber == list(range(len(renumber)))
+            codes.append(part.reason_codes if same else np.array(renumber, dtype=np.int16)[part.reason_codes])
         stats, keys = None, None
         wide = [part.stats for part in parts if part.stats is not None]
         keyed = [part.keys for part in parts if part.keys is not None]
-        if any((wide and part.stats is None) or (keyed and part.keys is None) for part in parts if not part.lost):
+        without = [part for part in parts if (wide and part.stats is None) or (keyed and part.keys is None)]
+        if not all(part.lost for part in without):
             raise BadValueError("some parts have statistics or keys and others have none: they cannot be joined")
         if wide:
             width = wide[0].shape[1]

@@ -132,12 +132,12 @@ def make_result(
     clusters: Clusters | None = None,
 ) -> MetricResult:
     """The result of a metric from the settled outcomes of all its samples."""
-    fold, completed = metric.reducer.value(scores), math.nan
-    if (scores.status == Status.SYSTEM_FAILED).any():
-        completed = metric.reducer.value(scores.take(scores.status == Status.SCORED))
-    bounds = None
-    if (scores.status == Status.MEASURE_FAILED).any():
-        bounds = metric.reducer.bounds(scores, *metric.range)
+    fold, completed, bounds = metric.reducer.value(scores), math.nan, None
+    if scores.status.any():
+        if (scores.status == Status.SYSTEM_FAILED).any():
+            completed = metric.reducer.value(scores.take(scores.status == Status.SCORED))
+        if (scores.status == Status.MEASURE_FAILED).any():
+            bounds = metric.reducer.bounds(scores, *metric.range)
     means = StatMeans(metric.stat_names)
     means.add(scores)
     return result_of(
@@ -145,7 +145,7 @@ def make_result(
         value=fold,
         completed=completed,
         bounds=bounds,
-        num_samples=int(scores.counted.sum()),
+        num_samples=int(np.count_nonzero(scores.counted)),
         tally=scores.tally(),
         further={**means.values(), **metric.further_details(scores, clusters)},
         signature=signature or metric.signature,

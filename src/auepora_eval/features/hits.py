@@ -27,6 +27,7 @@ __all__ = [
     "Hits",
     "View",
     "capped_gold",
+    "early_hits",
     "found",
     "found_key",
     "has_judgement",
@@ -117,20 +118,27 @@ def hits(batch: Batch, conventions: Conventions, view: View = rankings) -> Hits:
     return batch.feature(key, lambda b: _relevant(found(b, view), conventions.min_relevance, conventions.depth))
 
 
+def early_hits(batch: Batch, conventions: Conventions, k: int, view: View = rankings) -> Ints:
+    """Which of the hits lie in the first ``k`` positions."""
+    key = ("early_hits", view_key(batch, view), conventions.min_relevance, conventions.depth, k)
+    return batch.feature(key, lambda b: np.flatnonzero(hits(b, conventions, view).rank < k))
+
+
 def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: View = rankings) -> Ints:
     """Per query the number of hits in the first ``k`` positions."""
     key = ("hits_within", view_key(batch, view), conventions.min_relevance, conventions.depth, k)
-    return batch.feature(key, lambda b: _count(hits(b, conventions, view), k))
+
+    def count(batch: Batch) -> Ints:
+        all_hits = hits(batch, conventions, view)
+        row = all_hits.row if k is None else all_hits.row[early_hits(batch, conventions, k, view)]
+        return np.bincount(row, minlength=len(all_hits))
+
+    return batch.feature(key, count)
 
 
 def view_key(batch: Batch, view: View) -> str:
     """The name of a view; one that comes to the usual columns shares their work."""
     return rankings.__name__ if view(batch) is rankings(batch) else view.__name__
-
-
-def _count(all_hits: Hits, k: int | None) -> Ints:
-    row = all_hits.row if k is None else all_hits.row[all_hits.rank < k]
-    return np.bincount(row, minlength=len(all_hits))
 
 
 def _relevant(every: Found, min_relevance: int, depth: int | None) -> Hits:

@@ -15,7 +15,7 @@ from ..core.errors import UnknownConventionError
 from ..core.registry import register
 from ..core.scores import Scores
 from ..core.types import TargetCategory
-from ..features.hits import Found, capped_gold, found, hits, hits_within, log_discounts, sum_by_query
+from ..features.hits import Found, capped_gold, early_hits, found, hits, hits_within, log_discounts, sum_by_query
 from .base import RankingMetric
 from .derivations_ranking import Ranked, average_precision_steps, mrr_steps, ndcg_steps, r_precision_steps
 from .ranking import Gold, check_k, map_at_k, mrr_at_k, ndcg_at_k, r_precision
@@ -58,11 +58,12 @@ class MRRAtK(OrderMetric):
     def score(self, batch: Batch) -> Scores:
         """The reciprocal rank of the first hit."""
         all_hits = hits(batch, self.rules)
-        first = all_hits.place == 0
-        if self.looks_at is not None:
-            first &= all_hits.rank < self.looks_at
+        first = np.flatnonzero(all_hits.place == 0)
+        row, rank = all_hits.row[first], all_hits.rank[first]
         values = np.zeros(len(batch))
-        values[all_hits.row[first]] = 1.0 / (all_hits.rank[first] + 1)
+        values[row] = 1.0 / (rank + 1)
+        if self.looks_at is not None:
+            values[row[rank >= self.looks_at]] = 0.0
         return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
@@ -126,8 +127,8 @@ class MeanAveragePrecision(OrderMetric):
         all_hits = hits(batch, self.rules)
         row, rank, place = all_hits.row, all_hits.rank, all_hits.place
         if self.k is not None:
-            within = rank < self.k
-            row, rank, place = row[within], rank[within], place[within]
+            early = early_hits(batch, self.rules, self.k)
+            row, rank, place = row[early], rank[early], place[early]
         total = sum_by_query(row, (place + 1) / (rank + 1), len(batch))
         if self.rules.ap == "hits":
             divisor = hits_within(batch, self.rules, self.k)
@@ -206,12 +207,12 @@ class NDCGAtK(OrderMetric):
         all_hits = hits(batch, self.rules)
         row, rank = all_hits.row, all_hits.rank
         if self.k is not None:
-            within = rank < self.k
-            row, rank = row[within], rank[within]
+            early = early_hits(batch, self.rules, self.k)
+            row, rank = row[early], rank[early]
         best = capped_gold(all_hits, self.k, self.rules)
-        logs = log_discounts(rank, best)
-        ideal = np.concatenate(([0.0], np.cumsum(1.0 / logs)))[best]
-        return sum_by_query(row, 1.0 / logs[rank], len(batch)), ideal
+        gains = 1.0 / log_discounts(rank, best)
+        ideal = np.concatenate(([0.0], np.cumsum(gains)))[best]
+        return sum_by_query(row, gains[rank], len(batch)), ideal
 
     def _graded(self, every: Found) -> tuple[Floats, Floats]:
         queries = len(every.gold_count)

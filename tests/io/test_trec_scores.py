@@ -16,6 +16,8 @@ from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import EvaluationSample, SystemOutputs, TargetCategory
 from auepora_eval.io.trec import load_qrels, load_run, trec_rankings
+from auepora_eval.io.trec_parts import pairs
+from auepora_eval.io.trec_parts.words import TextWords
 from auepora_eval.io.trec_scores import read_trec
 
 METRICS: list[str | dict[str, Any]] = [
@@ -156,15 +158,19 @@ def test_levels_that_cannot_be_meant(tmp_path: Path) -> None:
         evaluate_trec(*files, ["mrr"], reader="arrow")
 
 
-@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1, max_size=40), st.integers(0, 5))
-def test_hashes_are_those_of_the_texts(texts: list[str], cut: int) -> None:
-    import pyarrow as pa
+@pytest.mark.parametrize("shared", ["among the judged", "between run and judged"])
+def test_documents_that_share_a_hash_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: str
+) -> None:
+    judged = [("1", "a", 1), ("1", "b", 2)] if shared == "among the judged" else [("1", "a", 1), ("2", "b", 1)]
+    files = written(tmp_path, judged, [("1", "c", 3.0), ("1", "b", 2.0), ("2", "b", 1.0)])
+    want = by_texts(*files, METRICS, "trec")
+    monkeypatch.setattr(TextWords, "hashes", lambda words, pool: np.zeros(len(words), dtype=np.uint64))
+    assert evaluate_trec(*files, METRICS, reader="arrow") == want
 
-    from auepora_eval.io.trec_parts.arrow import ArrowDocs
-    from auepora_eval.io.trec_parts.hashing import hashes_of
 
-    whole = pa.array(texts, pa.large_string())
-    chunked = pa.chunked_array([whole[:cut], whole[cut:]])
-    found = hashes_of(ArrowDocs(chunked)).tolist()
-    assert found == hashes_of(ArrowDocs(pa.chunked_array([whole]))).tolist()
-    assert len(set(zip(texts, found, strict=True))) == len(set(texts)) == len(set(found))
+def test_queries_whose_keys_are_shared_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = written(tmp_path, [("1", "a", 1), ("2", "b", 1)], [("2", "a", 2.0), ("1", "b", 1.0)])
+    want = by_texts(*files, METRICS, "trec")
+    monkeypatch.setattr(pairs, "_ODD", np.uint64(0))
+    assert evaluate_trec(*files, METRICS, reader="arrow") == want

@@ -27,8 +27,8 @@ class FoundRankings:
     """Makes the gold of all queries, level by id."""
     read_ranked: Callable[[], Sequence[Sequence[str]]]
     """Makes the rankings of all queries."""
-    all_distinct: Callable[[], bool]
-    """Finds out whether no ranking holds an id twice; where it is not sure, it says no."""
+    distinct: bool
+    """Whether no ranking holds an id twice; false also where that is not sure."""
 
     @cached_property
     def _gold(self) -> Sequence[Gold]:
@@ -38,16 +38,12 @@ class FoundRankings:
     def _ranked(self) -> Sequence[Sequence[str]]:
         return self.read_ranked()
 
-    @cached_property
-    def _distinct(self) -> bool:
-        return self.all_distinct()
-
     def batch(self, start: int, stop: int) -> Batch:
         """Some of the queries. Its samples and outputs are made only if a metric asks for them."""
         found = self.found.part(start, stop)
         ranked = _Part(lambda: self._ranked, start, stop)
         gold = _Part(lambda: self._gold, start, stop)
-        columns = RankingColumns(gold, ranked, self.ids[start:stop], lambda: self._distinct)
+        columns = RankingColumns(gold, ranked, self.ids[start:stop], self.distinct)
         missing = found.returned == 0
         # As for bare ids: levels are judged ones, and each id is its own document.
         features: dict[Hashable, Any] = dict.fromkeys(VIEW_KEYS, columns)

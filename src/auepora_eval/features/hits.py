@@ -23,9 +23,11 @@ from ..core.errors import BadTypeError, DuplicateIdError
 from .rankings import Gold, ListedGold, RankingColumns, rankings
 
 __all__ = [
+    "BestRanking",
     "Found",
     "Hits",
     "View",
+    "best_ranking",
     "capped_gold",
     "early_hits",
     "found",
@@ -102,6 +104,16 @@ class Hits:
         return len(self.gold)
 
 
+@dataclass(frozen=True, slots=True)
+class BestRanking:
+    """The gold of each query by falling level, query after query."""
+
+    row: Ints
+    rank: Ints
+    """0-based position in the best ranking."""
+    level: Ints
+
+
 def found(batch: Batch, view: View = rankings) -> Found:
     """The positions of judged ids in a batch, as one view of its rankings has them."""
     return batch.feature(found_key(view_key(batch, view)), lambda b: _find(view(b)))
@@ -134,6 +146,24 @@ def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: Vie
         return np.bincount(row, minlength=len(all_hits))
 
     return batch.feature(key, count)
+
+
+def best_ranking(batch: Batch) -> BestRanking:
+    """The best possible ranking of each query in a batch."""
+    return batch.feature("best_ranking", lambda b: _best_ranking(found(b)))
+
+
+def _best_ranking(every: Found) -> BestRanking:
+    row = every.gold_rows()
+    rank = np.arange(len(row)) - (np.cumsum(every.gold_count) - every.gold_count)[row]
+    if every.gold_level is None:
+        return BestRanking(row, rank, np.ones_like(row))
+    # Query and level in one number: NumPy sorts numbers many times faster than it finds their order.
+    highest = every.gold_level.max(initial=0)
+    levels = highest - every.gold_level.min(initial=0) + 1
+    falling = row * levels + (highest - every.gold_level)
+    falling.sort()
+    return BestRanking(row, rank, highest - falling % levels)
 
 
 def view_key(batch: Batch, view: View) -> str:
@@ -192,7 +222,7 @@ def reject_duplicates(batch: Batch) -> None:
 
 def _reject_duplicates(batch: Batch) -> bool:
     columns = rankings(batch)
-    if columns.known_distinct is not None and columns.known_distinct():
+    if columns.known_distinct:
         return True
     for query, ids in enumerate(columns.ranked):
         if len(set(ids)) != len(ids) and columns.gold[query] is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,8 +64,8 @@ class RankingColumns:
     ranked: Sequence[Sequence[str]]
     ids: Sequence[str]
     """The samples' ids, for messages."""
-    known_distinct: Callable[[], bool] | None = None
-    """Finds out, where there is a faster way than looking at all ids, that no ranking holds one twice."""
+    known_distinct: bool = False
+    """Whether whoever made the columns saw already that no ranking holds an id twice."""
 
 
 def rankings(batch: Batch) -> RankingColumns:

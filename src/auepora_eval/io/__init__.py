@@ -9,7 +9,7 @@ formats      the formats by name, and which one a file is probably in
 jsonl        ``load_jsonl_dataset``, ``save_jsonl_dataset``, ``load_jsonl_outputs``, ``save_jsonl_outputs``
 trec         ``load_qrels``, ``load_run``, ``trec_rankings``: TREC judgements and runs
 trec_format  the same as samples and outputs, and back: ``save_qrels``, ``save_run``
-trec_parts   two readers (python, arrow), columns of a block, rankings from lines
+trec_parts   two readers (python, arrow), columns of a block, rankings from lines, gold found in columns
 beir         BEIR folders: ``save_beir``
 golden       golden queries in YAML: ``save_golden``
 parquet      tables: ``save_parquet_dataset``, ``save_parquet_outputs``

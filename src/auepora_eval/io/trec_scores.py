@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,13 @@ from .trec import (
     require_common_query,
     trec_rankings,
 )
-from .trec_parts.coded import coded_files
+from .trec_parts.arrow import run_lines
+from .trec_parts.coded import find_gold, read_qrels
 
 __all__ = ["TrecRankings", "evaluate_trec", "read_trec"]
+
+_THREADS = 2
+"""So many parts of the work there are that do not wait for each other; NumPy and Arrow let threads run side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +70,25 @@ def evaluate_trec(
 def read_trec(qrels: str | Path, run: str | Path, *, reader: Reader = "auto") -> TrecRankings:
     """The two files, and which queries only one of them has."""
     qrels, run = Path(qrels), Path(run)
-    if arrow_reads(reader, qrels, run):
-        with collector_paused():
-            coded = coded_files(read_bytes(qrels), read_bytes(run))
-            if coded is not None:
-                judged, returned = dict.fromkeys(coded.judged_queries), dict.fromkeys(coded.run_queries)
-                require_common_query(judged, returned)
-                return _told(judged, returned, partial(evaluate_found, coded.found()))
+    if arrow_reads(reader, qrels, run) and (found := _found_by_columns(qrels, run)) is not None:
+        return found
     levels, rankings = load_qrels(qrels, reader=reader), load_run(run, reader=reader)
     ids, gold, ranked = trec_rankings(levels, rankings)
     return _told(levels, rankings, partial(evaluate_rankings, gold, ranked, ids=ids))
+
+
+def _found_by_columns(qrels: Path, run: Path) -> TrecRankings | None:
+    """The two files as Arrow's columns; ``None`` where they have to be read as texts."""
+    with collector_paused(), ThreadPoolExecutor(_THREADS) as pool:
+        run_data = pool.submit(read_bytes, run)
+        judged = read_qrels(read_bytes(qrels), pool)
+        lines = None if judged is None else run_lines(run_data.result())
+        if judged is None or lines is None:
+            return None
+        levels, returned = dict.fromkeys(judged.lines.queries), dict.fromkeys(lines.queries)
+        require_common_query(levels, returned)
+        found = find_gold(judged, lines, pool)
+        return None if found is None else _told(levels, returned, partial(evaluate_found, found))
 
 
 def _told(

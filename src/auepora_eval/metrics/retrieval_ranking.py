@@ -15,7 +15,18 @@ from ..core.errors import UnknownConventionError
 from ..core.registry import register
 from ..core.scores import Scores
 from ..core.types import TargetCategory
-from ..features.hits import Found, capped_gold, early_hits, found, hits, hits_within, log_discounts, sum_by_query
+from ..features.hits import (
+    BestRanking,
+    Found,
+    best_ranking,
+    capped_gold,
+    early_hits,
+    found,
+    hits,
+    hits_within,
+    log_discounts,
+    sum_by_query,
+)
 from .base import RankingMetric
 from .derivations_ranking import Ranked, average_precision_steps, mrr_steps, ndcg_steps, r_precision_steps
 from .ranking import Gold, check_k, map_at_k, mrr_at_k, ndcg_at_k, r_precision
@@ -188,7 +199,7 @@ class NDCGAtK(OrderMetric):
         every = found(batch)
         # With every level at 1 all schemes agree, provided that level 1 is relevant.
         plain = self.gain == "binary" or (every.level is None and self.rules.min_relevance <= 1)
-        got, ideal = self._binary(batch) if plain else self._graded(every)
+        got, ideal = self._binary(batch) if plain else self._graded(every, best_ranking(batch))
         values = np.divide(got, ideal, out=np.zeros_like(got), where=ideal > 0.0)
         return self.scores(batch, values)
 
@@ -214,27 +225,21 @@ class NDCGAtK(OrderMetric):
         ideal = np.concatenate(([0.0], np.cumsum(gains)))[best]
         return sum_by_query(row, gains[rank], len(batch)), ideal
 
-    def _graded(self, every: Found) -> tuple[Floats, Floats]:
+    def _graded(self, every: Found, best: BestRanking) -> tuple[Floats, Floats]:
         queries = len(every.gold_count)
-        gold_row = every.gold_rows()
         level = np.ones_like(every.row) if every.level is None else every.level
-        gold_level = np.ones_like(gold_row) if every.gold_level is None else every.gold_level
-        within = np.ones(len(level), dtype=np.bool_)
+        row, rank = every.row, every.rank
         for cut in (self.k, self.rules.depth):
             if cut is not None:
-                within &= every.rank < cut
-        row, rank, gain = every.row[within], every.rank[within], self._gains(level[within])
-
-        # Best ranking of each query: its gold by falling level. Sorting by (query, -level) keeps queries together.
-        order = np.lexsort((-gold_level, gold_row))
-        best_rank = np.arange(len(gold_row)) - (np.cumsum(every.gold_count) - every.gold_count)[gold_row]
-        best_gain = self._gains(gold_level[order])
+                within = rank < cut
+                row, rank, level = row[within], rank[within], level[within]
+        best_row, best_rank, best_level = best.row, best.rank, best.level
         if self.k is not None or self.rules.k_policy == "effective":
-            keep = best_rank < self._ideal_depth(every)[gold_row]
-            gold_row, best_rank, best_gain = gold_row[keep], best_rank[keep], best_gain[keep]
+            within = best_rank < self._ideal_depth(every)[best_row]
+            best_row, best_rank, best_level = best_row[within], best_rank[within], best_level[within]
         logs = log_discounts(rank, best_rank)
-        got = sum_by_query(row, gain / logs[rank], queries)
-        return got, sum_by_query(gold_row, best_gain / logs[best_rank], queries)
+        got = sum_by_query(row, self._gains(level) / logs[rank], queries)
+        return got, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
 
     def _ideal_depth(self, every: Found) -> npt.NDArray[np.int64]:
         """Per query how deep the best ranking goes."""

@@ -15,7 +15,7 @@ from .python import level_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ArrowDocs", "arrow_is_installed", "qrels_lines", "require_arrow", "run_lines"]
+__all__ = ["ArrowDocs", "arrow_is_installed", "coded_qrels", "qrels_lines", "require_arrow", "run_lines"]
 
 _PART = 1 << 19
 _SPACE = 32
@@ -48,6 +48,15 @@ def run_lines(data: bytes) -> Lines[Floats] | None:
 
 def qrels_lines(data: bytes) -> Lines[list[int]] | None:
     """The lines of qrels, or ``None`` if Arrow would not read them as Python does."""
+    coded = coded_qrels(data)
+    if coded is None:
+        return None
+    lines, levels = coded
+    return Lines(lines.queries, lines.rows, lines.docs, np.array(levels, dtype=object)[lines.values].tolist())
+
+
+def coded_qrels(data: bytes) -> tuple[Lines[Ints], list[int]] | None:
+    """The lines of qrels with the place of each level among the levels there are, and those."""
     import pyarrow as pa
 
     coded = pa.dictionary(pa.int32(), pa.string())
@@ -57,11 +66,11 @@ def qrels_lines(data: bytes) -> Lines[list[int]] | None:
     texts, places = _coded(table, "3")
     try:
         # Not Arrow's integers: it reads 0x10, and no level beyond 64 bits.
-        levels = np.array([level_of(text.encode()) for text in texts], dtype=object)
+        levels = [level_of(text.encode()) for text in texts]
     except ValueError:
         return None
     queries, rows = _coded(table, "0")
-    return Lines(queries, rows, ArrowDocs(table["2"]), levels[places].tolist())
+    return Lines(queries, rows, ArrowDocs(table["2"]), places), levels
 
 
 def _table(data: bytes, columns: int, types: dict[str, Any]) -> pa.Table | None:

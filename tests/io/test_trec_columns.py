@@ -1,0 +1,136 @@
+"""Columns of TREC files: texts as words, pairs found by keys, lines brought into order."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import parts
+from auepora_eval.io.trec_parts import order as trec_order
+from auepora_eval.io.trec_parts.order import Lines, Order, line_order
+from auepora_eval.io.trec_parts.pairs import gold_pairs, pair_keys
+from auepora_eval.io.trec_parts.words import TextWords
+
+ANY_TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1, max_size=40)
+NEAR = st.text("ab\u00e9\U0001f600\ue000", max_size=3).map(lambda end: "x" * 7 + end)
+TEXTS = st.lists(st.text(st.characters(codec="utf-8", min_codepoint=1), max_size=30) | NEAR, min_size=1, max_size=40)
+POOL = ThreadPoolExecutor(2)
+SCORES = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0, 1.0 + 2**-52, 1e300, -1e300])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def arrow() -> None:
+    parts.need("pyarrow")
+
+
+def words(texts: list[str], cut: int = 0) -> TextWords:
+    import pyarrow as pa
+
+    whole = pa.array(texts, pa.large_string())
+    return TextWords(pa.chunked_array([whole[:cut], whole[cut:]]))
+
+
+@given(ANY_TEXTS, st.integers(0, 5))
+def test_hashes_are_those_of_the_texts(texts: list[str], cut: int) -> None:
+    found = words(texts, cut).hashes(POOL).tolist()
+    assert found == words(texts).hashes(POOL).tolist()
+    assert len(set(zip(texts, found, strict=True))) == len(set(texts)) == len(set(found))
+
+
+def test_hashes_of_many_texts() -> None:
+    texts = [str(number) * (number % 5) for number in range(70_000)]
+    many = words(texts, 40_000).hashes(POOL)
+    assert len(set(many.tolist())) == len(set(texts))
+    assert many[69_999] == words([texts[69_999]]).hashes(POOL)[0]
+
+
+@given(ANY_TEXTS, st.data())
+def test_texts_are_compared_byte_by_byte(texts: list[str], data: Any) -> None:
+    column, lines = words(texts), np.arange(len(texts))
+    assert column.equal(lines, words(texts, 2), lines)
+    place = data.draw(st.integers(0, len(texts) - 1))
+    other = list(texts)
+    other[place] = data.draw(st.text(st.characters(codec="utf-8"), max_size=30) | st.just(texts[place] + "!"))
+    assert column.equal(lines, words(other), lines) == (other == texts)
+
+
+@given(TEXTS, st.data())
+def test_texts_in_descending_order(texts: list[str], data: Any) -> None:
+    sizes: list[int] = []
+    while sum(sizes) < len(texts):
+        sizes.append(data.draw(st.integers(1, len(texts) - sum(sizes))))
+    groups = np.repeat(np.cumsum(sizes) - np.array(sizes), sizes)
+    lines = np.array(data.draw(st.permutations(range(len(texts)))))
+    places = words(texts).descending(lines, groups)
+    assert sorted(places.tolist()) == list(range(len(texts)))
+    got: list[Any] = [None] * len(texts)
+    for line, place in zip(lines.tolist(), places.tolist(), strict=True):
+        got[place] = texts[line]
+    for group, size in zip(np.unique(groups).tolist(), sizes, strict=True):
+        wanted = [texts[line] for line in lines[group : group + size].tolist()]
+        assert got[group : group + size] == sorted(wanted, reverse=True)
+
+
+def test_judged_pairs_are_found_once_with_their_highest_level() -> None:
+    queries, docs = np.array([1, 0, 1, 0, 1]), ["a", "a", "b", "c", "a"]
+    gold = gold_pairs(queries, words(docs), np.array([1, 2, 0, -1, 3]), POOL)
+    assert gold is not None
+    assert gold.queries.tolist() == [0, 0, 1, 1]
+    assert sorted(zip(gold.queries.tolist(), gold.levels.tolist(), strict=True)) == [(0, -1), (0, 2), (1, 0), (1, 3)]
+    returned = np.array([1, 0, 7, 1, 0, 1])
+    places, numbers = gold.among(pair_keys(returned, words(["b", "a", "a", "x", "b", "a"]), POOL))
+    assert places.tolist() == [0, 1, 5]
+    assert gold.levels[numbers].tolist() == [0, 2, 3]
+
+
+def made_lines(rows: list[int], scores: list[float]) -> Lines[Any]:
+    names = [str(row) for row in range(max(rows) + 1)]
+    docs: Any = None
+    return Lines(names, np.array(rows), docs, np.array(scores))
+
+
+def check(order: Order, rows: list[int], scores: list[float]) -> None:
+    lines = list(range(len(rows))) if order.lines is None else order.lines.tolist()
+    assert sorted(lines) == list(range(len(rows)))
+    got = [(rows[line], -scores[line]) for line in lines]
+    assert got == sorted(got)
+    assert order.counts.tolist() == np.bincount(rows).tolist()
+    tied = [place for place in range(len(got) - 1) if got[place] == got[place + 1]]
+    inside = [
+        place
+        for start, stop in zip(*map(np.ndarray.tolist, order.ties), strict=True)
+        for place in range(start, stop - 1)
+    ]
+    assert inside == tied
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), SCORES), min_size=1, max_size=40))
+def test_lines_in_any_order(cells: list[tuple[int, float]]) -> None:
+    names = list(
+        dict.fromkeys(name for name, _ in cells)
+    )  # a query has a line at least, and stands where it came first
+    rows, scores = [names.index(name) for name, _ in cells], [score for _, score in cells]
+    check(line_order(made_lines(rows, scores)), rows, scores)
+
+
+def test_scores_too_near_to_be_told_apart_by_their_first_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    scores = [1e300, -1e300, *(1.0 + random.integers(0, 50, 3_000) * 2.0**-52).tolist()]
+    rows = [number % 300 for number in range(len(scores))]
+    asked: list[int] = []
+    exact = trec_order._stable_order
+
+    def counted(*arguments: Any) -> Any:
+        asked.append(1)
+        return exact(*arguments)
+
+    monkeypatch.setattr(trec_order, "_stable_order", counted)
+    check(line_order(made_lines(rows, scores)), rows, scores)
+    assert asked
+    asked.clear()
+    usual = random.normal(size=len(scores)).round(6).tolist()
+    check(line_order(made_lines(rows, usual)), rows, usual)
+    assert not asked

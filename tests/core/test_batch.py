@@ -79,7 +79,7 @@ def test_ids_must_be_strings() -> None:
 def test_a_nan_score_is_an_error_and_an_unknown_one_is_not() -> None:
     unknown = output()
     unknown.retrieved = [RetrievedDocument(Document("a"), None, 1), RetrievedDocument(Document("b"), 0.5, 2)]
-    assert rankings(Batch([sample(["a"])], [unknown])).ranked == [["a", "b"]]
+    assert list(rankings(Batch([sample(["a"])], [unknown])).ranked) == [["a", "b"]]
     for scores in ([float("nan"), 1.0], [None, float("nan")]):
         bad = output()
         bad.retrieved = [RetrievedDocument(Document(i), s, 1) for i, s in zip("ab", scores, strict=True)]
@@ -117,6 +117,32 @@ def test_a_rank_that_contradicts_the_list_is_a_warning_and_the_list_counts() -> 
     zero_based = output(["x", "a"])
     zero_based.retrieved[0].rank, zero_based.retrieved[1].rank = 0, 1
     evaluate([sample(["a"])], [zero_based], ["mrr"])  # no contradiction: warnings are errors here
+
+
+@pytest.mark.parametrize("metric", ["mrr", "recall_doc@3", "empty_result_rate"])
+def test_whatever_looks_at_rankings_checks_them(metric: str) -> None:
+    bad, odd = output(["x", "a"]), output(["x", "a"])
+    bad.retrieved[1].score = float("nan")
+    with pytest.raises(BadValueError, match="is NaN"):
+        evaluate([sample(["a"])], [bad], [metric])
+    odd.retrieved[0].rank = 5
+    with pytest.warns(AueporaWarning, match=r"'rank' contradicts the order"):
+        evaluate([sample(["a"])], [odd], [metric])
+
+
+def test_rankings_read_again_and_again_are_the_same_and_remarked_once() -> None:
+    failed, odd = output(["x"]), output(["x", "a"])
+    failed.error, odd.retrieved[0].rank = "timeout", 5
+    batch = Batch([sample(["a"])] * 4, [odd, None, failed, output(["b"])])
+    ranked = rankings(batch).ranked
+    assert len(ranked) == 4
+    for _ in range(3):
+        assert list(ranked) == [["x", "a"], [], [], ["b"]]
+    assert ranked[-1] == ["b"]
+    assert [count for count, _ in batch.notes.values()] == [1]
+    again = rankings(Batch([sample(["a"])] * 2, [output(["x"]), output(["b"])])).ranked
+    assert again[1] == ["b"]
+    assert list(again) == [["x"], ["b"]]
 
 
 def test_notes_are_said_once() -> None:

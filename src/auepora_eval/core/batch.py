@@ -16,7 +16,7 @@ import numpy.typing as npt
 from .errors import AlignmentError, AueporaWarning, BadTypeError
 from .types import EvaluationSample, Response, SystemOutputs
 
-__all__ = ["Batch", "check_samples", "checked_outputs", "failure_reason", "output_problem", "warn_notes"]
+__all__ = ["Batch", "add_note", "check_samples", "checked_outputs", "failure_reason", "output_problem", "warn_notes"]
 
 T = TypeVar("T")
 _SNAKE = re.compile(r"[a-z_]+")
@@ -113,8 +113,7 @@ class Batch:
 
     def note(self, remark: str, sample_id: str) -> None:
         """Remember a remark about a sample; the engine says it once, with a count."""
-        count, first = self.notes.get(remark, (0, sample_id))
-        self.notes[remark] = (count + 1, first)
+        add_note(self.notes, remark, sample_id)
 
 
 def _failures(batch: Batch) -> list[str | None]:
@@ -204,6 +203,12 @@ def _stand_in(output: SystemOutputs | None) -> SystemOutputs:
     if output.error is not None and output.response is None:
         return replace(output, response=Response(""))
     return output
+
+
+def add_note(notes: dict[str, tuple[int, str]], remark: str, sample_id: str) -> None:
+    """One sample more of which something is to be remarked."""
+    count, first = notes.get(remark, (0, sample_id))
+    notes[remark] = (count + 1, first)
 
 
 def warn_notes(notes: Iterable[Mapping[str, tuple[int, str]]], *, stacklevel: int = 3) -> None:

@@ -8,7 +8,7 @@ a plain loop over the ranking.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, repeat
@@ -48,6 +48,7 @@ View = Callable[[Batch], RankingColumns]
 """Which ids count as gold and as returned: ``rankings``, ``judged_rankings`` or ``document_rankings``."""
 
 _NOTHING: frozenset[str] = frozenset()
+_MANY_LOOKUPS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +247,10 @@ def _find(columns: RankingColumns) -> Found:
     found_ids: list[str] | None = [] if graded else None
     try:
         sets = map(frozenset, gold) if graded else gold
-        left, counts, gold_count = _looked_up(sets, columns.ranked, found_ids)  # type: ignore[arg-type]
+        left, counts, gold_count, returned = _looked_up(sets, columns.ranked, found_ids)  # type: ignore[arg-type]
     except TypeError:
         _name_the_id_that_is_no_text(columns)
         raise
-    returned = np.fromiter(map(len, columns.ranked), np.int64, len(gold))
     row = np.repeat(np.arange(len(gold)), counts)
     level, gold_level = (None, None) if found_ids is None else _levels(gold, row, found_ids)
     return Found(
@@ -266,8 +266,8 @@ def _find(columns: RankingColumns) -> Found:
 
 def _looked_up(
     gold: Iterable[frozenset[str] | set[str]], ranked: Iterable[Sequence[str]], found_ids: list[str] | None
-) -> tuple[Ints, Ints, Ints]:
-    """For each gold id that was returned, in order, how many ids follow its first position; per query hits and |G|.
+) -> tuple[Ints, Ints, Ints, Ints]:
+    """For each gold id that was returned, in order, how many ids follow its first position; per query hits, |G|, |R|.
 
     Looking up every returned id once, in C, is nearly the whole cost of evaluating a ranking. ``isdisjoint`` stops at
     the first id that is gold and leaves the iterator behind it, so that going on from there finds the next one.
@@ -275,20 +275,24 @@ def _looked_up(
     left: list[int] = []
     counts: list[int] = []
     sizes: list[int] = []
-    count, size, starts_with = counts.append, sizes.append, "".startswith
+    lengths: list[int] = []
+    count, size, length, starts_with = counts.append, sizes.append, lengths.append, "".startswith
     for known, ids in zip(gold, ranked, strict=True):
         # The tuple form of startswith refuses anything but text, without copying a character; only an empty id makes
         # it stop early, and then joining looks at all.
         if starts_with(tuple(known)):
             "".join(known)
-        if starts_with(tuple(ids)):
-            "".join(ids)
-        to_come: Any = iter(ids)
-        none_in, how_many = known.isdisjoint, to_come.__length_hint__
+        returned = tuple(ids)
+        if starts_with(returned):
+            "".join(returned)
+        to_come: Any = iter(returned)
+        how_many = to_come.__length_hint__
+        length(many := len(returned))
+        none_in = (known if many < _MANY_LOOKUPS else _with_room(known)).isdisjoint
         first: dict[str, int] = {}
         while not none_in(to_come):
             rest = how_many()
-            doc_id = ids[~rest]
+            doc_id = returned[~rest]
             if doc_id not in first:
                 first[doc_id] = rest
         left += first.values()
@@ -296,7 +300,14 @@ def _looked_up(
         size(len(known))
         if found_ids is not None:
             found_ids += first
-    return _ints(left), _ints(counts), _ints(sizes)
+    return _ints(left), _ints(counts), _ints(sizes), _ints(lengths)
+
+
+def _with_room(known: Collection[str]) -> set[str]:
+    """The same ids with more room between them, so that fewer lookups meet another id first."""
+    roomy = set(known)
+    roomy.update(known)  # makes room for all that might be new, before it sees that nothing is
+    return roomy
 
 
 def _ints(values: list[int]) -> Ints:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ..core.batch import Batch, checked_outputs
+from ..core.batch import Batch, add_note, checked_outputs
 from ..core.errors import BadTypeError, BadValueError
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 
@@ -31,6 +33,7 @@ Gold = frozenset[str] | set[str] | dict[str, int]
 
 HIGHEST_LEVEL = 1_000
 """Levels beyond this are mistakes, and 2 to their power no number."""
+_CONTRADICTION = "'rank' contradicts the order of 'retrieved'; the list order is what counts"
 _IDS_ARE_TEXT = "document ids must be strings"
 VIEW_KEYS = _KEY, _JUDGED, _DOCUMENTS = "rankings", "judged_rankings", "document_rankings"
 
@@ -101,10 +104,11 @@ def _with_candidates(batch: Batch) -> RankingColumns:
 
 
 def _of_parents(batch: Batch) -> RankingColumns:
-    columns = rankings(batch)  # made first for its checks
+    columns = rankings(batch)
+    # Where no ids are, there is no output, or a failed one, or it returned nothing. Looking at them also checks them.
     ranked: list[Sequence[str]] = [
-        [item.doc.parent for item in output.retrieved] if output is not None and output.error is None else []
-        for output in batch.outputs
+        [item.doc.parent for item in output.retrieved] if ids and output is not None else []
+        for ids, output in zip(columns.ranked, batch.outputs, strict=True)
     ]
     return RankingColumns([_document_gold(sample) for sample in batch.samples], ranked, columns.ids)
 
@@ -127,34 +131,84 @@ def _document_gold(sample: EvaluationSample) -> Gold | None:
 
 def _from_objects(batch: Batch) -> RankingColumns:
     ids = [sample.sample_id for sample in batch.samples]
-    gold = [_gold_of(sample) for sample in batch.samples]
-    ranked: list[Sequence[str]] = []
-    for sample_id, output in zip(ids, checked_outputs(batch), strict=True):
+    return RankingColumns([_gold_of(sample) for sample in batch.samples], ReturnedIds(batch, ids), ids)
+
+
+class ReturnedIds(Sequence[Sequence[str]]):
+    """The ids that each output of a batch returned, read when they are looked at; bad documents and scores are raised.
+
+    Most batches are looked through once, to find hits. Ids are kept only from the second look on: writing them down
+    and reading them again would take a sixth of the whole time.
+    """
+
+    def __init__(self, batch: Batch, ids: Sequence[str]) -> None:
+        # Not the batch, which holds this: then it would stay until the collector comes.
+        self._ids, self._notes = ids, batch.notes
         # What a failed system returned is not looked at: the failure is its result.
-        returned = output.retrieved if output is not None and output.error is None else ()
-        try:
-            ranked.append([item.doc.doc_id for item in returned])
-            scores = [item.score for item in returned]
-            ranks = [item.rank for item in returned]
-        except AttributeError:
-            scores, ranks = [None], []
-        if not _all_numbers(scores):
-            problem = _first_problem(returned)  # an unknown score is fine, anything else is not
-            if problem is not None:
-                kind = BadValueError if "NaN" in problem else BadTypeError
-                raise kind(f"sample '{sample_id}': {problem}")
-        if _contradicts(ranks):
-            batch.note("'rank' contradicts the order of 'retrieved'; the list order is what counts", sample_id)
-    return RankingColumns(gold, ranked, ids)
+        self._retrieved = [
+            () if output is None or output.error is not None else output.retrieved for output in checked_outputs(batch)
+        ]
+        self._looked_through = False
+
+    def __len__(self) -> int:
+        return len(self._retrieved)
+
+    def __iter__(self) -> Iterator[Sequence[str]]:
+        return iter(self._kept) if self._looked_through else self._look_through()
+
+    def __getitem__(self, index: int) -> Sequence[str]:  # type: ignore[override]
+        return self._kept[index]
+
+    @cached_property
+    def _kept(self) -> list[Sequence[str]]:
+        return list(self._look_through())
+
+    def _look_through(self) -> Iterator[Sequence[str]]:
+        contradictory = []
+        for sample_id, returned in zip(self._ids, self._retrieved, strict=True):
+            try:
+                ids, total, falls = _scanned(returned)
+                sound = isinstance(total, (int, float, np.number)) and bool(total == total)
+            except (AttributeError, TypeError):
+                sound = False
+            if not sound:
+                ids, falls = _looked_at(returned, sample_id)
+            if falls:
+                contradictory.append(sample_id)
+            yield ids
+        if not self._looked_through:
+            self._looked_through = True
+            for sample_id in contradictory:
+                add_note(self._notes, _CONTRADICTION, sample_id)
 
 
-def _all_numbers(scores: list[float | None]) -> bool:
-    """Whether all are numbers and none is NaN, by one sum in C: NaN spreads through it, and anything else stops it."""
-    try:
-        total = sum(scores)  # type: ignore[arg-type]
-    except TypeError:
-        return False
-    return isinstance(total, (int, float, np.number)) and bool(total == total)
+def _scanned(returned: Sequence[RetrievedDocument]) -> tuple[list[str], Any, bool]:
+    """The ids, the sum of the scores, and whether the ranks go down anywhere.
+
+    One loop for all three, for it runs millions of times. NaN spreads through the sum, and anything else that is no
+    number stops it, as an unknown score or rank does.
+    """
+    ids: list[str] = []
+    append = ids.append
+    total: Any = 0
+    last, falls = -math.inf, False
+    for item in returned:
+        append(item.doc.doc_id)
+        total += item.score
+        rank = item.rank
+        if rank < last:
+            falls = True
+        last = rank
+    return ids, total, falls
+
+
+def _looked_at(returned: Sequence[RetrievedDocument], sample_id: str) -> tuple[list[str], bool]:
+    """The ids, and whether the ranks go down, where a score or rank is unknown or something is wrong, which raises."""
+    problem = _first_problem(returned)
+    if problem is not None:
+        kind = BadValueError if "NaN" in problem else BadTypeError
+        raise kind(f"sample '{sample_id}': {problem}")
+    return [item.doc.doc_id for item in returned], _contradicts([item.rank for item in returned])
 
 
 def _contradicts(ranks: list[int]) -> bool:

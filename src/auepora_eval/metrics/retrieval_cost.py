@@ -17,7 +17,6 @@ from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import found, hits, hits_within, reject_duplicates
-from ..features.rankings import rankings
 from .base import ConfiguredMetric, RankingMetric, number_text
 from .derivations_ranking import Ranked, aqwv_steps
 from .ranking import Gold, aqwv_at_k, check_k
@@ -156,8 +155,7 @@ class EmptyResultRate(ConfiguredMetric):
     def score(self, batch: Batch) -> Scores:
         """Whether the list is empty."""
         checked_outputs(batch)
-        returned = np.fromiter(map(len, rankings(batch).ranked), np.int64, len(batch))
-        return Scores.of(returned == 0)
+        return Scores.of(found(batch).returned == 0)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """By definition."""

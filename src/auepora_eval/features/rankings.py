@@ -16,6 +16,7 @@ from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOu
 
 __all__ = [
     "HIGHEST_LEVEL",
+    "RANK_CONTRADICTION",
     "VIEW_KEYS",
     "Gold",
     "ListedGold",
@@ -33,7 +34,7 @@ Gold = frozenset[str] | set[str] | dict[str, int]
 
 HIGHEST_LEVEL = 1_000
 """Levels beyond this are mistakes, and 2 to their power no number."""
-_CONTRADICTION = "'rank' contradicts the order of 'retrieved'; the list order is what counts"
+RANK_CONTRADICTION = "'rank' contradicts the order of 'retrieved'; the list order is what counts"
 _IDS_ARE_TEXT = "document ids must be strings"
 VIEW_KEYS = _KEY, _JUDGED, _DOCUMENTS = "rankings", "judged_rankings", "document_rankings"
 
@@ -179,7 +180,7 @@ class ReturnedIds(Sequence[Sequence[str]]):
         if not self._looked_through:
             self._looked_through = True
             for sample_id in contradictory:
-                add_note(self._notes, _CONTRADICTION, sample_id)
+                add_note(self._notes, RANK_CONTRADICTION, sample_id)
 
 
 def _scanned(returned: Sequence[RetrievedDocument]) -> tuple[list[str], Any, bool]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.errors import AueporaError
 from ...core.types import STARTED, EvaluationSample
-from ...features.rankings import level_of
+from ...features.rankings import RANK_CONTRADICTION, level_of
 from ...features.refusals import is_unanswerable
 from ...judge.nuggets import nuggets_of
 from ..problems import shown
@@ -160,7 +160,7 @@ def output_warnings(path: Path, outputs: Sequence[ReadOutput], *, repeats: bool 
         output, told = read.output, _Told(found, path, read)
         ranks = [item.rank for item in output.retrieved]
         if ranks != sorted(ranks):
-            told.add("rank", "'rank' contradicts the order of 'retrieved'; the list order is what counts")
+            told.add("rank", RANK_CONTRADICTION)
         ids = [item.doc.doc_id for item in output.retrieved]
         if repeats and (twice := _twice(ids)) is not None:
             told.add("twice", f"'retrieved' holds {shown(twice)} twice; it counts once, at its first position")

@@ -28,7 +28,9 @@ def test_mutants_are_noticed(tmp_path: Path) -> None:
         def told(mutant: Mutant) -> tuple[str | None, Mutant]:
             folder = folders.get()
             try:
-                return noticed_by(mutant, folder, limit=limit), mutant
+                how = noticed_by(mutant, folder, limit=limit)
+                print(f"{mutant.path}:{mutant.line}: {mutant.what}: {how or 'not noticed'}", flush=True)
+                return how, mutant
             finally:
                 folders.put(folder)
 

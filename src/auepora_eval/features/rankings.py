@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -186,15 +185,15 @@ class ReturnedIds(Sequence[Sequence[str]]):
 def _scanned(returned: Sequence[RetrievedDocument]) -> tuple[list[str], Any, bool]:
     """The ids, the sum of the scores, and whether the ranks go down anywhere.
 
-    One loop for all three, for it runs millions of times. NaN spreads through the sum, and anything else that is no
-    number stops it, as an unknown score or rank does.
+    One loop for all three, for it runs millions of times; the total is a float from the start and the last rank an
+    int, so that the interpreter need not change its mind about either. NaN spreads through the sum, and anything else
+    that is no number stops it, as an unknown score or rank does.
     """
     ids: list[str] = []
-    append = ids.append
-    total: Any = 0
-    last, falls = -math.inf, False
+    total: Any = 0.0
+    last, falls = returned[0].rank if returned else 0, False
     for item in returned:
-        append(item.doc.doc_id)
+        ids.append(item.doc.doc_id)
         total += item.score
         rank = item.rank
         if rank < last:

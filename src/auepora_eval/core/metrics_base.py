@@ -142,6 +142,10 @@ class BatchMetric(Metric):
         """The outcome of one answered sample by the plain definition, to hold ``score`` against, if there is one."""
         return None
 
+    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
+        """The statistics of ``stat_names`` for one scored sample by the plain definition, if there is one."""
+        return ()
+
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The number over answered samples by the plain definition, for what is not a mean; NaN where it has none."""
         return None

@@ -10,6 +10,9 @@ from ..core.types import Document, EvaluationSample, Response, RetrievedDocument
 __all__ = ["letter_counts", "made_pairs"]
 
 _IDS = [f"d{number}" for number in range(14)]
+_WHOLE = {12, 13}
+_LENGTHS = {4: 0, 5: 1, 9: 1}
+"""Of the chunks that are shorter than others."""
 _WORDS = [
     "the", "cats", "sat", "running", "quickly", "on", "a", "mat", "2024", "3.5", "naïve", "it's", "-\n", "\n", "犬",
     "—the", "internationally", "U.S.", "&amp;",
@@ -24,9 +27,12 @@ _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0,
 
 
 def made_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
-    """Answered samples: every annotation is there in some and missing in others. ``repeats`` allows an id twice."""
+    """Answered samples: every annotation is there in some and missing in others. ``repeats`` allows an id twice.
+
+    Only the later half has graded judgements.
+    """
     rng = random.Random(seed)  # noqa: S311 -- test data
-    pairs = [_pair(rng, f"case {number}", repeats) for number in range(count)]
+    pairs = [_pair(rng, f"case {number}", repeats, graded=2 * number >= count) for number in range(count)]
     # Two of three are variants of the one before them.
     for number, (sample, _) in enumerate(pairs):
         if number % 3:
@@ -40,17 +46,18 @@ def letter_counts(texts: list[str]) -> list[list[float]]:
     return [[float(text.lower().count(letter)) for letter in "acegilmnorstu"] for text in texts]
 
 
-def _pair(rng: random.Random, name: str, repeats: bool) -> tuple[EvaluationSample, SystemOutputs]:
-    relevant = None
-    if rng.random() < 0.95:
-        graded = rng.random() < 0.6
-        relevant = [_chunk(rng, i) for i in rng.choices(_IDS, k=rng.randint(0, 6))]
-        for document in relevant:
-            if graded and rng.random() < 0.8:
-                document.metadata["relevance"] = rng.choice([-2, -1, 0, 0, 1, 1, 2, 3, 4])
-    candidates = [Document(i) for i in rng.sample(_IDS, rng.randint(0, 8))] if rng.random() < 0.6 else None
+def _pair(rng: random.Random, name: str, repeats: bool, *, graded: bool) -> tuple[EvaluationSample, SystemOutputs]:
     length = rng.choice([0, 1, 2, 5, 11, 14])
     ids = rng.choices(_IDS, k=length) if repeats and rng.random() < 0.4 else rng.sample(_IDS, length)
+    relevant = None
+    if rng.random() < 0.95:
+        # Half of the time only what was returned, so that short lists have hits too.
+        likely = ids if ids and rng.random() < 0.5 else _IDS
+        relevant = [_chunk(rng, i) for i in rng.choices(likely, k=rng.choice([0, 1, 1, 2, 3, 4, 6]))]
+        for document in relevant:
+            if graded and rng.random() < 0.6:
+                document.metadata["relevance"] = rng.choice([-2, -1, 0, 0, 1, 1, 2, 3, 4])
+    candidates = [Document(i) for i in rng.sample(_IDS, rng.randint(0, 8))] if rng.random() < 0.6 else None
     sample = EvaluationSample(
         name,
         _text(rng),
@@ -97,11 +104,13 @@ def _metadata(rng: random.Random) -> dict[str, Any]:
 
 
 def _chunk(rng: random.Random, doc_id: str) -> Document:
-    """A chunk of one of a few parents; the same id is always the same chunk."""
+    """A chunk of one of a few parents, the same for the same id but for its text; or a whole document."""
     number = int(doc_id[1:])
-    start = 7 * (number // 4)
     text = _text(rng) if rng.random() < 0.9 else ""
-    return Document(doc_id, text, parent_id=f"p{number % 4}", span=(start, start + 10))
+    if number in _WHOLE:
+        return Document(doc_id, text)
+    start = 7 * (number // 4)
+    return Document(doc_id, text, parent_id=f"p{number % 4}", span=(start, start + _LENGTHS.get(number, 10)))
 
 
 def _answer(rng: random.Random) -> str:

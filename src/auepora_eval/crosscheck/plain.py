@@ -15,6 +15,7 @@ from ..core.errors import AueporaWarning
 from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric
 from ..core.registry import MetricInfo, metric, metric_infos
+from ..core.scores import Scores
 from ..core.types import EvaluationSample, SystemOutputs
 from .cases import made_pairs
 from .report import MODEL_TOLERANCE, Check, Tally
@@ -153,14 +154,21 @@ def _compare(
     built: BatchMetric, spec: object, pairs: list[tuple[EvaluationSample, SystemOutputs]], tally: Tally
 ) -> None:
     samples, outputs = [sample for sample, _ in pairs], [output for _, output in pairs]
-    (result,) = evaluate(samples, outputs, [built])
+    # Two batches: in the first no judgement is graded, and metrics have shorter ways for that.
+    (result,) = evaluate(samples, outputs, [built], batch_size=-(-len(pairs) // 2))
+    assert isinstance(result.scores, Scores)
     wanted = []
-    for (sample, output), ours in zip(pairs, result.scores or (), strict=True):
+    for row, ((sample, output), ours) in enumerate(zip(pairs, result.scores, strict=True)):
         reference = built.reference_score(sample, output)
         if reference is None:
             return
         tally.add(ours, reference.value, f"{spec}, {sample.sample_id}")
         wanted.append(reference.value)
+        if reference.value is not None and result.scores.stats is not None:
+            sought = built.reference_stats(sample, output)
+            for column, by_definition in enumerate(sought):
+                known = float(result.scores.stats[row, column])
+                tally.add(known, by_definition, f"{spec}, {sample.sample_id}, {built.stat_names[column]}")
     numbers = [value for value in wanted if value is not None]
     if built.reducer.name == "mean":
         tally.add(result.value, math.fsum(numbers) / len(numbers) if numbers else 0.0, f"{spec}, mean")

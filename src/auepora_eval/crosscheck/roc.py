@@ -24,22 +24,23 @@ def roc_checks(count: int, *, seed: int) -> Iterator[Check]:
     tallies = {name: Tally(name, "plain definition") for name in ("auroc", "auprc", "tpr_at_fpr")}
     rng = random.Random(seed)  # noqa: S311 -- test data
     for number in range(count):
-        scores, labels = made_scores(rng)
-        case = f"case {number}"
-        tallies["auroc"].add(auroc(scores, labels), _auroc(scores, labels), case)
-        tallies["auprc"].add(average_precision(scores, labels), _average_precision(scores, labels), case)
-        for most in (0.03, 0.05, 0.1, 0.5):
-            tallies["tpr_at_fpr"].add(tpr_at_fpr(scores, labels, most), _tpr_at_fpr(scores, labels, most), case)
+        scores, both = made_scores(rng)
+        one_class = [number % 2] * len(both)
+        for labels, case in ((both, f"case {number}"), (one_class, f"case {number}, one class")):
+            tallies["auroc"].add(auroc(scores, labels), _auroc(scores, labels), case)
+            tallies["auprc"].add(average_precision(scores, labels), _average_precision(scores, labels), case)
+            for most in (0.03, 0.05, 0.1, 0.5):
+                tallies["tpr_at_fpr"].add(tpr_at_fpr(scores, labels, most), _tpr_at_fpr(scores, labels, most), case)
     for tally in tallies.values():
         yield tally.check()
 
 
 def _auroc(scores: Sequence[float], labels: Sequence[int]) -> float:
-    """Share of (positive, negative) pairs in the right order; a tie is half a pair."""
+    """Share of (positive, negative) pairs in the right order; a tie is half a pair. Without any pair it is a half."""
     positive = [s for s, label in zip(scores, labels, strict=True) if label]
     negative = [s for s, label in zip(scores, labels, strict=True) if not label]
     right = sum(1.0 if p > n else 0.5 if p == n else 0.0 for p in positive for n in negative)
-    return right / (len(positive) * len(negative))
+    return right / (len(positive) * len(negative)) if positive and negative else 0.5
 
 
 def _rates(scores: Sequence[float], labels: Sequence[int], threshold: float) -> tuple[int, int]:
@@ -49,7 +50,9 @@ def _rates(scores: Sequence[float], labels: Sequence[int], threshold: float) -> 
 
 
 def _average_precision(scores: Sequence[float], labels: Sequence[int]) -> float:
-    """Precision at each threshold, weighted by the recall it adds."""
+    """Precision at each threshold, weighted by the recall it adds; of one class the share of positives."""
+    if len(set(labels)) == 1:
+        return float(labels[0])
     total, before = 0.0, 0
     for threshold in sorted(set(scores), reverse=True):
         true, false = _rates(scores, labels, threshold)
@@ -59,8 +62,10 @@ def _average_precision(scores: Sequence[float], labels: Sequence[int]) -> float:
 
 
 def _tpr_at_fpr(scores: Sequence[float], labels: Sequence[int], most: float) -> float:
-    """The highest true positive rate among thresholds whose false positive rate is low enough."""
+    """The highest true positive rate among thresholds whose false positive rate is low enough; of one class 0."""
     best, negatives = 0.0, len(labels) - sum(labels)
+    if len(set(labels)) == 1:
+        return best
     for threshold in set(scores):
         true, false = _rates(scores, labels, threshold)
         if false / negatives <= most:

@@ -15,13 +15,13 @@ from ..core.derivation import Derivation
 from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
-from ..core.types import TargetCategory
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import Found, found, hits, hits_within, sum_by_query
 from ..features.rankings import judged_rankings
 from .base import RankingMetric, number_text
 from .derivations_judged import accuracy_steps, bpref_steps, err_steps, judged_steps, rbp_steps
 from .derivations_ranking import Ranked
-from .judged_ranking import accuracy_at_k, bpref, err_at_k, judged_at_k, levels_of, rbp
+from .judged_ranking import accuracy_at_k, bpref, err_at_k, judged_at_k, levels_of, rbp, rbp_residual
 from .ranking import Gold, check_k
 
 __all__ = ["RBP", "AccuracyAtK", "BPref", "ERRAtK", "JudgedAtK"]
@@ -227,6 +227,11 @@ class RBP(RankingMetric):
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         return rbp(gold, ranked, p=self.p, min_relevance=self.rules.min_relevance)
+
+    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
+        """The residual by definition."""
+        gold, ranked = self.reference_ranking(sample, output)
+        return [rbp_residual(gold or {}, ranked[: self.rules.depth], p=self.p)]
 
     def steps(self, one: Ranked) -> Derivation:
         """The calculation, position by position."""

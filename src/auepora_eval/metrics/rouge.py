@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
@@ -88,10 +88,10 @@ class _Rouge(ComparedMetric):
                 common[pair] = rouge_lsum(text, given[row], self.words.plain).common
         return common
 
-    def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> float:
-        """The best F1 by the plain definition."""
-        overlap = VARIANTS[variant]
-        return max(overlap(text, answer, self.words.plain).f1 for text in self.compared_texts(sample))
+    def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
+        """What the answer has in common with the text of the best F1, by the plain definition."""
+        overlaps = [VARIANTS[variant](text, answer, self.words.plain) for text in self.compared_texts(sample)]
+        return max(overlaps, key=lambda overlap: overlap.f1)
 
     def variant_steps(self, sample: EvaluationSample, answer: str, variant: str) -> Derivation:
         """The derivation of one variant."""
@@ -123,7 +123,13 @@ class _OneVariant(_Rouge):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best F1 by the plain definition."""
-        return Score(self.plain_best(sample, answer, self.variant))
+        return Score(self.plain_best(sample, answer, self.variant).f1)
+
+    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
+        """Precision and recall beside the best F1, by the plain definition."""
+        assert output.response is not None  # it is scored
+        best = self.plain_best(sample, output.response.text, self.variant)
+        return best.precision, best.recall
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
         """What both texts share."""
@@ -313,7 +319,12 @@ class RougeScores(_Rouge):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best F1 of the headline variant by the plain definition."""
-        return Score(self.plain_best(sample, answer, self.headline))
+        return Score(self.plain_best(sample, answer, self.headline).f1)
+
+    def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
+        """The best F1 of each variant, by the plain definition."""
+        assert output.response is not None  # it is scored
+        return [self.plain_best(sample, output.response.text, one).f1 for one in self.variants]
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
         """What both texts share, by the variant that is the value."""

@@ -36,19 +36,21 @@ docs: $(VENV)/.dev
 mutants: $(VENV)/.dev
 	AUEPORA_MUTANTS=1 $(BIN)/python -m pytest -s tests/mutation
 
+# All but the long simulations (coverage, paired_coverage) and bertscore_gpu, which needs a GPU. The last three need extras, which are large.
 bench: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r benchmarks/requirements.txt
 	$(BIN)/python -m benchmarks.retrieval
 	$(BIN)/python -m benchmarks.trec_files
 	$(BIN)/python -m benchmarks.files
 	$(BIN)/python -m benchmarks.engine
-	$(BIN)/python -m benchmarks.judge
 	$(BIN)/python -m benchmarks.store
 	$(BIN)/python -m benchmarks.comparison
 	$(BIN)/python -m benchmarks.compare_runs
 	$(BIN)/python -m benchmarks.report
 	$(BIN)/python -m benchmarks.text
 	$(BIN)/python -m benchmarks.text --processes
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[openai,semantic,ray]'
+	$(BIN)/python -m benchmarks.judge
 	$(BIN)/python -m benchmarks.semantic
 	$(BIN)/python -m benchmarks.scale
 

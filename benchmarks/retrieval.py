@@ -2,7 +2,8 @@
 
     python -m benchmarks.retrieval [--only wide|deep] [--quick]
 
-Prints Markdown: the best wall time of each, in seconds and in units of ours, and how far the numbers are apart.
+Prints Markdown: the best wall time of each, in seconds and in units of ours, and how far the numbers are apart. Peers
+that are not installed are left out, and named.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from typing import Any
 
 from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs, evaluate, evaluate_rankings
 
+from .peers import say_what_is_left_out
 from .rankings import make_rankings
 from .timing import best_times
 
@@ -21,6 +23,7 @@ KS = (1, 3, 5, 10, 20)
 METRICS = [f"{name}@{k}" for k in KS for name in ("recall", "precision", "hit_rate")]
 METRICS += ["mrr", "map", "ndcg@5", "ndcg@10", "ndcg@20"]
 CONVENTIONS = "client"  # P@k over k and AP over |G|, as ranx computes them
+RANX_PREPARED = "ranx, from its prepared objects"
 
 
 def objects(gold: list[list[str]], ranked: list[list[str]]) -> tuple[list[EvaluationSample], list[SystemOutputs]]:
@@ -33,7 +36,9 @@ def objects(gold: list[list[str]], ranked: list[list[str]]) -> tuple[list[Evalua
 
 
 def ranx_contenders(gold: list[list[str]], ranked: list[list[str]]) -> dict[str, Callable[[], Any]]:
-    """ranx from dictionaries and from its own prepared objects, compiled beforehand."""
+    """ranx from dictionaries and from its own prepared objects, compiled beforehand; nothing without ranx."""
+    if find_spec("ranx") is None:
+        return {}
     from ranx import Qrels, Run
     from ranx import evaluate as ranx_evaluate
 
@@ -44,7 +49,7 @@ def ranx_contenders(gold: list[list[str]], ranked: list[list[str]]) -> dict[str,
     prepared = Qrels(qrels), Run(runs)
     return {
         "ranx, from dicts": lambda: ranx_evaluate(Qrels(qrels), Run(runs), METRICS),
-        "ranx, from its prepared objects": lambda: ranx_evaluate(*prepared, METRICS),
+        RANX_PREPARED: lambda: ranx_evaluate(*prepared, METRICS),
     }
 
 
@@ -98,9 +103,10 @@ def workload(queries: int, depth: int, *, rounds: int, peer_rounds: int) -> None
     print("| | seconds | in units of ours from id lists |\n|---|---|---|")
     for name, seconds in times.items():
         print(f"| {name} | {seconds:.3f} | {seconds / ours:.2f} |")
-    numbers = {r.name: r.value for r in contenders["ours, from id lists"]()}
-    theirs = peers["ranx, from its prepared objects"]()
-    print(f"\nLargest difference between the numbers: {max(abs(numbers[m] - theirs[m]) for m in METRICS):.1e}")
+    if RANX_PREPARED in peers:
+        numbers = {r.name: r.value for r in contenders["ours, from id lists"]()}
+        theirs = peers[RANX_PREPARED]()
+        print(f"\nLargest difference between the numbers: {max(abs(numbers[m] - theirs[m]) for m in METRICS):.1e}")
 
 
 def main() -> None:
@@ -111,6 +117,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # ranx's compiler remarks
     scale = 10 if options.quick else 1
     print(f"Python {platform.python_version()}, {platform.machine()}")
+    say_what_is_left_out("ranx", "pytrec_eval", "ir_measures")
     if options.only != "deep":
         workload(50_000 // scale, 100, rounds=12, peer_rounds=3)
     if options.only != "wide":

@@ -43,3 +43,31 @@ def test_a_total_outage_is_scored(files: Path, run: Run) -> None:
     code, out, _ = run("score", "data.jsonl", "down.jsonl", "-m", "mrr", "--json")
     assert code == 0
     assert json.loads(out)["results"][0]["value"] == 0.0
+
+
+def test_that_nothing_was_found_is_said(files: Path, run: Run) -> None:
+    surprise = "Warning: not one relevant document was returned"
+    Path("other.txt").write_text("q1 Q0 docs/a 1 2.0 me\nq2 Q0 docs/c 1 1.0 me\n")
+    assert surprise in run("score", "--qrels", "qrels.txt", "--run", "other.txt", "-m", "map", "-m", "recall@5")[2]
+    assert surprise in run("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "map", "-l", "9")[2]
+    # Found behind the first position, and nothing that would tell of hits: no reason to wonder.
+    assert surprise not in run("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "recall@1", "-m", "map")[2]
+    assert surprise not in run("score", "--qrels", "qrels.txt", "--run", "other.txt", "-m", "empty_result_rate")[2]
+    Path("down.jsonl").write_text('{"sample_id": "1", "error": "timeout"}\n')
+    assert surprise not in run("score", "data.jsonl", "down.jsonl", "-m", "mrr")[2]
+
+
+def test_a_document_twice_in_a_run(files: Path, run: Run) -> None:
+    Path("run.txt").write_text("q9 Q0 a 1 9 me\nq9 Q0 a 1 9 me\nq1 Q0 a 1 3.0 me\nq1 Q0 b 2 2.0 me\nq1 Q0 a 3 1.0 me\n")
+    scored = ("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "precision@3", "-m", "map", "--json")
+    code, _, err = run(*scored)
+    assert code == 2
+    assert "run.txt:5: 'a' was returned for query 'q1' on line 3 already" in err
+    assert "--duplicates first" in err
+    code, out, _ = run(*scored, "--duplicates", "first")
+    assert code == 0
+    assert [result["value"] for result in json.loads(out)["results"]] == [1 / 3, 1.0]
+    Path("outputs.jsonl").write_text('{"sample_id": "1", "retrieved": ["d1", "d1"]}\n')
+    code, _, err = run("score", "data.jsonl", "outputs.jsonl", "-m", "map", "--duplicates", "error")
+    assert code == 2
+    assert "'d1' was returned twice" in err

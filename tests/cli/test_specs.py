@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.cli.specs import parse_spec, parse_specs, translation
+from auepora_eval.cli.specs import parse_spec, parse_specs, translations
+from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.registry import Spec, metric
 
@@ -62,19 +63,23 @@ def test_an_exact_repetition_is_one_metric() -> None:
     assert parse_specs(["mrr", "map", " mrr", "mrr:as=x", "mrr:as=x"]) == ["mrr", "map", {"mrr": {"as": "x"}}]
 
 
-TRANSLATIONS: list[tuple[Any, str | None]] = [
-    ("ndcg@10", None),
-    ("nope", None),
-    ({}, None),
-    ("nDCG@10", "nDCG@10 is called ndcg@10 here"),
-    ("AP(rel=2)", "AP(rel=2) is called map:min_relevance=2 here"),
-    ({"ndcg_cut_10": {"as": "x"}}, "ndcg_cut_10 is called ndcg@10 here"),
+BY_OTHER_RULES = "the conventions are 'auepora'; --conventions trec computes as trec_eval does"
+TRANSLATIONS: list[tuple[Any, str, list[str]]] = [  # spec, conventions, remarks
+    ("ndcg@10", "auepora", []),
+    ("nope", "auepora", []),
+    ({}, "auepora", []),
+    ("nDCG@10", "trec", ["nDCG@10 is called ndcg@10 here"]),
+    ("nDCG@10", "auepora", ["nDCG@10 is called ndcg@10 here", BY_OTHER_RULES]),
+    ("RR", "auepora", ["RR is called mrr here"]),
+    ("AP(rel=2)", "trec", ["AP(rel=2) is called map:min_relevance=2 here"]),
+    ({"ndcg_cut_10": {"as": "x"}}, "trec", ["ndcg_cut_10 is called ndcg@10 here"]),
+    ("Accuracy@5", "trec", []),  # ir_measures' is another measure
 ]
 
 
-@pytest.mark.parametrize(("spec", "remark"), TRANSLATIONS, ids=[str(row[0]) for row in TRANSLATIONS])
-def test_foreign_names_get_a_remark(spec: Spec, remark: str | None) -> None:
-    assert translation(spec) == remark
+@pytest.mark.parametrize(("spec", "rules", "remarks"), TRANSLATIONS, ids=[str(row[:2]) for row in TRANSLATIONS])
+def test_foreign_names_get_a_remark(spec: Spec, rules: str, remarks: list[str]) -> None:
+    assert translations([spec], Conventions.of(rules)) == remarks
 
 
 def test_on_the_command_line(files: Path, run: Run) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from auepora_eval import AueporaWarning, Metric, SampleMetric, Score, TargetCategory, metric, register
 from auepora_eval.core import registry
+from auepora_eval.core.conventions import CHOICE_NAMES
 from auepora_eval.core.errors import (
     BadTypeError,
     BadValueError,
@@ -15,6 +16,7 @@ from auepora_eval.core.errors import (
     UnknownOptionError,
 )
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
+from auepora_eval.core.spellings import our_spelling
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.metrics.additional import IntraListDiversity, MeanLatency, QuantileLatency
 from auepora_eval.metrics.retrieval_basic import RecallAtK
@@ -82,7 +84,16 @@ MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
     ),
     ("mean_latency[]", {}, BadValueError, "cannot read the metric 'mean_latency[]'; write 'mean_latency[end_to_end]'"),
     ("recall@5", {"k": 3}, BadValueError, "metric 'recall@5' names 'k' twice, in its name and in its options"),
-    ("recall@5", {"depht": 3}, UnknownOptionError, "metric 'recall' has no option 'depht'; its options are: as, conventions, k"),
+    ("err@20", {}, BadValueError, "metric 'err@20' needs its option 'max_grade': give 'max_grade', after -m as err@20:max_grade=..."),
+    ("recall@5", {"depht": 3}, UnknownOptionError, "metric 'recall' has no option 'depht'; did you mean 'depth'?"),
+    (
+        "recall@5",
+        {"zzz": 3},
+        UnknownOptionError,
+        "metric 'recall' has no option 'zzz'; its options are: as, conventions, k; and the choices of its conventions: "
+        + ", ".join(sorted(CHOICE_NAMES)),
+    ),
+    ("throughput", {"zzz": 3}, UnknownOptionError, "metric 'throughput' has no option 'zzz'; its options are: as, by, concurrency, conventions, timing_key"),
     ("ndcg@5", {"gain_sheme": "linear"}, UnknownOptionError, "metric 'ndcg' has no option 'gain_sheme'; did you mean 'gain_scheme'?"),
     ("ndcg@5", {"gain_scheme": "cubic"}, UnknownConventionError, "unknown gain_scheme 'cubic'; choose one of: binary, exponential, linear"),
     ({"recall@5": 3}, {}, BadTypeError, "the options of metric 'recall@5' must be a mapping, not 3"),
@@ -120,7 +131,18 @@ SPELLINGS = [  # theirs, ours
     ("recall_100", "recall@100"),
     ("success_5", "hit_rate@5"),
     ("recip_rank", "mrr"),
+    ("F1@5", "f1@5"),
+    ("nDCG(dcg='exp-log2')@5", {"ndcg@5": {"gain_scheme": "exponential"}}),
+    ("nDCG(dcg=log2)", {"ndcg": {"gain_scheme": "linear"}}),
 ]
+NOT_OURS = ["Accuracy@5", "nDCG(dcg='ln')@5", "AP(rel=two)", "AP(cutoff=5)"]
+
+
+@pytest.mark.parametrize("theirs", NOT_OURS)
+def test_what_is_not_the_same_is_not_taken_for_it(theirs: str) -> None:
+    assert our_spelling(theirs) is None
+    with pytest.raises((UnknownMetricError, BadValueError)):
+        metric(theirs)
 
 
 @pytest.mark.parametrize(("theirs", "ours"), SPELLINGS, ids=[row[0] for row in SPELLINGS])

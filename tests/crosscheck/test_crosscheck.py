@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from auepora_eval.crosscheck.plain import MODEL_OPTIONS, model_checks, plain_che
 from auepora_eval.crosscheck.report import Check, Tally, deviation, merged
 from auepora_eval.crosscheck.roc import roc_checks
 from auepora_eval.metrics.retrieval_basic import RecallAtK
+from auepora_eval.metrics.retrieval_judged import RBP
 from parts import need
 
 
@@ -116,3 +118,20 @@ def test_a_broken_formula_is_noticed(capsys: pytest.CaptureFixture[str], monkeyp
     document = json.loads(out)
     deviating = {check["metric"] for check in document["checks"] if not check["agrees"]}
     assert {"recall"} <= deviating <= {"recall", "noise_robustness"}  # the latter is made of the former
+
+
+def test_a_broken_statistic_is_noticed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = RBP.score
+
+    def hopeful(self: RBP, batch: Batch) -> Scores:
+        scores = honest(self, batch)
+        assert scores.stats is not None
+        return replace(scores, stats=scores.stats * 0.5)
+
+    monkeypatch.setattr(RBP, "score", hopeful)
+    code, out = run(capsys=capsys)
+    assert code == 1
+    assert "deviates: rbp against plain definition" in out
+    assert ", residual: " in out
+    code, out = run("--json", capsys=capsys)
+    assert json.loads(out)["agree"] is False

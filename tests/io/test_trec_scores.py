@@ -97,7 +97,7 @@ def test_large_files_of_every_kind(tmp_path: Path) -> None:
 
 def test_a_document_twice_is_told_as_ever(tmp_path: Path) -> None:
     files = written(tmp_path, [("1", "a", 1)], [("1", "b", 3.0), ("1", "a", 2.0), ("1", "b", 1.0)])
-    with pytest.raises(DuplicateIdError, match="query '1': 'b' was returned twice"):
+    with pytest.raises(DuplicateIdError, match=r"run:3: 'b' was returned for query '1' on line 1 already"):
         evaluate_trec(*files, ["mrr"], reader="arrow")
     (got,) = evaluate_trec(*files, ["mrr"], conventions=Conventions.of("trec", duplicates="first"), reader="arrow")
     assert got.value == 0.5

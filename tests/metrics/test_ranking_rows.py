@@ -238,7 +238,7 @@ def test_err_needs_to_know_the_highest_grade() -> None:
     (result,) = evaluate_rankings([gold], [["x", "b", "a"]], [{"err": {"max_grade": 3}}])
     first, second = 7 / 8, 1 / 8
     assert result.value == first / 2 + (1 - first) * second / 3
-    with pytest.raises(BadValueError, match="a document has level 3, above max_grade 2"):
+    with pytest.raises(BadValueError, match=r"sample '0': .*max_grade 2; give the top of your scale, which is 3"):
         evaluate_rankings([gold], [["a"]], [{"err": {"max_grade": 2}}])
     for bad in (0, 2.5, True):
         with pytest.raises(BadValueError, match="max_grade"):

@@ -37,7 +37,7 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
     auepora crosscheck --no-peers --cases 1000 --json
     auepora crosscheck --model models/all-MiniLM-L6-v2
     """
-    from ..crosscheck.peers import DEFECTS, PEERS, peer_checks
+    from ..crosscheck.peers import PEERS, peer_checks
     from ..crosscheck.plain import model_checks, plain_checks
     from ..crosscheck.report import TOLERANCE, merged
     from ..crosscheck.roc import roc_checks
@@ -63,8 +63,7 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
         _print_table(checks)
         for check in wrong:
             click.echo(f"deviates: {check.metric} against {check.against}: {check.worst_case}")
-        for defect in DEFECTS:
-            click.echo(f"left out: {defect.peer} {defect.metric}: {defect.what}")
+        _print_defects()
         if absent:
             click.echo(f"not installed: {', '.join(absent)}")
         less = " (1e-4 where a model computes)" if model is not None else ""
@@ -83,6 +82,14 @@ def _print_table(checks: list[Check]) -> None:
     click.echo(table(rows, headers=["metric", "against", "cases", "largest deviation", ""], right=(2, 3)))
 
 
+def _print_defects() -> None:
+    from ..crosscheck.peers import DEFECTS
+    from ..reporting.tables import table
+
+    rows = [[defect.peer, defect.metric, defect.what] for defect in DEFECTS]
+    click.echo(f"\n{table(rows, headers=['other tool', 'its', 'is left out: known defect'])}\n")
+
+
 def _print_json(checks: list[Check], absent: list[str]) -> None:
     import json
     import math
@@ -91,6 +98,8 @@ def _print_json(checks: list[Check], absent: list[str]) -> None:
     from ..crosscheck.peers import DEFECTS
 
     document = {
+        "schema": 1,
+        "agree": all(check.agrees for check in checks),
         "checks": [
             {**asdict(check), "largest": None if math.isinf(check.largest) else check.largest, "agrees": check.agrees}
             for check in checks

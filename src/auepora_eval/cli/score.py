@@ -53,6 +53,11 @@ PRESETS = ("auto", "auepora", "paper", "paper-positives", "golden", "client", "t
     "-c", "--complete", is_flag=True, help="A sample without output scores as nothing returned (trec_eval -c)."
 )
 @click.option("-M", "--depth", type=click.IntRange(min=1), help="Cut every ranking here first (trec_eval -M).")
+@click.option(
+    "--duplicates",
+    type=click.Choice(["first", "error"]),
+    help="An id returned twice counts at its first position, or is an error; by default as the conventions say.",
+)
 @executor_options
 @click.option("--batch-size", type=click.IntRange(min=1), metavar="N", help="How many samples are scored at once.")
 @click.option(
@@ -98,6 +103,7 @@ def command(
     min_relevance: int | None,
     complete: bool,
     depth: int | None,
+    duplicates: str | None,
     executor: ExecutorChoice,
     batch_size: int | None,
     parts: str | None,
@@ -127,9 +133,10 @@ def command(
     """
     from ..core.engine import BATCH_SIZE
     from .output import output_format, refuse_input_as_output, rendered, require_per_query, write_out
+    from .remarks import warn_of_no_hit
     from .score_files import data_files, preview_files, score_files
     from .score_shards import ShardedFiles, preview_shards, score_shards, wants_shards
-    from .specs import parse_specs, translation
+    from .specs import parse_specs, translations
 
     trec = qrels is not None or run_file is not None
     if trec and (dataset is not None or qrels is None or run_file is None):
@@ -155,10 +162,16 @@ def command(
     read = (dataset, outputs, corpus, nuggets, qrels, run_file)
     refuse_input_as_output(output, [path for path in read if path is not None])
     specs = parse_specs(metrics)
-    for remark in filter(None, map(translation, specs)):
-        say(remark)
+    choices = _choices(min_relevance, complete, depth, duplicates)
+
+    def rules_for(judged_pool: bool) -> tuple[Conventions, str]:
+        rules, said = _rules(conventions, judged_pool, choices)
+        for remark in translations(specs, rules):
+            say(remark)
+        return rules, said
+
     if qrels is not None and run_file is not None:
-        rules, said = _rules(conventions, trec, min_relevance, complete, depth)
+        rules, said = rules_for(True)
         results = _score_trec(qrels, run_file, specs, rules)
     else:
         assert dataset is not None
@@ -168,14 +181,14 @@ def command(
         aided = corpus is not None or nuggets is not None
         if wants_shards(dataset, outputs, (sample_format, outputs_format), executor.name, parts, aided):
             shards = ShardedFiles(dataset, outputs, sample_format, outputs_format, size, parts)
-            rules, said = _rules(conventions, False, min_relevance, complete, depth)
+            rules, said = rules_for(False)
             if judging.preview:
                 would = preview_shards(shards, specs, rules, judges)
             else:
                 results = score_shards(shards, specs, rules, executor, slices, lean=lean, judges=judges)
         else:
             files = data_files(dataset, outputs, sample_format, outputs_format)
-            rules, said = _rules(conventions, files.judged_pool, min_relevance, complete, depth)
+            rules, said = rules_for(files.judged_pool)
             if judging.preview:
                 would = preview_files(files, specs, rules, judges, corpus=corpus, nuggets=nuggets)
             else:
@@ -194,23 +207,22 @@ def command(
         if judging.preview:
             write_out(preview_text(would, as_json=form == "json"), output)
             return
+    warn_of_no_hit(results)
     write_out(rendered(results, form, said, per_query=per_query), output)
 
 
-def _rules(
-    preset: str, trec: bool, min_relevance: int | None, complete: bool, depth: int | None
-) -> tuple[Conventions, str]:
+def _choices(min_relevance: int | None, complete: bool, depth: int | None, duplicates: str | None) -> dict[str, object]:
+    """The choices that options make, beside the preset."""
+    missing = "zero" if complete else None
+    given = {"min_relevance": min_relevance, "missing": missing, "depth": depth, "duplicates": duplicates}
+    return {key: value for key, value in given.items() if value is not None}
+
+
+def _rules(preset: str, judged_pool: bool, choices: dict[str, object]) -> tuple[Conventions, str]:
     """The conventions the options ask for, and a line that names them."""
     from ..core.conventions import Conventions, auto_conventions
 
-    choices: dict[str, object] = {}
-    if min_relevance is not None:
-        choices["min_relevance"] = min_relevance
-    if complete:
-        choices["missing"] = "zero"
-    if depth is not None:
-        choices["depth"] = depth
-    rules = Conventions.of(auto_conventions(judged_pool=trec) if preset == "auto" else preset, **choices)
+    rules = Conventions.of(auto_conventions(judged_pool=judged_pool) if preset == "auto" else preset, **choices)
     chosen = [f"{rules.name} (auto)" if preset == "auto" else rules.name]
     chosen += [f"{key} {value}" for key, value in choices.items()]
     return rules, f"conventions: {', '.join(chosen)}"

@@ -11,14 +11,18 @@ from ..core.errors import BadValueError
 from ..core.spellings import our_spelling
 
 if TYPE_CHECKING:
+    from ..core.conventions import Conventions
     from ..core.registry import Spec
 
-__all__ = ["parse_spec", "parse_specs", "translation"]
+__all__ = ["parse_spec", "parse_specs", "translations"]
 
 # The colon that starts the options: one in the brackets of `mean_latency[a:b]` does not.
 _SHORT = re.compile(r"(?P<name>[^:\[\]]*(?:\[[^\[\]]*\])?[^:\[\]]*):(?P<options>.*)", re.DOTALL)
 # Only a comma before `option=` separates, so that a value may be a list: `k_values=[1,5],as=mine`.
 _COMMA = re.compile(r",(?=\s*[A-Za-z_]\w*\s*=)")
+
+_BY_PRESET = {"map", "ndcg", "precision"}
+"""Metrics that presets define differently."""
 
 
 def parse_specs(texts: Iterable[str]) -> list[Spec]:
@@ -38,14 +42,20 @@ def parse_spec(text: str) -> Spec:
     return text if short is None else {short["name"].strip(): _options(short["options"], text)}
 
 
-def translation(spec: Spec) -> str | None:
-    """A remark on a metric that was given by another tool's name; ``None`` where the name is ours."""
-    name = spec if isinstance(spec, str) else next(iter(spec), "")
-    ours = our_spelling(name)
-    if ours is None or ours[0] == name:
-        return None
-    options = ",".join(f"{key}={value}" for key, value in ours[1].items())
-    return f"{name} is called {ours[0]}{':' if options else ''}{options} here"
+def translations(specs: Iterable[Spec], rules: Conventions) -> list[str]:
+    """Remarks on metrics that were given by another tool's name, and on numbers of ours that are not that tool's."""
+    remarks, differs = [], False
+    for spec in specs:
+        name = spec if isinstance(spec, str) else next(iter(spec), "")
+        ours = our_spelling(name)
+        if ours is None or ours[0] == name:
+            continue
+        options = ",".join(f"{key}={value}" for key, value in ours[1].items())
+        remarks.append(f"{name} is called {ours[0]}{':' if options else ''}{options} here")
+        differs |= ours[0].partition("@")[0] in _BY_PRESET
+    if differs and rules.name != "trec":
+        remarks.append(f"the conventions are '{rules.name}'; --conventions trec computes as trec_eval does")
+    return remarks
 
 
 def _from_json(text: str) -> Mapping[str, Any]:

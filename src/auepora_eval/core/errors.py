@@ -141,10 +141,13 @@ class UnknownMetricError(AueporaError, LookupError, ValueError):
 class UnknownOptionError(AueporaError, TypeError, ValueError):
     """A metric was given an option it does not have."""
 
-    def __init__(self, metric: str, option: str, known: Iterable[str]) -> None:
-        names = sorted(known)
+    def __init__(self, metric: str, option: str, known: Iterable[str], choices: Iterable[str] = ()) -> None:
+        names, choices = sorted(known), sorted(choices)
         listing = f"; its options are: {', '.join(names)}" if names else "; it has no options"
-        super().__init__(f"metric '{metric}' has no option '{option}'{did_you_mean(option, names, otherwise=listing)}")
+        if choices:
+            listing += f"; and the choices of its conventions: {', '.join(choices)}"
+        hint = did_you_mean(option, [*names, *choices], otherwise=listing)
+        super().__init__(f"metric '{metric}' has no option '{option}'{hint}")
 
 
 class UnknownConventionError(AueporaError, LookupError, ValueError):

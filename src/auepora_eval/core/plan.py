@@ -41,8 +41,9 @@ def require_distinct_names(metrics: Sequence[Metric]) -> None:
     seen: set[str] = set()
     for metric in metrics:
         if metric.name in seen:
+            other = f"{metric.name.replace('@', '_at_')}_b"
             raise BadValueError(
                 f"two metrics are called '{metric.name}'; give one of them another name with 'as', "
-                f'such as {{"{metric.name}": {{"as": "{metric.name.replace("@", "_at_")}_b"}}}}'
+                f'such as {{"{metric.name}": {{"as": "{other}"}}}}, or after -m {metric.name}:as={other}'
             )
         seen.add(metric.name)

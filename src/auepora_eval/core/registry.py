@@ -231,7 +231,9 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         choices = {key: given.pop(key) for key in list(given) if key in CHOICE_NAMES and key not in parameters}
     for key in given:
         if key not in parameters and key != "conventions":
-            raise UnknownOptionError(info.name, key, {*info.options, "conventions", "as"})
+            # Every batch metric takes them, but only what is ranked depends on them.
+            changeable = CHOICE_NAMES if "retrieved" in getattr(info.cls, "reads", ()) else ()
+            raise UnknownOptionError(info.name, key, {*info.options, "conventions", "as"}, changeable)
     conventions = given.pop("conventions", None)
     if conventions is not None:
         conventions = Conventions.of(conventions)
@@ -239,7 +241,7 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
     Conventions.of(conventions, **dict(overrides))  # a choice that does not exist is an error here, not when scoring
     for key, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and key not in given:
-            hint = f"write '{info.name}@5'" if key == info.at else f"give '{key}'"
+            hint = f"write '{info.name}@5'" if key == info.at else f"give '{key}', after -m as {spec}:{key}=..."
             raise BadValueError(f"metric '{spec}' needs its option '{key}': {hint}")
     try:
         built = info.cls(**given)

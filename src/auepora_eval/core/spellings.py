@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 __all__ = ["our_spelling"]
@@ -25,7 +26,7 @@ _IR_MEASURES = {
     "judged": "judged",
     "rbp": "rbp",
     "err": "err",
-    "accuracy": "accuracy",
+    "f1": "f1",
 }
 # trec_eval, with the cut-off after the last underscore -> our name.
 _TREC_EVAL_CUT = {
@@ -46,9 +47,15 @@ _TEXT = {
     "chrf++": "chrf",
 }
 _TEXT_OPTIONS = {"chrf++": {"word_order": 2}}
-_PARAMETERS = {"rel": "min_relevance", "p": "p", "max_rel": "max_grade"}
+_GAINS = {"log2": "linear", "exp-log2": "exponential"}
+_PARAMETERS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "rel": ("min_relevance", int),
+    "p": ("p", float),
+    "max_rel": ("max_grade", int),
+    "dcg": ("gain_scheme", lambda text: _GAINS[text.strip("'\"")]),
+}
 
-_IR_SPEC = re.compile(r"(?P<name>[A-Za-z]+)(?:\((?P<parameters>[^()]*)\))?(?:@(?P<k>\d+))?")
+_IR_SPEC = re.compile(r"(?P<name>[A-Za-z]+1?)(?:\((?P<parameters>[^()]*)\))?(?:@(?P<k>\d+))?")
 _TREC_SPEC = re.compile(r"(?P<name>[A-Za-z_]+)_(?P<k>\d+)")
 
 
@@ -74,9 +81,10 @@ def our_spelling(text: str) -> tuple[str, dict[str, Any]] | None:
         key, _, value = (piece.strip() for piece in part.partition("="))
         if key not in _PARAMETERS:
             return None
+        ours, read = _PARAMETERS[key]
         try:
-            options[_PARAMETERS[key]] = float(value) if key == "p" else int(value)
-        except ValueError:
+            options[ours] = read(value)
+        except (ValueError, KeyError):
             return None
     cut = f"@{match['k']}" if match["k"] else ""
     return f"{_IR_MEASURES[match['name'].lower()]}{cut}", options

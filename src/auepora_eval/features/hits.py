@@ -231,7 +231,7 @@ def _reject_duplicates(batch: Batch) -> bool:
             twice = next(i for i in ids if i in seen or seen.add(i))  # type: ignore[func-returns-value]
             raise DuplicateIdError(
                 f"query '{columns.ids[query]}': '{twice}' was returned twice, which the conventions forbid; "
-                'remove the repetition, or set duplicates: "first" to count its first position'
+                'remove the repetition, or count its first position: duplicates "first" (--duplicates first)'
             )
     return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,7 @@ Gold = frozenset[str] | set[str] | dict[str, int]
 HIGHEST_LEVEL = 1_000
 """Levels beyond this are mistakes, and 2 to their power no number."""
 RANK_CONTRADICTION = "'rank' contradicts the order of 'retrieved'; the list order is what counts"
+_NUMBERS = int, float, np.number
 _IDS_ARE_TEXT = "document ids must be strings"
 VIEW_KEYS = _KEY, _JUDGED, _DOCUMENTS = "rankings", "judged_rankings", "document_rankings"
 
@@ -167,12 +169,10 @@ class ReturnedIds(Sequence[Sequence[str]]):
         contradictory = []
         for sample_id, returned in zip(self._ids, self._retrieved, strict=True):
             try:
-                ids, total, falls = _scanned(returned)
-                sound = isinstance(total, (int, float, np.number)) and bool(total == total)
-            except (AttributeError, TypeError):
-                sound = False
-            if not sound:
-                ids, falls = _looked_at(returned, sample_id)
+                seen = _seen_at_once(returned)
+            except (AttributeError, TypeError, ValueError):
+                seen = None
+            ids, falls = _looked_at(returned, sample_id) if seen is None else seen
             if falls:
                 contradictory.append(sample_id)
             yield ids
@@ -182,24 +182,28 @@ class ReturnedIds(Sequence[Sequence[str]]):
                 add_note(self._notes, RANK_CONTRADICTION, sample_id)
 
 
-def _scanned(returned: Sequence[RetrievedDocument]) -> tuple[list[str], Any, bool]:
-    """The ids, the sum of the scores, and whether the ranks go down anywhere.
+def _seen_at_once(returned: Sequence[RetrievedDocument]) -> tuple[list[str], bool] | None:
+    """The ids, and whether the ranks go down anywhere; ``None``, or an error, where a closer look is needed.
 
-    One loop for all three, for it runs millions of times; the total is a float from the start and the last rank an
-    int, so that the interpreter need not change its mind about either. NaN spreads through the sum, and anything else
-    that is no number stops it, as an unknown score or rank does.
+    One short loop, for it runs millions of times. NaN is below nothing, and what is no number or unknown cannot be
+    compared with one. Only types made to be numbers can, such as ``Decimal``: all scores of a list are, or none.
     """
     ids: list[str] = []
-    total: Any = 0.0
-    last, falls = returned[0].rank if returned else 0, False
+    if not returned:
+        return ids, False
+    first = returned[0]
+    if not isinstance(first.score, _NUMBERS):
+        return None
+    last, falls, limit = first.rank, False, math.inf
     for item in returned:
-        ids.append(item.doc.doc_id)
-        total += item.score
         rank = item.rank
         if rank < last:
             falls = True
         last = rank
-    return ids, total, falls
+        if not item.score <= limit:  # type: ignore[operator]
+            return None
+        ids.append(item.doc.doc_id)
+    return ids, falls
 
 
 def _looked_at(returned: Sequence[RetrievedDocument], sample_id: str) -> tuple[list[str], bool]:
@@ -233,7 +237,7 @@ def _first_problem(returned: Sequence[RetrievedDocument]) -> str | None:
             return f"position {place} of 'retrieved' holds a {type(item.doc).__name__} as 'doc', not a Document"
         if not isinstance(item.doc.doc_id, str):
             return f"the returned id {item.doc.doc_id!r} is of type {type(item.doc.doc_id).__name__}; {_IDS_ARE_TEXT}"
-        if item.score is not None and not isinstance(item.score, (int, float, np.number)):
+        if item.score is not None and not isinstance(item.score, _NUMBERS):
             return f"the score at position {place} is {item.score!r}, not a number"
         if item.score is not None and item.score != item.score:
             return f"the score of '{item.doc.doc_id}' at position {place} is NaN; give a number, or None if unknown"
@@ -244,10 +248,10 @@ def _gold_of(sample: EvaluationSample) -> Gold | None:
     documents = sample.relevant_docs
     if documents is None:
         return None
-    if set(map(type, documents)) - {Document}:
-        require_documents(documents, sample.sample_id)
-    if not any(document.metadata for document in documents):
-        return frozenset([document.doc_id for document in documents])
+    ungraded = [document.doc_id for document in documents if type(document) is Document and not document.metadata]
+    if len(ungraded) == len(documents):
+        return frozenset(ungraded)
+    require_documents(documents, sample.sample_id)
     levels: dict[str, int] = {}
     for document in documents:
         level = level_of(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)

@@ -11,6 +11,7 @@ from pathlib import Path
 from ..core.collector import collector_paused
 from ..core.conventions import Conventions
 from ..core.engine import Metrics
+from ..core.errors import DuplicateIdError
 from ..core.ranked import evaluate_found, evaluate_rankings
 from ..core.results import Results
 from .files import read_bytes
@@ -23,6 +24,7 @@ from .trec import (
     require_common_query,
     trec_rankings,
 )
+from .trec_format import repeated_in_run
 from .trec_parts.arrow import run_lines
 from .trec_parts.coded import find_gold, read_qrels
 
@@ -42,13 +44,25 @@ class TrecRankings:
     """Those of them that the run lacks."""
     unjudged: list[str]
     """The queries that only the run has. They cannot be scored and are left out."""
+    _run: Path
     _evaluate: Callable[..., Results]
 
     def evaluate(
         self, metrics: Metrics, *, conventions: str | Conventions = "trec", keep_scores: bool = True
     ) -> Results:
         """Score them."""
-        return self._evaluate(metrics=metrics, conventions=conventions, keep_scores=keep_scores)
+        try:
+            return self._evaluate(metrics=metrics, conventions=conventions, keep_scores=keep_scores)
+        except DuplicateIdError:
+            judged = set(self.ids)
+            for line, query, doc, first in repeated_in_run(self._run):
+                if query in judged:
+                    raise DuplicateIdError(
+                        f"{self._run}:{line}: '{doc}' was returned for query '{query}' on line {first} already, which "
+                        'the conventions forbid; remove the line, or count its first position: duplicates "first" '
+                        "(--duplicates first)"
+                    ) from None
+            raise
 
 
 def evaluate_trec(
@@ -74,7 +88,7 @@ def read_trec(qrels: str | Path, run: str | Path, *, reader: Reader = "auto") ->
         return found
     levels, rankings = load_qrels(qrels, reader=reader), load_run(run, reader=reader)
     ids, gold, ranked = trec_rankings(levels, rankings)
-    return _told(levels, rankings, partial(evaluate_rankings, gold, ranked, ids=ids))
+    return _told(levels, rankings, run, partial(evaluate_rankings, gold, ranked, ids=ids))
 
 
 def _found_by_columns(qrels: Path, run: Path) -> TrecRankings | None:
@@ -88,15 +102,16 @@ def _found_by_columns(qrels: Path, run: Path) -> TrecRankings | None:
         levels, returned = dict.fromkeys(judged.lines.queries), dict.fromkeys(lines.queries)
         require_common_query(levels, returned)
         found = find_gold(judged, lines, pool)
-        return None if found is None else _told(levels, returned, partial(evaluate_found, found))
+        return None if found is None else _told(levels, returned, run, partial(evaluate_found, found))
 
 
 def _told(
-    judged: Mapping[str, object], returned: Mapping[str, object], evaluate: Callable[..., Results]
+    judged: Mapping[str, object], returned: Mapping[str, object], run: Path, evaluate: Callable[..., Results]
 ) -> TrecRankings:
     return TrecRankings(
         list(judged),
         [query for query in judged if query not in returned],
         queries_without_judgements(judged, returned),
+        run,
         evaluate,
     )

@@ -17,7 +17,7 @@ from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import Found, found, hits, hits_within, sum_by_query
-from ..features.rankings import judged_rankings
+from ..features.rankings import judged_rankings, rankings
 from .base import RankingMetric, number_text
 from .derivations_judged import accuracy_steps, bpref_steps, err_steps, judged_steps, rbp_steps
 from .derivations_ranking import Ranked
@@ -192,7 +192,8 @@ class RBP(RankingMetric):
     .. math:: (1 - p) \sum_{i} p^{r_i - 1}, \quad r_i = \text{rank of the i-th hit}
 
     Relevance is binary. `details["residual"]` is the mean of what unjudged positions, the end of the list included,
-    could still add: the value lies between itself and itself plus the residual.
+    could still add: the value lies between itself and itself plus the residual. trec_eval's readers go on with p = 0.9:
+    `p: 0.9` gives its figures.
     """
 
     p: float = 0.8
@@ -284,7 +285,11 @@ class ERRAtK(RankingMetric):
         level, gold_level = levels(every)
         highest = int(gold_level.max(initial=0))
         if highest > self.max_grade:
-            raise BadValueError(f"err: a document has level {highest}, above max_grade {self.max_grade}")
+            query = int(every.gold_rows()[np.argmax(gold_level > self.max_grade)])
+            raise BadValueError(
+                f"sample '{rankings(batch).ids[query]}': a document has a level above err's max_grade {self.max_grade};"
+                f" give the top of your scale, which is {highest} or more"
+            )
         keep = np.ones(len(level), dtype=np.bool_)
         for cut in (self.k, self.rules.depth):
             if cut is not None:

@@ -153,8 +153,8 @@ def test_no_common_query_is_an_error() -> None:
     with pytest.raises(BadValueError) as caught:
         trec_rankings({"301": {"a": 1}}, {"q301": ["a"]})
     assert str(caught.value) == (
-        "no query of the qrels and query of the run share an id: the first query of the qrels is '301', "
-        "the first query of the run 'q301'; do the two belong together?"
+        "qrels and run share no query: the first query of the qrels is '301', of the run 'q301'; do the two belong "
+        "together?"
     )
 
 

@@ -61,7 +61,7 @@ def test_columns_give_what_texts_give(
         run = list({(query, doc): (query, doc, score) for query, doc, score in run}.values())
     qrels, ranked = written(tmp_path_factory.mktemp("trec"), judged, run)
     if not {query for query, *_ in judged} & {query for query, *_ in run}:
-        with pytest.raises(BadValueError, match="share an id"):
+        with pytest.raises(BadValueError, match="share no query"):
             evaluate_trec(qrels, ranked, METRICS, reader="arrow")
         return
     rules = Conventions.of(

@@ -28,7 +28,7 @@ def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[st
     """The outputs in sample order. That no id at all meets is an error, since then the wrong files were paired."""
     ids = [sample.sample_id for sample in samples]
     known = dict.fromkeys(ids)
-    require_common_id(known, outputs_by_id, what=("sample", "output"))
+    require_common_id(known, outputs_by_id)
     return AlignedOutputs(
         outputs=[outputs_by_id.get(sample_id) for sample_id in ids],
         missing=[sample_id for sample_id in ids if sample_id not in outputs_by_id],
@@ -36,12 +36,12 @@ def align_outputs(samples: Iterable[EvaluationSample], outputs_by_id: Mapping[st
     )
 
 
-def require_common_id(first: Mapping[str, object], second: Mapping[str, object], *, what: tuple[str, str]) -> None:
-    """Raise if both have ids but share none, showing an id of each."""
-    if first and second and first.keys().isdisjoint(second):
+def require_common_id(samples: Mapping[str, object], outputs: Mapping[str, object]) -> None:
+    """Raise if there are samples and outputs but no id of both, showing an id of each."""
+    if samples and outputs and samples.keys().isdisjoint(outputs):
         raise BadValueError(
-            f"no {what[0]} and {what[1]} share an id: the first {what[0]} is {next(iter(first))!r}, "
-            f"the first {what[1]} {next(iter(second))!r}; do the two belong together?"
+            f"no sample and output share an id: the first sample is {next(iter(samples))!r}, "
+            f"the first output {next(iter(outputs))!r}; do the two belong together?"
         )
 
 

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from ..core.collector import collector_paused
 from ..core.errors import BadValueError, DataFileError
-from .align import require_common_id
 from .files import read_bytes
 from .problems import shown
 from .trec_parts import arrow as trec_arrow
@@ -75,7 +74,11 @@ def trec_rankings(
 
 def require_common_query(qrels: Mapping[str, object], run: Mapping[str, object]) -> None:
     """Raise if qrels and run share no query: then the two do not belong together."""
-    require_common_id(qrels, run, what=("query of the qrels", "query of the run"))
+    if qrels and run and qrels.keys().isdisjoint(run):
+        raise BadValueError(
+            f"qrels and run share no query: the first query of the qrels is {next(iter(qrels))!r}, of the run "
+            f"{next(iter(run))!r}; do the two belong together?"
+        )
 
 
 def queries_without_judgements(qrels: Mapping[str, object], run: Mapping[str, object]) -> list[str]:

@@ -206,7 +206,7 @@ def _without_partner(
     unknown = {one: place for one, place in given.items() if one not in asked and one not in samples.unread}
     if len(missing) == len(asked) and len(unknown) == len(given):
         try:
-            require_common_id(asked, given, what=("sample", "output"))
+            require_common_id(asked, given)
         except AueporaError as error:
             return [], [Problem(outputs.path, None, str(error))]
     no_output, no_sample = (

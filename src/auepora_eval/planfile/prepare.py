@@ -269,7 +269,7 @@ def _outputs(
 ) -> OutputsFile | None:
     def read() -> OutputsFile:
         found = read_outputs_file(source.path, source.format, corpus=source.corpus or plan.dataset.corpus)
-        require_common_id({one.sample_id: None for one in samples}, found.outputs, what=("sample", "output"))
+        require_common_id({one.sample_id: None for one in samples}, found.outputs)
         return found
 
     return _found(findings, "outputs", read)

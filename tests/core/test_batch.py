@@ -1,8 +1,13 @@
 """Batches: features are built once, alignment and types are checked, remarks are collected."""
 
 import asyncio
+import math
 import pickle
+import re
+from decimal import Decimal
+from typing import Any
 
+import numpy as np
 import pytest
 
 from auepora_eval import AueporaWarning, evaluate
@@ -85,6 +90,34 @@ def test_a_nan_score_is_an_error_and_an_unknown_one_is_not() -> None:
         bad.retrieved = [RetrievedDocument(Document(i), s, 1) for i, s in zip("ab", scores, strict=True)]
         with pytest.raises(BadValueError, match=r"sample '1': the score of '[ab]' at position [12] is NaN"):
             evaluate([sample(["a"])], [bad], ["recall@5"])
+
+
+SCORES: list[tuple[list[Any], str | None]] = [  # scores, what is wrong with them
+    ([1.0, math.inf, -math.inf], None),
+    ([3, 2, True], None),
+    ([np.float32(0.5), np.int64(1), 0.25], None),
+    ([0.5, None, 0.25], None),
+    ([None, None], None),
+    ([1.0, math.nan, None], "the score of 'b' at position 2 is NaN"),
+    ([1.0, 0.5, "0.25"], "the score at position 3 is '0.25', not a number"),
+    ([None, "0.25"], "the score at position 2 is '0.25', not a number"),
+    ([Decimal("0.5"), Decimal("0.25")], "the score at position 1 is Decimal('0.5'), not a number"),
+    ([np.array([0.5, 0.25]), 1.0], "the score at position 1 is array([0.5 , 0.25]), not a number"),
+    ([1.0, np.array([0.5, 0.25])], "the score at position 2 is array([0.5 , 0.25]), not a number"),
+    ([0.5, 1j], "the score at position 2 is 1j, not a number"),
+]
+
+
+@pytest.mark.parametrize(("scores", "problem"), SCORES, ids=[str(row[0]) for row in SCORES])
+def test_scores_are_numbers_or_unknown(scores: list[Any], problem: str | None) -> None:
+    ranked = output("abc"[: len(scores)])
+    for item, score in zip(ranked.retrieved, scores, strict=True):
+        item.score = score
+    if problem is None:
+        assert evaluate([sample(["b"])], [ranked], ["mrr"])[0].value == 1 / 2
+    else:
+        with pytest.raises((BadTypeError, BadValueError), match=re.escape(problem)):
+            evaluate([sample(["b"])], [ranked], ["mrr"])
 
 
 @pytest.mark.parametrize(

@@ -185,8 +185,8 @@ class ReturnedIds(Sequence[Sequence[str]]):
 def _seen_at_once(returned: Sequence[RetrievedDocument]) -> tuple[list[str], bool] | None:
     """The ids, and whether the ranks go down anywhere; ``None``, or an error, where a closer look is needed.
 
-    One short loop, for it runs millions of times. NaN is below nothing, and what is no number or unknown cannot be
-    compared with one. Only types made to be numbers can, such as ``Decimal``: all scores of a list are, or none.
+    One short loop, for it runs millions of times. NaN is below nothing, and what is unknown or no number cannot be
+    compared with one, but for types such as ``Decimal``: with those the first score tells what the list is made of.
     """
     ids: list[str] = []
     if not returned:

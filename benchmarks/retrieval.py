@@ -113,7 +113,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=["wide", "deep"], help="one of the two workloads")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data")
-    parser.add_argument("--ours", action="store_true", help="ours alone, which takes a minute instead of eight")
+    parser.add_argument("--ours", action="store_true", help="ours alone, which takes a few minutes less")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # ranx's compiler remarks
     scale = 10 if options.quick else 1

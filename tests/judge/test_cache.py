@@ -314,3 +314,28 @@ def test_a_cache_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pyte
 def test_cache_only_needs_a_cache() -> None:
     with pytest.raises(ValueError, match="cache_only needs a cache"):
         JudgePolicy(cache_only=True)
+
+
+def test_a_file_that_others_are_just_making_is_theirs_too(tmp_path: Path) -> None:
+    refused: list[BaseException] = []
+
+    def opened(path: Path, start: threading.Barrier) -> None:
+        start.wait()
+        try:
+            JudgementCache(path).close()
+        except StoreError as error:
+            refused.append(error)
+
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        for number in range(100):
+            start = threading.Barrier(4)
+            threads = [threading.Thread(target=opened, args=(tmp_path / f"{number}.sqlite", start)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(often)
+    assert refused == []

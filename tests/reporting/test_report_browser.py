@@ -251,6 +251,7 @@ def test_two_runs_side_by_side(opened: Open, pages: dict[str, Path]) -> None:
     assert row_ids(page) == ["capital"], "the gold chunk is found now"
     page.locator(".qb-row[aria-rowindex='2']").click()
     article = page.locator(".qb-query")
+    article.locator(".qb-run").first.wait_for()  # taking all texts does not wait for any
     assert article.locator(".qb-run").all_inner_texts() == ["A: before", "B: after"]
     table = {
         row.locator("th").inner_text(): row.locator("td").all_inner_texts()

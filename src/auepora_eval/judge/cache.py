@@ -185,10 +185,16 @@ class JudgementCache:
             self._file.close()
 
     def _prepare(self) -> None:
-        version, application, tables = (
-            self._file.execute(question).fetchone()[0]
-            for question in ("PRAGMA user_version", "PRAGMA application_id", "SELECT count(*) FROM sqlite_master")
-        )
+        # One reading transaction: what another process is just setting up is seen whole or not at all.
+        self._file.execute("BEGIN")
+        try:
+            tables, version, application = (
+                self._file.execute(question).fetchone()[0]
+                for question in ("SELECT count(*) FROM sqlite_master", "PRAGMA user_version", "PRAGMA application_id")
+            )
+        finally:
+            if self._file.in_transaction:
+                self._file.execute("ROLLBACK")
         if application != _APPLICATION and (tables or version or application):
             raise StoreError(str(self._path), "is a database, but keeps no judgements; name another file")
         if version > _VERSION:

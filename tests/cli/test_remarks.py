@@ -46,7 +46,7 @@ def test_a_total_outage_is_scored(files: Path, run: Run) -> None:
 
 
 def test_that_nothing_was_found_is_said(files: Path, run: Run) -> None:
-    surprise = "Warning: not one relevant document was returned"
+    surprise = "Warning: no relevant document stands where these metrics look"
     Path("other.txt").write_text("q1 Q0 docs/a 1 2.0 me\nq2 Q0 docs/c 1 1.0 me\n")
     assert surprise in run("score", "--qrels", "qrels.txt", "--run", "other.txt", "-m", "map", "-m", "recall@5")[2]
     assert surprise in run("score", "--qrels", "qrels.txt", "--run", "run.txt", "-m", "map", "-l", "9")[2]

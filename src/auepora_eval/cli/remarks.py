@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["warn_of_no_hit", "warn_of_strays"]
 
 _OF_HITS = {"f1", "hit_rate", "map", "mrr", "ndcg", "precision", "r_precision", "recall"}
-"""Metrics that are 0 where nothing relevant was returned, and only there."""
+"""Metrics that are 0 where nothing relevant was returned within their cut-off, and only there."""
 
 
 def warn_of_strays(missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions) -> None:
@@ -35,6 +35,6 @@ def warn_of_no_hit(results: Results) -> None:
     ]
     if values and not any(values):
         say(
-            "Warning: not one relevant document was returned; if that is a surprise, do both files name documents in "
-            "the same way, and does any judgement reach the level that counts as relevant?"
+            "Warning: no relevant document stands where these metrics look; if that is a surprise, do both files name "
+            "documents in the same way, and does any judgement reach the level that counts as relevant?"
         )

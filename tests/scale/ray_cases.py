@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -99,6 +100,29 @@ def counted_up(folder: Path, name: str) -> int:
             return number
 
 
+def held_up(folder: Path) -> None:
+    """Say which process this is, and wait until it may go on; the second time it need not."""
+    if counted_up(folder, "held") == 1:
+        draft = folder / "pid.draft"
+        draft.write_text(str(os.getpid()))
+        draft.rename(folder / "pid")
+        while not (folder / "go").exists():
+            time.sleep(0.01)
+
+
+def killer_of_who_is_held_up(folder: Path) -> threading.Thread:
+    """Under way already."""
+
+    def kill() -> None:
+        while not (folder / "pid").exists():
+            time.sleep(0.01)
+        os.kill(int((folder / "pid").read_text()), signal.SIGKILL)
+
+    thread = threading.Thread(target=kill, daemon=True)
+    thread.start()
+    return thread
+
+
 def times(folder: Path, name: str) -> int:
     return len(list(folder.glob(f"{name}.*")))
 
@@ -131,12 +155,8 @@ class HeldUp(SampleMetric):
     target = TargetCategory.LATENCY
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
-        if sample.sample_id == self.at and counted_up(self.folder, "held") == 1:
-            draft = self.folder / "pid.draft"
-            draft.write_text(str(os.getpid()))
-            draft.rename(self.folder / "pid")
-            while not (self.folder / "go").exists():
-                time.sleep(0.01)
+        if sample.sample_id == self.at:
+            held_up(self.folder)
         return Score(1.0)
 
 
@@ -183,6 +203,8 @@ class Fragile(Mortal, _Lengths):
     name: str = field(default="fragile", kw_only=True)
     together: int = field(default=0, kw_only=True, compare=False)
     """Nobody scores anything before so many have loaded it, or half a minute has passed."""
+    held_at: str = field(default="", kw_only=True, compare=False)
+    """Whoever comes to this sample first waits there."""
 
     target = TargetCategory.LATENCY
 
@@ -190,6 +212,8 @@ class Fragile(Mortal, _Lengths):
         begun = time.monotonic()
         while times(Path(self.folder), "loaded") < self.together and time.monotonic() < begun + 30:
             time.sleep(0.01)
+        if any(one.sample_id == self.held_at for one in batch.samples):
+            held_up(Path(self.folder))
         return super().score(batch)
 
     @property

@@ -1,7 +1,5 @@
 """Scoring on a real cluster of two workers: the same to the last bit, whatever dies on the way."""
 
-import os
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ from ray_cases import (
     KillsReader,
     counted_up,
     killed,
+    killer_of_who_is_held_up,
     ray_or_skip,
     rows,
     sources,
@@ -130,13 +129,7 @@ def test_workers_that_are_killed_in_the_middle(ray: RayExecutor, tmp_path: Path)
 
 
 def test_a_worker_that_somebody_kills(ray: RayExecutor, tmp_path: Path) -> None:
-    def kill() -> None:
-        while not (tmp_path / "pid").exists():
-            time.sleep(0.01)
-        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-
-    killer = threading.Thread(target=kill, daemon=True)
-    killer.start()
+    killer = killer_of_who_is_held_up(tmp_path)
     (result,) = evaluate_sources(sources(100, 10), [HeldUp(tmp_path, "q44")], executor=ray)
     killer.join()
     assert result.details["num_scored"] == 93  # the others were not answered

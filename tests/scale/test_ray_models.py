@@ -5,7 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import Counted, Fragile, FragileSbert, ray_or_skip, rows, sources, times
+from ray_cases import (
+    Counted,
+    Fragile,
+    FragileSbert,
+    killer_of_who_is_held_up,
+    ray_or_skip,
+    rows,
+    sources,
+    times,
+)
 from scripted_critic import Scripted
 from tiny_models import made
 
@@ -86,6 +95,17 @@ def test_a_batch_that_every_actor_dies_of(ray: RayExecutor, tmp_path: Path) -> N
     lost = [outcome == "measure_failed:worker_died" for outcome in got.outcomes or ()]
     assert lost == [20 <= row < 30 for row in range(60)]
     assert rest == evaluate(*rows(range(60)), PLAIN)[:]
+
+
+def test_who_is_not_to_blame_is_scored_without_any_retries(tmp_path: Path) -> None:
+    ray_or_skip()
+    held = Fragile(folder=str(tmp_path), held_at="q0")
+    killer = killer_of_who_is_held_up(tmp_path)
+    with RayExecutor("local", workers=2, retries=0) as executor:
+        got = evaluate_sources(sources(60, 10), [held], executor=executor)
+    killer.join()
+    assert times(tmp_path, "loaded") == times(tmp_path, "held") == 2  # it was killed with two batches before it
+    assert got == evaluate(*rows(range(60)), [held])
 
 
 def test_a_model_that_is_not_there_is_told_as_in_serial(ray: RayExecutor, tmp_path: Path) -> None:

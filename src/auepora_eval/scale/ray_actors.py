@@ -20,8 +20,8 @@ class Verdict:
     """What became of a batch that an actor was given."""
 
     given: Any
-    kind: Literal["returned", "again", "blamed", "hopeless"]
-    """It returned something; its actor died and others are to try, or that was its doing; no actor can be had."""
+    kind: Literal["returned", "suspected", "blamed", "hopeless"]
+    """It returned something; its actor died while it held others, too, or this one alone; no actor can be had."""
     returned: Returned | None = None
 
 
@@ -34,6 +34,13 @@ class _Keeper:
     """A reference to the end of it; None once it is loaded, and only then it is given anything."""
     given: dict[Any, Any] = field(default_factory=dict)
     """By reference to what will be returned, in the order in which it was given."""
+    reserved: bool = False
+    """Whether the last that it was given is to be its only one."""
+
+    def takes(self, *, alone: bool) -> bool:
+        """Whether another batch may be given to it."""
+        beside = not (alone or self.reserved) and len(self.given) < _AHEAD
+        return self.loading is None and (not self.given or beside)
 
 
 class ModelPool:
@@ -59,17 +66,15 @@ class ModelPool:
         actor = self._kind.remote(self._job)
         return _Keeper(actor, actor.load.remote())
 
-    def _ready(self) -> list[_Keeper]:
-        return [one for one in self._keepers if one.loading is None and len(one.given) < _AHEAD]
+    def room(self, *, alone: bool) -> bool:
+        """Whether another batch may be given, to an actor that holds no other if it is to be ``alone``."""
+        return any(one.takes(alone=alone) for one in self._keepers)
 
-    def room(self) -> bool:
-        """Whether another batch may be given."""
-        return bool(self._ready())
-
-    def give(self, given: Any, item: Any) -> None:
+    def give(self, given: Any, item: Any, *, alone: bool) -> None:
         """Let a batch be scored by whoever has least to do; ``given`` comes back with what became of it."""
-        keeper = min(self._ready(), key=lambda one: len(one.given))
+        keeper = min((one for one in self._keepers if one.takes(alone=alone)), key=lambda one: len(one.given))
         keeper.given[keeper.actor.score.remote(item)] = given
+        keeper.reserved = alone
 
     def references(self) -> Iterator[Any]:
         """What is waited for."""
@@ -105,10 +110,9 @@ class ModelPool:
         if self._died_loading <= self._retries:
             self._keepers.append(self._hired())
         self.hopeless = not self._keepers
-        # They are scored one after the other: it died of the first that did not come back.
-        for at, unit in enumerate(lost):
-            verdicts.append(Verdict(unit, "hopeless" if self.hopeless else "again" if at else "blamed"))
-        return verdicts
+        # Not always of the first of them: who dies may take with it what it had scored and not yet sent.
+        kind: Literal["suspected", "blamed", "hopeless"] = "suspected" if len(lost) > 1 else "blamed"
+        return verdicts + [Verdict(unit, "hopeless" if self.hopeless else kind) for unit in lost]
 
     def abandoned(self) -> list[Any]:
         """Try no more; what was under way."""

@@ -189,9 +189,10 @@ class RayPass:
 
     def _send(self) -> None:
         if self._pool is not None:
-            while self._for_models and self._pool.room():
+            # What an actor died with once is an actor's only one from then on, so that it is known who is to blame.
+            while self._for_models and self._pool.room(alone=(alone := self._for_models[0][1].attempts > 0)):
                 unit, side = self._for_models.popleft()
-                self._pool.give((unit, side), unit.item)
+                self._pool.give((unit, side), unit.item, alone=alone)
             if self._pool.hopeless:
                 while self._for_models:
                     self._give_up(*self._for_models.popleft(), _NO_MODEL)
@@ -264,11 +265,9 @@ class RayPass:
                 self._take_all([verdict.given], verdict.returned)
             elif verdict.kind == "hopeless":
                 self._give_up(unit, side, _NO_MODEL)
-            elif verdict.kind == "again":
-                self._again(unit, side)
             else:
                 side.attempts += 1
-                if side.attempts > self._retries:
+                if side.attempts > self._retries and verdict.kind == "blamed":
                     self._killers += 1
                     self._give_up(unit, side, _DIED)
                 else:

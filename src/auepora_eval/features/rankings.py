@@ -36,6 +36,7 @@ HIGHEST_LEVEL = 1_000
 """Levels beyond this are mistakes, and 2 to their power no number."""
 RANK_CONTRADICTION = "'rank' contradicts the order of 'retrieved'; the list order is what counts"
 _NUMBERS = int, float, np.number
+_INFINITE = math.inf
 _IDS_ARE_TEXT = "document ids must be strings"
 VIEW_KEYS = _KEY, _JUDGED, _DOCUMENTS = "rankings", "judged_rankings", "document_rankings"
 
@@ -172,7 +173,7 @@ class ReturnedIds(Sequence[Sequence[str]]):
                 seen = _seen_at_once(returned)
             except (AttributeError, TypeError, ValueError):
                 seen = None
-            ids, falls = _looked_at(returned, sample_id) if seen is None else seen
+            ids, falls = _looked_at(returned, sample_id) if seen is None else (seen, False)
             if falls:
                 contradictory.append(sample_id)
             yield ids
@@ -182,28 +183,20 @@ class ReturnedIds(Sequence[Sequence[str]]):
                 add_note(self._notes, RANK_CONTRADICTION, sample_id)
 
 
-def _seen_at_once(returned: Sequence[RetrievedDocument]) -> tuple[list[str], bool] | None:
-    """The ids, and whether the ranks go down anywhere; ``None``, or an error, where a closer look is needed.
+def _seen_at_once(returned: Sequence[RetrievedDocument]) -> list[str] | None:
+    """The ids; ``None``, or an error, where a closer look is needed, as it is where ranks go down.
 
-    One short loop, for it runs millions of times. NaN is below nothing, and what is unknown or no number cannot be
+    One expression, for it runs millions of times. NaN is below nothing, and what is unknown or no number cannot be
     compared with one, but for types such as ``Decimal``: with those the first score tells what the list is made of.
     """
-    ids: list[str] = []
     if not returned:
-        return ids, False
+        return []
     first = returned[0]
     if not isinstance(first.score, _NUMBERS):
         return None
-    last, falls, limit = first.rank, False, math.inf
-    for item in returned:
-        rank = item.rank
-        if rank < last:
-            falls = True
-        last = rank
-        if not item.score <= limit:  # type: ignore[operator]
-            return None
-        ids.append(item.doc.doc_id)
-    return ids, falls
+    last = first.rank
+    ids = [item.doc.doc_id for item in returned if last <= (last := item.rank) and item.score <= _INFINITE]  # type: ignore[operator]
+    return ids if len(ids) == len(returned) else None
 
 
 def _looked_at(returned: Sequence[RetrievedDocument], sample_id: str) -> tuple[list[str], bool]:

@@ -46,7 +46,7 @@ def evaluate_rankings(
     golds, rankings = as_sequence(gold, "gold"), as_sequence(ranked, "rankings")
     if len(golds) != len(rankings):
         raise AlignmentError(len(golds), len(rankings), what=("gold entries", "rankings"))
-    names = list(map(str, range(len(golds)) if ids is None else ids))
+    names = list(map(repr, range(len(golds))) if ids is None else map(str, ids))
     if len(names) != len(golds):
         raise AlignmentError(len(golds), len(names), what=("gold entries", "ids"))
     if golds:

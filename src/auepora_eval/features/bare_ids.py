@@ -28,9 +28,10 @@ def rankings_batch(
     """
     if len(gold) != len(ranked):
         raise AlignmentError(len(gold), len(ranked), what=("gold entries", "rankings"))
-    columns = RankingColumns(_gold_column(gold, ids), _ranked_column(ranked, ids), ids)
+    kinds = set(map(type, ranked))
+    columns = RankingColumns(_gold_column(gold, ids), _ranked_column(ranked, kinds, ids), ids)
     missing = np.zeros(len(ranked), dtype=np.bool_)
-    if type(None) in set(map(type, ranked)):
+    if type(None) in kinds:
         missing = np.fromiter((entry is None for entry in ranked), np.bool_, len(ranked))
     # Bare ids carry their judged levels, and each is its own document: all views are one.
     features: dict[Hashable, Any] = dict.fromkeys(VIEW_KEYS, columns)
@@ -69,10 +70,11 @@ def _usual_levels(levels: list[int]) -> bool:
     return set(map(type, levels)) <= {int} and max(map(abs, levels), default=0) <= HIGHEST_LEVEL
 
 
-def _ranked_column(ranked: Sequence[Sequence[str] | None], ids: Sequence[str]) -> list[Sequence[str]]:
-    kinds = set(map(type, ranked))
+def _ranked_column(
+    ranked: Sequence[Sequence[str] | None], kinds: set[type], ids: Sequence[str]
+) -> Sequence[Sequence[str]]:
     if kinds <= {list, tuple}:
-        return list(ranked)  # type: ignore[arg-type]
+        return ranked  # type: ignore[return-value]
     _reject_strings("ranking", ranked, kinds, ids)
     return [_as_ranking(entry, query) for entry, query in zip(ranked, ids, strict=True)]
 

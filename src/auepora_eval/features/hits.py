@@ -245,9 +245,11 @@ def _find(columns: RankingColumns) -> Found:
         gold = [_NOTHING if entry is None else entry for entry in columns.gold]
     graded = dict in kinds
     found_ids: list[str] | None = [] if graded else None
+    # Sets are made one by one as they are needed, and lists checked instead of them, which is faster.
+    sets: Iterable[Any] = map(frozenset, gold) if graded else gold
+    listed = columns.gold.lists if isinstance(columns.gold, ListedGold) else gold
     try:
-        sets = map(frozenset, gold) if graded else gold
-        left, counts, gold_count, returned = _looked_up(sets, columns.ranked, found_ids)  # type: ignore[arg-type]
+        left, counts, gold_count, returned = _looked_up(listed, sets, columns.ranked, found_ids)
     except TypeError:
         _name_the_id_that_is_no_text(columns)
         raise
@@ -265,7 +267,10 @@ def _find(columns: RankingColumns) -> Found:
 
 
 def _looked_up(
-    gold: Iterable[frozenset[str] | set[str]], ranked: Iterable[Sequence[str]], found_ids: list[str] | None
+    gold: Iterable[Collection[str]],
+    sets: Iterable[frozenset[str] | set[str]],
+    ranked: Iterable[Sequence[str]],
+    found_ids: list[str] | None,
 ) -> tuple[Ints, Ints, Ints, Ints]:
     """For each gold id that was returned, in order, how many ids follow its first position; per query hits, |G|, |R|.
 
@@ -277,11 +282,11 @@ def _looked_up(
     sizes: list[int] = []
     lengths: list[int] = []
     count, size, length, starts_with = counts.append, sizes.append, lengths.append, "".startswith
-    for known, ids in zip(gold, ranked, strict=True):
+    for listed, known, ids in zip(gold, sets, ranked, strict=True):
         # The tuple form of startswith refuses anything but text, without copying a character; only an empty id makes
         # it stop early, and then joining looks at all.
-        if starts_with(tuple(known)):
-            "".join(known)
+        if starts_with(tuple(listed)):
+            "".join(listed)
         returned = tuple(ids)
         if starts_with(returned):
             "".join(returned)

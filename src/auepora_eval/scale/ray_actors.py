@@ -13,6 +13,7 @@ __all__ = ["ModelPool", "Verdict"]
 _AHEAD = 2
 """How many batches an actor has before it, so that it need not wait for the next."""
 _PARTING = 5.0
+_Kind = Literal["returned", "suspected", "blamed", "hopeless"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Verdict:
     """What became of a batch that an actor was given."""
 
     given: Any
-    kind: Literal["returned", "suspected", "blamed", "hopeless"]
+    kind: _Kind
     """It returned something; its actor died while it held others, too, or this one alone; no actor can be had."""
     returned: Returned | None = None
 
@@ -110,9 +111,9 @@ class ModelPool:
         if self._died_loading <= self._retries:
             self._keepers.append(self._hired())
         self.hopeless = not self._keepers
-        # Not always of the first of them: who dies may take with it what it had scored and not yet sent.
-        kind: Literal["suspected", "blamed", "hopeless"] = "suspected" if len(lost) > 1 else "blamed"
-        return verdicts + [Verdict(unit, "hopeless" if self.hopeless else kind) for unit in lost]
+        # It need not have died of the first of them: what it had scored and not yet sent is lost as well.
+        kind: _Kind = "hopeless" if self.hopeless else "suspected" if len(lost) > 1 else "blamed"
+        return verdicts + [Verdict(unit, kind) for unit in lost]
 
     def abandoned(self) -> list[Any]:
         """Try no more; what was under way."""

@@ -23,8 +23,8 @@ from auepora_eval.judge.openai_compat import OpenAICritic
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "judge"))
-from judge_server import Apart, served_apart
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from helpers.judge_server import Apart, served_apart
 
 LATENCY, AT_ONCE = 0.2, 64
 SCHEMA = {

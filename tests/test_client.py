@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_models import made
 
 from auepora_eval import (
     AueporaWarning,
@@ -40,9 +39,10 @@ from auepora_eval.examples.example_plan import CORPUS, build_dataset
 from auepora_eval.examples.simple_rag import build
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.semantic import models
-from builders import output, sample
-from parts import need
-from terminal import terminal
+from helpers.builders import output, sample
+from helpers.requirements import need
+from helpers.terminal import terminal
+from helpers.tiny_models import made
 
 KS = (1, 3, 5, 10, 20)
 SEMANTIC = ("sbert_similarity", "cross_encoder_similarity")

@@ -22,7 +22,7 @@ from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, MissingDependencyError
 from auepora_eval.io.codec import decode_output, encode_output
 from auepora_eval.systems.python import load_python
-from parts import need
+from helpers.requirements import need
 
 BY_NAME = {framework.function: framework for framework in FRAMEWORKS}
 
@@ -89,7 +89,7 @@ def test_everything_else_is_left_as_it_is(value: Any) -> None:
 
 def test_a_class_of_a_framework_is_no_object(tmp_path: Path) -> None:
     need("langchain_core")
-    import langchain_parts
+    from helpers import langchain_parts
 
     with pytest.raises(AueporaError, match="Listing is a class: give an object of it"):
         as_system(langchain_parts.Listing)
@@ -182,7 +182,7 @@ def test_tokens(reports: list[Any], want: dict[str, int]) -> None:
 
 def test_a_run_says_what_it_was_made_of(tmp_path: Path) -> None:
     need("haystack")
-    import haystack_parts
+    from helpers import haystack_parts
 
     run = auepora_eval.run_system(haystack_parts.bm25(), [EvaluationSample("q", "apples")], store=tmp_path / "r.sqlite")
     assert run.record.name == "InMemoryBM25Retriever"

@@ -11,7 +11,7 @@ from auepora_eval import Document, EvaluationSample, Response, from_haystack, ru
 from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import BadTypeError, SystemCallError
 from auepora_eval.core.types import SystemOutputs, Unsaid
-from parts import need
+from helpers.requirements import need
 
 SAMPLE = EvaluationSample("q1", "apples and pears", history=[{"role": "assistant", "content": "hello"}])
 TEXT = "The first sentence is about apples.\nThen follows one about pears, and it is longer than the first one.\nEnd."
@@ -20,7 +20,7 @@ TEXT = "The first sentence is about apples.\nThen follows one about pears, and i
 @pytest.fixture
 def hs() -> ModuleType:
     need("haystack")
-    import haystack_parts
+    from helpers import haystack_parts
 
     return haystack_parts
 

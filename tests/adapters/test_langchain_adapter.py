@@ -13,7 +13,7 @@ from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import BadTypeError, SystemCallError
 from auepora_eval.core.types import SystemOutputs, Unsaid
 from auepora_eval.running.replay_system import Context, replaying
-from parts import need
+from helpers.requirements import need
 
 SAMPLE = EvaluationSample("q1", "text number 3", history=[{"role": "user", "content": "hello"}, {"other": 1}])
 
@@ -21,7 +21,7 @@ SAMPLE = EvaluationSample("q1", "text number 3", history=[{"role": "user", "cont
 @pytest.fixture
 def lc() -> ModuleType:
     need("langchain_core")
-    import langchain_parts
+    from helpers import langchain_parts
 
     return langchain_parts
 

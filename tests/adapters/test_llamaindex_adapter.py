@@ -10,7 +10,7 @@ from auepora_eval import Document, EvaluationSample, Response, from_llamaindex, 
 from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import AueporaWarning, BadTypeError
 from auepora_eval.core.types import SystemOutputs
-from parts import need
+from helpers.requirements import need
 
 SAMPLE = EvaluationSample("q1", "text number 3", history=[{"role": "user", "content": "hello"}])
 TEXT = " ".join(f"Sentence {n} is about apples, pears and the number {n * n}." for n in range(20))
@@ -19,7 +19,7 @@ TEXT = " ".join(f"Sentence {n} is about apples, pears and the number {n * n}." f
 @pytest.fixture
 def li() -> ModuleType:
     need("llama_index.core")
-    import llamaindex_parts
+    from helpers import llamaindex_parts
 
     return llamaindex_parts
 

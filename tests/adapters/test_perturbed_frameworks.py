@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import handbook_frameworks
 import pytest
 
 from auepora_eval import PerturbedRetriever, noise_curve
@@ -12,7 +11,8 @@ from auepora_eval.core.errors import BadTypeError
 from auepora_eval.examples.quickstart.handbook import dataset_path
 from auepora_eval.examples.quickstart.systems import bm25
 from auepora_eval.io.jsonl import load_jsonl_dataset
-from parts import need
+from helpers import handbook_frameworks
+from helpers.requirements import need
 
 FRAMEWORKS = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
 SAMPLES = list(load_jsonl_dataset(dataset_path()))[:12]

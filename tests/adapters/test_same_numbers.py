@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import handbook_frameworks
 import pytest
 
 from auepora_eval import run_system
@@ -14,7 +13,8 @@ from auepora_eval.examples.quickstart.handbook import corpus, dataset_path
 from auepora_eval.examples.quickstart.systems import bm25
 from auepora_eval.examples.quickstart.words import weights
 from auepora_eval.io.jsonl import load_jsonl_dataset
-from parts import need
+from helpers import handbook_frameworks
+from helpers.requirements import need
 
 METRICS: list[Any] = [
     "recall@5",

@@ -18,9 +18,9 @@ from auepora_eval.io.labels import Label
 from auepora_eval.labelling.draw import draw_samples
 from auepora_eval.metrics.generation_llm_judge import LLMFaithfulnessScore
 from auepora_eval.stats.prediction_powered import corrected_mean
-from evouna import AGREEMENT, judged
-from made_critics import ScriptedCritic
-from stored_runs import run, samples, scored
+from helpers.critics import ScriptedCritic
+from helpers.evouna import AGREEMENT, judged
+from helpers.stored_runs import run, samples, scored
 
 SCORES = {"a": 0.9, "b": 0.8, "c": 0.6, "d": 0.4, "e": 0.3, "f": 0.1, "g": 0.7, "h": 0.2}
 LABELS = [

@@ -11,7 +11,7 @@ from auepora_eval import RunStore
 from auepora_eval.io.labels import Label, write_labels
 from auepora_eval.labelling.draw import draw_samples
 from auepora_eval.labelling.draw_file import record_draw
-from stored_runs import samples, scored
+from helpers.stored_runs import samples, scored
 
 Cli = Callable[..., tuple[int, str, str]]
 N = 120

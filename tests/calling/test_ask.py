@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asking import KINDS, Book, asked, in_kind, number, own, tasks
 from auepora_eval.calling.ask import Asked
 from auepora_eval.calling.policy import Answer, CallPolicy, Task
 from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from builders import output, sample
+from helpers.builders import output, sample
+from helpers.calls import KINDS, Book, asked, in_kind, number, own, tasks
 
 EACH = pytest.mark.parametrize("kind", KINDS)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from asking import KINDS, asked, in_kind, number, own
 from auepora_eval.core.errors import SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from builders import output
+from helpers.builders import output
+from helpers.calls import KINDS, asked, in_kind, number, own
 
 
 class OddError(Exception):

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from asking import KINDS, asked, in_kind, number, own
 from auepora_eval.calling.policy import CallPolicy
 from auepora_eval.calling.retry import LONGEST_WAIT, Waits, may_pass, parse_retry_after, retry_after
 from auepora_eval.core.errors import SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from helpers.calls import KINDS, asked, in_kind, number, own
 
 
 def made(name: str, base: type[Exception] = Exception, **attributes: Any) -> Exception:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from asking import KINDS, Book, asked, in_kind, number, own
 from auepora_eval.calling.policy import Answer
 from auepora_eval.calling.stop import Stop
 from auepora_eval.core.errors import SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from helpers.calls import KINDS, Book, asked, in_kind, number, own
 
 
 @pytest.fixture

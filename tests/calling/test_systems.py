@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from asking import asked, own
 from auepora_eval.calling.systems import System, as_system
 from auepora_eval.core.errors import BadTypeError
 from auepora_eval.core.rag_interface import RAGSystem, SimpleRAGSystem
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
+from helpers.calls import asked, own
 
 
 class Run:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import auepora_eval.calling.loops as loops
-from asking import asked, number, own
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
+from helpers.calls import asked, number, own
 
 
 @pytest.fixture

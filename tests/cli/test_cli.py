@@ -11,7 +11,7 @@ import pytest
 
 from auepora_eval.cli.main import main
 from auepora_eval.core.registry import metric_infos
-from parts import need_data
+from helpers.requirements import need_data
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -265,7 +265,7 @@ def test_a_remark_of_the_library_is_one_line_on_stderr(files: Path, run: Run) ->
 
 def test_the_reference_page_is_what_the_commands_say() -> None:
     from auepora_eval.cli.reference import reference_page
-    from parts import REPO
+    from helpers.requirements import REPO
 
     page = (REPO / "docs" / "cli-reference.md").read_text(encoding="utf-8")
     assert page == reference_page(), "run `make docs`"

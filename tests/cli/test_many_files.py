@@ -5,12 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_files import rows, write_files
 
-import parts
-from user_project import Project
+from helpers import requirements
+from helpers.generated_files import rows, write_files
+from helpers.user_project import Project
 
-parts.need("pyarrow")
+requirements.need("pyarrow")
 Auepora = Callable[..., tuple[int, str, str]]
 METRICS = ("-m", "recall@2", "-m", "token_f1", "-m", "bleu", "--slice", "labels.lang")
 TOTAL = 200
@@ -55,7 +55,7 @@ def test_many_files_score_as_one(
     tmp_path: Path, auepora: Auepora, wanted: str, way: str, table: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "ray" in WAYS[way]:
-        parts.need("ray")
+        requirements.need("ray")
     write_files(tmp_path, TOTAL, table=table)
     monkeypatch.chdir(tmp_path)
     code, out, err = auepora("score", *WAYS[way], *METRICS, "--json", "--per-query")
@@ -138,7 +138,7 @@ def test_what_is_wrong_is_said(
 
 
 def test_a_run_is_scored_by_a_cluster(tmp_path: Path, auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts.need("ray")
+    requirements.need("ray")
     monkeypatch.chdir(tmp_path)
     project = Project(tmp_path, 20)
     project.plan(more="scoring: {executor: ray, workers: 2, batch_size: 7}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from parts import need
+from helpers.requirements import need
 
 Run = Callable[..., tuple[int, str, str]]
 Files = dict[str, bytes]

@@ -17,7 +17,7 @@ from auepora_eval.running.plans import run_system
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
-from builders import output, sample
+from helpers.builders import output, sample
 
 RIGHT, WRONG = "paris", "london"
 

@@ -24,7 +24,7 @@ from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.io.golden import save_golden
 from auepora_eval.store import RunStatus, RunStore
 from auepora_eval.store.schema import runs
-from golden_runs import chunk, found, found_at, golden, put_run
+from helpers.golden_runs import chunk, found, found_at, golden, put_run
 
 
 @pytest.fixture

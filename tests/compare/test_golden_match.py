@@ -4,7 +4,7 @@ import pytest
 
 from auepora_eval.compare.match import Expected, Rank, Span, rank_by_id, rank_by_place, shares_half
 from auepora_eval.core.types import Document, SystemOutputs
-from golden_runs import chunk, found
+from helpers.golden_runs import chunk, found
 
 SPANS: list[tuple[Span, Span, bool, str]] = [
     ((0, 100), (50, 150), True, "exactly half of both"),

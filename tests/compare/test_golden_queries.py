@@ -18,7 +18,7 @@ from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.io.fingerprint import dataset_fingerprint
 from auepora_eval.store import RunRecord, RunStatus, RunStore
-from golden_runs import chunk, found, found_at, golden, put_run
+from helpers.golden_runs import chunk, found, found_at, golden, put_run
 
 WIN, LOSS, DRAW, REGRESSION = (
     ComparisonKind.WIN,

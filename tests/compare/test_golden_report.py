@@ -24,7 +24,7 @@ from auepora_eval.compare import (
 )
 from auepora_eval.core.errors import BadValueError, DataFileError
 from auepora_eval.store import RunRecord, RunStore
-from golden_runs import chunk, found, golden, put_run
+from helpers.golden_runs import chunk, found, golden, put_run
 
 SNAPSHOT = Path(__file__).parent / "compare-1.json"
 

@@ -10,7 +10,7 @@ from auepora_eval.compare.paired import compare_metrics
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.stats.tukey import tukey_hsd
 from auepora_eval.store.runs import RunStore
-from stored_runs import samples, scored
+from helpers.stored_runs import samples, scored
 
 
 def test_a_league_of_four(store: RunStore) -> None:

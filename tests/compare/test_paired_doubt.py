@@ -25,9 +25,9 @@ from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
-from golden_runs import found as returned
-from golden_runs import golden, put_run
-from stored_runs import Answer, run, samples, scored
+from helpers.golden_runs import found as returned
+from helpers.golden_runs import golden, put_run
+from helpers.stored_runs import Answer, run, samples, scored
 
 
 def only(store: RunStore, a: RunRecord, b: RunRecord, name: str = "token_f1", **options: object) -> MetricComparison:

@@ -15,7 +15,7 @@ from auepora_eval.core.scores import Scores
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
-from stored_runs import run, samples, scored
+from helpers.stored_runs import run, samples, scored
 
 
 class TestRuns:

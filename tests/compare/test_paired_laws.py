@@ -12,7 +12,7 @@ from auepora_eval.examples.quickstart.systems import baseline, bm25
 from auepora_eval.io.load import load_dataset
 from auepora_eval.running.plans import run_system
 from auepora_eval.store.runs import RunStore
-from parts import need
+from helpers.requirements import need
 
 OTHER = {"better": "worse", "worse": "better", "equal": "equal", "inconclusive": "inconclusive"}
 

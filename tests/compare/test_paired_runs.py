@@ -18,8 +18,8 @@ from auepora_eval.running.plans import run_system
 from auepora_eval.stats.difference import newcombe_interval
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
-from parts import need
-from stored_runs import answering, run, samples, scored
+from helpers.requirements import need
+from helpers.stored_runs import answering, run, samples, scored
 
 WORDS = [f"word{n}" for n in range(10)]
 

@@ -15,7 +15,7 @@ from auepora_eval.core.scores import Scores
 from auepora_eval.running.plans import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
-from parts import need, need_data
+from helpers.requirements import need, need_data
 
 SPECS: list[Spec] = [
     "exact_match",

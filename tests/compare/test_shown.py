@@ -14,7 +14,7 @@ from auepora_eval.compare.remarks import other_readings, signed
 from auepora_eval.compare.tables import comparison_text
 from auepora_eval.core.scores import Scores
 from auepora_eval.store.runs import RunStore
-from stored_runs import Answer, run, samples, scored
+from helpers.stored_runs import Answer, run, samples, scored
 
 ONE = MetricComparison(
     name="exact_match", target="ANSWER_CORRECTNESS", a=0.5, b=0.5, delta=0.0, delta_completed=0.0, bounds=None,

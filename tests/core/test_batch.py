@@ -16,7 +16,7 @@ from auepora_eval.core.errors import AlignmentError, BadTypeError, BadValueError
 from auepora_eval.core.types import Document, RetrievedDocument, SystemOutputs
 from auepora_eval.features.hits import found
 from auepora_eval.features.rankings import rankings
-from builders import output, sample
+from helpers.builders import output, sample
 
 
 def test_a_feature_is_built_once() -> None:

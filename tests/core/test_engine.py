@@ -38,7 +38,7 @@ from auepora_eval.core.errors import (
     MissingFieldError,
 )
 from auepora_eval.core.types import Response
-from builders import output, sample, samples
+from helpers.builders import output, sample, samples
 
 
 def outcome(result: MetricResult) -> list[str]:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_common import SPECS, about, asks_a_model, built, made_data
-from tiny_models import made
 
 from auepora_eval import (
     EvaluationSample,
@@ -23,6 +21,8 @@ from auepora_eval import (
 )
 from auepora_eval.core.errors import AueporaError, WorkerError
 from auepora_eval.core.executors import ProcessExecutor, chosen_executor
+from helpers.metric_examples import SPECS, about, asks_a_model, built, made_data
+from helpers.tiny_models import made
 
 
 @pytest.fixture(scope="module")

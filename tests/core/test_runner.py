@@ -20,7 +20,7 @@ from auepora_eval.core.types import (
     SystemOutputs,
     TargetCategory,
 )
-from builders import output, sample
+from helpers.builders import output, sample
 
 
 def test_the_first_example_runs_as_written(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,8 +10,8 @@ from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import BadTypeError, BadValueError, MissingFieldError
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.sources import BatchSource
-from builders import output, sample
-from made_critics import SteadyCritic
+from helpers.builders import output, sample
+from helpers.critics import SteadyCritic
 
 METRICS: list[Spec] = [
     "recall@2",

@@ -18,7 +18,7 @@ from auepora_eval.crosscheck.report import Check, Tally, deviation, merged
 from auepora_eval.crosscheck.roc import roc_checks
 from auepora_eval.metrics.retrieval_basic import RecallAtK
 from auepora_eval.metrics.retrieval_judged import RBP
-from parts import need
+from helpers.requirements import need
 
 
 def test_every_registered_metric_agrees_with_its_definition() -> None:

@@ -13,7 +13,7 @@ from auepora_eval import Document, evaluate_rankings
 from auepora_eval.core.conventions import PRESETS
 from auepora_eval.examples.quickstart import handbook
 from auepora_eval.text.refusal import REFUSAL_PATTERNS
-from parts import REPO
+from helpers.requirements import REPO
 
 CHUNKS = {chunk.doc_id: chunk for chunk in handbook.corpus()}
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_common import EXAMPLES, MODEL_OPTIONS, RESOURCES, SPECS, asks_a_model, built, made_data
-from tiny_models import made
 
 from auepora_eval import BatchMetric, EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate, metric
 from auepora_eval.core.derivation import Derivation, Surroundings
@@ -16,7 +14,9 @@ from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.resources import given_resources
 from auepora_eval.explaining.words import choice_in_words, reducer_in_words
-from builders import output, sample
+from helpers.builders import output, sample
+from helpers.metric_examples import EXAMPLES, MODEL_OPTIONS, RESOURCES, SPECS, asks_a_model, built, made_data
+from helpers.tiny_models import made
 
 COMPUTED = [spec for spec in SPECS if not asks_a_model(spec) and not isinstance(built(spec), JudgedMetric)]
 MODELS = [spec for spec in SPECS if asks_a_model(spec)]

@@ -17,8 +17,8 @@ from auepora_eval.explaining import Card, Explanation, card, explain
 from auepora_eval.explaining.text import explanation_markdown, explanation_text
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store import RunRecord, RunStore
-from builders import output, sample
-from golden_runs import put_run
+from helpers.builders import output, sample
+from helpers.golden_runs import put_run
 
 SAMPLES = [
     sample(["a", "b"], sample_id="right", answer="the cat sat"),

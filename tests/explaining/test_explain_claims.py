@@ -17,8 +17,8 @@ from auepora_eval.judge.critic import JudgeRequest
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.running.scoring import score_run
 from auepora_eval.store import RunStore
-from golden_runs import put_run
-from made_critics import ScriptedCritic, SteadyBareCritic, SteadyCritic, framed, shares_words
+from helpers.critics import ScriptedCritic, SteadyBareCritic, SteadyCritic, framed, shares_words
+from helpers.golden_runs import put_run
 
 NUGGETS = [{"text": "cats sleep", "importance": "vital"}, {"text": "cats eat", "importance": "okay"}]
 SAMPLE = EvaluationSample(

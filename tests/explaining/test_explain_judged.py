@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from letter_vectors import letters
 
 from auepora_eval import Response, Score, SystemOutputs, TargetCategory, metric
 from auepora_eval.core.errors import AueporaWarning, JudgeError
@@ -19,9 +18,10 @@ from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.running.scoring import rescore, score_run
 from auepora_eval.store import RunStore
-from builders import output, sample
-from golden_runs import put_run
-from made_critics import ScriptedCritic, SteadyBareCritic, SteadyCritic
+from helpers.builders import output, sample
+from helpers.critics import ScriptedCritic, SteadyBareCritic, SteadyCritic
+from helpers.golden_runs import put_run
+from helpers.letter_vectors import letters
 
 ROWS = [sample(["a"], sample_id="one", answer="cat"), sample(["a"], sample_id="two", answer="dog")]
 

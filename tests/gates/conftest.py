@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from user_project import Project
+from helpers.user_project import Project
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from auepora_eval.gates.baseline import baseline_of
 from auepora_eval.running.plans import run_plan
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
-from user_project import Project
+from helpers.user_project import Project
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -8,7 +8,7 @@ from auepora_eval.core.errors import PlanError
 from auepora_eval.planfile.changes import plan_changes
 from auepora_eval.planfile.prepare import prepare
 from auepora_eval.planfile.read import plan_problems, read_plan
-from user_project import Project
+from helpers.user_project import Project
 
 HEAD = "dataset: data.jsonl\noutputs: out.jsonl\n"
 METRICS = HEAD + "metrics: [recall@5, {ndcg@10: {as: linear, gain_scheme: linear}}, mrr]\nslices: [labels.lang]\n"

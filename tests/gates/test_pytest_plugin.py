@@ -17,8 +17,8 @@ from auepora_eval.core.results import Results
 from auepora_eval.pytest_plugin import assert_gates
 from auepora_eval.running.run import RunOutcome
 from auepora_eval.store.runs import RunStore
-from parts import REPO
-from user_project import Project
+from helpers.requirements import REPO
+from helpers.user_project import Project
 
 SAMPLES = [EvaluationSample(str(n), f"question {n}", relevant_docs=[Document(f"d{n}")]) for n in range(40)]
 

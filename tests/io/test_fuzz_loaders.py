@@ -19,7 +19,7 @@ from auepora_eval.io.codec import encode_output, encode_sample
 from auepora_eval.io.formats import Role, format_named, formats, guess_format
 from auepora_eval.io.load import iter_outputs, iter_samples
 from auepora_eval.io.reading import Problems, ReadSample
-from parts import missing
+from helpers.requirements import missing
 
 
 class Example(NamedTuple):

@@ -22,7 +22,7 @@ from auepora_eval.io.formats import guess_format
 from auepora_eval.io.load import iter_samples, load_dataset, load_outputs, read_outputs_file
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
 from auepora_eval.io.reading import Problems
-from parts import need
+from helpers.requirements import need
 
 CHUNK = Document("c", "té\u2028xt", {"relevance": 2, "deep": {"a": [1, None]}}, "p", (3, 9))
 ANSWER = Response("A.", {"k": [1]}, {"model": "m"}, [{"text": "A.", "citations": ["c"]}, {"text": "B."}])

@@ -8,7 +8,7 @@ from auepora_eval import evaluate
 from auepora_eval.io.align import align_outputs
 from auepora_eval.io.load import load_outputs
 from auepora_eval.io.records import outputs_from_records, samples_from_records
-from parts import need_data
+from helpers.requirements import need_data
 
 
 def test_squad_2() -> None:

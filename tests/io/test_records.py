@@ -19,7 +19,7 @@ from auepora_eval.io.formats import format_named, guess_format
 from auepora_eval.io.load import iter_samples, load_dataset, load_outputs, read_outputs_file
 from auepora_eval.io.reading import Problems
 from auepora_eval.io.records import outputs_from_records, samples_from_records, text_id
-from parts import need
+from helpers.requirements import need
 
 RAGAS: list[dict[str, Any]] = [
     {

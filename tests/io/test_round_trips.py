@@ -15,7 +15,7 @@ from auepora_eval.io.convert import convert_files
 from auepora_eval.io.formats import Format, Role, formats
 from auepora_eval.io.reading import Problems
 from auepora_eval.io.validate import validate_files
-from parts import missing
+from helpers.requirements import missing
 
 # What formats have in common is plain: ids without blanks, levels of 1, scores that go down.
 SAMPLES = [

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import parts
 from auepora_eval.io.trec_parts import order as trec_order
 from auepora_eval.io.trec_parts.order import Lines, Order, line_order
 from auepora_eval.io.trec_parts.pairs import gold_pairs, pair_keys
 from auepora_eval.io.trec_parts.words import TextWords
+from helpers import requirements
 
 ANY_TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1, max_size=40)
 NEAR = st.text("ab\u00e9\U0001f600\ue000", max_size=3).map(lambda end: "x" * 7 + end)
@@ -23,7 +23,7 @@ SCORES = st.floats(allow_nan=False) | st.sampled_from([0.0, -0.0, 1.0, 1.0 + 2**
 
 @pytest.fixture(scope="module", autouse=True)
 def arrow() -> None:
-    parts.need("pyarrow")
+    requirements.need("pyarrow")
 
 
 def words(texts: list[str], cut: int = 0) -> TextWords:

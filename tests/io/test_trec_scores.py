@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import parts
 from auepora_eval import evaluate_rankings, evaluate_trec
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.errors import BadValueError, DataFileError, DuplicateIdError, MissingFieldError
@@ -19,6 +18,7 @@ from auepora_eval.io.trec import load_qrels, load_run, trec_rankings
 from auepora_eval.io.trec_parts import pairs
 from auepora_eval.io.trec_parts.words import TextWords
 from auepora_eval.io.trec_scores import read_trec
+from helpers import requirements
 
 METRICS: list[str | dict[str, Any]] = [
     "recall@3", "precision@2", "hit_rate@1", "mrr", "map", "map@3", "ndcg", "ndcg@3", "f1@2", "r_precision", "bpref",
@@ -32,7 +32,7 @@ RUN = st.lists(st.tuples(QUERIES, DOCS, st.sampled_from([-1.5, 0.0, 1.0, 2.0, 2.
 
 @pytest.fixture(scope="module", autouse=True)
 def arrow() -> None:
-    parts.need("pyarrow")
+    requirements.need("pyarrow")
 
 
 def written(folder: Path, judged: list[tuple[str, str, int]], run: list[tuple[str, str, float]]) -> tuple[Path, Path]:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_critic import SCHEMA, Scripted, request
-from virtual_time import run_virtually
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
 from auepora_eval.core.errors import AueporaWarning, JudgeError
@@ -18,6 +16,8 @@ from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging, Usage
 from auepora_eval.judge.policy import JudgePolicy, Price
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.session import JudgeSession
+from helpers.scripted_critic import SCHEMA, Scripted, request
+from helpers.virtual_time import run_virtually
 
 SPENT = pytest.mark.filterwarnings("ignore:the budget for judging")
 

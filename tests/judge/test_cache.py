@@ -12,13 +12,13 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from scripted_critic import Scripted, request
 
 from auepora_eval.core.errors import AueporaWarning, JudgeError, StoreError
 from auepora_eval.judge.cache import JudgementCache, known_as, request_digest
 from auepora_eval.judge.critic import Critic, Judgement, JudgeRequest, LLMCritic, Usage
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
+from helpers.scripted_critic import Scripted, request
 
 
 def judged(policy: JudgePolicy, critic: Any, requests: list[JudgeRequest]) -> tuple[list[Any], JudgeSession]:
@@ -189,7 +189,7 @@ def test_the_first_judgement_stays(tmp_path: Path) -> None:
 PROCESS = """
 import asyncio, sys
 sys.path.insert(0, {tests!r})
-from scripted_critic import Scripted, request
+from helpers.scripted_critic import Scripted, request
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
 
@@ -205,7 +205,7 @@ asyncio.run(main())
 
 def test_several_processes_share_a_file(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
-    script = PROCESS.format(tests=str(Path(__file__).parent), path=str(path))
+    script = PROCESS.format(tests=str(Path(__file__).parents[1]), path=str(path))
     processes = [subprocess.Popen([sys.executable, "-c", script, str(n)], stderr=subprocess.PIPE) for n in range(3)]
     for process in processes:
         _, err = process.communicate(timeout=100)

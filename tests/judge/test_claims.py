@@ -19,7 +19,7 @@ from auepora_eval.judge.questions import guessed_questions
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.judge.sharing import SharedJudging
 from auepora_eval.judge.support import supports
-from made_critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 
 T = TypeVar("T")
 TOLD: dict[str, Any] = {"metric": "m", "sample_id": "1"}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.judge.connections import own_client
-from parts import need
+from helpers.requirements import need
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_model import LocalModel, local_model
 
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate
 from auepora_eval.judge.accounts import JudgementRecord
@@ -18,8 +17,9 @@ from auepora_eval.judge.prompting import Prompt
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.metrics.claim_answers import ClaimPrecision
 from auepora_eval.store import RunStatus, RunStore
-from parts import need
-from user_project import Project
+from helpers.local_model import LocalModel, local_model
+from helpers.requirements import need
+from helpers.user_project import Project
 
 Cli = Callable[..., tuple[int, str, str]]
 SAMPLES = 3

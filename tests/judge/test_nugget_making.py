@@ -12,7 +12,7 @@ from auepora_eval.judge.nuggets import ASSIGNMENTS, Nugget
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.metrics.nugget_recall import NuggetRecall
 from auepora_eval.metrics.support_shares import nugget_scores
-from made_critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 
 NO_RETRY = JudgePolicy(retries=0)
 

@@ -13,15 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_server import FAULTS, Asked, JudgeServer, Reply
 
-import parts
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, JudgeError, MissingDependencyError
 from auepora_eval.judge.connections import without_proxy
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.openai_compat import OpenAICritic
 from auepora_eval.judge.openai_faults import status_fault
 from auepora_eval.judge.openai_request import closed, messages_of, response_format
+from helpers import requirements
+from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -34,7 +34,7 @@ KEY = "sk-very-secret-key-0123456789"
 
 @pytest.fixture(autouse=True)
 def _sdk(monkeypatch: pytest.MonkeyPatch) -> None:
-    parts.need("openai")
+    requirements.need("openai")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
         monkeypatch.delenv(name, raising=False)
 

@@ -5,9 +5,9 @@ import random
 from collections import deque
 
 import pytest
-from virtual_time import run_virtually
 
 from auepora_eval.judge.places import SUCCESSES_PER_PLACE, Places
+from helpers.virtual_time import run_virtually
 
 
 def test_so_many_are_inside_and_no_more_in_the_order_they_came() -> None:

@@ -14,7 +14,7 @@ from auepora_eval.judge.critic import JudgeRequest
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.preference import prefer
 from auepora_eval.judge.preference_report import PreferenceReport
-from made_critics import ScriptedBareCritic, ScriptedCritic
+from helpers.critics import ScriptedBareCritic, ScriptedCritic
 
 SHOWN = re.compile(r"\[begin (first|second) (\w{16})\]\n(.*?)\n\[end \1 \2\]", re.DOTALL)
 

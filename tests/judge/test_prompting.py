@@ -17,8 +17,8 @@ from auepora_eval.judge import prompting
 from auepora_eval.judge.asking import Question, question_frames
 from auepora_eval.judge.prompting import Prompt, built_in_prompt, frame_code, prompt_of, prompts_in, read_prompt
 from auepora_eval.judge.scale import Scale
-from made_critics import SteadyBareCritic, SteadyCritic
-from texts import TEXT
+from helpers.critics import SteadyBareCritic, SteadyCritic
+from helpers.texts import TEXT
 
 # A released prompt is never edited: its text goes to the next version, and its digest is added here.
 RELEASED = {

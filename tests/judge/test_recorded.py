@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import parts
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, DataFileError, JudgeError
 from auepora_eval.judge.budget import model_of
@@ -16,7 +15,8 @@ from auepora_eval.judge.policy import JudgePolicy, Price
 from auepora_eval.judge.recorded import RecordedCritic, RecordingCritic
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMFaithfulnessScore
-from made_critics import ScriptedBareCritic, ScriptedCritic, SteadyBareCritic, SteadyCritic
+from helpers import requirements
+from helpers.critics import ScriptedBareCritic, ScriptedCritic, SteadyBareCritic, SteadyCritic
 
 SAMPLES = [EvaluationSample(str(number), f"question {number}\ud800\u2028") for number in range(6)]
 OUTPUTS: list[SystemOutputs | None] = [
@@ -67,7 +67,7 @@ def test_a_replay_is_no_call_and_costs_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_recorded_is_priced_as_the_critic_is(tmp_path: Path) -> None:
-    parts.need("openai")
+    requirements.need("openai")
     inner = OpenAICritic("small", base_url="http://127.0.0.1:9/v1", max_tokens=77)
     recording = RecordingCritic(inner, tmp_path / "said.jsonl")
     assert (model_of(recording), recording.max_tokens, recording.calls_at_most) == ("small", 77, 2)

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_critic import SCHEMA, Scripted, request
-from virtual_time import run_virtually
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
 from auepora_eval.core.errors import AueporaWarning, BadValueError, JudgeError
@@ -26,6 +24,8 @@ from auepora_eval.judge.accounts import JudgementRecord
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging, LLMCritic, StructuredCritic, Usage
 from auepora_eval.judge.policy import JudgePolicy, Price
 from auepora_eval.judge.session import JudgeSession
+from helpers.scripted_critic import SCHEMA, Scripted, request
+from helpers.virtual_time import run_virtually
 
 BUSY = JudgeError("rate_limited", "slow down", retry=True)
 BROKEN = JudgeError("server_error", "500", retry=True)

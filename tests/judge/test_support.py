@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_models import made
 
 from auepora_eval.core.errors import BadTypeError, BadValueError, JudgeError
 from auepora_eval.core.resources import given_resources
@@ -19,7 +18,8 @@ from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.judge.support import AT_ONCE, Support, Verdict, as_verifier, supports, verifier_name
 from auepora_eval.semantic.models import ModelSource, load_classifier
-from made_critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.tiny_models import made
 
 FULL, PARTIAL, NONE = Support
 

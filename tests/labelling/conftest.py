@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import stored_runs
 from auepora_eval import Document, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.store.runs import RunStore
-from tmux_screen import Tmux, tmux_shell
+from helpers import stored_runs
+from helpers.tmux_screen import Tmux, tmux_shell
 
 
 def answer(number: int) -> SystemOutputs | Exception:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import stored_runs
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.io.labels import Label, read_labels, write_labels
 from auepora_eval.labelling.agreeing import annotator_agreement
 from auepora_eval.labelling.annotators import by_annotator, disputed, said_of
 from auepora_eval.labelling.items import Said, population_of, read_items
 from auepora_eval.store.runs import RunStore
+from helpers import stored_runs
 
 Command = Callable[..., tuple[int, str, str]]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.io.labels import read_labels
-from tmux_screen import COMMAND, Tmux, waited
+from helpers.tmux_screen import COMMAND, Tmux, waited
 
 LABEL = f"{COMMAND} label latest --n 5 --stratify labels.scenario"
 

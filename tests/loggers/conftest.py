@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from parts import need
+from helpers.requirements import need
 
 
 @pytest.fixture

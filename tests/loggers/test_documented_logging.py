@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import stored_runs
 from auepora_eval import RunStore
 from auepora_eval.loggers import legal_name
-from parts import REPO
+from helpers import stored_runs
+from helpers.requirements import REPO
 
 PAGE = (REPO / "docs" / "exporting.md").read_text(encoding="utf-8")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import stored_runs
 from auepora_eval import MetricResult, RunStore, TargetCategory, run_system
 from auepora_eval.core.errors import BadValueError, MissingDependencyError
 from auepora_eval.loggers import log_to_mlflow, log_to_wandb
 from auepora_eval.running.run import RunOutcome
+from helpers import stored_runs
 
 METRICS = ["recall@5", "mean_latency[end_to_end]", "counterfactual_consistency"]
 SECRET = {"model": "parrot", "retriever": {"kind": "bm25", "api_key": "sk-hidden"}}

@@ -24,8 +24,8 @@ from auepora_eval.metrics.abstention import (
     RejectionF1,
     RejectionPrecision,
 )
-from builders import output, sample
-from parts import need_data
+from helpers.builders import output, sample
+from helpers.requirements import need_data
 
 NAMES = ["negative_rejection_rate", "over_refusal_rate", "rejection_precision", "rejection_f1"]
 NONE = None

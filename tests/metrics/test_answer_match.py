@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.metrics.answer_match import Containment
-from parts import need_data
-from squad_script import squad_exact, squad_f1
-from texts import TEXT
+from helpers.requirements import need_data
+from helpers.squad_script import squad_exact, squad_f1
+from helpers.texts import TEXT
 
 
 def scored(references: list[str], answer: str | None, spec: Any, **fields: Any) -> MetricResult:

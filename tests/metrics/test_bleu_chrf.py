@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
-from parts import need
-from texts import TEXT
+from helpers.requirements import need
+from helpers.texts import TEXT
 
 WORDS = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a", "mat.", "2,000", "cats"]), max_size=9).map(" ".join)
 ROW = st.tuples(WORDS | TEXT, st.lists(WORDS | TEXT, min_size=1, max_size=3, unique=True))

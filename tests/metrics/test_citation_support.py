@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_models import made
 
 from auepora_eval import (
     Document,
@@ -41,7 +40,8 @@ from auepora_eval.metrics.support_shares import (
     weighted_precision,
     weighted_recall,
 )
-from made_critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.tiny_models import made
 
 ALCE = (CitationSupportRecall, CitationSupportPrecision, CitationSupportF1)
 TREC = (WeightedSupportPrecision, WeightedSupportRecall)

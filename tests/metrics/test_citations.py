@@ -11,7 +11,7 @@ from auepora_eval import Response, SystemOutputs, evaluate, metric
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
 from auepora_eval.metrics.citations import CitationCoverage, CitationGoldPrecision, CitationGoldRecall, cited_ids
-from builders import output, sample
+from helpers.builders import output, sample
 
 
 def cites(*lists: Any) -> list[dict[str, Any]]:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_models import made
-from transcript import Key, Transcript
 
 from auepora_eval import (
     AueporaWarning,
@@ -41,7 +39,9 @@ from auepora_eval.metrics.claim_verdicts import (
     unsupported,
     utilisation,
 )
-from made_critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
+from helpers.tiny_models import made
+from helpers.transcript import Key, Transcript
 
 F = Fraction
 

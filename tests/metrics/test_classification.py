@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.errors import AlignmentError, BadTypeError, BadValueError
 from auepora_eval.metrics.classification import NEGateMetrics
-from parts import need
+from helpers.requirements import need
 
 # One positive above all, one below the 4th of 100 negatives, one below the 6th, one below the 20th.
 LADDER = [1] + [0] * 4 + [1] + [0] * 2 + [1] + [0] * 14 + [1] + [0] * 80

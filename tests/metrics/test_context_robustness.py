@@ -19,8 +19,8 @@ from auepora_eval.metrics.context_robustness import (
     ErrorDetectionRate,
     MisleadingRate,
 )
-from builders import answered, output, sample
-from parts import need_data
+from helpers.builders import answered, output, sample
+from helpers.requirements import need_data
 
 CUE = "There are factual errors in the provided documents."
 LIE: dict[str, Any] = {"wrong_answer": "Lyon"}

@@ -11,7 +11,7 @@ from auepora_eval import BatchMetric, Document, EvaluationSample, Response, Retr
 from auepora_eval.core.family import FamilyMetric
 from auepora_eval.core.judged import JudgedMetric
 from auepora_eval.core.registry import metric, metric_infos
-from texts import ATOMS, TEXT
+from helpers.texts import ATOMS, TEXT
 
 METRICS = [
     name

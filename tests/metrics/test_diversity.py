@@ -25,8 +25,8 @@ from auepora_eval.core.registry import spec_of
 from auepora_eval.core.suggest import suggested_metrics
 from auepora_eval.features.vectors import unit_vector
 from auepora_eval.metrics.additional import DistinctN, IntraListDiversity, ResponseDiversity
-from builders import output, sample
-from texts import TEXT
+from helpers.builders import output, sample
+from helpers.texts import TEXT
 
 ABOUT = 1e-12
 SAMPLE = EvaluationSample("1", "why?")

@@ -7,7 +7,7 @@ import pytest
 from auepora_eval import evaluate, metric
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.metrics.expectations import Groundedness
-from builders import output, sample
+from helpers.builders import output, sample
 
 ROWS: list[tuple[Any, Any, str, float, str]] = [  # must_contain, forbidden, answer, want, why
     (["Paris"], ["Lyon"], "It is Paris.", 1.0, "all that is wanted and nothing forbidden"),

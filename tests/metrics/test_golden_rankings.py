@@ -4,10 +4,10 @@ import json
 from math import log2
 
 import pytest
-from golden_rankings import PATH, RANKINGS, SPECS, compute
 
 from auepora_eval import evaluate_rankings
 from auepora_eval.core.conventions import PRESETS
+from helpers.golden_rankings import PATH, RANKINGS, SPECS, compute
 
 TABLE = json.loads(PATH.read_text(encoding="utf-8"))
 

@@ -14,7 +14,7 @@ from auepora_eval.core.metrics_base import RunFacts
 from auepora_eval.core.suggest import suggested_metrics
 from auepora_eval.metrics.additional import MeanLatency, QuantileLatency, Throughput
 from auepora_eval.metrics.latency import AnswerRate, ClockRate, Quantile
-from builders import output, sample
+from helpers.builders import output, sample
 
 
 def timed(*seconds: Any, key: str = "end_to_end") -> tuple[list[EvaluationSample], list[SystemOutputs]]:

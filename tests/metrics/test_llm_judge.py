@@ -23,7 +23,7 @@ from auepora_eval.judge.critic import Judgement, JudgeRequest
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.prompting import Prompt
 from auepora_eval.metrics.generation_llm_judge import LLMAnswerQuality, LLMCritic, LLMFaithfulnessScore
-from made_critics import ScriptedBareCritic, ScriptedCritic, by_repeat, by_sample
+from helpers.critics import ScriptedBareCritic, ScriptedCritic, by_repeat, by_sample
 
 
 def asked(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, evaluate, evaluate_stream, metric
 from auepora_eval.metrics.context_robustness import MisleadingRate, MistakeReappearanceRate
-from builders import answered, output, sample
+from helpers.builders import answered, output, sample
 
 LIE: dict[str, Any] = {"wrong_answer": "Lyon"}
 

@@ -12,7 +12,7 @@ from auepora_eval.judge.critic import JudgeRequest
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.metrics.nugget_recall import NuggetRecall
 from auepora_eval.metrics.support_shares import VARIANTS, nugget_scores
-from made_critics import ScriptedCritic, framed
+from helpers.critics import ScriptedCritic, framed
 
 F = Fraction
 LEVELS = {"s": "full", "p": "partial", "n": "none"}

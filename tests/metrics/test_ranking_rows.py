@@ -17,7 +17,7 @@ from auepora_eval.metrics.ranking import (
     precision_at_k,
     recall_at_k,
 )
-from builders import output, sample
+from helpers.builders import output, sample
 
 Plain = Callable[[Sequence[str], Sequence[str], int], float]
 

@@ -20,7 +20,7 @@ from auepora_eval import (
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import Spec
 from auepora_eval.metrics.robustness import CounterfactualConsistency, NoiseRobustness
-from parts import need_data
+from helpers.requirements import need_data
 
 Row = tuple[str, str | None, str | None, str | None, str | None]
 """Id, whose variant, scenario, reference, answer; an answer of ``!`` is a failure of the system, ``None`` none."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
 from auepora_eval.metrics.rouge import RougeL, RougeLQuery, RougeScores
-from parts import need, need_data
-from texts import TEXT
+from helpers.requirements import need, need_data
+from helpers.texts import TEXT
 
 VARIANTS = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from letter_vectors import letters
-from tiny_models import LONGEST, made
 
 from auepora_eval import (
     AueporaEvaluator,
@@ -32,8 +30,10 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.core.suggest import suggested_metrics
 from auepora_eval.metrics.generation_semantic import CrossEncoderSimilarity, EmbeddingSimilarity, SbertSimilarity
 from auepora_eval.semantic.models import ModelSource, load_classifier
-from parts import need
-from user_project import Project
+from helpers.letter_vectors import letters
+from helpers.requirements import need
+from helpers.tiny_models import LONGEST, made
+from helpers.user_project import Project
 
 HALF = 2**-0.5
 """The cosine of two directions that share one of two parts."""
@@ -223,7 +223,7 @@ def test_as_the_base_of_other_metrics() -> None:
     changed = EvaluationSample("q2", "b?", labels={"variant_of": "q1", "scenario": "counterfactual"})
     outs: list[SystemOutputs | None] = [SystemOutputs([], Response("a")), SystemOutputs([], Response("ab"))]
     bases: list[tuple[Any, float | None]] = [
-        ({"embedding_similarity": {"embed_fn": {"python": "letter_vectors:letters"}}}, HALF),
+        ({"embedding_similarity": {"embed_fn": {"python": "helpers.letter_vectors:letters"}}}, HALF),
         ({"sbert_similarity": {"model": made("sbert")}}, None),
         ({"cross_encoder_similarity": {"model": made("cross-encoder")}}, None),
         ({"bertscore": {"model_type": made("bert"), "num_layers": 2}}, None),

@@ -19,8 +19,8 @@ from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
 from auepora_eval.metrics.structured import FieldAccuracy, LabelAccuracy, StructuredValidity, same_value
 from auepora_eval.text.folding import folded
-from builders import output, sample
-from parts import need
+from helpers.builders import output, sample
+from helpers.requirements import need
 
 
 def expecting(structured: Any, **fields: Any) -> EvaluationSample:

@@ -12,7 +12,7 @@ import pytest
 from auepora_eval import MetricResult, evaluate_rankings
 from auepora_eval.core.spellings import our_spelling
 from auepora_eval.io.trec import load_qrels, load_run, trec_rankings
-from parts import need_data
+from helpers.requirements import need_data
 
 Gold = list[dict[str, int]]
 Ranked = list[list[str]]

@@ -7,7 +7,8 @@ from pathlib import Path
 from queue import Queue
 
 import pytest
-from mutants import WAITING, Mutant, honest, noticed_by, seeded_mutants
+
+from helpers.mutants import WAITING, Mutant, honest, noticed_by, seeded_mutants
 
 COUNT, NOTICED, WORKERS = 100, 95, 2
 PATIENCE = 4

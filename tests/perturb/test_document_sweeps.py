@@ -28,7 +28,7 @@ from auepora_eval.core.types import TargetCategory
 from auepora_eval.examples.quickstart.handbook import dataset_path, plan_path
 from auepora_eval.running.perturbed import PerturbedRuns
 from auepora_eval.running.run import Watcher
-from parts import need
+from helpers.requirements import need
 
 Run = Callable[..., tuple[int, str, str]]
 CITIES = ["Athens", "Beijing", "London", "Rio", "Tokyo", "Paris", "Sydney", "Atlanta"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.perturb.query_clusters import clusters, words_of
-from parts import need
+from helpers.requirements import need
 
 ROWS = [  # text, pieces, why
     ("abc", ["a", "b", "c"], "plain letters"),

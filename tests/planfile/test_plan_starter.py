@@ -14,7 +14,7 @@ from auepora_eval.planfile.check import check_plan
 from auepora_eval.planfile.read import read_plan
 from auepora_eval.planfile.source import looks_like_plan
 from auepora_eval.planfile.starter import starter_plan
-from parts import missing
+from helpers.requirements import missing
 
 SAMPLES = [
     EvaluationSample(

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from judge_server import Asked, JudgeServer
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.io.grades import read_grades
 from auepora_eval.io.trec import load_qrels
 from auepora_eval.running.plans import run_system
 from auepora_eval.store.runs import RunStore
-from parts import need
+from helpers.judge_server import Asked, JudgeServer
+from helpers.requirements import need
 
 Cli = Callable[..., tuple[int, str, str]]
 

@@ -15,7 +15,7 @@ from auepora_eval.judge.critic import Judgement
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.pooling.pool import PooledDocument
 from auepora_eval.pooling.relevance import judge_relevance, known_grades, preview_relevance
-from made_critics import Said, ScriptedBareCritic, ScriptedCritic, SteadyCritic, by_repeat, by_sample
+from helpers.critics import Said, ScriptedBareCritic, ScriptedCritic, SteadyCritic, by_repeat, by_sample
 
 
 def pooled(*keys: str) -> list[PooledDocument]:

@@ -12,7 +12,7 @@ import pytest
 from auepora_eval.cli.main import main
 from auepora_eval.core import registry
 from auepora_eval.core.registry import metric_infos
-from parts import REPO, need
+from helpers.requirements import REPO, need
 
 PAGES = sorted([REPO / "README.md", REPO / "CONTRIBUTING.md", *(REPO / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```(\w*)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

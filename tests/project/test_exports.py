@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import auepora_eval
-from parts import REPO
-from source_tree import MODULES, module_name
+from helpers.requirements import REPO
+from helpers.source_tree import MODULES, module_name
 
 PROMISED = {
     "auepora_eval": [

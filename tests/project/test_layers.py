@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from source_tree import MODULES, module_name
+from helpers.source_tree import MODULES, module_name
 
 # Lower number = lower layer. A module may import from its own layer or a lower one; the longest matching prefix counts.
 LAYERS = {

@@ -25,7 +25,7 @@ from auepora_eval import (
 from auepora_eval.core import errors
 from helpers.golden import check_golden, check_golden_text
 from helpers.golden_cli import OTHER_PLANS, built_project, call, call_and_error, plain, project
-from parts import need
+from helpers.requirements import need
 
 
 @dataclass(frozen=True)

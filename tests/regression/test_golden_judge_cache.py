@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from judge_server import Asked, JudgeServer, Reply
 
 from auepora_eval import JudgePolicy, JudgeSession, evaluate
 from auepora_eval.core.errors import AueporaWarning
@@ -26,7 +25,8 @@ from helpers.golden_judge import (
     samples,
     value_for,
 )
-from parts import need
+from helpers.judge_server import Asked, JudgeServer, Reply
+from helpers.requirements import need
 
 Cli = Callable[..., tuple[int, str, str]]
 JUDGE = """

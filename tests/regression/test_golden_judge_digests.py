@@ -46,7 +46,7 @@ from helpers.golden_judge import (
     samples,
     score,
 )
-from parts import need
+from helpers.requirements import need
 
 Judging = JudgePolicy | None
 

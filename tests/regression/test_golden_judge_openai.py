@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from judge_server import FAULTS, Asked, JudgeServer, Reply
-from virtual_time import run_virtually
 
 from auepora_eval import JudgePolicy, JudgeSession, StructuredCritic
 from auepora_eval.core.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from helpers.golden import check_golden
-from parts import need
+from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
+from helpers.requirements import need
+from helpers.virtual_time import run_virtually
 
 SCORE: dict[str, Any] = {
     "type": "object",

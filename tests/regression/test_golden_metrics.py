@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import pytest
-from tiny_models import made
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream, metric
 from auepora_eval.core.errors import DuplicateIdError
@@ -24,7 +23,8 @@ from helpers.golden_metrics import (
     spec_text,
     waves,
 )
-from parts import need
+from helpers.requirements import need
+from helpers.tiny_models import made
 
 SAMPLES, OUTPUTS = load_samples(), load_outputs()
 PRESETS = ("paper", "paper-positives", "golden", "client", "trec")

@@ -32,7 +32,7 @@ from auepora_eval.core.results import results_to_markdown
 from auepora_eval.reporting.metric_cards import reference_pages
 from auepora_eval.reporting.plots import plot_runs
 from helpers.golden import check_golden, check_golden_text
-from parts import need
+from helpers.requirements import need
 
 Auepora = Callable[..., tuple[int, str, str]]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from helpers.golden import check_golden, write_golden
 from helpers.golden_store import DATA, auepora, in_project
-from parts import need
+from helpers.requirements import need
 
 CHECKPOINT = DATA / "checkpoint"
 CHANGED = 1_700_000_000 * 10**9

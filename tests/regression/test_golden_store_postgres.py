@@ -30,8 +30,8 @@ from helpers.golden_store import (
     run_id,
     write_runs,
 )
-from parts import missing, need
-from postgres_server import PASSWORD, Server, binaries, make_server
+from helpers.postgres_server import PASSWORD, Server, binaries, make_server
+from helpers.requirements import missing, need
 
 MEASURED = ("seconds", "finished_at")
 """The seconds that a judge took, and the end of a resumed run."""

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import browser_runs as runs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -21,6 +20,7 @@ from auepora_eval.reporting.html.browser.listing import ABSENT, Columns
 from auepora_eval.reporting.html.browser.marks import Gold, Words, browser_places, support_of
 from auepora_eval.reporting.html.browser.pack import Fragment, packed_browser
 from auepora_eval.store.runs import RunStore
+from helpers import browser_runs as runs
 
 
 def unpacked(text: str) -> Any:

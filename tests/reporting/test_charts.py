@@ -8,7 +8,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from chart_gallery import GALLERY, HOSTILE, row
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +27,7 @@ from auepora_eval.reporting.charts.svg.letters import cut_to, width_of
 from auepora_eval.reporting.charts.theme import BAD, GOOD, MUTED, SERIES, TEXT, plain_colour, themed
 from auepora_eval.reporting.charts.ticks import count_span, linear_span, log_span
 from auepora_eval.reporting.charts.words import unique_labels
+from helpers.chart_gallery import GALLERY, HOSTILE, row
 
 SVG = "{http://www.w3.org/2000/svg}"
 every_chart = pytest.mark.parametrize("make", GALLERY.values(), ids=GALLERY.keys())

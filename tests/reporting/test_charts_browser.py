@@ -5,8 +5,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from browser_page import chromium
-from chart_gallery import GALLERY
+from helpers.browser_page import chromium
+from helpers.chart_gallery import GALLERY
 
 STYLE = ":root { --chart-1: rgb(1, 2, 3); --fg: rgb(4, 5, 6); } svg { display: block; }"
 # How far texts and marks reach beyond their picture, as the browser's own letters are.

@@ -6,10 +6,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from chart_gallery import GALLERY
 
-import parts
 from auepora_eval.reporting.charts import Chart
+from helpers import requirements
+from helpers.chart_gallery import GALLERY
 
 SVG = "{http://www.w3.org/2000/svg}"
 Box = tuple[float, float, float, float]
@@ -88,7 +88,7 @@ def around(box: Box) -> Box:
 
 @every_chart
 def test_every_mark_stands_where_vega_puts_it(make: Callable[[], Chart], capfd: pytest.CaptureFixture[str]) -> None:
-    vega = parts.need("vl_convert")
+    vega = requirements.need("vl_convert")
     chart = make()
     vega_svg, own_svg = vega.vegalite_to_svg(dict(chart.spec), show_warnings=True), chart.to_svg()
     theirs, ours = vega_boxes(vega_svg), own_boxes(own_svg)
@@ -107,7 +107,7 @@ def test_every_mark_stands_where_vega_puts_it(make: Callable[[], Chart], capfd: 
 
 @every_chart
 def test_the_schema_accepts_every_spec(make: Callable[[], Chart]) -> None:
-    altair = parts.need("altair")
+    altair = requirements.need("altair")
     chart = make()
     made = chart.to_altair()
     assert isinstance(made, altair.VConcatChart)
@@ -116,7 +116,7 @@ def test_the_schema_accepts_every_spec(make: Callable[[], Chart]) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_png_has_the_ground_of_its_theme(theme: str, tmp_path: Path) -> None:
-    parts.need("vl_convert")
+    requirements.need("vl_convert")
     from auepora_eval.reporting.charts.theme import require_theme
 
     chart = GALLERY["values in two groups"]()

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import stored_runs
 from auepora_eval import Document, EvaluationSample, MetricResult, Results, RunStore, TargetCategory, evaluate
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.core.errors import BadValueError, MissingDependencyError
 from auepora_eval.core.frames import Column, frame
-from parts import need
+from helpers import stored_runs
+from helpers.requirements import need
 
 KINDS = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 SAMPLES = [

@@ -4,7 +4,7 @@ import pytest
 
 from auepora_eval.reporting.metric_cards import MetricCard, metric_cards, reference_pages, write_reference
 from auepora_eval.reporting.plain_math import plain_math
-from parts import REPO
+from helpers.requirements import REPO
 
 CARDS = metric_cards()
 

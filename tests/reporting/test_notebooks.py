@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chart_gallery import GALLERY, HOSTILE
 
 from auepora_eval import RunStore
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.core.errors import MissingDependencyError
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
-from stored_runs import run, samples
+from helpers.chart_gallery import GALLERY, HOSTILE
+from helpers.stored_runs import run, samples
 
 
 class Seen(HTMLParser):

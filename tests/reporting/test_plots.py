@@ -10,7 +10,6 @@ from xml.etree import ElementTree
 
 import pytest
 
-import parts
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, RunStore, noise_curve
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.core.errors import AueporaError, BadValueError
@@ -36,6 +35,7 @@ from auepora_eval.reporting.plots.of_runs import KINDS
 from auepora_eval.running.perturbed import PerturbedRuns
 from auepora_eval.running.plans import run_system
 from auepora_eval.running.replay import swap_replay
+from helpers import requirements
 
 Run = Callable[..., tuple[int, str, str]]
 METRICS = ["recall@1", "recall@3", "mrr", "exact_match", "token_f1", "failure_attribution@3", "aqwv@3"]
@@ -350,7 +350,7 @@ def test_without_a_file_the_drawing_is_named_after_its_kind(
 
 
 def test_a_png_is_drawn_with_the_extra(stored: Stored, auepora: Run, tmp_path: Path) -> None:
-    parts.need("vl_convert")
+    requirements.need("vl_convert")
     target = tmp_path / "chart.png"
     code, _, _ = auepora("plot", "scatter", stored.first, stored.second, "--store", stored.path, "-o", str(target))
     assert code == 0

@@ -7,7 +7,7 @@ import pytest
 
 from auepora_eval.cli.judging import ScoringLine
 from auepora_eval.reporting.progress import progress, wipe
-from terminal import terminal
+from helpers.terminal import terminal
 
 
 @pytest.mark.parametrize(("total", "want"), [(5, "\rscoring ... 3 of 5"), (None, "\rscoring ... 0 s")])

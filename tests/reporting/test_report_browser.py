@@ -7,11 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import browser_runs as runs
 import pytest
-from browser_page import Watched, chromium, write_page
 
-import parts
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import MetricResult, TargetCategory
@@ -19,6 +16,9 @@ from auepora_eval.reporting.html.page import write_report
 from auepora_eval.store.judgement_rows import StoredJudgement
 from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
+from helpers import browser_runs as runs
+from helpers import requirements
+from helpers.browser_page import Watched, chromium, write_page
 
 Open = Callable[..., Any]
 PHONE = {"width": 390, "height": 844}
@@ -26,9 +26,9 @@ PHONE = {"width": 390, "height": 844}
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    parts.need("playwright.sync_api")
+    requirements.need("playwright.sync_api")
     if shutil.which("chromium") is None:
-        parts.missing("program chromium")
+        requirements.missing("program chromium")
     with chromium() as opened:
         yield opened
 
@@ -52,7 +52,7 @@ def opened(browser: Any) -> Iterator[Open]:
 
 
 def expect(locator: Any) -> Any:
-    return parts.need("playwright.sync_api").expect(locator)
+    return requirements.need("playwright.sync_api").expect(locator)
 
 
 def row_ids(page: Any) -> list[str]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from markupsafe import Markup
-from report_pages import HOSTILE, Page, hostile_run
 
 import auepora_eval
 from auepora_eval import EvaluationSample, write_report
@@ -19,8 +18,9 @@ from auepora_eval.reporting.html.browser.pack import Fragment
 from auepora_eval.reporting.html.page import page_of
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
-from golden_runs import chunk, found, golden, put_run
-from stored_runs import run, samples
+from helpers.golden_runs import chunk, found, golden, put_run
+from helpers.report_pages import HOSTILE, Page, hostile_run
+from helpers.stored_runs import run, samples
 
 Auepora = Callable[..., tuple[int, str, str]]
 METRICS = ["recall@5", "mrr", "ndcg@5", "token_f1", "exact_match", "failure_attribution@5", "mean_latency[end_to_end]"]

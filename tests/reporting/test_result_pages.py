@@ -12,8 +12,8 @@ from auepora_eval.compare.csv_rows import COLUMNS
 from auepora_eval.reporting.tables import results_markdown, results_to_markdown
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store import RunStore
-from builders import output, samples
-from golden_runs import put_run
+from helpers.builders import output, samples
+from helpers.golden_runs import put_run
 
 METRICS = ["recall@1", "mrr", "empty_result_rate"]
 

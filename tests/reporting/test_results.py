@@ -8,7 +8,7 @@ import pytest
 from auepora_eval import MetricResult, Results, TargetCategory, evaluate
 from auepora_eval.core.errors import MissingDependencyError, UnknownMetricError
 from auepora_eval.reporting.tables import results_to_dict, results_to_markdown, slices_tables, table
-from builders import output, samples
+from helpers.builders import output, samples
 
 PLAIN = [
     MetricResult("recall@5", TargetCategory.RETRIEVAL_RELEVANCE, 0.83),

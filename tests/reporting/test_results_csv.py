@@ -10,7 +10,7 @@ import pytest
 from auepora_eval import evaluate
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.reporting.results_csv import COLUMNS, results_csv
-from builders import output, sample
+from helpers.builders import output, sample
 
 
 def rows(text: str) -> list[dict[str, str]]:

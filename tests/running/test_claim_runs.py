@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tiny_models import made
 
 from auepora_eval.core.errors import AueporaWarning, PlanError
 from auepora_eval.running.plans import run_plan
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store import RunStore
+from helpers.tiny_models import made
 
 JUDGE = '''
 from pathlib import Path
 from auepora_eval.core.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, StructuredCritic, Usage
-from made_critics import framed
+from helpers.critics import framed
 
 class Judge(StructuredCritic):
     """Claims are sentences; a text supports what it contains. Keeps a log of what it was asked."""

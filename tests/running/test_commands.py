@@ -12,13 +12,13 @@ from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
-from report_pages import Page
 
 from auepora_eval.calling.stop import Stop
 from auepora_eval.cli.interrupts import stopping_on_signals
 from auepora_eval.semantic.models import model_at_hand
 from auepora_eval.store.runs import RunStore
-from user_project import Project
+from helpers.report_pages import Page
+from helpers.user_project import Project
 
 Projects = Callable[[int], Project]
 Run = Callable[..., tuple[int, str, str]]

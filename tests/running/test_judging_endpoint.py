@@ -11,15 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from judge_server import Asked, JudgeServer, Reply
 
 from auepora_eval.core.errors import AueporaWarning
 from auepora_eval.core.types import MetricResult
 from auepora_eval.running.plans import run_plan
 from auepora_eval.store import RunStore
-from judged_project import judged_by_endpoint, parity, score_of
-from parts import need
-from user_project import Project
+from helpers.judge_server import Asked, JudgeServer, Reply
+from helpers.judged_project import judged_by_endpoint, parity, score_of
+from helpers.requirements import need
+from helpers.user_project import Project
 
 
 @pytest.fixture(autouse=True)

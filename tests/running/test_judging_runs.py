@@ -10,7 +10,7 @@ from auepora_eval.core.errors import AueporaWarning
 from auepora_eval.running.plans import run_plan
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store import RunStore
-from user_project import Project
+from helpers.user_project import Project
 
 JUDGE = '''
 import json

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from auepora_eval.store.runs import RunStore
-from user_project import Project
+from helpers.user_project import Project
 
 CONCURRENCY = 8
 SAMPLES = 2000

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from report_pages import Page
-
-from user_project import Project
+from helpers.report_pages import Page
+from helpers.user_project import Project
 
 Auepora = Callable[..., tuple[int, str, str]]
 

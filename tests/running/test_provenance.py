@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 from auepora_eval.running.provenance import commit_of
-from parts import missing
+from helpers.requirements import missing
 
 
 def git(folder: Path, *arguments: str) -> str:

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable
 
 import pytest
-from report_pages import Page
 
 from auepora_eval.store.runs import RunStore
-from user_project import Project
+from helpers.report_pages import Page
+from helpers.user_project import Project
 
 Projects = Callable[[int], Project]
 Run = Callable[..., tuple[int, str, str]]

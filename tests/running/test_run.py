@@ -13,7 +13,7 @@ from auepora_eval.running.plans import run_plan, run_system
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
-from user_project import Project
+from helpers.user_project import Project
 
 Projects = Callable[[int], Project]
 Run = Callable[..., tuple[int, str, str]]

@@ -18,7 +18,7 @@ import pytest
 
 from auepora_eval.running.plans import run_plan
 from auepora_eval.store.runs import RunStore
-from user_project import Project
+from helpers.user_project import Project
 
 Projects = Callable[[int], Project]
 Run = Callable[..., tuple[int, str, str]]

@@ -12,7 +12,7 @@ from auepora_eval import EvaluationSample
 from auepora_eval.core.errors import PlanError
 from auepora_eval.running.plans import run_plan, run_system
 from auepora_eval.store.runs import RunStore
-from user_project import Project
+from helpers.user_project import Project
 
 Projects = Callable[[int], Project]
 Run = Callable[..., tuple[int, str, str]]

@@ -12,7 +12,7 @@ from auepora_eval.core.types import Unsaid
 from auepora_eval.running.plans import run_plan
 from auepora_eval.running.replay_contexts import stored_contexts
 from auepora_eval.store.runs import RunStore
-from user_project import Project
+from helpers.user_project import Project
 
 Projects = Callable[[int], Project]
 Run = Callable[..., tuple[int, str, str]]

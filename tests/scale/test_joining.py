@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_shards import WORDS, Rows, rows, write_shards
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream
 from auepora_eval.core.engine import evaluate_sources, resolve_metrics
@@ -24,8 +23,9 @@ from auepora_eval.core.types import TargetCategory
 from auepora_eval.scale.joining import bases_per_batch, paired
 from auepora_eval.scale.records import hashes_of, ids_read
 from auepora_eval.scale.shards import sharded_sources, wants_bases
-from builders import output, sample
-from made_critics import SteadyCritic
+from helpers.builders import output, sample
+from helpers.critics import SteadyCritic
+from helpers.generated_shards import WORDS, Rows, rows, write_shards
 
 FAMILIES: list[Spec] = [
     "noise_robustness",

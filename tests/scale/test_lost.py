@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
-from ray_cases import rows, sources
-from test_common import SPECS, built
 
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
@@ -13,6 +11,8 @@ from auepora_eval.core.executors import Scorable, ScoredBatch, SerialExecutor
 from auepora_eval.core.metrics_base import BatchMetric, renamed
 from auepora_eval.core.registry import Spec
 from auepora_eval.scale.lost import WORKER_DIED, Lost, lost_batch, unread_batch
+from helpers.metric_examples import SPECS, built
+from helpers.ray_cases import rows, sources
 
 LOST = Lost(WORKER_DIED, "not measured: every worker died")
 SLICED: list[Spec] = [

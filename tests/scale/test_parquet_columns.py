@@ -17,7 +17,7 @@ from auepora_eval.io.parquet import (
     table_schema,
 )
 from auepora_eval.scale.parquet_columns import column_outputs, column_samples, texts_of
-from parts import need
+from helpers.requirements import need
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)
 ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)

@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_files import METRICS
-from test_parts import TOTAL, expected, plan, same, scored_into, sources
 
-import parts
 from auepora_eval.core.engine import evaluate_sources, resolve_metrics
 from auepora_eval.core.executors import ScoredBatch, SerialExecutor
 from auepora_eval.core.metrics_base import BatchMetric
@@ -20,9 +17,12 @@ from auepora_eval.scale.parts import merged, write_part
 from auepora_eval.scale.resuming import PartsExecutor, opened_folder
 from auepora_eval.scale.shards import sharded_sources
 from auepora_eval.scale.units import UnitSource
-from builders import output, sample
+from helpers import requirements
+from helpers.builders import output, sample
+from helpers.checkpoints import TOTAL, expected, plan, same, scored_into, sources
+from helpers.generated_files import METRICS
 
-parts.need("pyarrow")
+requirements.need("pyarrow")
 
 
 @pytest.mark.parametrize("strange", ["of another unit", "of another evaluation"])

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import Fragile, ray_or_skip, rows, sources, times
 
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
@@ -19,6 +18,7 @@ from auepora_eval.core.errors import AueporaWarning, BadTypeError, MissingDepend
 from auepora_eval.scale import ray_cluster
 from auepora_eval.scale.ray_cluster import connect, ray_package
 from auepora_eval.scale.ray_executor import RayExecutor
+from helpers.ray_cases import Fragile, ray_or_skip, rows, sources, times
 
 HEAD = """
 import sys
@@ -34,7 +34,7 @@ cluster.close()
 
 DRIVER = """
 import sys
-from ray_cases import rows, sources
+from helpers.ray_cases import rows, sources
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import WorkerError
@@ -105,7 +105,7 @@ def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> N
 STOPPED = """
 import sys
 from pathlib import Path
-from ray_cases import Fated, HeldUp, sources
+from helpers.ray_cases import Fated, HeldUp, sources
 from auepora_eval.core.engine import evaluate_sources
 folder = Path(sys.argv[1])
 evaluate_sources(sources(100, 10), [Fated(folder, {"q5": 1}, {}), HeldUp(folder, "q60")], executor="ray", workers=2)

@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import (
+
+from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, evaluate_stream
+from auepora_eval.core.engine import evaluate_sources
+from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, WorkerError
+from auepora_eval.core.metrics_base import renamed
+from auepora_eval.core.registry import Spec
+from auepora_eval.scale.inputs import InputFile, Run
+from auepora_eval.scale.mapping import mapper_of
+from auepora_eval.scale.ray_cluster import let_go
+from auepora_eval.scale.ray_executor import RayExecutor
+from auepora_eval.scale.records import ReadIds, hashes_of, ids_read
+from helpers.metric_examples import SPECS, built, made_data
+from helpers.ray_cases import (
     Broken,
     Counted,
     Fated,
@@ -21,18 +33,6 @@ from ray_cases import (
     sources,
     times,
 )
-from test_common import SPECS, built, made_data
-
-from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, evaluate_stream
-from auepora_eval.core.engine import evaluate_sources
-from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, WorkerError
-from auepora_eval.core.metrics_base import renamed
-from auepora_eval.core.registry import Spec
-from auepora_eval.scale.inputs import InputFile, Run
-from auepora_eval.scale.mapping import mapper_of
-from auepora_eval.scale.ray_cluster import let_go
-from auepora_eval.scale.ray_executor import RayExecutor
-from auepora_eval.scale.records import ReadIds, hashes_of, ids_read
 
 METRICS: list[Spec] = [
     "recall@2",

@@ -5,18 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_cases import (
-    Counted,
-    Fragile,
-    FragileSbert,
-    killer_of_who_is_held_up,
-    ray_or_skip,
-    rows,
-    sources,
-    times,
-)
-from scripted_critic import Scripted
-from tiny_models import made
 
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
@@ -27,7 +15,19 @@ from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
 from auepora_eval.scale.ray_executor import RayExecutor
-from made_critics import SteadyCritic
+from helpers.critics import SteadyCritic
+from helpers.ray_cases import (
+    Counted,
+    Fragile,
+    FragileSbert,
+    killer_of_who_is_held_up,
+    ray_or_skip,
+    rows,
+    sources,
+    times,
+)
+from helpers.scripted_critic import Scripted
+from helpers.tiny_models import made
 
 PLAIN: list[Spec] = ["token_f1", "bleu"]
 

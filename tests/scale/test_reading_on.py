@@ -14,9 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 import pytest
-from made_shards import rows
 
-import parts
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import DataFileError, DuplicateIdError
@@ -26,6 +24,8 @@ from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.scale import inputs, ranges_jsonl, ranges_parquet, streams
 from auepora_eval.scale.sharded import evaluate_files
 from auepora_eval.scale.shards import sharded_sources
+from helpers import requirements
+from helpers.generated_shards import rows
 
 METRICS: list[Spec] = ["recall@2", "token_f1", {"noise_robustness": {"base": "token_f1"}}]
 TOTAL = 320
@@ -93,7 +93,7 @@ def test_outputs_in_another_order_are_read_batch_by_batch_not_one_by_one(
     tmp_path: Path, suffix: str, opened: Counter[str]
 ) -> None:
     if suffix == ".parquet":
-        parts.need("pyarrow")
+        requirements.need("pyarrow")
     sharded = sharded_sources(*written(tmp_path, suffix, mixed=True), batch_size=2 if suffix == ".jsonl.gz" else 32)
     assert len(sharded.sources) == 10
     opened.clear()
@@ -143,7 +143,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if suffix == ".parquet":
-        parts.need("pyarrow")
+        requirements.need("pyarrow")
     samples, outputs = written(tmp_path, suffix, mixed=False)
     source = sharded_sources(samples, outputs).sources[0]
 
@@ -208,7 +208,7 @@ def test_files_given_twice_are_told_without_reading_all_of_them(
 
 
 def test_rows_are_picked_from_row_groups_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts.need("pyarrow")
+    requirements.need("pyarrow")
     monkeypatch.setattr(parquet, "_GROUP", 50)
     samples, outputs = written(tmp_path, ".parquet", mixed=True)
     side = sharded_sources(samples, outputs, batch_size=64)

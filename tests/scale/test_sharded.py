@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from made_files import METRICS, rows, write_files
 
-import parts
 from auepora_eval import evaluate, evaluate_files
 from auepora_eval.core.errors import AueporaWarning, BadValueError, DataFileError, JudgeError, MetricDefinitionError
 from auepora_eval.core.metrics_base import Metric
@@ -22,9 +20,11 @@ from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.judge.critic import Judgement, JudgeRequest
 from auepora_eval.scale.ray_executor import RayExecutor
-from made_critics import SteadyCritic
+from helpers import requirements
+from helpers.critics import SteadyCritic
+from helpers.generated_files import METRICS, rows, write_files
 
-parts.need("pyarrow")
+requirements.need("pyarrow")
 TOTAL = 400
 pytestmark = pytest.mark.filterwarnings("ignore:.*have no output:auepora_eval.core.errors.AueporaWarning")
 
@@ -124,7 +124,7 @@ def test_judges_are_not_asked_about_what_is_in_the_folder(tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayExecutor]:
-    parts.need("ray")
+    requirements.need("ray")
     with RayExecutor("local", workers=2) as executor:
         yield executor
 
@@ -161,7 +161,7 @@ DRIVER = """
 import sys
 sys.path[:0] = {paths!r}
 from auepora_eval import evaluate_files
-from slow_metric import Slow
+from helpers.slow_metric import Slow
 
 if __name__ == "__main__":
     evaluate_files({data!r}, {out!r}, ["recall@2", "bleu", Slow({log!r}, {gate!r})], batch_size=10, unit_size=20,
@@ -175,7 +175,7 @@ def test_after_a_killed_driver_nothing_that_was_done_is_done_again(
 ) -> None:
     if executor == "ray":
         request.getfixturevalue("cluster")  # is there for who goes on; who is killed has one of its own
-    from slow_metric import Slow
+    from helpers.slow_metric import Slow
 
     data, out = write_files(tmp_path, TOTAL)
     folder, log, gate = tmp_path / "scores", tmp_path / "log", tmp_path / "gate"
@@ -194,7 +194,7 @@ def test_after_a_killed_driver_nothing_that_was_done_is_done_again(
         )
     )
     log.touch()
-    ours = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    ours = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     driver = subprocess.Popen([sys.executable, str(script)], env=ours, start_new_session=True)
     try:
         # The metric waits at the 150th sample for a gate that nobody opens; by then units before it are written.
@@ -265,7 +265,7 @@ def test_on_a_cluster_ids_are_read_there_and_what_is_wrong_with_a_line_is_told_h
 def test_of_a_deadly_unit_only_the_batch_is_lost_and_the_same_call_tries_it_again(
     tmp_path: Path, cluster: RayExecutor
 ) -> None:
-    from slow_metric import Deadly
+    from helpers.slow_metric import Deadly
 
     data, out = write_files(tmp_path, TOTAL)
     gate = tmp_path / "gate"

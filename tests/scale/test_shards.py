@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_shards import rows, write_shards
 
-import parts
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import BadValueError, DataFileError, DuplicateIdError
@@ -24,7 +22,9 @@ from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
 from auepora_eval.scale import ranges_jsonl, ranges_parquet, records, streams
 from auepora_eval.scale.inputs import is_sharded
 from auepora_eval.scale.shards import sharded_sources
-from builders import output, sample
+from helpers import requirements
+from helpers.builders import output, sample
+from helpers.generated_shards import rows, write_shards
 
 METRICS: list[Spec] = [
     "recall@2",
@@ -49,7 +49,7 @@ def scored(dataset: Any, outputs: Any = None, *, metrics: Any = None, keep: bool
 @pytest.mark.parametrize("missing", [False, True], ids=["in order", "outputs missing"])
 def test_the_same_as_from_lists(tmp_path: Path, suffix: str, batch_size: int, missing: bool) -> None:
     if suffix == ".parquet":
-        parts.need("pyarrow")
+        requirements.need("pyarrow")
     given = rows(120, missing=missing)
     want = evaluate(*given, METRICS, slices="labels.lang")
     named = write_shards(tmp_path, given, [50, 51], [20, 90], suffix)
@@ -95,7 +95,7 @@ def test_a_file_is_opened_once_for_a_batch_however_scattered_it_lies(
 ) -> None:
     """Or else a compressed file would be gone through from its beginning for each of its records."""
     if suffix == ".parquet":
-        parts.need("pyarrow")
+        requirements.need("pyarrow")
     samples, outputs = rows(120, missing=False)
     named, _ = write_shards(tmp_path, (samples, outputs), [], [], suffix)
     other = tmp_path / "other"
@@ -121,7 +121,7 @@ def test_a_file_is_opened_once_for_a_batch_however_scattered_it_lies(
 
 
 def test_read_by_other_processes(tmp_path: Path) -> None:
-    parts.need("pyarrow")
+    requirements.need("pyarrow")
     given = rows(200)
     want = evaluate(*given, METRICS, slices="labels.lang")
     sharded = sharded_sources(*write_shards(tmp_path, given, [90], [70], ".parquet"), batch_size=16, bases=True)
@@ -141,7 +141,7 @@ def test_relative_paths_hold_for_readers_that_are_elsewhere(
 ) -> None:
     """Workers of a cluster start wherever the cluster was started."""
     if suffix == ".parquet":
-        parts.need("pyarrow")
+        requirements.need("pyarrow")
     given = rows(30)
     write_shards(tmp_path, given, [10], [20], suffix)
     monkeypatch.chdir(tmp_path)
@@ -299,7 +299,7 @@ def test_a_broken_line_is_named(tmp_path: Path, line: int, text: str, message: s
 
 
 def test_a_broken_row_is_named(tmp_path: Path) -> None:
-    pa = parts.need("pyarrow")
+    pa = requirements.need("pyarrow")
     from pyarrow import parquet
 
     ids = [f"q{n}" for n in range(20)]
@@ -312,7 +312,7 @@ def test_a_broken_row_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("side", "column"), [("s", "sample_id"), ("s", "query"), ("o", "sample_id")])
 def test_a_missing_column_is_told_before_anything_is_scored(tmp_path: Path, side: str, column: str) -> None:
-    parts.need("pyarrow")
+    requirements.need("pyarrow")
     from pyarrow import parquet
 
     for number in range(2):
@@ -354,7 +354,7 @@ def test_rankings_must_be_on_all_lines_or_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
 def test_a_file_that_changes_is_noticed(tmp_path: Path, suffix: str) -> None:
     if suffix == ".parquet":
-        parts.need("pyarrow")
+        requirements.need("pyarrow")
     named = write_shards(tmp_path, rows(30), [], [], suffix)
     sharded = sharded_sources(*named, batch_size=10)
     sharded.sources[1].read()
@@ -408,7 +408,7 @@ def test_files_that_cannot_be_split_are_refused(tmp_path: Path) -> None:
 
 def test_row_groups_of_any_size(tmp_path: Path) -> None:
     """Some empty, some smaller and some larger than a batch."""
-    parts.need("pyarrow")
+    requirements.need("pyarrow")
     from pyarrow import parquet
 
     given = rows(100, missing=False)
@@ -428,7 +428,7 @@ def test_row_groups_of_any_size(tmp_path: Path) -> None:
 
 
 def test_parquet_and_jsonl_go_together(tmp_path: Path) -> None:
-    parts.need("pyarrow")
+    requirements.need("pyarrow")
     given = rows(50)
     save_parquet_dataset(given[0], tmp_path / "s.parquet")
     _, answers = write_shards(tmp_path, given, [], [13])

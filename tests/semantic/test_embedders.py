@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from letter_vectors import letters
-from tiny_models import made
 
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
 from auepora_eval.core.errors import BadTypeError, BadValueError
@@ -21,7 +19,9 @@ from auepora_eval.features.told import Lost
 from auepora_eval.semantic.embedders import PythonEmbedder, as_embedder, build_embedder, embedder_name
 from auepora_eval.semantic.endpoint import OpenAIEmbedder
 from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
-from parts import need
+from helpers.letter_vectors import letters
+from helpers.requirements import need
+from helpers.tiny_models import made
 
 KEY = "sk-not-a-real-key-0123456789"
 SAMPLE = EvaluationSample("q1", "why?", reference_answer=Response("cab"))
@@ -149,10 +149,10 @@ def test_a_key_that_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 NAMED: list[tuple[Any, str, str]] = [
-    ({"python": "letter_vectors:letters"}, "letter_vectors:letters", "a function"),
+    ({"python": "helpers.letter_vectors:letters"}, "helpers.letter_vectors:letters", "a function"),
     (
-        {"python": "letter_vectors:Scaled", "args": {"without": "ab"}},
-        "letter_vectors:Scaled without='ab'",
+        {"python": "helpers.letter_vectors:Scaled", "args": {"without": "ab"}},
+        "helpers.letter_vectors:Scaled without='ab'",
         "a class and what it is given",
     ),
     ({"sentence_transformers": {"model": "org/name"}}, "org/name", "a model"),
@@ -176,7 +176,7 @@ WRONG: list[tuple[Any, str, str]] = [
     ({"sentence_transformers": {}}, "needs its option 'model'", "nothing named"),
     ({"sentence_transformers": ["m"]}, "takes options", "a list"),
     ({"python": "letter_vectors"}, "python: takes an import path, module:name", "no object"),
-    ({"python": "letter_vectors:letters", "args": 5}, "args must be a mapping", "args that are none"),
+    ({"python": "helpers.letter_vectors:letters", "args": 5}, "args must be a mapping", "args that are none"),
     ({"openai_embeddings": {"model": "m", "base_url": "here"}}, "base_url must be an address", "an address"),
     ({"openai_embeddings": {"model": "m", "dimensions": "x"}}, "dimensions must be a whole number", "no dimensions"),
     ({"openai_embeddings": {"model": "m", "timeout": -1}}, "timeout must be a number of at least", "no time"),
@@ -193,7 +193,7 @@ def test_what_cannot_be_meant(option: Any, message: str) -> None:
 
 MISSING = [
     ("no_such_module:x", "there is no module 'no_such_module'"),
-    ("letter_vectors:leters", "'letter_vectors' has no 'leters'; did you mean 'letters'"),
+    ("helpers.letter_vectors:leters", "'helpers.letter_vectors' has no 'leters'; did you mean 'letters'"),
 ]
 
 

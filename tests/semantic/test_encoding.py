@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_models import LONGEST, WORDS, made
 
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
 from auepora_eval.core.errors import BadValueError
@@ -14,6 +13,7 @@ from auepora_eval.semantic.encoding import in_batches, padded, tokenised
 from auepora_eval.semantic.models import ModelSource, load_classifier, load_layers, load_sentence_transformer
 from auepora_eval.semantic.pairs import PairModel
 from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
+from helpers.tiny_models import LONGEST, WORDS, made
 
 
 def test_the_longest_come_first_and_batches_hold_so_many_tokens() -> None:

@@ -5,10 +5,10 @@ import random
 from typing import Any
 
 import pytest
-from record_minilm import FILE, PAIRS
 
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
-from parts import need
+from helpers.record_minilm import FILE, PAIRS
+from helpers.requirements import need
 
 RECORDED: list[float] = json.loads(FILE.read_text(encoding="utf-8"))["cosines"]
 CUT = 10

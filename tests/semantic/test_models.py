@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_models import made
 
 from auepora_eval.core.errors import BadTypeError, BadValueError, MissingDependencyError
 from auepora_eval.semantic.models import (
@@ -19,7 +18,8 @@ from auepora_eval.semantic.models import (
     load_sentence_transformer,
     release_models,
 )
-from parts import need
+from helpers.requirements import need
+from helpers.tiny_models import made
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"model": 5}, "model must be the path", "a number for a model"),

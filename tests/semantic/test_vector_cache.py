@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_models import made
 
 from auepora_eval.core.errors import StoreError
 from auepora_eval.features.told import Lost
 from auepora_eval.features.vectors import Encoded
 from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
 from auepora_eval.semantic.vector_cache import VectorCache, encoded_through
+from helpers.tiny_models import made
 
 ROWS = [[0.5, -1.0], [0.25, 3e-8]]
 

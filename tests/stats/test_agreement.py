@@ -19,7 +19,7 @@ from auepora_eval.stats.agreement import (
     kappa_report,
     krippendorff_alpha,
 )
-from parts import need
+from helpers.requirements import need
 
 NO = None
 FOUR_OBSERVERS: list[list[Any]] = [  # Krippendorff, "Computing Krippendorff's Alpha-Reliability", 2011, section C

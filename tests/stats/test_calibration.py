@@ -19,7 +19,7 @@ from auepora_eval.stats.calibration import (
     reliability_table,
 )
 from auepora_eval.stats.interval import wilson_interval
-from parts import need
+from helpers.requirements import need
 
 SCORES = [0.1, 0.15, 0.3, 0.35, 0.8, 0.85, 0.9, 1.0]
 LABELS = [0, 1, 0, 0, 1, 1, 0, 1]

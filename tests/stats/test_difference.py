@@ -13,7 +13,7 @@ from auepora_eval.core.errors import AlignmentError
 from auepora_eval.stats.difference import newcombe_interval, paired_differences, paired_interval
 from auepora_eval.stats.interval import Interval, mean_interval
 from auepora_eval.stats.paired import sign_flips
-from parts import need
+from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]
 

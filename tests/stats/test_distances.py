@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auepora_eval.stats.distances import cosines_to_others, cosines_within, word_cosines_to_others
 from auepora_eval.text.coding import Coded, RawCoder
 from auepora_eval.text.cutting import plain_words, word_rule
-from texts import TEXT
+from helpers.texts import TEXT
 
 Floats = npt.NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from auepora_eval.stats.interval import Interval, Moments, mean_interval, wilson_interval
-from parts import need
+from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]
 LEVELS = (0.8, 0.9, 0.95, 0.99)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from auepora_eval.stats import paired
 from auepora_eval.stats.interval import mean_interval
 from auepora_eval.stats.paired import SignFlips, sign_flips
-from parts import need
+from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]

@@ -16,7 +16,7 @@ from auepora_eval.stats.paired_bootstrap import (
 )
 from auepora_eval.stats.quantile import quantile_of
 from auepora_eval.stats.resample import bootstrap_interval
-from parts import need
+from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auepora_eval.stats.difference import paired_interval
 from auepora_eval.stats.power import effect_size, mde, n_for, unit_sd
-from parts import need
+from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]
 NAN = float("nan")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from auepora_eval.stats.difference import paired_interval
 from auepora_eval.stats.interval import mean_interval
 from auepora_eval.stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
-from evouna import AGREEMENT, judged
+from helpers.evouna import AGREEMENT, judged
 
 NAN = math.nan
 

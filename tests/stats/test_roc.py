@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.errors import AlignmentError, AueporaError, BadTypeError, BadValueError
 from auepora_eval.stats.roc import auroc, average_precision, threshold_counts, tpr_at_fpr
-from parts import need
+from helpers.requirements import need
 
 AREA_ROWS = [  # scores, labels, auroc, average precision, why
     ([4, 3, 2, 1], [1, 1, 0, 0], 1.0, 1.0, "all positives first"),

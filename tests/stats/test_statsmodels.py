@@ -10,7 +10,7 @@ from auepora_eval.stats.difference import paired_interval
 from auepora_eval.stats.interval import mean_interval, wilson_interval
 from auepora_eval.stats.paired import sign_flips
 from auepora_eval.stats.power import mde, n_for, unit_sd
-from parts import need
+from helpers.requirements import need
 
 RNG_SEEDS = range(8)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from auepora_eval.store import RunStore
-from parts import missing, need
-from postgres_server import Server, binaries, make_server
+from helpers.postgres_server import Server, binaries, make_server
+from helpers.requirements import missing, need
 
 _NUMBERS = itertools.count(1)
 

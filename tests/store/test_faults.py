@@ -19,8 +19,8 @@ from sqlalchemy import event
 from auepora_eval.core.errors import MissingDependencyError, StoreError
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from auepora_eval.store import RunStore, StoredOutput
-from parts import need
-from postgres_server import Server
+from helpers.postgres_server import Server
+from helpers.requirements import need
 
 SAMPLES = [EvaluationSample(f"q{number}", "?") for number in range(3)]
 

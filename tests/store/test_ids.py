@@ -10,7 +10,7 @@ import pytest
 
 from auepora_eval.store import ids
 from auepora_eval.store.ids import from_iso, new_run_id, to_iso, utc_now
-from forks import forked
+from helpers.forks import forked
 
 SHAPE = re.compile(r"run_[0-7][0-9A-HJKMNP-TV-Z]{25}")
 

@@ -6,7 +6,7 @@ import signal
 
 from auepora_eval.core.types import Document, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.store import RunStore, StoredOutput
-from forks import forked
+from helpers.forks import forked
 
 ROUNDS, WRITERS, AT_ONCE = 20, 2, 3
 

@@ -17,7 +17,7 @@ from auepora_eval.store import RunStore, migrations
 from auepora_eval.store.connect import connect
 from auepora_eval.store.migrations import MIGRATIONS, bring_up_to_date, schema_version
 from auepora_eval.store.schema import metadata, runs, versions
-from forks import forked
+from helpers.forks import forked
 
 
 def test_the_steps_lead_to_the_tables_of_today(store: RunStore) -> None:

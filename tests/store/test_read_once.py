@@ -10,7 +10,7 @@ import pytest
 from auepora_eval.store import runs as store_module
 from auepora_eval.store.read_once import ReadOnce
 from auepora_eval.store.runs import RunStore
-from stored_runs import run, samples
+from helpers.stored_runs import run, samples
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from auepora_eval.core.types import (
     TargetCategory,
 )
 from auepora_eval.store import RunStore, StoredOutput
-from postgres_server import PASSWORD
-from user_project import Project
+from helpers.postgres_server import PASSWORD
+from helpers.user_project import Project
 
 SECRET = 'k"1\\é/☃&x'
 

@@ -19,8 +19,8 @@ import pytest
 from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.systems.command import CommandSystem
-from builders import sample
-from parts import REPO
+from helpers.builders import sample
+from helpers.requirements import REPO
 
 Make = Callable[..., CommandSystem]
 HEAD = "import json, os, sys, time\n"

@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-import parts
 from auepora_eval import AueporaEvaluator, InMemoryDataset
 from auepora_eval.core.errors import AueporaWarning, BadValueError, SystemCallError
 from auepora_eval.core.types import SystemOutputs
 from auepora_eval.systems.http import HttpSystem
-from builders import sample
-from systems.fault_server import Asked, Reply, serving
+from helpers import requirements
+from helpers.builders import sample
+from helpers.fault_server import Asked, Reply, serving
 
 Answer = Callable[[Reply, Asked], None]
 GOOD = {"retrieved": [{"doc": {"doc_id": "a", "text": "A."}, "score": 0.5}, "b"], "response": {"text": "Yes."}}
@@ -475,7 +475,7 @@ def test_what_cannot_be_meant_is_refused_at_once(options: dict[str, Any], messag
 def encrypted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     """A certificate of our own for 127.0.0.1, trusted while the test runs."""
     if shutil.which("openssl") is None:
-        parts.missing("the program openssl")
+        requirements.missing("the program openssl")
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     names = ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]

@@ -14,7 +14,7 @@ import pytest
 from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.systems.python import load_python
-from builders import sample
+from helpers.builders import sample
 
 Write = Callable[[str], str]
 NUMBERS = count()

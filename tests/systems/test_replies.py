@@ -12,7 +12,7 @@ from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs, Unsaid
 from auepora_eval.systems.paths import AbsentError, parse_path
 from auepora_eval.systems.replies import ReplyPaths, excerpt, own_reply
-from builders import sample
+from helpers.builders import sample
 
 VALUE = {"data": {"hits": [{"id": 1}, {"id": 2}], "a.b": {"c?": "x"}, "none": None}, "list": [[1, 2], [3]], "": 7}
 

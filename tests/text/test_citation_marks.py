@@ -16,7 +16,7 @@ from auepora_eval.text.citation_marks import (
     marked_sentences,
 )
 from auepora_eval.text.sentences import sentence_spans, split_sentences
-from texts import TEXT
+from helpers.texts import TEXT
 
 IDS = ["a", "b", "c", "doc-7", "9"]
 

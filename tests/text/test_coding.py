@@ -16,7 +16,7 @@ from auepora_eval.text.cutting import (
     rouge_rule,
     word_rule,
 )
-from texts import TEXT
+from helpers.texts import TEXT
 
 RULES = [
     *(

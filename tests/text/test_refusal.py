@@ -16,8 +16,8 @@ from auepora_eval.text.refusal import (
     folded_patterns,
     refusal_text,
 )
-from parts import need_data
-from texts import ATOMS, TEXT
+from helpers.requirements import need_data
+from helpers.texts import ATOMS, TEXT
 
 ALL = built_in_patterns()
 ROWS: list[tuple[str, str, bool, str]] = [  # phrase, text, want, why

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 
 from auepora_eval.text.sentences import split_sentences
-from texts import TEXT
+from helpers.texts import TEXT
 
 ROWS = [  # text, want, why
     ("One. Two! Three?", ["One.", "Two!", "Three?"], "each mark ends one"),

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from auepora_eval.text.stem import porter_stem
-from parts import need, need_data
+from helpers.requirements import need, need_data
 
 ROWS = [  # word, want, why; Porter's own examples where the paper has one
     ("caresses", "caress", "1a sses -> ss"),

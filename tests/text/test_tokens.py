@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from auepora_eval.text.tokens import rouge_tokens
-from parts import need, need_data
+from helpers.requirements import need, need_data
 
 ROWS = [  # text, stemmed, plain, why
     ("", [], [], "no text, no tokens"),

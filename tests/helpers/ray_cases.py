@@ -17,8 +17,8 @@ from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
 from auepora_eval.metrics.generation_semantic import SbertSimilarity
 from auepora_eval.scale.ray_cluster import ray_package
-from builders import output, sample
-from parts import missing
+from helpers.builders import output, sample
+from helpers.requirements import missing
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 

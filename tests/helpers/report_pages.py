@@ -10,7 +10,7 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
-from golden_runs import put_run
+from helpers.golden_runs import put_run
 
 HOSTILE = (
     "<script>window.pwned=1</script>",

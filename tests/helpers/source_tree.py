@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from parts import REPO
+from helpers.requirements import REPO
 
 SOURCE = REPO / "src" / "auepora_eval"
 MODULES = sorted(SOURCE.rglob("*.py"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auepora_eval.semantic.models import quiet
-from parts import need
+from helpers.requirements import need
 
 WORDS = [
     "the",

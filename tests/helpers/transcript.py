@@ -7,7 +7,7 @@ from typing import Any
 
 from auepora_eval.core.errors import JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
-from made_critics import framed
+from helpers.critics import framed
 
 Key = tuple[str, ...]
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from judge_server import Asked
-
-from user_project import Project
+from helpers.judge_server import Asked
+from helpers.user_project import Project
 
 __all__ = ["judged_by_endpoint", "parity", "score_of"]
 

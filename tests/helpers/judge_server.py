@@ -1,6 +1,6 @@
 """A judge on 127.0.0.1 that speaks the chat-completions protocol, answers as a test says, and fails as often as told.
 
-``python tests/judge/judge_server.py '{"latency": 0.2}'`` runs one in a process of its own; see ``served_apart``.
+``python tests/helpers/judge_server.py '{"latency": 0.2}'`` runs one in a process of its own; see ``served_apart``.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from parts import REPO
+from helpers.requirements import REPO
 
 KERNELS = [
     "metrics/ranking.py",

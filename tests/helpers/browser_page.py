@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import parts
 from auepora_eval.reporting.html.browser.pack import Fragment, packed_browser
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
+from helpers import requirements
 
 DARK = """
 :root { color-scheme: light dark; --bg: #fff; --fg: #1b1f24; --muted: #5b6470; --line: #d8dde3; --accent: #0b5cad; --good: #14692b; --bad: #a8201a; }
@@ -83,10 +83,10 @@ class Watched:
 @contextmanager
 def chromium() -> Iterator[Any]:
     """Debian's chromium, or the running test is skipped."""
-    api = parts.need("playwright.sync_api")
+    api = requirements.need("playwright.sync_api")
     program = shutil.which("chromium")
     if program is None:
-        parts.missing("program chromium")
+        requirements.missing("program chromium")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
         try:

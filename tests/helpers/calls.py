@@ -6,7 +6,7 @@ from typing import Any
 from auepora_eval.calling.ask import Asked, ask
 from auepora_eval.calling.policy import Answer, CallPolicy, Task
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
-from builders import output, sample
+from helpers.builders import output, sample
 
 KINDS: dict[str, dict[str, Any]] = {  # how calls are carried out: in the asking thread, in threads, in an event loop
     "inline": {},

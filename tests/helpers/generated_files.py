@@ -8,7 +8,7 @@ from auepora_eval import EvaluationSample, SystemOutputs
 from auepora_eval.core.registry import Spec
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from builders import output, sample
+from helpers.builders import output, sample
 
 __all__ = ["METRICS", "Numbered", "rows", "write_files"]
 

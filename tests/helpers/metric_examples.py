@@ -1,0 +1,427 @@
+"""Specs for every registered metric, and generated samples and outputs to score with them."""
+
+import math
+import random
+from typing import Any
+
+import pytest
+
+from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, metric
+from auepora_eval.core.registry import Spec
+from auepora_eval.core.resources import given_resources
+from helpers.builders import output, sample
+from helpers.critics import SteadyBareCritic, SteadyCritic, shares_words
+from helpers.tiny_models import model_path
+
+LETTERS = {"python": "helpers.letter_vectors:letters"}
+EXAMPLES: dict[str, list[Spec]] = {
+    "accuracy": ["accuracy@2", "accuracy@5"],
+    "answer_relevance": ["answer_relevance"],
+    "aqwv": ["aqwv", "aqwv@2", {"aqwv": {"form": "program"}}, {"aqwv": {"p_fa": "collection", "corpus_size": 50}}],
+    "claim_context_precision": [
+        {"claim_context_precision": {"critic": {"use": "judge"}}},
+        {"claim_context_precision@2": {"critic": {"use": "bare judge"}, "claims": "sentences"}},
+    ],
+    "claim_context_recall": [
+        {"claim_context_recall": {"critic": {"use": "judge"}}},
+        {"claim_context_recall@2": {"claims": "sentences", "verifier": {"use": "entails"}, "evidence": "each"}},
+    ],
+    "claim_f1": [{"claim_f1": {"critic": {"use": "judge"}}}, {"claim_f1": {"critic": {"use": "judge"}, "beta": 2}}],
+    "claim_faithfulness": [
+        {"claim_faithfulness": {"critic": {"use": "judge"}}},
+        {"claim_faithfulness": {"critic": {"use": "judge"}, "verifier": {"use": "bare judge"}, "evidence": "each"}},
+        {"claim_faithfulness": {"claims": "sentences", "verifier": {"nli": model_path("nli")}, "k": 2}},
+    ],
+    "claim_hallucination": [
+        {"claim_hallucination": {"critic": {"use": "judge"}}},
+        {"claim_hallucination": {"claims": "sentences", "verifier": {"use": "entails"}, "evidence": "each"}},
+    ],
+    "claim_precision": [
+        {"claim_precision": {"critic": {"use": "judge"}}},
+        {"claim_precision": {"critic": {"use": "bare judge"}, "claims": "sentences"}},
+    ],
+    "claim_recall": [
+        {"claim_recall": {"critic": {"use": "judge"}}},
+        {"claim_recall": {"claims": "sentences", "verifier": {"use": "entails"}}},
+    ],
+    "bleu": ["bleu", {"bleu": {"max_order": 2, "smooth_method": "floor"}}, {"bleu": {"tokenize": "char"}}],
+    "bpref": ["bpref", {"bpref": {"min_relevance": 2}}],
+    "chrf": ["chrf", {"chrf": {"word_order": 2, "beta": 1.5}}],
+    "citation_coverage": ["citation_coverage", {"citation_coverage": {"corpus_ids": ["a", "b", "c"]}}],
+    "citation_gold_precision": ["citation_gold_precision", {"citation_gold_precision": {"conventions": "trec"}}],
+    "citation_gold_recall": ["citation_gold_recall", {"citation_gold_recall": {"min_relevance": 2}}],
+    "citation_support_f1": [{"citation_support_f1": {"critic": {"use": "judge"}}}],
+    "citation_support_precision": [
+        {"citation_support_precision": {"critic": {"use": "judge"}}},
+        {"citation_support_precision": {"critic": {"use": "bare judge"}, "at_most_citations": None}},
+    ],
+    "citation_support_recall": [
+        {"citation_support_recall": {"critic": {"use": "judge"}, "citations": "brackets"}},
+        {"citation_support_recall": {"critic": {"use": "entails"}, "at_most_citations": 1}},
+        {"citation_support_recall": {"critic": {"nli": {"model": model_path("nli"), "threshold": 0.2}}}},
+    ],
+    "containment": ["containment", {"containment": {"norm": "lower"}}, {"containment": {"norm": "none"}}],
+    "context_noise_accuracy": [
+        "context_noise_accuracy",
+        {"context_noise_accuracy": {"base": "token_f1"}},
+        {"context_noise_accuracy": {"base": "bleu"}},
+        {"context_noise_accuracy": {"base": "distinct_n"}},
+        {"context_noise_accuracy": {"insufficient": "rgb_script"}},
+    ],
+    "context_utilisation": [
+        {"context_utilisation": {"critic": {"use": "judge"}}},
+        {"context_utilisation": {"claims": "sentences", "verifier": {"use": "entails"}, "k": 3}},
+    ],
+    "counterfactual_consistency": [
+        "counterfactual_consistency",
+        {"counterfactual_consistency": {"base": "exact_match", "counterfactual_scenarios": ["typo", "paraphrase"]}},
+    ],
+    "cross_encoder_similarity": [
+        {"cross_encoder_similarity": {"model": model_path("cross-encoder")}},
+        {"cross_encoder_similarity": {"model": model_path("cross-encoder-identity"), "compare_to": "query"}},
+    ],
+    "distinct_n": ["distinct_n", {"distinct_n": {"n": 1}}],
+    "embedding_context_redundancy": [
+        {"embedding_context_redundancy": {"embed_fn": LETTERS}},
+        {"embedding_context_redundancy@3": {"embed_fn": LETTERS}},
+    ],
+    "embedding_context_relevance": [
+        {"embedding_context_relevance": {"embed_fn": LETTERS}},
+        {"embedding_context_relevance@2": {"embed_fn": {"python": "helpers.letter_vectors:Scaled"}, "depth": 1}},
+    ],
+    "embedding_similarity": [
+        {"embedding_similarity": {"embed_fn": LETTERS}},
+        {"embedding_similarity": {"embed_fn": LETTERS, "compare_to": "query"}},
+        {
+            "embedding_similarity": {
+                "embed_fn": {"python": "helpers.letter_vectors:Scaled", "args": {"without": "aeiou"}}
+            }
+        },
+    ],
+    "empty_result_rate": ["empty_result_rate"],
+    "err": [{"err": {"max_grade": 3}}, {"err@3": {"max_grade": 4}}],
+    "error_correction_rate": [
+        "error_correction_rate",
+        {"error_correction_rate": {"over": "all", "insufficient": "rgb_script"}},
+        {"error_correction_rate": {"base": "token_f1", "threshold": 0.2, "cues": ["cats", "mat"]}},
+    ],
+    "error_detection_rate": [
+        "error_detection_rate",
+        {"error_detection_rate": {"cues": "rgb_paper"}},
+        {"error_detection_rate": {"cues": ["the documents | are: wrong", "cats"]}},
+    ],
+    "evidence_overlap": [
+        "evidence_overlap",
+        {"evidence_overlap": {"n": 2, "k": 3}},
+        {"evidence_overlap": {"evidence_source": "relevant"}},
+    ],
+    "exact_match": ["exact_match", {"exact_match": {"ignore_articles": False}}],
+    "f1": ["f1@3", {"f1@5": {"conventions": "client"}}],
+    "failure_attribution": [
+        "failure_attribution",
+        {"failure_attribution@2": {"correct": "token_f1", "correct_from": 0.5, "languages": ["en"]}},
+        {"failure_attribution": {"faithfulness": "evidence_overlap", "faithful_from": 0.2, "min_relevance": 2}},
+    ],
+    "field_accuracy": ["field_accuracy", {"field_accuracy": {"fields": ["label", "n"]}}],
+    "groundedness": ["groundedness"],
+    "hallucination_rate": ["hallucination_rate"],
+    "hit_rate": ["hit_rate@1", "hit_rate@5"],
+    "intra_list_diversity": [
+        "intra_list_diversity@5",
+        "intra_list_diversity@2",
+        {"intra_list_diversity": {"top_k": None, "depth": 3}},
+    ],
+    "judged": ["judged@2", "judged@5"],
+    "judged_context_precision": [
+        {"judged_context_precision": {"critic": {"use": "judge"}}},
+        {"judged_context_precision@3": {"critic": {"use": "bare judge"}, "against": "answer"}},
+    ],
+    "judged_context_relevance": [
+        {"judged_context_relevance": {"critic": {"use": "judge"}}},
+        {"judged_context_relevance@2": {"critic": {"use": "judge"}}},
+    ],
+    "label_accuracy": ["label_accuracy", {"label_accuracy": {"field": "kind"}}],
+    "llm_answer_quality": [
+        {"llm_answer_quality": {"critic": {"use": "judge"}}},
+        {
+            "llm_answer_quality": {
+                "critic": {"use": "bare judge"},
+                "dimensions": ["clarity", "tone: is it friendly?"],
+                "weights": [1, 0.5],
+                "scale": "0-1",
+            }
+        },
+        {"llm_answer_quality": {"critic": {"use": "judge"}, "aggregation": "min", "rationale": False}},
+    ],
+    "llm_faithfulness": [
+        {"llm_faithfulness": {"critic": {"use": "judge"}}},
+        {"llm_faithfulness": {"critic": {"use": "bare judge"}, "k": 2, "scale": "1-5"}},
+        {"llm_faithfulness": {"critic": {"use": "judge"}, "evidence_source": "relevant", "min_relevance": 2}},
+    ],
+    "map": ["map", "map@3", {"map@3": {"conventions": "paper"}}, {"map": {"ap": "gold"}}],
+    "mean_latency": ["mean_latency", "mean_latency[retrieval]"],
+    "misleading_rate": ["misleading_rate", {"misleading_rate": {"base": "token_f1", "threshold": 0.2}}],
+    "mistake_reappearance_rate": ["mistake_reappearance_rate"],
+    "mrr": ["mrr", "mrr@2", {"mrr": {"conventions": "golden"}}],
+    "ndcg": ["ndcg", "ndcg@3", {"ndcg@3": {"gain_scheme": "linear"}}, {"ndcg": {"gain_scheme": "exponential"}}],
+    "bertscore": [
+        {"bertscore": {"model_type": model_path("bert"), "num_layers": 2}},
+        {"bertscore": {"model_type": model_path("bert"), "num_layers": 1, "score_type": "recall"}},
+        {"bertscore": {"model_type": model_path("bert"), "num_layers": 1, "idf": True, "compare_to": "query"}},
+    ],
+    "nli_grounding": [
+        {"nli_grounding": {"model": model_path("nli"), "threshold": 0.2}},
+        {"nli_grounding": {"model": model_path("nli"), "threshold": 0.2, "evidence": "joined", "k": 2}},
+    ],
+    "noise_robustness": [
+        "noise_robustness",
+        {"noise_robustness": {"base": "recall@3", "noise_scenarios": ["typo"]}},
+        {"noise_robustness": {"base": "bleu", "base_set": "all"}},
+        {"noise_robustness": {"base": {"map": {"ap": "gold"}}, "base_set": "all"}},
+        {"noise_robustness": {"base": "distinct_n"}},
+    ],
+    "noise_sensitivity": [
+        {"noise_sensitivity": {"critic": {"use": "judge"}}},
+        {"noise_sensitivity": {"critic": {"use": "judge"}, "noise": "irrelevant", "k": 3}},
+        {"noise_sensitivity": {"claims": "sentences", "verifier": {"use": "entails"}, "noise": "relevant"}},
+    ],
+    "negative_rejection_rate": [
+        "negative_rejection_rate",
+        {"negative_rejection_rate": {"languages": ["en", "zh"]}},
+        {"negative_rejection_rate": {"refusal_patterns": ["the mat", "cats"]}},
+    ],
+    "nugget_recall": [
+        {"nugget_recall": {"critic": {"use": "judge"}}},
+        {"nugget_recall": {"critic": {"use": "bare judge"}, "variant": "weighted", "at_a_time": 1}},
+        {"nugget_recall": {"critic": {"use": "entails"}, "variant": "all"}},
+    ],
+    "over_refusal_rate": ["over_refusal_rate", {"over_refusal_rate": {"refusal_patterns": ["the mat", "cats"]}}],
+    "precision": ["precision@1", "precision@5", {"precision@5": {"conventions": "client"}}],
+    "quality_given_hit": ["quality_given_hit", {"quality_given_hit@2": {"base": "rougeL_answer"}}],
+    "quality_given_miss": ["quality_given_miss@3", {"quality_given_miss": {"base": "bleu", "min_relevance": 2}}],
+    "quantile_latency": ["quantile_latency", "quantile_latency[retrieval,0.5]", "quantile_latency[end_to_end,1.0]"],
+    "r_precision": ["r_precision"],
+    "rbp": ["rbp", {"rbp": {"p": 0.5}}],
+    "recall_doc": ["recall_doc@1", "recall_doc@5"],
+    "recall": ["recall@1", "recall@5", {"recall@5": {"conventions": "paper"}}],
+    "refusal_correctness": ["refusal_correctness", {"refusal_correctness": {"languages": ["en"]}}],
+    "reverse_question_relevance": [
+        {"reverse_question_relevance": {"critic": {"use": "judge"}, "embed_fn": LETTERS}},
+        {
+            "reverse_question_relevance": {
+                "critic": {"use": "judge"},
+                "embed_fn": LETTERS,
+                "n": 1,
+                "noncommittal": "skip",
+            }
+        },
+    ],
+    "rejection_f1": ["rejection_f1", {"rejection_f1": {"refusal_patterns": ["the mat", "cats"]}}],
+    "rejection_precision": ["rejection_precision", {"rejection_precision": {"on_system_failure": "exclude"}}],
+    "response_diversity": ["response_diversity"],
+    "sliced": [
+        {"sliced": {"base": "token_f1", "where": {"labels.label": "cats"}}},
+        {"sliced": {"base": {"map@3": {"conventions": "client"}}, "where": {"labels.label": ["cats", 1]}}},
+        {"sliced": {"base": "bleu", "where": {"labels.kind": True}}},
+        {"sliced": {"base": "response_diversity", "where": {"labels.kind": True}}},
+        {"sliced": {"base": "quantile_latency", "where": {"labels.label": "cats"}}},
+    ],
+    "self_knowledge": [
+        {"self_knowledge": {"critic": {"use": "judge"}}},
+        {"self_knowledge": {"claims": "sentences", "verifier": {"use": "entails"}}},
+    ],
+    "span_iou": ["span_iou@3"],
+    "span_precision": ["span_precision@3"],
+    "span_recall": ["span_recall@3"],
+    "rouge1_answer": ["rouge1_answer", {"rouge1_answer": {"use_stemmer": False}}],
+    "rouge1_query": ["rouge1_query"],
+    "rouge2_answer": ["rouge2_answer"],
+    "rouge2_query": ["rouge2_query"],
+    "rougeL_answer": ["rougeL_answer", {"rougeL_answer": {"tokenizer": "unicode"}}],
+    "rougeL_query": ["rougeL_query"],
+    "rougeLsum_answer": ["rougeLsum_answer"],
+    "rougeLsum_query": ["rougeLsum_query"],
+    "rouge_scores": ["rouge_scores", {"rouge_scores": {"variants": ["rouge2", "rougeLsum"]}}],
+    "sbert_similarity": [{"sbert_similarity": {"model": model_path("sbert")}}],
+    "structured_validity": [
+        "structured_validity",
+        {"structured_validity": {"schema": {"type": "object", "required": ["n"]}}},
+    ],
+    "support_coverage": ["support_coverage", {"support_coverage": {"k": 2}}],
+    "support_density": ["support_density"],
+    "throughput": [
+        "throughput",
+        {"throughput": {"timing_key": "retrieval", "concurrency": 3}},
+        {"throughput": {"by": "clock"}},
+    ],
+    "weighted_support_precision": [
+        {"weighted_support_precision": {"critic": {"use": "judge"}}},
+        {"weighted_support_precision": {"critic": {"use": "bare judge"}, "judged": "all", "citations": "hash"}},
+    ],
+    "weighted_support_recall": [
+        {"weighted_support_recall": {"critic": {"use": "judge"}, "citations": "sentences"}},
+        {"weighted_support_recall": {"critic": {"use": "entails"}, "judged": "all"}},
+    ],
+    "token_f1": ["token_f1", {"token_f1": {"ignore_case": False}}],
+}
+RESOURCES = {"judge": SteadyCritic(), "bare judge": SteadyBareCritic(), "entails": shares_words}
+SPECS = [spec for specs in EXAMPLES.values() for spec in specs]
+
+WORDS = ["the", "cats", "sat", "running", "mat", "日本", "naïve", "", "\n"]
+SCHEMAS: list[Any] = [
+    {},
+    {"output_schema": {"type": "object", "required": ["n"]}},
+    {"output_schema": {"type": "objekt"}},
+]
+EXPECTATIONS: list[Any] = [
+    {},
+    {"must_contain": ["cats"]},
+    {"must_contain": "mat", "forbidden": ["the", ""]},
+    {"forbidden": 5},
+    {"expected_doc_ids": []},
+    {"expected_doc_ids": ["whole", "x"]},
+]
+NOISE: list[Any] = [{}, {"noise_ratio": 0}, {"noise_ratio": 0.4}, {"noise_ratio": 1.0}, {"noise_ratio": "half"}]
+FALSE: list[Any] = [{}, {}, {"wrong_answer": "cats"}, {"wrong_answer": ["the", "sat"]}, {"wrong_answer": 5}]
+REMARKS = ["", " There are FACTUAL\nerrors in them.", " insufficient information"]
+NUGGETS: list[Any] = [
+    {},
+    {"nuggets": []},
+    {"nuggets": "cats"},
+    {"nuggets": [{"text": "cats sat", "importance": "okay"}]},
+    {"nuggets": [{"text": f"cats sat on mat {i}", "importance": ["vital", "okay"][i % 2]} for i in range(12)]},
+    {"nuggets": [{"text": "cats", "importance": "vital"}, {"text": "Cats", "importance": "okay"}]},
+]
+MARKED = ["", " The mat [1]. Cats sat. [2, 9]", " Cats sat on the mat [1-3].", " Cats run [#1].", " Running cats."]
+MARKS: list[Any] = [
+    {},
+    {"scenario": "unanswerable"},
+    {"scenario": "typo", "answerable": False},
+    {"answerable": True},
+    {"answerable": "no"},
+]
+REFUSALS = ["I don’t know.", "很抱歉，我不知道。", " \n"]
+
+
+def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    """Samples and outputs with every annotation present somewhere, absent somewhere, and every kind of failure."""
+    rng = random.Random(seed)
+    rows, outs = [], []
+    for i in range(n):
+        gold: Any = rng.choice(
+            [None, [], rng.sample("abcdef", 3), {x: rng.randint(-1, 3) for x in rng.sample("abcdef", 3)}]
+        )
+        text = [" ".join(rng.choices(WORDS, k=rng.randint(0, 6))) for _ in range(3)]
+        rows.append(
+            sample(
+                gold,
+                sample_id=f"q{i}",
+                candidates=rng.choice([None, ["a", "x"]]),
+                answer=rng.choice([None, text[0]]),
+                reference_answers=rng.choice([[], [text[1]]]),
+            )
+        )
+        timings = rng.choice(
+            [{}, {"end_to_end": rng.random()}, {"end_to_end": rng.random(), "retrieval": rng.random()}]
+        )
+        outs.append(
+            rng.choice(
+                [
+                    output(rng.sample("abcdefgh", rng.randint(0, 6)), answer=text[2], timings=timings),
+                    output(rng.choices("abcdefgh", k=5), answer=text[2], timings=timings),
+                    output(rng.sample("abcdefgh", 4), timings=timings),
+                    output(error=rng.choice(["timeout", "raised: ValueError"])),
+                    None,
+                ]
+            )
+        )
+    annotate(rng, rows, outs)
+    annotate_system(random.Random(seed), outs)
+    trouble(random.Random(f"trouble {seed}"), rows, outs)
+    facts(random.Random(f"facts {seed}"), rows, outs)
+    for row, out in zip(rows[::2], outs[::2], strict=True):  # every other pair is made of chunks
+        returned = [] if out is None else [item.doc for item in out.retrieved]
+        for document in [*(row.relevant_docs or []), *returned]:
+            start = 10 * "abcdefgh".index(document.doc_id)
+            document.parent_id, document.span = "whole", (start, start + 15)
+    return rows, outs
+
+
+def annotate(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:
+    """Structured answers, citations, expectations, refusals, variants and texts of documents, in some samples."""
+    for number, (row, out) in enumerate(zip(rows, outs, strict=True)):
+        row.labels |= rng.choice([{}, {"label": "cats"}, {"label": 1, "kind": True}])
+        row.labels |= rng.choice(MARKS)
+        if number % 4:
+            base = rng.choice([f"q{number - number % 4}", f"q{number - number % 4}", "nobody", row.sample_id])
+            scenario = rng.choice(["typo", "paraphrase", "counterfactual"])
+            row.labels |= {"variant_of": base, "scenario": row.labels.get("scenario", scenario)}
+        row.metadata |= rng.choice(SCHEMAS) | rng.choice(EXPECTATIONS)
+        if row.reference_answer is not None:
+            row.reference_answer.structured = rng.choice(
+                [None, {}, {"label": "Cats", "n": 1}, {"slots": [["sat"], ["mat"]]}]
+            )
+        returned = [] if out is None else [item.doc for item in out.retrieved]
+        for document in [*(row.relevant_docs or []), *returned]:
+            document.text = " ".join(rng.choices(WORDS, k=rng.choice([0, 5])))
+        if out is not None and out.error is None:
+            out.citations = rng.choice([None, [], ["a"], ["a", "x", "a"], rng.sample("abcdefgh", 3)])
+            out.refused = rng.choice([None, False, True])
+            if out.response is not None:
+                if rng.random() < 0.3:
+                    out.response.text = rng.choice(REFUSALS)
+                out.response.structured = rng.choice([None, {}, {"label": "CATS"}, {"label": " cats", "n": 1}])
+                out.response.sentences = rng.choice([None, [], [{"text": "s", "citations": ["a", "b"]}]])
+
+
+def annotate_system(rng: random.Random, outs: list[SystemOutputs | None]) -> None:
+    """Vectors of documents, moments at which requests began, and some timings and vectors that are none."""
+    for out in outs:
+        if out is None:
+            continue
+        size, odd = rng.choice([2, 3, 9]), rng.choice([None, None, None, None, [0.0, 0.0, 0.0], [1.0], ["x"], "none"])
+        for item in out.retrieved:
+            item.doc.metadata["embedding"] = [rng.gauss(0, 1) for _ in range(size)]
+        if out.retrieved and odd is not None:
+            rng.choice(out.retrieved).doc.metadata["embedding"] = None if odd == "none" else odd
+        if out.timings and rng.random() < 0.8:
+            out.timings["started"] = rng.choice([rng.uniform(1e9, 1e9 + 5), rng.uniform(1e9, 1e9 + 5), math.nan])
+        if "retrieval" in out.timings and rng.random() < 0.3:
+            out.timings["retrieval"] = rng.choice([0.0, -1.0, math.nan])
+
+
+def trouble(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:
+    """Noise among the documents of some samples, and false ones; some answers say so, and some are right."""
+    for row, out in zip(rows, outs, strict=True):
+        row.labels |= rng.choice(NOISE)
+        if "variant_of" in row.labels or rng.random() < 0.3:
+            row.metadata |= rng.choice(FALSE)
+        if out is not None and out.response is not None:
+            out.response.text += rng.choice([*REMARKS, *row.references])
+
+
+def facts(rng: random.Random, rows: list[EvaluationSample], outs: list[SystemOutputs | None]) -> None:
+    """Nuggets of some samples, and marks in some answers."""
+    for row, out in zip(rows, outs, strict=True):
+        row.metadata |= rng.choice(NUGGETS)
+        if out is not None and out.response is not None:
+            out.response.text += rng.choice(MARKED)
+
+
+MODEL_OPTIONS = {"model", "model_type"}
+
+
+def built(spec: Spec) -> BatchMetric:
+    with given_resources(RESOURCES):
+        made = metric(spec)
+    assert isinstance(made, BatchMetric)
+    return made
+
+
+def asks_a_model(spec: Spec) -> bool:
+    """Whether the numbers come from a model: what it computes for a text depends in the last digits on its batch."""
+    return isinstance(spec, dict) and bool(MODEL_OPTIONS & set(next(iter(spec.values()))))
+
+
+def about(scores: Any) -> list[Any]:
+    return [score if score is None else pytest.approx(score, abs=1e-5) for score in scores]

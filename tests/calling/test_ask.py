@@ -18,6 +18,7 @@ from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from helpers.builders import output, sample
 from helpers.calls import KINDS, Book, asked, in_kind, number, own, tasks
+from helpers.requirements import examples
 
 EACH = pytest.mark.parametrize("kind", KINDS)
 
@@ -233,7 +234,7 @@ WANTED = {"fine": None, "wrong": "raised: ValueError: no", "exit": "raised: Syst
 
 
 @EACH
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(scripts=st.lists(ACTS, max_size=25), concurrency=st.integers(1, 9), retries=st.integers(0, 3), data=st.data())
 def test_any_schedule_ends_with_the_outcome_of_each_script(
     kind: str, scripts: list[list[str]], concurrency: int, retries: int, data: Any

@@ -49,7 +49,16 @@ CASES = [(way, table) for way in WAYS for table in (False, True) if not (table a
 
 
 @pytest.mark.parametrize(
-    ("way", "table"), CASES, ids=[f"{way}-{'parquet' if table else 'jsonl'}" for way, table in CASES]
+    ("way", "table"),
+    [
+        pytest.param(
+            way,
+            table,
+            id=f"{way}-{'parquet' if table else 'jsonl'}",
+            marks=[pytest.mark.part("ray")] if "ray" in WAYS[way] else [],
+        )
+        for way, table in CASES
+    ],
 )
 def test_many_files_score_as_one(
     tmp_path: Path, auepora: Auepora, wanted: str, way: str, table: bool, monkeypatch: pytest.MonkeyPatch
@@ -137,6 +146,7 @@ def test_what_is_wrong_is_said(
     assert said in err
 
 
+@pytest.mark.part("ray")
 def test_a_run_is_scored_by_a_cluster(tmp_path: Path, auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> None:
     requirements.need("ray")
     monkeypatch.chdir(tmp_path)

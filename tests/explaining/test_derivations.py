@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.core.resources import given_resources
 from auepora_eval.explaining.words import choice_in_words, reducer_in_words
 from helpers.builders import output, sample
-from helpers.metric_examples import EXAMPLES, MODEL_OPTIONS, RESOURCES, SPECS, asks_a_model, built, made_data
+from helpers.metric_examples import EXAMPLES, RESOURCES, SPECS, asks_a_model, built, made_data, model_names
 from helpers.tiny_models import made
 
 COMPUTED = [spec for spec in SPECS if not asks_a_model(spec) and not isinstance(built(spec), JudgedMetric)]
@@ -75,12 +74,12 @@ def test_derivations_are_plain_data(spec: Spec) -> None:
                 assert {type(cell) for cell in row} <= {str, int, float, bool, type(None)}
 
 
+@pytest.mark.part("models")
 @pytest.mark.parametrize("spec", MODELS, ids=str)
 def test_a_model_that_may_be_asked_again_says_about_the_same(spec: Spec) -> None:
     assert isinstance(spec, dict)
-    for options in spec.values():
-        for name in MODEL_OPTIONS & set(options or {}):
-            made(Path((options or {})[name]).name)
+    for name in model_names(spec):
+        made(name)
     for derivation, score in derivations(built(spec), 0):
         assert derivation.value == pytest.approx(score, abs=1e-5)
 

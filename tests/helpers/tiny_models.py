@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auepora_eval.semantic.models import quiet
-from helpers.requirements import need
+from helpers.requirements import check_marked_slow, need
 
 WORDS = [
     "the",
@@ -82,6 +82,7 @@ def model_path(name: str) -> str:
 
 def made(name: str) -> str:
     """The path of a model, made if need be."""
+    check_marked_slow("a model")
     need("sentence_transformers")
     place = FOLDER / name
     if not place.exists():

@@ -22,7 +22,7 @@ from auepora_eval.io.formats import guess_format
 from auepora_eval.io.load import iter_samples, load_dataset, load_outputs, read_outputs_file
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
 from auepora_eval.io.reading import Problems
-from helpers.requirements import need
+from helpers.requirements import examples, need
 
 CHUNK = Document("c", "té\u2028xt", {"relevance": 2, "deep": {"a": [1, None]}}, "p", (3, 9))
 ANSWER = Response("A.", {"k": [1]}, {"model": "m"}, [{"text": "A.", "citations": ["c"]}, {"text": "B."}])
@@ -278,7 +278,7 @@ outputs = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.lists(samples, min_size=1, max_size=3, unique_by=lambda one: one.sample_id),
     st.dictionaries(ids, outputs, min_size=1, max_size=3),

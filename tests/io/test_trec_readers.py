@@ -19,6 +19,7 @@ from auepora_eval.io.trec import Reader, load_qrels, load_run
 from auepora_eval.io.trec_parts import arrow as trec_arrow
 from auepora_eval.io.trec_parts import blocks as trec_blocks
 from auepora_eval.io.trec_parts import python as trec_python
+from helpers.requirements import examples
 
 INSTALLED: list[Reader] = ["python", "arrow"] if trec_arrow.arrow_is_installed() else ["python"]
 Load = Callable[..., Mapping[str, object]]
@@ -163,7 +164,7 @@ def files(draw: st.DrawFn) -> bytes:
     return (text if draw(st.booleans()) else text.rstrip("\n")).encode()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(files())
 @example(b"q Q0 a 1 2 t\nq Q0 b 2 1 t\n")
 def test_readers_agree(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
@@ -177,7 +178,7 @@ def test_readers_agree(tmp_path_factory: pytest.TempPathFactory, content: bytes)
         assert_all_agree(path)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=60) | st.text("q0 aé1.\n\t\r-_e\x00\x0b\x1c", max_size=60).map(str.encode))
 def test_readers_agree_on_anything(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "anything"
@@ -185,7 +186,7 @@ def test_readers_agree_on_anything(tmp_path_factory: pytest.TempPathFactory, con
     assert_all_agree(path)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(SCORES, min_size=1, max_size=30))
 @example(ODD_SCORES)
 def test_scores_are_what_float_makes_of_them(texts: list[str]) -> None:
@@ -206,7 +207,7 @@ def decimals_of_one_form(draw: st.DrawFn) -> list[str]:
     return draw(st.lists(st.tuples(sign, texts).map("".join), min_size=1, max_size=30))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(decimals_of_one_form())
 def test_scores_of_one_form_are_what_float_makes_of_them(texts: list[str]) -> None:
     data = "".join(f"query Q0 document 1. {text} t\n" for text in texts).encode()

@@ -19,6 +19,7 @@ from auepora_eval.io.trec_parts import pairs
 from auepora_eval.io.trec_parts.words import TextWords
 from auepora_eval.io.trec_scores import read_trec
 from helpers import requirements
+from helpers.requirements import examples
 
 METRICS: list[str | dict[str, Any]] = [
     "recall@3", "precision@2", "hit_rate@1", "mrr", "map", "map@3", "ndcg", "ndcg@3", "f1@2", "r_precision", "bpref",
@@ -48,7 +49,7 @@ def by_texts(qrels: Path, run: Path, metrics: Any, conventions: str | Convention
 
 
 @given(judged=JUDGED, run=RUN, distinct=st.booleans(), min_relevance=st.integers(0, 3), depth=st.none() | st.just(2))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_columns_give_what_texts_give(
     tmp_path_factory: pytest.TempPathFactory,
     judged: list[tuple[str, str, int]],

@@ -45,6 +45,9 @@ Is it supported? The score is {{scale}}. {{form}}
 """
 
 
+pytestmark = pytest.mark.part("llama")
+
+
 @pytest.fixture(scope="session")
 def model() -> Iterator[LocalModel]:
     """One server for all tests of a session."""

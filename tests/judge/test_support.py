@@ -233,6 +233,7 @@ def probability(premise: str, statement: str) -> float:
         return float(loaded.model(**tokens).logits.softmax(dim=-1)[0, 2])
 
 
+@pytest.mark.part("models")
 @pytest.mark.parametrize("together", ["joined", "each"])
 def test_a_model_of_entailment(together: Any) -> None:
     premises = EVIDENCE if together == "each" else ["\n".join(EVIDENCE)]
@@ -244,6 +245,7 @@ def test_a_model_of_entailment(together: Any) -> None:
     assert 0 < sum(one.supported for one in found) < len(found)
 
 
+@pytest.mark.part("models")
 def test_evidence_that_is_too_long_is_told() -> None:
     short, long = (verdicts(Nli(made("nli")), [text], ["rain falls"])[0] for text in ("rain", "rain " * 600))
     assert (short.cut, long.cut) == (False, True)
@@ -252,6 +254,7 @@ def test_evidence_that_is_too_long_is_told() -> None:
 # --- options ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.part("models")
 def test_what_a_plan_writes() -> None:
     path = made("nli")
     assert as_verifier({"nli": path}) == Nli(path) == Nli(path, batch_size=3)
@@ -266,6 +269,7 @@ def test_what_a_plan_writes() -> None:
     assert verifier_name(as_verifier({"use": "entails"})) == "resource entails"
 
 
+@pytest.mark.part("models")
 def test_the_signature_shows_what_decides() -> None:
     path = made("nli")
     names = {

@@ -14,6 +14,7 @@ from auepora_eval.labelling.items import Item
 from auepora_eval.labelling.keys import Pasted
 from auepora_eval.labelling.session import Given, Scale, State, begin, paste, press, resumed
 from auepora_eval.labelling.sheet import Sheet
+from helpers.requirements import examples
 
 
 def items(n: int) -> list[Item]:
@@ -207,7 +208,7 @@ def sheet(path: Path, **more: Any) -> Sheet:
     return Sheet(path, "ann", "run_1", clock=lambda: "2030-01-01T00:00:00+00:00", **more)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.sampled_from(["r", "w", "s", "u"]), max_size=25))
 def test_the_file_is_the_state_at_every_moment(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
     ours = sheet(tmp_path_factory.mktemp("sheet") / "labels.jsonl")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
-from helpers.requirements import need
+from helpers.requirements import examples, need
 from helpers.texts import TEXT
 
 WORDS = st.lists(st.sampled_from(["the", "cat", "sat", "on", "a", "mat.", "2,000", "cats"]), max_size=9).map(" ".join)
@@ -55,7 +55,7 @@ def test_bleu_is_sacrebleus(ours: dict[str, Any], theirs: dict[str, Any]) -> Non
     corpus, sentence = metrics.BLEU(force=True, **theirs), metrics.BLEU(effective_order=True, **theirs)
 
     @given(ROWS)
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     def same(rows: list[tuple[str, list[str]]]) -> None:
         result = scored(rows, {"bleu": ours})
         assert result.value == corpus.corpus_score([answer for answer, _ in rows], padded(rows)).score
@@ -70,7 +70,7 @@ def test_chrf_is_sacrebleus(options: dict[str, Any]) -> None:
     theirs = need("sacrebleu.metrics").CHRF(**options)
 
     @given(ROWS)
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     def same(rows: list[tuple[str, list[str]]]) -> None:
         result = scored(rows, {"chrf": options})
         assert result.value == theirs.corpus_score([answer for answer, _ in rows], padded(rows)).score

@@ -359,6 +359,7 @@ def test_a_preview_counts_the_first_questions() -> None:
     assert told.may_be_more == ["citation_support_precision", "citation_support_f1"]
 
 
+@pytest.mark.part("models")
 def test_a_model_of_entailment_takes_the_judges_place() -> None:
     path = str(made("nli"))
     one = CitationSupportRecall(Nli(path, threshold=0.01))

@@ -462,6 +462,7 @@ def test_a_function_that_fails_is_a_failed_measurement() -> None:
         assert outcome(built, asked(SAID)) == "measure_failed:critic_raised"
 
 
+@pytest.mark.part("models")
 def test_a_model_of_entailment_checks_what_a_judge_lists() -> None:
     nli = Nli(made("nli"), threshold=0.01)  # so that everything follows
     critic = transcript()

@@ -5,26 +5,22 @@ import math
 import pickle
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from auepora_eval import evaluate, evaluate_stream, metric
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
 from auepora_eval.core.resources import given_resources
-from helpers.metric_examples import EXAMPLES, MODEL_OPTIONS, RESOURCES, SPECS, about, asks_a_model, built, made_data
+from helpers.metric_examples import EXAMPLES, RESOURCES, about, asks_a_model, built, made_data, model_names, spec_params
 from helpers.tiny_models import made
 
 
 @pytest.fixture(autouse=True)
 def models_of(request: pytest.FixtureRequest) -> None:
-    """The tiny models that a spec names are made before it is looked at."""
+    """Write the tiny models that a spec names."""
     spec = request.node.callspec.params.get("spec") if hasattr(request.node, "callspec") else None
-    for options in spec.values() if isinstance(spec, dict) else ():
-        for name in MODEL_OPTIONS & set(options):
-            made(Path(options[name]).name)
-        if isinstance(checked_by := options.get("verifier"), dict) and "nli" in checked_by:
-            made(Path(checked_by["nli"]).name)
+    for name in model_names(spec):
+        made(name)
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +36,7 @@ def test_every_registered_metric_has_an_example() -> None:
         assert {metric_info(metric(s).name).name for s in specs} == {name}
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=str)
+@pytest.mark.parametrize("spec", spec_params())
 # The data have nuggets that are none, which is said.
 @pytest.mark.filterwarnings(r"ignore:metric 'nugget_recall'. metadata\.nuggets:UserWarning")
 class TestEveryMetric:

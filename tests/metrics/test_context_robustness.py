@@ -20,7 +20,7 @@ from auepora_eval.metrics.context_robustness import (
     MisleadingRate,
 )
 from helpers.builders import answered, output, sample
-from helpers.requirements import need_data
+from helpers.requirements import examples, need_data
 
 CUE = "There are factual errors in the provided documents."
 LIE: dict[str, Any] = {"wrong_answer": "Lyon"}
@@ -429,7 +429,7 @@ PARTS = st.sampled_from(["", CUE, "Paris", "Lyon", f"{CUE} Paris", f"Paris. {CUE
 
 
 @given(st.lists(PARTS, min_size=1, max_size=12), st.sampled_from(["judged", "rgb_script", "rgb_fact_script"]))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_correction_among_all_is_detection_times_correction(texts: list[str], how: str) -> None:
     rows = [sample(sample_id=str(n), answer="Paris", metadata=LIE) for n in range(len(texts))]
     specs: list[Spec] = [

@@ -11,6 +11,7 @@ from auepora_eval import BatchMetric, Document, EvaluationSample, Response, Retr
 from auepora_eval.core.family import FamilyMetric
 from auepora_eval.core.judged import JudgedMetric
 from auepora_eval.core.registry import metric, metric_infos
+from helpers.requirements import examples
 from helpers.texts import ATOMS, TEXT
 
 METRICS = [
@@ -44,7 +45,7 @@ def scored(*pairs: tuple[EvaluationSample, SystemOutputs], metrics: Any = tuple(
 
 
 @given(st.lists(st.tuples(TEXT, TEXT, TEXT), min_size=1, max_size=5))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_number_or_a_reason(rows: list[tuple[str, str, str]]) -> None:
     for result in scored(*(pair(*row) for row in rows)).values():
         low, high = metric(result.name).range  # type: ignore[attr-defined]
@@ -56,7 +57,7 @@ def test_a_number_or_a_reason(rows: list[tuple[str, str, str]]) -> None:
 @given(
     st.lists(st.tuples(TEXT, st.lists(TEXT, min_size=1, max_size=3), TEXT), min_size=1, max_size=4), st.integers(1, 3)
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_batch_path_is_the_plain_definition(rows: list[tuple[str, list[str], str]], size: int) -> None:
     gold = [Document("d")]
     samples = [

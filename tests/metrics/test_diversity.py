@@ -26,6 +26,7 @@ from auepora_eval.core.suggest import suggested_metrics
 from auepora_eval.features.vectors import unit_vector
 from auepora_eval.metrics.additional import DistinctN, IntraListDiversity, ResponseDiversity
 from helpers.builders import output, sample
+from helpers.requirements import examples
 from helpers.texts import TEXT
 
 ABOUT = 1e-12
@@ -187,7 +188,7 @@ VECTOR = st.lists(st.floats(-10, 10), min_size=3, max_size=3).filter(lambda vect
 
 
 @given(st.lists(st.lists(VECTOR, min_size=2, max_size=6), min_size=1, max_size=5), st.integers(2, 6))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_batch_path_is_the_plain_definition(lists: list[list[list[float]]], k: int) -> None:
     rows = [sample(sample_id=str(at)) for at in range(len(lists))]
     outs = [listed(*vectors) for vectors in lists]
@@ -385,7 +386,7 @@ def test_answers_by_hand(texts: list[str | None], want: list[Any]) -> None:
 
 
 @given(st.lists(TEXT, max_size=12), st.randoms(), st.integers(1, 5))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_answers_in_any_order_and_any_batches(texts: list[str], rng: Any, size: int) -> None:
     rows, outs = answered(*texts)
     (result,) = evaluate(rows, outs, ["response_diversity"])

@@ -10,6 +10,7 @@ from auepora_eval import evaluate_rankings, metric
 from auepora_eval.core import ranked as engine
 from auepora_eval.core.conventions import PRESETS
 from auepora_eval.metrics.base import RankingMetric
+from helpers.requirements import examples
 
 IDS = st.sampled_from(["a", "b", "c", "d", "é", "aa", "", "文書", "a b"])
 GOLD = st.one_of(
@@ -35,7 +36,7 @@ SPECS: list[str | dict[str, Any]] = [
     depth=st.none() | st.integers(1, 5),
     k_policy=st.sampled_from(["written", "effective"]),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_fast_equals_plain(
     preset: str, queries: list[tuple[Any, list[str]]], min_relevance: int, depth: int | None, k_policy: str
 ) -> None:
@@ -59,7 +60,7 @@ def test_fast_equals_plain(
 
 
 @given(queries=st.lists(QUERY, min_size=1, max_size=12), size=st.integers(1, 5))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_batch_split_gives_the_same_bits(queries: list[tuple[Any, list[str]]], size: int) -> None:
     gold, ranked = [[*g] if g is not None else [] for g, _ in queries], [r for _, r in queries]
     whole = evaluate_rankings(gold, ranked, SPECS)

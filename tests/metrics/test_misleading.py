@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from auepora_eval import EvaluationSample, MetricResult, evaluate, evaluate_stream, metric
 from auepora_eval.metrics.context_robustness import MisleadingRate, MistakeReappearanceRate
 from helpers.builders import answered, output, sample
+from helpers.requirements import examples
 
 LIE: dict[str, Any] = {"wrong_answer": "Lyon"}
 
@@ -151,7 +152,7 @@ def test_a_slice_of_variants_keeps_its_bases() -> None:
     st.integers(1, 5),
     st.randoms(),
 )
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_pairs_do_not_depend_on_batches_or_order(texts: list[str | None], size: int, rng: random.Random) -> None:
     rows = pairs(
         *(("a" * (n + 1), None if n % 3 == 0 else "a" * (n - n % 3 + 1), n % 3 > 0, "") for n in range(len(texts)))

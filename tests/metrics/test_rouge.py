@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
 from auepora_eval.metrics.rouge import RougeL, RougeLQuery, RougeScores
-from helpers.requirements import need, need_data
+from helpers.requirements import examples, need, need_data
 from helpers.texts import TEXT
 
 VARIANTS = ["rouge1", "rouge2", "rougeL", "rougeLsum"]
@@ -49,7 +49,7 @@ def test_agrees_with_rouge_score(stem: bool) -> None:
     scorer = need("rouge_score.rouge_scorer").RougeScorer(VARIANTS, use_stemmer=stem)
 
     @given(st.lists(st.tuples(TEXT, TEXT) | TEXT.map(lambda text: (text, text + " more")), min_size=1, max_size=6))
-    @settings(max_examples=200)
+    @settings(max_examples=examples(200))
     def agrees(pairs: list[tuple[str, str]]) -> None:
         found = scored(pairs, *({f"{name}_answer": {"use_stemmer": stem}} for name in VARIANTS))
         for row, (reference, answer) in enumerate(pairs):

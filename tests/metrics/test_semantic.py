@@ -196,6 +196,7 @@ def test_three_metrics_ask_once_for_each_text() -> None:
         assert sorted(asked) == sorted(["abc", "ab", "a0", "a2", "a4", "c"])
 
 
+@pytest.mark.part("models")
 def test_the_same_model_named_twice_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     path, asked = made("sbert"), []
     package = need("auepora_eval.semantic.sentences")
@@ -218,6 +219,7 @@ def test_the_same_model_named_twice_is_asked_once(monkeypatch: pytest.MonkeyPatc
     assert sorted(asked) == ["a dog", "the cat"]
 
 
+@pytest.mark.part("models")
 def test_as_the_base_of_other_metrics() -> None:
     base = EvaluationSample("q1", "a?")
     changed = EvaluationSample("q2", "b?", labels={"variant_of": "q1", "scenario": "counterfactual"})
@@ -242,6 +244,7 @@ def test_as_the_base_of_other_metrics() -> None:
 # --- models that read two texts -------------------------------------------------------------------------------------
 
 
+@pytest.mark.part("models")
 def test_a_cross_encoder_gives_what_its_own_package_gives() -> None:
     package = need("sentence_transformers")
     pairs = [("the cat sat", "a dog sat"), ("paris", "london is red"), ("who built it", "eiffel built the tower")]
@@ -255,6 +258,7 @@ def test_a_cross_encoder_gives_what_its_own_package_gives() -> None:
         )
 
 
+@pytest.mark.part("models")
 def test_a_cross_encoder_s_range_follows_from_its_activation() -> None:
     bounded, open_ = (CrossEncoderSimilarity(made(name)) for name in ("cross-encoder", "cross-encoder-identity"))
     assert (bounded.range, bounded.worst) == ((0.0, 1.0), 0.0)
@@ -287,6 +291,7 @@ DOCUMENTS = ["rain falls every day", "the tower was made of gold", "paris is not
 SENTENCES = ["Rain falls.", "The tower was built by Eiffel in Paris!", "It is wet.", "No cat sat on it."]
 
 
+@pytest.mark.part("models")
 @pytest.mark.parametrize(("name", "label"), [("nli", 2), ("nli-roberta", 0), ("nli-deberta", 0)])
 @pytest.mark.parametrize("together", ["each", "joined"])
 def test_entailment(name: str, label: int, together: str) -> None:
@@ -308,6 +313,7 @@ GROUNDING: list[tuple[str | None, list[str | None], Any, str]] = [
 ]
 
 
+@pytest.mark.part("models")
 @pytest.mark.parametrize(("answer", "texts", "want"), [r[:3] for r in GROUNDING], ids=[r[3] for r in GROUNDING])
 def test_grounding_without_a_model_s_help(answer: str | None, texts: list[str | None], want: Any) -> None:
     built: Any = metric("nli_grounding", model=made("nli"))
@@ -316,6 +322,7 @@ def test_grounding_without_a_model_s_help(answer: str | None, texts: list[str | 
     assert outcome(built, EvaluationSample("q", "why?"), out) == want
 
 
+@pytest.mark.part("models")
 def test_labels_are_read_from_the_model() -> None:
     unnamed: Any = metric("nli_grounding", model=made("nli-unnamed"))
     with pytest.raises(BadValueError, match=r"does not say which .* LABEL_0, LABEL_1, LABEL_2: name the one with"):
@@ -332,6 +339,7 @@ def test_labels_are_read_from_the_model() -> None:
         metric("nli_grounding", model="m", evidence="all")
 
 
+@pytest.mark.part("models")
 def test_what_is_too_long_is_counted() -> None:
     out = listed("rain " * 200, "rain falls")
     out.response = Response("Rain falls.")
@@ -348,6 +356,7 @@ def test_what_is_too_long_is_counted() -> None:
         assert result.details["num_truncated"] == count
 
 
+@pytest.mark.part("models")
 @pytest.mark.filterwarnings("ignore:metric .* a text is longer than the model reads")
 def test_difficult_texts_spoil_nothing() -> None:
     texts = ["half \ud800 a character", "\0", "\u202e", "🙂" * 50, "word " * 20_000, "é" * 300, "the cat"]
@@ -378,6 +387,7 @@ def test_they_run_where_they_are_named_alone() -> None:
     assert "nli" not in chosen
 
 
+@pytest.mark.part("models")
 def test_a_plan_is_checked_before_its_system_is_asked(tmp_path: Any, auepora: Any) -> None:
     project = Project(tmp_path, 3)
     plan = Path(project.plan())
@@ -399,6 +409,7 @@ def test_a_plan_is_checked_before_its_system_is_asked(tmp_path: Any, auepora: An
     sys.modules.pop("my_rag", None)  # the next project has one of its own
 
 
+@pytest.mark.part("models")
 @pytest.mark.parametrize(
     "spec",
     [

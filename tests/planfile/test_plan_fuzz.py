@@ -15,6 +15,7 @@ from auepora_eval.core.errors import AueporaError
 from auepora_eval.planfile.changes import plan_changes, plan_key
 from auepora_eval.planfile.read import plan_problems, read_plan
 from auepora_eval.planfile.source import PLAN_KEYS, looks_like_plan
+from helpers.requirements import examples
 
 SUFFIXES = (".yaml", ".toml", ".json")
 PIECES = [
@@ -58,21 +59,21 @@ def survives(content: bytes, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(content=st.binary(max_size=60))
 def test_any_bytes(content: bytes, suffix: str) -> None:
     survives(content, suffix)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(pieces=st.lists(st.sampled_from(PIECES), max_size=25))
 @example(pieces=["dataset", ":", " ", "&a ", "[", "*a", "]"])
 def test_any_pieces_of_plans(pieces: list[str], suffix: str) -> None:
     survives("".join(pieces).encode(), suffix)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(value=plans)
 def test_any_values_under_the_keys_of_a_plan(value: dict[str, Any]) -> None:
     try:
@@ -82,14 +83,14 @@ def test_any_values_under_the_keys_of_a_plan(value: dict[str, Any]) -> None:
     survives(text.encode("utf-8", "replace"), ".yaml")
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(section=st.sampled_from(["system", "run", "scoring", "conventions", "metrics", "slices"]), value=values)
 def test_any_values_in_one_section(section: str, value: Any) -> None:
     plan = {"dataset": "d", **({} if section == "system" else {"outputs": "o"}), section: value}
     survives(json.dumps(plan).encode("utf-8", "replace"), ".json")
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(options=st.dictionaries(st.sampled_from(["k", "as", "conventions", "gain_scheme", "depth", "p"]), values, max_size=3),
        name=st.sampled_from(["map", "ndcg", "rbp", "recall", "bleu", "noise_robustness", "quantile_latency"]))  # fmt: skip
 def test_any_options_of_a_metric(options: dict[str, Any], name: str) -> None:

@@ -5,7 +5,6 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from helpers.browser_page import chromium
 from helpers.chart_gallery import GALLERY
 
 STYLE = ":root { --chart-1: rgb(1, 2, 3); --fg: rgb(4, 5, 6); } svg { display: block; }"
@@ -32,19 +31,19 @@ def page_of_charts(**options: Any) -> str:
     )
 
 
-def test_charts_follow_the_page_and_keep_inside_their_frames(tmp_path: Path) -> None:
+def test_charts_follow_the_page_and_keep_inside_their_frames(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "charts.html"
     complaints: list[str] = []
-    with chromium() as browser:
-        page = browser.new_page()
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("dialog", lambda dialog: complaints.append(dialog.message))
-        for options in ({}, {"width": 420}):
-            path.write_text(page_of_charts(**options), encoding="utf-8")
-            page.goto(path.as_uri())
-            fill = "() => getComputedStyle(document.querySelector('.mark-point circle')).fill"
-            assert page.evaluate(fill) == "rgb(1, 2, 3)"
-            beyond = dict(zip(GALLERY, page.evaluate(OVERHANG), strict=True))
-            assert {name: found for name, found in beyond.items() if found[0] > 3} == {}
+    page = browser.new_page()
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(dialog.message))
+    for options in ({}, {"width": 420}):
+        path.write_text(page_of_charts(**options), encoding="utf-8")
+        page.goto(path.as_uri())
+        fill = "() => getComputedStyle(document.querySelector('.mark-point circle')).fill"
+        assert page.evaluate(fill) == "rgb(1, 2, 3)"
+        beyond = dict(zip(GALLERY, page.evaluate(OVERHANG), strict=True))
+        assert {name: found for name, found in beyond.items() if found[0] > 3} == {}
+    page.close()
     assert complaints == []

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,10 @@ from auepora_eval.store.records import StoredOutput
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs as runs
 from helpers import requirements
-from helpers.browser_page import Watched, chromium, write_page
+from helpers.browser_page import Watched, write_page
 
 Open = Callable[..., Any]
 PHONE = {"width": 390, "height": 844}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    requirements.need("playwright.sync_api")
-    if shutil.which("chromium") is None:
-        requirements.missing("program chromium")
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture

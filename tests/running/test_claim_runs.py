@@ -120,6 +120,7 @@ def test_a_failed_judgement_is_stored_with_all_that_it_fails() -> None:
     assert {(row.reason, row.body["message"]) for row in failed} == {("content_filter", "not that")}
 
 
+@pytest.mark.part("models")
 def test_a_model_of_entailment_is_a_resource(folder: Path) -> None:
     model = made("nli")
     (folder / "models").symlink_to(Path(model).parent)

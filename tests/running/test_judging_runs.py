@@ -10,6 +10,7 @@ from auepora_eval.core.errors import AueporaWarning
 from auepora_eval.running.plans import run_plan
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store import RunStore
+from helpers.requirements import need
 from helpers.user_project import Project
 
 JUDGE = '''
@@ -195,6 +196,8 @@ def test_a_mistake_is_told_before_the_system_is_called(
     judged: Callable[..., Project],
     auepora: Callable[..., tuple[int, str, str]],
 ) -> None:
+    if "openai" in new:
+        need("openai")
     made = judged(2)
     path = made.folder / "plan.yaml"
     path.write_text(path.read_text().replace(old, new))

@@ -26,6 +26,7 @@ from auepora_eval.scale.shards import sharded_sources, wants_bases
 from helpers.builders import output, sample
 from helpers.critics import SteadyCritic
 from helpers.generated_shards import WORDS, Rows, rows, write_shards
+from helpers.requirements import examples
 
 FAMILIES: list[Spec] = [
     "noise_robustness",
@@ -97,7 +98,7 @@ def families(draw: st.DrawFn) -> Rows:
     return samples, outputs
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(given=families(), size=st.integers(1, 15))
 def test_any_families_are_joined_as_among_all(given: Rows, size: int) -> None:
     want = evaluate(*given, [*FAMILIES, *OTHERS], slices="labels.lang")

@@ -17,7 +17,7 @@ from auepora_eval.io.parquet import (
     table_schema,
 )
 from auepora_eval.scale.parquet_columns import column_outputs, column_samples, texts_of
-from helpers.requirements import need
+from helpers.requirements import examples, need
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)
 ids = st.text(st.characters(codec="utf-8"), min_size=1, max_size=6)
@@ -84,7 +84,7 @@ def exact(value: Any) -> str:
     return repr(value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(samples, min_size=1, max_size=6, unique_by=lambda one: one.sample_id), st.integers(0, 3), st.integers(0, 6)
 )
@@ -98,7 +98,7 @@ def test_samples(
     assert exact(column_samples(table)) == exact(want)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.dictionaries(ids, outputs, min_size=1, max_size=6), st.integers(0, 3), st.integers(0, 6))
 def test_outputs(
     tmp_path_factory: pytest.TempPathFactory, made: dict[str, SystemOutputs], start: int, count: int

@@ -50,6 +50,7 @@ print(got == evaluate(*rows(range(60)), ["token_f1", "bleu"]), ray_package().is_
 """
 
 
+@pytest.mark.part("ray")
 def test_one_that_is_there_is_used_and_left() -> None:
     """Another process started it. Both know its token, which is made here for it alone."""
     ray_or_skip()
@@ -71,6 +72,7 @@ def test_one_that_is_there_is_used_and_left() -> None:
             head.stdin.close()  # it goes on, and stops its cluster
 
 
+@pytest.mark.part("ray")
 def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> None:
     """With two GPUs, as far as the cluster knows: two actors load the model, and three share them."""
     ray_or_skip()
@@ -112,6 +114,7 @@ evaluate_sources(sources(100, 10), [Fated(folder, {"q5": 1}, {}), HeldUp(folder,
 """
 
 
+@pytest.mark.part("ray")
 def test_ctrl_c_stops_the_cluster_that_was_started(tmp_path: Path) -> None:
     """And nothing is said on standard output, though a worker died before."""
     ray_or_skip()
@@ -147,6 +150,7 @@ def nobody() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
+@pytest.mark.part("ray")
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_nobody_at_an_address(scheme: str) -> None:
     ray_or_skip()
@@ -154,6 +158,7 @@ def test_nobody_at_an_address(scheme: str) -> None:
         connect(scheme + nobody())
 
 
+@pytest.mark.part("ray")
 @pytest.mark.parametrize(
     ("address", "message"), [("somewhere", "is no address"), ("host:port", "is no address"), ("ray://:1", "is no addr")]
 )

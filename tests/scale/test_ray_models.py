@@ -97,6 +97,7 @@ def test_a_batch_that_every_actor_dies_of(ray: RayExecutor, tmp_path: Path) -> N
     assert rest == evaluate(*rows(range(60)), PLAIN)[:]
 
 
+@pytest.mark.part("ray")
 def test_who_is_not_to_blame_is_scored_without_any_retries(tmp_path: Path) -> None:
     ray_or_skip()
     held = Fragile(folder=str(tmp_path), held_at="q0")

@@ -169,7 +169,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("executor", ["serial", "ray"])
+@pytest.mark.parametrize("executor", ["serial", pytest.param("ray", marks=pytest.mark.part("ray"))])
 def test_after_a_killed_driver_nothing_that_was_done_is_done_again(
     tmp_path: Path, executor: Literal["serial", "ray"], request: pytest.FixtureRequest
 ) -> None:

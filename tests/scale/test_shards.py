@@ -25,6 +25,7 @@ from auepora_eval.scale.shards import sharded_sources
 from helpers import requirements
 from helpers.builders import output, sample
 from helpers.generated_shards import rows, write_shards
+from helpers.requirements import examples
 
 METRICS: list[Spec] = [
     "recall@2",
@@ -64,7 +65,7 @@ def test_the_same_as_from_lists(tmp_path: Path, suffix: str, batch_size: int, mi
     assert not sharded.unknown
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     total=st.integers(1, 60),
     cuts=st.lists(st.integers(1, 59), max_size=4),

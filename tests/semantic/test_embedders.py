@@ -115,6 +115,7 @@ def test_an_address_with_a_password_is_not_in_the_signature() -> None:
     assert "127.0.0.1" in embedder_name(embedder)
 
 
+@pytest.mark.part("models")
 def test_a_loaded_model_is_known_by_its_weights_and_read_as_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     package = need("sentence_transformers")
     model = package.SentenceTransformer(made("sbert"), device="cpu")

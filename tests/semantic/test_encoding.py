@@ -70,6 +70,7 @@ def texts(count: int) -> list[str]:
     return [" ".join(rng.choices(WORDS, k=rng.randint(1, 40))) for _ in range(count)]
 
 
+@pytest.mark.part("models")
 def test_a_model_that_runs_out_of_memory_gives_the_same_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
     embedder = SentenceTransformerEmbedder(made("sbert"))
     whole = embedder(texts(40))
@@ -94,6 +95,7 @@ def test_a_model_that_runs_out_of_memory_gives_the_same_vectors(monkeypatch: pyt
     assert list(result.outcomes or ()) == ["measure_failed:out_of_memory"]
 
 
+@pytest.mark.part("models")
 @pytest.mark.parametrize("batch_size", [1, 7, None])
 def test_no_batch_size_and_no_order_matters(batch_size: int | None) -> None:
     some = texts(30)
@@ -111,6 +113,7 @@ def test_no_batch_size_and_no_order_matters(batch_size: int | None) -> None:
         assert np.abs(np.array(first) - np.array(second[::-1])).max() < 1e-5
 
 
+@pytest.mark.part("models")
 @pytest.mark.parametrize("name", ["bert", "roberta", "deberta"])
 def test_tokens_are_those_of_the_tokenizer(name: str) -> None:
     loaded = load_layers(ModelSource(made(name)), None, purpose="a test")
@@ -126,6 +129,7 @@ def test_tokens_are_those_of_the_tokenizer(name: str) -> None:
     assert pair.cut == [True]
 
 
+@pytest.mark.part("models")
 @pytest.mark.parametrize("name", ["nli", "nli-roberta", "nli-deberta"])
 def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(name: str) -> None:
     loaded = load_classifier(ModelSource(made(name)), purpose="a test")

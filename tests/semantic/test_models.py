@@ -37,6 +37,7 @@ def test_options_that_cannot_be_meant(options: dict[str, Any], message: str) -> 
     assert issubclass(BadTypeError, BadValueError)
 
 
+@pytest.mark.part("models")
 def test_a_model_is_loaded_once() -> None:
     source = ModelSource(made("cross-encoder"))
     release_models()
@@ -47,6 +48,7 @@ def test_a_model_is_loaded_once() -> None:
     assert load_classifier(source, purpose="a test") is not first
 
 
+@pytest.mark.part("models")
 def test_a_model_is_known_by_what_it_holds(tmp_path: Path) -> None:
     copy = tmp_path / "sbert"
     shutil.copytree(made("sbert"), copy)
@@ -81,6 +83,7 @@ def test_what_is_not_there_says_what_to_do(tmp_path: Path, monkeypatch: pytest.M
         load_classifier(ModelSource(str(tmp_path)), purpose="a test")
 
 
+@pytest.mark.part("models")
 def test_a_model_without_parts(tmp_path: Path) -> None:
     bare = tmp_path / "no-tokenizer"
     shutil.copytree(made("nli"), bare)
@@ -100,6 +103,7 @@ def test_a_model_without_parts(tmp_path: Path) -> None:
         load_classifier(ModelSource(made("bert")), purpose="a test")
 
 
+@pytest.mark.part("models")
 def test_a_gpu_that_is_demanded_and_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = need("torch")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

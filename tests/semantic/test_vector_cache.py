@@ -51,6 +51,7 @@ def test_only_what_is_new_and_sound_is_made_and_kept(tmp_path: Path) -> None:
     assert (list(first.cut), list(second.cut)) == ([False, True, False, False], [False, True, False, False, False])
 
 
+@pytest.mark.part("models")
 def test_a_model_with_a_cache_reads_no_text_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, texts = str(tmp_path / "vectors.sqlite"), ["the cat", "cat " * 200]
     embedder = SentenceTransformerEmbedder(made("sbert"), cache=path)

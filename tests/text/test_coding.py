@@ -16,6 +16,7 @@ from auepora_eval.text.cutting import (
     rouge_rule,
     word_rule,
 )
+from helpers.requirements import examples
 from helpers.texts import TEXT
 
 RULES = [
@@ -42,7 +43,7 @@ def spelled(coder: RawCoder, coded: Coded) -> list[list[str]]:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 @given(calls=st.lists(st.lists(TEXT, max_size=5), max_size=3))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @example([["the a\nan"], ["the-a a.b THE—Cat"]])
 @example([["", " ", "\n"], []])
 def test_words_are_those_of_the_plain_definition(rule: WordRule, calls: list[list[str]]) -> None:

@@ -3,7 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs mutants bench clean
+# Tests start many processes: without cached byte code each of them would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Number of test processes; tests that share a part (Ray, PostgreSQL, chromium, a model) run in one of them.
+WORKERS ?= auto
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: demo test test-all test-random lint docs mutants coverage bench clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -20,8 +27,20 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 demo: $(VENV)/.base
 	$(BIN)/auepora demo
 
+# Lint, types and the fast tests. Tests that measure time or memory run first, with nothing beside them.
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest
+	$(PYTEST) -q -m "alone and not slow"
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow and not alone"
+
+# Everything, with more examples for each property.
+test-all: export AUEPORA_HYPOTHESIS = thorough
+test-all: $(VENV)/.dev lint
+	$(PYTEST) -q -m alone
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not alone"
+
+# The fast tests in random order.
+test-random: $(VENV)/.dev
+	$(PYTEST) -p randomly -n $(WORKERS) --dist loadgroup -m "not slow and not alone"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -35,6 +54,14 @@ docs: $(VENV)/.dev
 # A hundred seeded wrong turns in the metric kernels: nearly all must be noticed.
 mutants: $(VENV)/.dev
 	AUEPORA_MUTANTS=1 $(BIN)/python -m pytest -s tests/mutation
+
+# Line and branch coverage of the fast tests, then of all tests. The golden tests are left out: they run much code and check little of it.
+coverage: $(VENV)/.dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q -m "not slow" --ignore=tests/regression
+	$(BIN)/coverage report --skip-covered --sort=miss | tail -n 40
+	$(BIN)/coverage run --append -m pytest -q -m slow --ignore=tests/regression
+	$(BIN)/coverage report --skip-covered --sort=miss | tail -n 40
 
 # All but the long simulations (coverage, paired_coverage) and bertscore_gpu, which needs a GPU. The last three need extras, which are large.
 bench: $(VENV)/.dev
@@ -55,4 +82,4 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.scale
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis auepora-demo
+	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis auepora-demo

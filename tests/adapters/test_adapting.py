@@ -101,7 +101,7 @@ def test_plans_take_objects_factories_and_classes(tmp_path: Path, monkeypatch: p
     need("langchain_core")
     monkeypatch.setattr(sys, "path", sys.path[:])
     (tmp_path / "adapted_app.py").write_text(
-        "import langchain_parts as lc\n"
+        "from helpers import langchain_parts as lc\n"
         "retriever = lc.Listing(held=lc.documents())\n"
         "def make(count): return lc.Listing(held=lc.documents(count)), lc.function(lambda given: given['context'])\n"
         "class Mine(lc.Listing): held: list = lc.documents(1)\n"

@@ -69,7 +69,7 @@ def test_a_plan_that_names_it(
     monkeypatch.chdir(tmp_path)
     shown = {}
     for name, path in (
-        (framework, f"handbook_frameworks:{framework}"),
+        (framework, f"helpers.handbook_frameworks:{framework}"),
         ("ours", "auepora_eval.examples.quickstart.systems:bm25"),
     ):
         plan = {

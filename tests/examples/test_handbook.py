@@ -13,6 +13,7 @@ from auepora_eval import Document, evaluate_rankings
 from auepora_eval.core.conventions import PRESETS
 from auepora_eval.examples.quickstart import handbook
 from auepora_eval.text.refusal import REFUSAL_PATTERNS
+from helpers.checks import for_each
 from helpers.requirements import REPO
 
 CHUNKS = {chunk.doc_id: chunk for chunk in handbook.corpus()}
@@ -23,7 +24,7 @@ def test_there_are_as_many_chunks_as_a_small_corpus_should_have() -> None:
     assert len(CHUNKS) == len(handbook.corpus()), "two chunks have one id"
 
 
-@pytest.mark.parametrize("chunk", CHUNKS.values(), ids=list(CHUNKS))
+@for_each(CHUNKS.values(), name=lambda chunk: chunk.doc_id)
 def test_a_chunk_is_its_place_in_the_chapter(chunk: Document) -> None:
     assert chunk.parent_id is not None
     assert chunk.span is not None
@@ -32,7 +33,7 @@ def test_a_chunk_is_its_place_in_the_chapter(chunk: Document) -> None:
     assert chunk.doc_id.rpartition("-")[0] == chunk.parent_id
 
 
-@pytest.mark.parametrize("chunk", CHUNKS.values(), ids=list(CHUNKS))
+@for_each(CHUNKS.values(), name=lambda chunk: chunk.doc_id)
 def test_a_chunk_is_neither_short_nor_long(chunk: Document) -> None:
     assert 60 <= len(chunk.text.split()) <= 140
     assert chunk.text.endswith(".")

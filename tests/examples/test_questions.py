@@ -1,6 +1,7 @@
 """The bundled questions: valid, complete, tied to the handbook, and borne out by it."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -10,6 +11,7 @@ from auepora_eval.examples.quickstart.words import plain_words, stems
 from auepora_eval.features.refusals import is_unanswerable
 from auepora_eval.io.jsonl import load_jsonl_dataset
 from auepora_eval.io.validate import validate_files
+from helpers.checks import for_each
 
 SAMPLES = list(load_jsonl_dataset(handbook.dataset_path()))
 BY_ID = {sample.sample_id: sample for sample in SAMPLES}
@@ -19,8 +21,9 @@ VARIANTS = [sample for sample in SAMPLES if "variant_of" in sample.labels]
 PLAIN = [sample for sample in ANSWERABLE if sample not in VARIANTS]
 
 
-def of(samples: list[EvaluationSample]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("sample", samples, ids=[sample.sample_id for sample in samples])
+def of(samples: list[EvaluationSample]) -> Callable[[Callable[[EvaluationSample], None]], Callable[[], None]]:
+    """One test over these samples."""
+    return for_each(samples, name=lambda sample: sample.sample_id)
 
 
 def test_the_file_has_no_problem_and_nothing_odd() -> None:

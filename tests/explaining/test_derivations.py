@@ -14,6 +14,7 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.core.resources import given_resources
 from auepora_eval.explaining.words import choice_in_words, reducer_in_words
 from helpers.builders import output, sample
+from helpers.checks import for_each
 from helpers.metric_examples import EXAMPLES, RESOURCES, SPECS, asks_a_model, built, made_data, model_names
 from helpers.tiny_models import made
 
@@ -40,32 +41,13 @@ def derivations(one: BatchMetric, seed: int) -> Iterator[tuple[Derivation, float
             yield one.derivation(row, out, around), score
 
 
-DERIVED: dict[str, list[tuple[Derivation, float | None]]] = {}
-
-
-def all_derivations(spec: Spec) -> list[tuple[Derivation, float | None]]:
-    """Those of several datasets, made once for all tests."""
-    if str(spec) not in DERIVED:
-        DERIVED[str(spec)] = [one for seed in range(4) for one in derivations(built(spec), seed)]
-    return DERIVED[str(spec)]
-
-
 @pytest.mark.parametrize("spec", COMPUTED, ids=str)
 def test_the_steps_lead_to_the_score_to_the_last_digit(spec: Spec) -> None:
-    assert all_derivations(spec)
-    for derivation, score in all_derivations(spec):
+    every = [one for seed in range(4) for one in derivations(built(spec), seed)]
+    assert every
+    assert not all(derivation.general for derivation, _ in every), "only what goes in and what comes out"
+    for derivation, score in every:
         assert derivation.value == score
-        assert derivation.steps[-1].value == score
-
-
-@pytest.mark.parametrize("spec", COMPUTED, ids=str)
-def test_every_metric_tells_more_than_what_goes_in_and_comes_out(spec: Spec) -> None:
-    assert not all(one.general for one, _ in all_derivations(spec))
-
-
-@pytest.mark.parametrize("spec", COMPUTED, ids=str)
-def test_derivations_are_plain_data(spec: Spec) -> None:
-    for derivation, _ in all_derivations(spec):
         for step in derivation.steps:
             assert isinstance(step.text, str)
             assert step.text
@@ -102,7 +84,7 @@ def _never(*_: object) -> None:
     raise AssertionError("a model was loaded")
 
 
-@pytest.mark.parametrize("spec", [spec for spec in SPECS if not asks_a_model(spec)], ids=str)
+@for_each([spec for spec in SPECS if not asks_a_model(spec)])
 def test_every_choice_and_reducer_has_words(spec: Spec) -> None:
     one = built(spec)
     for key, value in one.signature.choices.items():

@@ -85,10 +85,13 @@ def test_every_block_runs(
             assert language in ("bash", "text", "toml", ""), f"{page}: a block in {language!r} is not executed"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), f"{page_id(page)} links to {target}"
+def test_links_lead_somewhere() -> None:
+    assert [
+        f"{page_id(page)} links to {target}"
+        for page in PAGES
+        for target in LINK.findall(page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ] == []
 
 
 def test_the_readme_has_both_commands_written_out() -> None:

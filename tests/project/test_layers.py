@@ -1,9 +1,8 @@
 """Imports point down the layers, and what is heavy or optional is never imported at the top of a module."""
 
 import ast
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 from helpers.source_tree import MODULES, module_name
 
@@ -145,9 +144,15 @@ HEAVY = {
 ALLOWED = {"store": {"sqlalchemy"}}
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def imports(path: Path, *, top_level_only: bool = False) -> list[str]:
     """Absolute names of what a module imports; ours without the package's name."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
@@ -178,56 +183,45 @@ def layer(module: str) -> int:
     return LAYERS[name]
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_imports_point_down(path: Path) -> None:
-    own = module_name(path)
-    if own in (
-        "",
-        "core",
-        "cli",
-        "io",
-        "reporting",
-        "features",
-        "examples",
-        "crosscheck",
-        "stats",
-        "text",
-        "metrics",
-        "adapters",
-        "calling",
-        "perturb",
-        "store",
-        "systems",
-        "planfile",
-        "running",
-        "compare",
-        "gates",
-        "judge",
-        "semantic",
-    ):
-        return  # tables of contents
-    for name in imports(path):
-        if name.startswith("auepora_eval"):
-            assert layer(name) <= layer(own), f"{own} (layer {layer(own)}) imports {name} (layer {layer(name)})"
+# Packages whose __init__ is a table of contents and may import from anywhere below them.
+CONTENTS = {
+    "", "core", "cli", "io", "reporting", "features", "examples", "crosscheck", "stats", "text", "metrics", "adapters",
+    "calling", "perturb", "store", "systems", "planfile", "running", "compare", "gates", "judge", "semantic",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_nobody_imports_a_metric_by_name(path: Path) -> None:
-    own = module_name(path)
-    if own.split(".")[0] in ONLY_THROUGH_THE_REGISTRY:
-        assert not [name for name in imports(path) if name.startswith("auepora_eval.metrics")]
+def test_imports_point_down() -> None:
+    assert [
+        f"{own} (layer {layer(own)}) imports {name} (layer {layer(name)})"
+        for path in MODULES
+        if (own := module_name(path)) not in CONTENTS
+        for name in imports(path)
+        if name.startswith("auepora_eval") and layer(name) > layer(own)
+    ] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_heavy_packages_are_imported_where_they_are_used(path: Path) -> None:
-    heavy = HEAVY - ALLOWED.get(module_name(path).partition(".")[0], set())
-    assert not {name.partition(".")[0] for name in imports(path, top_level_only=True)} & heavy
+def test_nobody_imports_a_metric_by_name() -> None:
+    assert [
+        f"{own} imports {name}"
+        for path in MODULES
+        if (own := module_name(path)).split(".")[0] in ONLY_THROUGH_THE_REGISTRY
+        for name in imports(path)
+        if name.startswith("auepora_eval.metrics")
+    ] == []
 
 
-def test_every_module_says_what_it_holds_and_none_is_long() -> None:
-    for path in MODULES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        assert ast.get_docstring(tree), f"{module_name(path)} has no first line that says what it holds"
-        assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, (
-            f"{module_name(path)} holds more than one idea"
-        )
+def test_heavy_packages_are_imported_where_they_are_used() -> None:
+    assert [
+        f"{own} imports {name}"
+        for path in MODULES
+        for name in imports(path, top_level_only=True)
+        if name.partition(".")[0] in HEAVY - ALLOWED.get((own := module_name(path)).partition(".")[0], set())
+    ] == []
+
+
+def test_every_module_has_a_docstring() -> None:
+    assert [module_name(path) for path in MODULES if not ast.get_docstring(tree_of(path))] == []
+
+
+def test_no_module_is_long() -> None:
+    assert [module_name(path) for path in MODULES if len(path.read_text(encoding="utf-8").splitlines()) > 400] == []

@@ -4,12 +4,13 @@ import pytest
 
 from auepora_eval.reporting.metric_cards import MetricCard, metric_cards, reference_pages, write_reference
 from auepora_eval.reporting.plain_math import plain_math
+from helpers.checks import for_each
 from helpers.requirements import REPO
 
 CARDS = metric_cards()
 
 
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+@for_each(CARDS, name=lambda card: card.name)
 def test_every_metric_is_explained(card: MetricCard) -> None:
     assert card.summary.endswith(".")
     assert card.formula

@@ -15,6 +15,7 @@ from auepora_eval.cli.main import main
 from helpers import requirements
 from helpers.browser_page import chromium
 from helpers.postgres_server import Server, binaries, make_server
+from helpers.ray_cases import SHARED_CLUSTER, ray_or_skip
 
 # Frameworks that some tests adapt send usage data unless these are set before they are imported.
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
@@ -30,7 +31,13 @@ for name in ("fast", "thorough"):
 settings.load_profile(requirements.profile())
 
 # Fixtures that start a part which is expensive to start: the part, which is also the group of the test.
-PART_FIXTURES = {"server": "postgres", "postgres_url": "postgres", "ray": "ray", "browser": "chromium"}
+PART_FIXTURES = {
+    "server": "postgres",
+    "postgres_url": "postgres",
+    "ray_cluster": "ray",
+    "no_ray_connection": "ray",
+    "browser": "chromium",
+}
 _DATABASES = itertools.count(1)
 
 
@@ -73,6 +80,25 @@ def browser() -> Iterator[Any]:
     """A headless browser for all tests of a session."""
     with chromium() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def _stop_ray() -> Iterator[None]:
+    yield
+    SHARED_CLUSTER.stop()
+
+
+@pytest.fixture(scope="module")
+def ray_cluster(_stop_ray: None) -> None:
+    """A Ray cluster that all tests share."""
+    SHARED_CLUSTER.start()
+
+
+@pytest.fixture
+def no_ray_connection() -> None:
+    """This process is connected to no cluster."""
+    ray_or_skip()
+    SHARED_CLUSTER.stop()
 
 
 @pytest.fixture(scope="session")

@@ -61,10 +61,16 @@ CASES = [(way, table) for way in WAYS for table in (False, True) if not (table a
     ],
 )
 def test_many_files_score_as_one(
-    tmp_path: Path, auepora: Auepora, wanted: str, way: str, table: bool, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    auepora: Auepora,
+    wanted: str,
+    way: str,
+    table: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if "ray" in WAYS[way]:
-        requirements.need("ray")
+        request.getfixturevalue("ray_cluster")
     write_files(tmp_path, TOTAL, table=table)
     monkeypatch.chdir(tmp_path)
     code, out, err = auepora("score", *WAYS[way], *METRICS, "--json", "--per-query")
@@ -146,9 +152,9 @@ def test_what_is_wrong_is_said(
     assert said in err
 
 
-@pytest.mark.part("ray")
-def test_a_run_is_scored_by_a_cluster(tmp_path: Path, auepora: Auepora, monkeypatch: pytest.MonkeyPatch) -> None:
-    requirements.need("ray")
+def test_a_run_is_scored_by_a_cluster(
+    ray_cluster: None, tmp_path: Path, auepora: Auepora, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     project = Project(tmp_path, 20)
     project.plan(more="scoring: {executor: ray, workers: 2, batch_size: 7}")

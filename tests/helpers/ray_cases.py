@@ -17,6 +17,7 @@ from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
 from auepora_eval.metrics.generation_semantic import SbertSimilarity
 from auepora_eval.scale.ray_cluster import ray_package
+from auepora_eval.scale.ray_executor import RayExecutor
 from helpers.builders import output, sample
 from helpers.requirements import check_marked_slow, missing
 
@@ -228,3 +229,29 @@ def ray_or_skip() -> None:
         ray_package()
     except MissingDependencyError:
         missing("package ray")
+
+
+class SharedCluster:
+    """A cluster of two workers that stays open while tests use it: starting one takes seconds.
+
+    Executors with the address ``local`` or none use the connection of this process, which this object keeps open.
+    """
+
+    def __init__(self) -> None:
+        self._executor: RayExecutor | None = None
+
+    def start(self) -> None:
+        """Start the cluster unless it runs."""
+        ray_or_skip()
+        if self._executor is None:
+            self._executor = RayExecutor("local", workers=2)
+            self._executor.start()
+
+    def stop(self) -> None:
+        """Stop the cluster, so that this process has no connection."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.close()
+
+
+SHARED_CLUSTER = SharedCluster()

@@ -72,10 +72,8 @@ def test_one_that_is_there_is_used_and_left() -> None:
             head.stdin.close()  # it goes on, and stops its cluster
 
 
-@pytest.mark.part("ray")
-def test_the_connection_that_a_process_has_is_used_and_left(tmp_path: Path) -> None:
+def test_the_connection_that_a_process_has_is_used_and_left(no_ray_connection: None, tmp_path: Path) -> None:
     """With two GPUs, as far as the cluster knows: two actors load the model, and three share them."""
-    ray_or_skip()
     ray = ray_package()
     ray.init(
         address="local",
@@ -150,20 +148,16 @@ def nobody() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.mark.part("ray")
 @pytest.mark.parametrize("scheme", ["", "ray://"])
-def test_nobody_at_an_address(scheme: str) -> None:
-    ray_or_skip()
+def test_nobody_at_an_address(no_ray_connection: None, scheme: str) -> None:
     with pytest.raises(WorkerError, match="no Ray cluster answers at"):
         connect(scheme + nobody())
 
 
-@pytest.mark.part("ray")
 @pytest.mark.parametrize(
     ("address", "message"), [("somewhere", "is no address"), ("host:port", "is no address"), ("ray://:1", "is no addr")]
 )
-def test_what_is_no_address(address: str, message: str) -> None:
-    ray_or_skip()
+def test_what_is_no_address(no_ray_connection: None, address: str, message: str) -> None:
     with pytest.raises(WorkerError, match=message):
         connect(address)
 

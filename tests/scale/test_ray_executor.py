@@ -18,7 +18,7 @@ from auepora_eval.scale.mapping import mapper_of
 from auepora_eval.scale.ray_cluster import let_go
 from auepora_eval.scale.ray_executor import RayExecutor
 from auepora_eval.scale.records import ReadIds, hashes_of, ids_read
-from helpers.metric_examples import SPECS, built, made_data
+from helpers.metric_examples import SPECS, built, made_data, model_names
 from helpers.ray_cases import (
     Broken,
     Counted,
@@ -28,7 +28,6 @@ from helpers.ray_cases import (
     counted_up,
     killed,
     killer_of_who_is_held_up,
-    ray_or_skip,
     rows,
     sources,
     times,
@@ -46,8 +45,7 @@ METRICS: list[Spec] = [
 
 
 @pytest.fixture(scope="module")
-def ray() -> Iterator[RayExecutor]:
-    ray_or_skip()
+def ray(ray_cluster: None) -> Iterator[RayExecutor]:
     with RayExecutor("local", workers=2) as executor:
         yield executor
 
@@ -57,7 +55,7 @@ def ray() -> Iterator[RayExecutor]:
 @pytest.mark.parametrize("size", [7, 1000])
 def test_every_metric_is_the_same_to_the_last_bit(ray: RayExecutor, size: int) -> None:
     samples, outputs = made_data(n=60)
-    metrics = [one for one in map(built, SPECS) if not one.asks_models]
+    metrics = [built(spec) for spec in SPECS if not model_names(spec)]
     chosen = [renamed(one, f"{one.name} {number}") for number, one in enumerate(metrics)]
     assert len(chosen) > 90
     here = evaluate(samples, outputs, chosen, slices="labels.label")

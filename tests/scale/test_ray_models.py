@@ -21,7 +21,6 @@ from helpers.ray_cases import (
     Fragile,
     FragileSbert,
     killer_of_who_is_held_up,
-    ray_or_skip,
     rows,
     sources,
     times,
@@ -33,8 +32,7 @@ PLAIN: list[Spec] = ["token_f1", "bleu"]
 
 
 @pytest.fixture(scope="module")
-def ray() -> Iterator[RayExecutor]:
-    ray_or_skip()
+def ray(ray_cluster: None) -> Iterator[RayExecutor]:
     with RayExecutor("local", workers=2, retries=2) as executor:
         yield executor
 
@@ -97,9 +95,7 @@ def test_a_batch_that_every_actor_dies_of(ray: RayExecutor, tmp_path: Path) -> N
     assert rest == evaluate(*rows(range(60)), PLAIN)[:]
 
 
-@pytest.mark.part("ray")
-def test_who_is_not_to_blame_is_scored_without_any_retries(tmp_path: Path) -> None:
-    ray_or_skip()
+def test_who_is_not_to_blame_is_scored_without_any_retries(ray_cluster: None, tmp_path: Path) -> None:
     held = Fragile(folder=str(tmp_path), held_at="q0")
     killer = killer_of_who_is_held_up(tmp_path)
     with RayExecutor("local", workers=2, retries=0) as executor:

@@ -123,8 +123,7 @@ def test_judges_are_not_asked_about_what_is_in_the_folder(tmp_path: Path) -> Non
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[RayExecutor]:
-    requirements.need("ray")
+def cluster(ray_cluster: None) -> Iterator[RayExecutor]:
     with RayExecutor("local", workers=2) as executor:
         yield executor
 

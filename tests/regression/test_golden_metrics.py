@@ -147,6 +147,7 @@ def test_keys_of_the_results_document() -> None:
     check_golden("metrics/results_keys.json", key_paths(results.to_dict(per_query=True)))
 
 
+@pytest.mark.part("models")
 def test_values_of_model_metrics() -> None:
     """Metrics that need a model, with tiny models."""
     need("sentence_transformers")

@@ -1,14 +1,8 @@
-"""The recorded PostgreSQL store: the same rows are written as in SQLite, and a recorded dump is read as before.
-
-Every test of this module needs the one server that it starts.
-"""
+"""The recorded PostgreSQL store: the same rows are written as in SQLite, and a recorded dump is read as before."""
 
 import gzip
-import itertools
 import json
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,40 +24,11 @@ from helpers.golden_store import (
     run_id,
     write_runs,
 )
-from helpers.postgres_server import PASSWORD, Server, binaries, make_server
-from helpers.requirements import missing, need
+from helpers.postgres_server import PASSWORD, Server
 
 MEASURED = ("seconds", "finished_at")
 """The seconds that a judge took, and the end of a resumed run."""
 DUMP = DATA / "postgres.sql.gz"
-_NUMBERS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    """A PostgreSQL server for this module."""
-    need("psycopg")
-    found = binaries()
-    if found is None:
-        missing("PostgreSQL")
-        raise AssertionError
-    folder = Path(tempfile.mkdtemp(prefix="auepora-postgres-"))
-    folder.chmod(0o755)
-    try:
-        made = make_server(folder, found)
-        yield made
-        made.stop("immediate")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def url(server: Server) -> Iterator[str]:
-    """The URL of an empty database."""
-    name = f"golden{next(_NUMBERS)}"
-    server.execute(f"CREATE DATABASE {name}")
-    yield server.url(name)
-    server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture
@@ -74,23 +39,23 @@ def project(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "project"
 
 
-def test_the_same_rows_are_written(server: Server, url: str, project: Path) -> None:
-    write_runs(url, FIRST_COMMANDS)
-    tables = fixed(postgres_tables(url))
+def test_the_same_rows_are_written(server: Server, postgres_url: str, project: Path) -> None:
+    write_runs(postgres_url, FIRST_COMMANDS)
+    tables = fixed(postgres_tables(postgres_url))
     if write_golden():
-        _record(server, url, tables)
+        _record(server, postgres_url, tables)
     _check_rows(tables)
 
 
-def test_the_recorded_dump(url: str, project: Path) -> None:
+def test_the_recorded_dump(postgres_url: str, project: Path) -> None:
     """Show, compare, rescore and resume give the recorded JSON; only what is missing is asked."""
     import psycopg
 
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(gzip.decompress(DUMP.read_bytes()))
-    _check_rows(postgres_tables(url))
+    _check_rows(postgres_tables(postgres_url))
     Path("mended").touch()
-    found = {name: result(url, *arguments, measured=MEASURED) for name, arguments in COMMANDS.items()}
+    found = {name: result(postgres_url, *arguments, measured=MEASURED) for name, arguments in COMMANDS.items()}
     check_golden("store/postgres.json", found)
 
 

@@ -24,6 +24,8 @@ from auepora_eval.io.codec import decode_output, encode_output
 from auepora_eval.systems.python import load_python
 from helpers.requirements import need
 
+pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it
+
 BY_NAME = {framework.function: framework for framework in FRAMEWORKS}
 
 

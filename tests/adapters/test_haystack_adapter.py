@@ -13,6 +13,8 @@ from auepora_eval.core.errors import BadTypeError, SystemCallError
 from auepora_eval.core.types import SystemOutputs, Unsaid
 from helpers.requirements import need
 
+pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it
+
 SAMPLE = EvaluationSample("q1", "apples and pears", history=[{"role": "assistant", "content": "hello"}])
 TEXT = "The first sentence is about apples.\nThen follows one about pears, and it is longer than the first one.\nEnd."
 

@@ -15,6 +15,8 @@ from auepora_eval.core.types import SystemOutputs, Unsaid
 from auepora_eval.running.replay_system import Context, replaying
 from helpers.requirements import need
 
+pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it
+
 SAMPLE = EvaluationSample("q1", "text number 3", history=[{"role": "user", "content": "hello"}, {"other": 1}])
 
 

@@ -12,6 +12,8 @@ from auepora_eval.core.errors import AueporaWarning, BadTypeError
 from auepora_eval.core.types import SystemOutputs
 from helpers.requirements import need
 
+pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it
+
 SAMPLE = EvaluationSample("q1", "text number 3", history=[{"role": "user", "content": "hello"}])
 TEXT = " ".join(f"Sentence {n} is about apples, pears and the number {n * n}." for n in range(20))
 

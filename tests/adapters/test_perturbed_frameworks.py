@@ -14,6 +14,8 @@ from auepora_eval.io.jsonl import load_jsonl_dataset
 from helpers import handbook_frameworks
 from helpers.requirements import need
 
+pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it
+
 FRAMEWORKS = {"langchain": "langchain_core", "llamaindex": "llama_index.core", "haystack": "haystack"}
 SAMPLES = list(load_jsonl_dataset(dataset_path()))[:12]
 

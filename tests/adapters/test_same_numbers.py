@@ -16,6 +16,8 @@ from auepora_eval.io.jsonl import load_jsonl_dataset
 from helpers import handbook_frameworks
 from helpers.requirements import need
 
+pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it
+
 METRICS: list[Any] = [
     "recall@5",
     "precision@5",

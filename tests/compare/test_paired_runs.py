@@ -407,8 +407,9 @@ class TestWhatIsNoMeanOverRepeats:
         b = run_system(moody, data, list(self.METRICS), store=store, name="moody", repeats=2).record
         outputs = [[self.answer(shift)(number) for number in range(40)] for shift in range(3)]
         values = [[one.value for one in evaluate(data, each, list(self.METRICS))] for each in outputs]
+        compared = compare_metrics(store, a, b).by_name
         for place, name in enumerate(self.NAMES):
-            found = only(store, a, b, name)
+            found = compared[name]
             assert found.a == pytest.approx(values[0][place], abs=1e-12)
             assert found.b == pytest.approx((values[1][place] + values[2][place]) / 2, abs=1e-12)
             assert found.interval is not None

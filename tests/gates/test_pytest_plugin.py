@@ -129,7 +129,18 @@ def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     """pytest in a process of its own, with the plugin loaded once: by its entry point where that is installed."""
     installed = any(one.value == "auepora_eval.pytest_plugin" for one in entry_points(group="pytest11"))
     load = [] if installed else ["-p", "auepora_eval.pytest_plugin"]
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--import-mode=importlib", *load, *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:randomly",
+        "--import-mode=importlib",
+        *load,
+        *arguments,
+    ]
     source = str(REPO / "src")
     environment = {**os.environ, "PYTHONPATH": source}
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)

@@ -1,8 +1,10 @@
 """Specs for every registered metric, and generated samples and outputs to score with them."""
 
 import math
+import pickle
 import random
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +325,17 @@ REFUSALS = ["I don’t know.", "很抱歉，我不知道。", " \n"]
 
 
 def made_data(seed: int = 0, n: int = 40) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    """Samples and outputs of every kind, the same for the same seed; the caller may change them."""
+    pair: tuple[list[EvaluationSample], list[SystemOutputs | None]] = pickle.loads(_pickled_data(seed, n))
+    return pair
+
+
+@cache
+def _pickled_data(seed: int, n: int) -> bytes:
+    return pickle.dumps(_generated_data(seed, n))
+
+
+def _generated_data(seed: int, n: int) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
     """Samples and outputs with every annotation present somewhere, absent somewhere, and every kind of failure."""
     rng = random.Random(seed)
     rows, outs = [], []

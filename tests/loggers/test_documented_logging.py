@@ -11,6 +11,8 @@ from auepora_eval.loggers import legal_name
 from helpers import stored_runs
 from helpers.requirements import REPO
 
+pytestmark = pytest.mark.xdist_group("trackers")  # slow to import: one worker does it
+
 PAGE = (REPO / "docs" / "exporting.md").read_text(encoding="utf-8")
 
 

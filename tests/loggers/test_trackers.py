@@ -13,6 +13,8 @@ from auepora_eval.loggers import log_to_mlflow, log_to_wandb
 from auepora_eval.running.run import RunOutcome
 from helpers import stored_runs
 
+pytestmark = pytest.mark.xdist_group("trackers")  # slow to import: one worker does it
+
 METRICS = ["recall@5", "mean_latency[end_to_end]", "counterfactual_consistency"]
 SECRET = {"model": "parrot", "retriever": {"kind": "bm25", "api_key": "sk-hidden"}}
 

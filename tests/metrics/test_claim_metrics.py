@@ -550,6 +550,7 @@ def test_reverse_questions_at_the_edges() -> None:
     assert built.compute([sample], [output]).value == 0.0
 
 
+@pytest.mark.part("models")
 def test_reverse_questions_by_the_model_that_is_installed() -> None:
     critic = ScriptedCritic(lambda _: {"noncommittal": False, "questions": [QUERY, "Wie groß ist ein Hund?"]})
     built = metric({"reverse_question_relevance": {"critic": critic, "n": 2}})

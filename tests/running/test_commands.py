@@ -151,6 +151,7 @@ class TestHints:
 
 
 class TestDemoInitCompare:
+    @pytest.mark.part("models")
     def test_the_demo_ends_with_its_comparison(self, project: Projects, auepora: Run) -> None:
         mine = project(1)
         code, out, err = auepora("demo")

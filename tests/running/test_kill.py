@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from auepora_eval.store.runs import RunStore
 from helpers.user_project import Project
 
@@ -58,6 +60,7 @@ def stored(path: Path) -> tuple[dict[str, object], list[object]]:
     return document, list(outputs)
 
 
+@pytest.mark.slow
 def test_killed_ten_times_and_resumed(project: Callable[[int], Project]) -> None:
     mine = project(SAMPLES)
     mine.plan(args="{seconds: 0.002}", run=f"{{concurrency: {CONCURRENCY}, retries: 0}}")

@@ -29,6 +29,9 @@ ORACLE = json.loads((Path(__file__).parent / "bertscore_oracle.json").read_text(
 COLUMNS = {"precision": 0, "recall": 1, "F1": 2}
 
 
+pytestmark = pytest.mark.part("models")
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     requirements.need("torch")
@@ -171,7 +174,6 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.part("models")
 @pytest.mark.parametrize(("options", "said"), MISTAKES, ids=[said for _, said in MISTAKES])
 def test_mistakes_are_named(options: dict[str, Any], said: str, models: dict[str, str]) -> None:
     if options.get("device") == "cuda" and requirements.need("torch").cuda.is_available():
@@ -180,7 +182,6 @@ def test_mistakes_are_named(options: dict[str, Any], said: str, models: dict[str
         evaluate(*rows([("a", ["b"])]), [metric("bertscore", model_type=models["minilm"], **options)])
 
 
-@pytest.mark.part("models")
 def test_nothing_is_downloaded_unless_allowed() -> None:
     requirements.need("torch")
     with pytest.raises(ValueError, match="cannot be found on this machine"):

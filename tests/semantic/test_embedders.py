@@ -221,7 +221,7 @@ def test_a_resource_of_the_plan() -> None:
 
 def test_other_shapes() -> None:
     assert as_embedder("org/name") == SentenceTransformerEmbedder("org/name") == as_embedder(Path("org/name"))
-    assert embedder_name(letters) == "letter_vectors.letters"
+    assert embedder_name(letters) == "helpers.letter_vectors.letters"
     assert isinstance(as_embedder({"python": "a:b"}), PythonEmbedder)
     assert np.array_equal(as_embedder(letters)(["ab"]), letters(["ab"]))
     with pytest.raises(BadTypeError, match="embed_fn is an async function"):

@@ -15,6 +15,9 @@ CUT = 10
 """The place of the pair with a text that is too long."""
 
 
+pytestmark = pytest.mark.part("models")
+
+
 @pytest.fixture(scope="module")
 def minilm() -> str:
     need("sentence_transformers")
@@ -43,7 +46,6 @@ def test_sbert_gives_what_was_recorded(minilm: str, options: dict[str, int]) -> 
     assert scored(built, [PAIRS[at] for at in order]) == pytest.approx([RECORDED[at] for at in order], abs=1e-5)
 
 
-@pytest.mark.part("models")
 def test_an_object_a_path_and_an_option_are_the_same_model(minilm: str) -> None:
     package = need("sentence_transformers")
     pairs, want = PAIRS[:4], pytest.approx(RECORDED[:4], abs=1e-5)

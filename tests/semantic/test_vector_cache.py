@@ -31,7 +31,8 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     assert cache.read("m", ["a"])["a"][0].tolist() == ROWS[0]
     many = [str(number) for number in range(1200)]
     cache.write("m", many, [[float(number), 1.0] for number in range(1200)], [False] * 1200)
-    assert [cache.read("m", many)[text][0][0] for text in many] == list(range(1200))
+    found = cache.read("m", many)
+    assert [found[text][0][0] for text in many] == list(range(1200))
 
 
 def test_only_what_is_new_and_sound_is_made_and_kept(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Settings of Hypothesis, groups of tests for the workers, and fixtures that all tests share."""
 
+import gc
 import itertools
 import os
 import shutil
@@ -49,6 +50,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if parts:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group(parts[0]))
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at what stays until the end: modules and thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)

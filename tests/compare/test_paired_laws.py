@@ -14,6 +14,8 @@ from auepora_eval.running.plans import run_system
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import need
 
+pytestmark = pytest.mark.slow  # all metrics of two systems on all questions, compared twice
+
 OTHER = {"better": "worse", "worse": "better", "equal": "equal", "inconclusive": "inconclusive"}
 
 

@@ -98,6 +98,7 @@ def test_killed_ten_times_and_resumed(project: Callable[[int], Project]) -> None
     assert stored(mine.folder / "runs.sqlite") == stored(mine.folder / "once.sqlite")
 
 
+@pytest.mark.slow
 def test_interrupted_once_and_twice(project: Callable[[int], Project]) -> None:
     mine = project(400)
     mine.plan(args="{seconds: 0.02}", run="{concurrency: 4, retries: 0}")

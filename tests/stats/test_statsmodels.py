@@ -14,6 +14,8 @@ from helpers.requirements import need
 
 RNG_SEEDS = range(8)
 
+pytestmark = pytest.mark.xdist_group("statsmodels")  # slow to import: one worker does it
+
 
 @pytest.mark.parametrize("seed", RNG_SEEDS)
 def test_holm(seed: int) -> None:

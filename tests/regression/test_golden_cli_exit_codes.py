@@ -64,7 +64,7 @@ CASES: dict[str, list[str]] = {
     "gate, failed and open": ["gate", "baseline", "-g", "recall@5 >= 0.99", "-g", "better(recall@5)"],
     "gate, coverage too low": ["gate", "judged", "-g", "coverage(llm_faithfulness) >= 0.99"],
     "run, gate failed": ["run", "failing.yaml"],
-    # 3: stopped early, nothing scored, or it cannot be told
+    # 3: stopped early, nothing scored, or inconclusive
     "gate, inconclusive": ["gate", "third", "-g", "better(recall@5)", "--against", "system-1"],
     "run, gate inconclusive": ["run", "open.yaml"],
     "run, every answer failed": ["run", "all-fail.yaml"],

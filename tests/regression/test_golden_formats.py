@@ -271,7 +271,7 @@ def test_convert_from_every_format(auepora: Auepora, folder: Path, monkeypatch: 
 
 
 def run(auepora: Auepora, wording: list[str], *arguments: str) -> dict[str, Any]:
-    """What ``auepora convert`` did; what it said goes to ``wording``."""
+    """What ``auepora convert`` did; its messages go to ``wording``."""
     code, out, err = auepora("convert", *arguments, "--json")
     if err:
         wording.append(f"{' '.join(arguments)}: {err}")

@@ -185,10 +185,10 @@ def test_cache(tmp_path: Path) -> None:
 # --- the command line ------------------------------------------------------------------------------------------------
 
 
-def without_run_id(told: dict[str, Any]) -> dict[str, Any]:
+def without_run_id(document: dict[str, Any]) -> dict[str, Any]:
     """The JSON of a run; its id is drawn anew each time."""
-    assert told["run_id"].startswith("run_")
-    return {**told, "run_id": "RUN"}
+    assert document["run_id"].startswith("run_")
+    return {**document, "run_id": "RUN"}
 
 
 def calls(folder: Path) -> int:
@@ -219,10 +219,10 @@ def commands(auepora: Cli, *, chosen: Collection[str] | None = None) -> dict[str
             continue
         code, out, err = auepora(*arguments)
         assert code == 0, err
-        told = json.loads(out)
-        if isinstance(told, dict) and told.get("run_id"):
-            told = without_run_id(told)
-        found[name] = in_order(told) if name.startswith("preview") else told
+        document = json.loads(out)
+        if isinstance(document, dict) and document.get("run_id"):
+            document = without_run_id(document)
+        found[name] = in_order(document) if name.startswith("preview") else document
     if chosen is None:
         # Who scores makes no difference.
         assert found.pop("score, processes") == found["score"] == found.pop("score, cache only")

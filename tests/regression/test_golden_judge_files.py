@@ -92,7 +92,7 @@ def take(*names: str) -> None:
         shutil.copyfile(GOLDEN / FILES / name, name)
 
 
-def told(auepora: Cli, *arguments: str, code: int = 0) -> Any:
+def json_output(auepora: Cli, *arguments: str, code: int = 0) -> Any:
     """The JSON that a command prints; how long judging took is left out."""
     found, out, err = auepora(*arguments)
     assert found == code, err
@@ -181,34 +181,36 @@ def test_pools_and_grades(folder: Path, auepora: Cli) -> None:
     """A pool of two runs, graded by a judge, then by people; and what reads those files."""
     found: dict[str, Any] = {}
     pool = ("pool", "bm25", "dense", "--depth", "2", "-q", "--json")
-    found["pool"] = told(auepora, *pool)
+    found["pool"] = json_output(auepora, *pool)
     check_file("pool.jsonl")
-    found["pool without gold"] = told(auepora, *pool, "--ignore-gold", "--seed", "4", "-o", "pool_all.jsonl")
+    found["pool without gold"] = json_output(auepora, *pool, "--ignore-gold", "--seed", "4", "-o", "pool_all.jsonl")
     check_file("pool_all.jsonl")
     take("pool.jsonl", "pool_all.jsonl")
     relevance = ("judge", "relevance", "pool_all.jsonl", "-o", "qrels.txt", "--plan", "plan.yaml", "-q", "--json")
     judge = ("--judge", "judge")
-    found["preview"] = told(auepora, *relevance, *judge, "--preview")
-    found["grades"] = told(auepora, *relevance, *judge, code=3)  # documents without text have no grade
+    found["preview"] = json_output(auepora, *relevance, *judge, "--preview")
+    found["grades"] = json_output(auepora, *relevance, *judge, code=3)  # documents without text have no grade
     check_file("qrels.txt")
     check_file("qrels.txt.provenance.jsonl")
 
     take("qrels.txt", "qrels.txt.provenance.jsonl")
-    found["grades again"] = told(auepora, *relevance, *judge, code=3)
+    found["grades again"] = json_output(auepora, *relevance, *judge, code=3)
     check_file("qrels.txt")
     check_file("qrels.txt.provenance.jsonl")
-    found["pool of what is left"] = told(auepora, *pool, "--qrels", "qrels.txt", "--new-only", "-o", "left.jsonl")
-    found["rescored"] = told(auepora, "rescore", "bm25", "-m", "ndcg@3", "--qrels", "qrels.txt", "--json", "-q")
+    found["pool of what is left"] = json_output(
+        auepora, *pool, "--qrels", "qrels.txt", "--new-only", "-o", "left.jsonl"
+    )
+    found["rescored"] = json_output(auepora, "rescore", "bm25", "-m", "ndcg@3", "--qrels", "qrels.txt", "--json", "-q")
     Path("people.tsv").write_text("q00\tg0\t3\nq00\to0\t0\nq01\tc\t2\nq09\tnew\t1\n")
     Path("people.jsonl").write_text('{"sample_id": "q02", "doc_id": "g2", "grade": 1, "comment": "too short"}\n')
     labelled = ("--labels", "people.tsv", "--labels", "people.jsonl")
-    found["labels of people"] = told(auepora, *relevance, *judge, *labelled, code=3)
+    found["labels of people"] = json_output(auepora, *relevance, *judge, *labelled, code=3)
     for name in ("qrels.txt", "qrels.txt.provenance.jsonl"):
         Path(name).rename(name.replace("qrels", "people"))
         check_file(name.replace("qrels", "people"))
     alone = ("judge", "relevance", "pool.jsonl", "-o", "alone.txt", *labelled, "-q", "--json")
-    found["labels of people alone"] = told(auepora, *alone)
-    found["repeats"] = told(
+    found["labels of people alone"] = json_output(auepora, *alone)
+    found["repeats"] = json_output(
         auepora, *relevance[:3], "-o", "repeats.txt", *relevance[5:], *judge, "--judge-repeats", "2", code=3
     )
     check_golden(f"{FILES}/grades.json", found)
@@ -233,7 +235,7 @@ def test_nuggets(folder: Path, auepora: Cli) -> None:
     take("assigned.jsonl")
     score = ("score", "questions.jsonl", "bm25.jsonl", "--plan", "plan.yaml", "-m", "nugget_recall", "--json", "-q")
     for name in ("nuggets.jsonl", "retrieved.jsonl", "assigned.jsonl"):
-        value = told(auepora, *score, "--nuggets", name)
+        value = json_output(auepora, *score, "--nuggets", name)
         for result in value["results"]:
             del result["details"]["judging"]["seconds"]
         found[name] = value
@@ -246,9 +248,9 @@ def test_nuggets(folder: Path, auepora: Cli) -> None:
 def test_preference_and_export(folder: Path, auepora: Cli) -> None:
     found: dict[str, Any] = {}
     prefer = ("prefer", "bm25", "dense", "--plan", "plan.yaml", "--judge", "judge", "--json", "-q")
-    found["preference"] = told(auepora, *prefer)
-    found["two repeats"] = told(auepora, *prefer, "--judge-repeats", "2")
-    found["few calls"] = told(auepora, *prefer, "--max-calls", "5")
+    found["preference"] = json_output(auepora, *prefer)
+    found["two repeats"] = json_output(auepora, *prefer, "--judge-repeats", "2")
+    found["few calls"] = json_output(auepora, *prefer, "--max-calls", "5")
     check_golden(f"{FILES}/preference.json", found)
     assert auepora("export", "bm25", "exported", "-q")[0] == 0
     exported = Path("exported/judgements.jsonl").read_text(encoding="utf-8")
@@ -259,8 +261,8 @@ def test_preference_and_export(folder: Path, auepora: Cli) -> None:
     start = text.index('{python: "golden_file_judge:Judge"')
     end = text.index("\n", start)
     Path("replay.yaml").write_text(text[:start] + "{recorded: judgements.jsonl}" + text[end:])
-    replayed = told(auepora, "rescore", "bm25", "--plan", "replay.yaml", "--json", "-q")
-    stored = told(auepora, "show", "bm25", "--json")
+    replayed = json_output(auepora, "rescore", "bm25", "--plan", "replay.yaml", "--json", "-q")
+    stored = json_output(auepora, "show", "bm25", "--json")
     for document in (replayed, stored):
         for result in document["results"]:
             result["details"].pop("judging", None)

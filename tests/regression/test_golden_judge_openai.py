@@ -67,7 +67,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def told(outcome: Judgement | JudgeError, port: int) -> dict[str, Any]:
+def as_record(outcome: Judgement | JudgeError, port: int) -> dict[str, Any]:
     """A judgement, or why there is none; the port differs each time."""
     if isinstance(outcome, Judgement):
         return {
@@ -101,9 +101,9 @@ def judged(server: JudgeServer, options: Mapping[str, Any], *requests: JudgeRequ
         try:
             for request in requests:
                 try:
-                    found.append(told(await critic.judge(request), server.port))
+                    found.append(as_record(await critic.judge(request), server.port))
                 except JudgeError as error:
-                    found.append(told(error, server.port))
+                    found.append(as_record(error, server.port))
         finally:
             await critic.aclose()
         return found

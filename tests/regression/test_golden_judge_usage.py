@@ -140,9 +140,9 @@ def test_previews(folder: Path, auepora: Cli) -> None:
     }.items():
         code, out, err = auepora(*arguments, "--json")
         assert code == 0, err
-        told = in_order(json.loads(out))
-        told["remarks"] = len(told["remarks"])  # wording
-        found[name] = told
+        document = in_order(json.loads(out))
+        document["remarks"] = len(document["remarks"])  # wording
+        found[name] = document
     check_golden("judge/previews.json", found)
     code, text, _ = auepora(*score)
     assert code == 0

@@ -60,7 +60,7 @@ main(sys.argv[1:])
 '''
 
 
-def test_a_half_complete_folder_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_half_complete_checkpoint_is_resumed(tmp_path: Path) -> None:
     need("pyarrow")
     if write_golden():
         _record(tmp_path / "first")

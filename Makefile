@@ -27,20 +27,20 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 demo: $(VENV)/.base
 	$(BIN)/auepora demo
 
-# Lint, types and the fast tests. Tests that measure time or memory run first, with nothing beside them.
+# Lint, types and the fast tests. Tests of cost (CPU time of an import) run first, with nothing beside them.
 test: $(VENV)/.dev lint
-	$(PYTEST) -q -m "alone and not slow"
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow and not alone"
+	$(PYTEST) -q tests/cost
+	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow" --ignore=tests/cost
 
 # Everything, with more examples for each property.
 test-all: export AUEPORA_HYPOTHESIS = thorough
 test-all: $(VENV)/.dev lint
-	$(PYTEST) -q -m alone
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not alone"
+	$(PYTEST) -q tests/cost
+	$(PYTEST) -n $(WORKERS) --dist loadgroup --ignore=tests/cost
 
 # The fast tests in random order.
 test-random: $(VENV)/.dev
-	$(PYTEST) -p randomly -n $(WORKERS) --dist loadgroup -m "not slow and not alone"
+	$(PYTEST) -p randomly -n $(WORKERS) --dist loadgroup -m "not slow" --ignore=tests/cost
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 # Tests start many processes: without cached byte code each of them would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Number of test processes; tests that share a part (Ray, PostgreSQL, chromium, a model) run in one of them.
-WORKERS ?= auto
+# Number of test processes: one more than processors, because some tests wait for processes and time limits.
+# Tests that share a part (Ray, PostgreSQL, chromium, a model) run in one of them.
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
 
 .PHONY: demo test test-all test-random lint docs mutants coverage bench clean

@@ -194,5 +194,10 @@ def noticed_by(mutant: Mutant, folder: Path, *, limit: float) -> str | None:
 
 
 def _run(command: list[str], folder: Path, *, limit: float | None) -> subprocess.CompletedProcess[bytes]:
-    environment = {"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        "PYTHONPATH": str(folder),
+        "PATH": "/usr/bin:/bin",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "AUEPORA_HYPOTHESIS": "thorough",
+    }
     return subprocess.run(command, cwd=REPO, env=environment, capture_output=True, timeout=limit, check=False)

@@ -82,9 +82,9 @@ def auepora(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str,
     return call
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A headless browser for all tests of a session."""
+    """A headless browser. It is closed after each module: while it is open, an event loop runs in this thread."""
     with chromium() as opened:
         yield opened
 

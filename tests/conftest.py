@@ -43,13 +43,18 @@ _DATABASES = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that need a part as slow, and send those of one part to one worker, so that it starts once."""
+    """Mark tests that need a part as slow, and send those of one part to one worker, so that it starts once.
+
+    The other tests go to the workers module by module, so that what a module sets up is set up once.
+    """
     for item in items:
         parts = [str(marker.args[0]) for marker in item.iter_markers("part")]
         parts += [part for name, part in PART_FIXTURES.items() if name in getattr(item, "fixturenames", ())]
         if parts:
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.xdist_group(parts[0]))
+        elif item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 def pytest_collection_finish() -> None:

@@ -376,6 +376,7 @@ class TestWhatIsNoMeanOverRepeats:
                 one.labels |= {"scenario": "typo", "variant_of": rows[place - 30].sample_id}
         return rows
 
+    @pytest.mark.slow
     def test_repeats_that_say_the_same_change_nothing(self, store: RunStore) -> None:
         data = self.data()
         once, thrice = (

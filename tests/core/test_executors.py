@@ -34,7 +34,7 @@ def pool() -> Iterator[ProcessExecutor]:
 
 # The data have nuggets that are none, which is said.
 @pytest.mark.filterwarnings(r"ignore:metric 'nugget_recall'. metadata\.nuggets:UserWarning")
-@pytest.mark.parametrize("size", [3, 1000])
+@pytest.mark.parametrize("size", [3, pytest.param(1000, marks=pytest.mark.slow)])
 def test_the_same_to_the_last_bit(pool: ProcessExecutor, size: int) -> None:
     rows, outs = made_data(n=60)
     metrics = [built(spec) for spec in SPECS if not model_names(spec)]

@@ -21,6 +21,7 @@ from auepora_eval.metrics.retrieval_judged import RBP
 from helpers.requirements import examples, need
 
 
+@pytest.mark.slow
 def test_every_registered_metric_agrees_with_its_definition() -> None:
     cases = examples(30)
     checks = list(plain_checks(cases, seed=3))

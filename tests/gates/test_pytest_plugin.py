@@ -146,6 +146,7 @@ def pytest_in(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
 
 
+@pytest.mark.slow
 def test_the_fixture_carries_out_a_plan(tmp_path: Path) -> None:
     folder = tmp_path / "user_folder"
     folder.mkdir()

@@ -155,6 +155,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"plain": plain, "swept": run_perturbed(plan_path("bm25"), "noise=0,0.4,1", store=store), "store": store}
 
 
+@pytest.mark.slow
 def test_at_rate_0_every_number_is_that_of_the_unperturbed_run(demo: dict[str, Any]) -> None:
     plain, other = demo["plain"].results, demo["swept"].outcomes[0.0].results
     assert [one.name for one in plain] == [one.name for one in other]

@@ -50,6 +50,7 @@ def usable() -> list[BatchMetric]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_metric_goes_on_without_a_lost_batch() -> None:
     metrics = usable()

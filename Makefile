@@ -10,6 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests that share a part (Ray, PostgreSQL, chromium, a model) run in one of them.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 PYTEST := $(BIN)/python -m pytest
+PARALLEL := -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/cost
 
 .PHONY: demo test test-all test-random lint docs mutants coverage bench clean
 
@@ -31,17 +32,17 @@ demo: $(VENV)/.base
 # Lint, types and the fast tests. Tests of cost (CPU time of an import) run first, with nothing beside them.
 test: $(VENV)/.dev lint
 	$(PYTEST) -q tests/cost
-	$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not slow" --ignore=tests/cost
+	$(PYTEST) $(PARALLEL) -m "not slow"
 
 # Everything, with more examples for each property.
 test-all: export AUEPORA_HYPOTHESIS = thorough
 test-all: $(VENV)/.dev lint
 	$(PYTEST) -q tests/cost
-	$(PYTEST) -n $(WORKERS) --dist loadgroup --ignore=tests/cost
+	$(PYTEST) $(PARALLEL)
 
 # The fast tests in random order.
 test-random: $(VENV)/.dev
-	$(PYTEST) -p randomly -n $(WORKERS) --dist loadgroup -m "not slow" --ignore=tests/cost
+	$(PYTEST) $(PARALLEL) -p randomly -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -33,20 +33,37 @@ settings.load_profile(requirements.profile())
 
 # Fixtures that start a part which is expensive to start: the part, which is also the group of the test.
 PART_FIXTURES = {
-    "server": "postgres",
+    "postgres_server": "postgres",
     "postgres_url": "postgres",
     "ray_cluster": "ray",
     "no_ray_connection": "ray",
     "browser": "chromium",
 }
+# Modules that take longest: they start first, so that no worker is left alone with one of them at the end.
+LONGEST = (
+    "test_common",
+    "test_command_system",
+    "test_docs",
+    "test_shards",
+    "test_timeouts",
+    "test_label_form",
+    "test_report_page",
+    "test_sharded",
+    "test_paired_runs",
+    "test_document_sweeps",
+)
 _DATABASES = itertools.count(1)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that need a part as slow, and send those of one part to one worker, so that it starts once.
 
-    The other tests go to the workers module by module, so that what a module sets up is set up once.
+    The other tests go to the workers module by module, so that what a module sets up is set up once. Parts and the
+    longest modules come first.
     """
+    order = {name: place for place, name in enumerate(LONGEST)}
+    places: dict[pytest.Item, int] = {}
     for item in items:
         parts = [str(marker.args[0]) for marker in item.iter_markers("part")]
         parts += [part for name, part in PART_FIXTURES.items() if name in getattr(item, "fixturenames", ())]
@@ -55,10 +72,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(parts[0]))
         elif item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        places[item] = -1 if parts else order.get(item.path.stem, len(order))
+    items.sort(key=places.__getitem__)
 
 
-def pytest_collection_finish() -> None:
-    """Keep the garbage collector from looking at what stays until the end: modules and thousands of tests."""
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Check that groups are known to pytest-xdist; keep the garbage collector from visiting thousands of tests."""
+    grouped = getattr(session.config.option, "loadgroup", False)  # set in workers
+    if grouped and not all("@" in item.nodeid for item in session.items):
+        raise pytest.UsageError("pytest-xdist does not group tests: its version does not fit this version of pytest")
     gc.collect()
     gc.freeze()
 
@@ -114,7 +136,7 @@ def no_ray_connection() -> None:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
+def postgres_server() -> Iterator[Server]:
     """A PostgreSQL server for all tests of a session."""
     requirements.need("psycopg")
     folder = binaries()
@@ -133,9 +155,9 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def postgres_url(server: Server) -> Iterator[str]:
+def postgres_url(postgres_server: Server) -> Iterator[str]:
     """The URL of an empty database."""
     name = f"store{next(_DATABASES)}"
-    server.execute(f"CREATE DATABASE {name}")
-    yield server.url(name)
-    server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    postgres_server.execute(f"CREATE DATABASE {name}")
+    yield postgres_server.url(name)
+    postgres_server.execute(f"DROP DATABASE {name} WITH (FORCE)")

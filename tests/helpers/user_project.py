@@ -1,6 +1,7 @@
 """The folder of a user's project: data, a system that keeps a log of its calls, a plan."""
 
 import json
+import sys
 from pathlib import Path
 
 SYSTEM = """
@@ -46,6 +47,7 @@ class Project:
         ]
         (folder / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         (folder / "my_rag.py").write_text(SYSTEM)
+        sys.modules.pop("my_rag", None)  # that of another folder
         self.plan()
 
     def plan(

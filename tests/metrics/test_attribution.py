@@ -70,6 +70,17 @@ ROWS = [  # case, cause, why
 def test_each_wrong_answer_has_its_cause(pair: tuple[EvaluationSample, SystemOutputs], cause: str | None) -> None:
     sample, output = pair
     assert attribute_failures([sample], [output], k=2) == [cause]
+    if output.error is None:
+        plain = FailureAttribution(k=2).plain_cause(sample, output)
+        assert (plain if isinstance(plain, str) else None) == cause
+
+
+def test_a_refusal_that_cannot_be_decided_is_a_failed_measurement() -> None:
+    sample, output = case("gold a", "rome", refused="perhaps")  # type: ignore[arg-type]
+    attribution = FailureAttribution(k=2)
+    (result,) = evaluate([sample], [output], [attribution])
+    assert list(result.outcomes or ()) == ["measure_failed:refusal_unclear"]
+    assert attribution.plain_cause(sample, output) == Score.fail("refusal_unclear")
 
 
 def everything() -> tuple[list[EvaluationSample], list[SystemOutputs]]:

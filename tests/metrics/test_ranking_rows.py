@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from math import log2
+from typing import Any
 
 import pytest
 
@@ -218,6 +219,12 @@ def test_a_k_no_list_can_have() -> None:
 def test_k_must_be_a_whole_number(k: object) -> None:
     with pytest.raises(BadTypeError, match="whole number"):
         metric("recall", k=k)
+
+
+@pytest.mark.parametrize("p", [0, 1, -0.5, "0.8", None])
+def test_the_persistence_of_rbp_lies_between_0_and_1(p: Any) -> None:
+    with pytest.raises(BadValueError, match="rbp's p must be a number between 0 and 1"):
+        metric("rbp", p=p)
 
 
 def test_the_residual_of_rbp_is_what_nobody_judged() -> None:

@@ -39,11 +39,11 @@ def project(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path / "project"
 
 
-def test_the_same_rows_are_written(server: Server, postgres_url: str, project: Path) -> None:
+def test_the_same_rows_are_written(postgres_server: Server, postgres_url: str, project: Path) -> None:
     write_runs(postgres_url, FIRST_COMMANDS)
     tables = fixed(postgres_tables(postgres_url))
     if write_golden():
-        _record(server, postgres_url, tables)
+        _record(postgres_server, postgres_url, tables)
     _check_rows(tables)
 
 

@@ -19,7 +19,7 @@ from auepora_eval.stats.calibration import (
     reliability_table,
 )
 from auepora_eval.stats.interval import wilson_interval
-from helpers.requirements import need
+from helpers.requirements import examples, need
 
 SCORES = [0.1, 0.15, 0.3, 0.35, 0.8, 0.85, 0.9, 1.0]
 LABELS = [0, 1, 0, 0, 1, 1, 0, 1]
@@ -160,11 +160,12 @@ def test_a_verdict_is_zero_or_one() -> None:
 
 def test_auroc_interval_covers() -> None:
     rng = np.random.default_rng(1)
+    repetitions = examples(250)
     truth, covered = 0.7602, 0  # of two normal distributions one apart: Phi(1 / sqrt 2)
-    for _ in range(200):
+    for _ in range(repetitions):
         labels = rng.random(80) < 0.5
         scores = rng.normal(size=80) + labels
         interval = auroc_report(scores, labels, draws=200).interval
         assert interval is not None
         covered += interval.low <= truth <= interval.high
-    assert 0.88 <= covered / 200 <= 0.99
+    assert 0.88 <= covered / repetitions <= 0.99

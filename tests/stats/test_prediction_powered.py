@@ -13,6 +13,7 @@ from auepora_eval.stats.difference import paired_interval
 from auepora_eval.stats.interval import mean_interval
 from auepora_eval.stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
 from helpers.evouna import AGREEMENT, judged
+from helpers.requirements import examples
 
 NAN = math.nan
 
@@ -352,7 +353,7 @@ def draws_of(system: str, n: int, draws: int, *, finite: bool = False) -> list[C
 @pytest.mark.parametrize("system", AGREEMENT)
 def test_a_hundred_labels_cover_what_all_say(system: str) -> None:
     truth = judged(system).labels.mean()
-    found = draws_of(system, 100, 2000)
+    found = draws_of(system, 100, examples(2000))
     covered = np.mean([one.interval is not None and one.interval.low <= truth <= one.interval.high for one in found])
     assert 0.92 <= covered <= 0.98
     assert np.mean([width(one.interval) for one in found]) < 0.9 * np.mean(

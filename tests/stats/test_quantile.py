@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from auepora_eval.stats.interval import Interval
 from auepora_eval.stats.quantile import quantile_interval, quantile_of, quantile_rank
 from auepora_eval.stats.resample import bootstrap_interval_of
+from helpers.requirements import examples
 
 Floats = npt.NDArray[np.float64]
 
@@ -103,9 +104,9 @@ COVERAGE = [(0.5, 60), (0.9, 150), (0.95, 300)]
 
 @pytest.mark.parametrize(("q", "n"), COVERAGE)
 def test_it_covers_about_as_often_as_it_says(q: float, n: int) -> None:
-    """1,000 repetitions of uniform values, whose q-quantile is q: 95 % give or take 4."""
+    """Repetitions of uniform values, whose q-quantile is q: 95 % give or take 4."""
     rng = np.random.default_rng(3)
-    found = [must(quantile_interval(rng.random(n), q, seed=at)) for at in range(1000)]
+    found = [must(quantile_interval(rng.random(n), q, seed=at)) for at in range(examples(2000))]
     assert not any(interval.flags for interval in found)
     assert 0.91 <= np.mean([interval.low <= q <= interval.high for interval in found]) <= 0.99
 

@@ -277,10 +277,10 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
 # --- servers ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_goes_and_comes_back(server: Server, postgres_url: str) -> None:
+def test_a_server_that_goes_and_comes_back(postgres_server: Server, postgres_url: str) -> None:
     run_id = filled(postgres_url)
     with RunStore.open(postgres_url) as store:
-        server.stop("immediate")
+        postgres_server.stop("immediate")
         try:
             with pytest.raises(StoreError, match=r"cannot be reached: is the server running\?"):
                 store.append(run_id, outputs(3, start=3))
@@ -289,19 +289,19 @@ def test_a_server_that_goes_and_comes_back(server: Server, postgres_url: str) ->
             ):
                 RunStore.open(postgres_url)
         finally:
-            server.start()
+            postgres_server.start()
         assert store.counts(run_id) == (3, 0)
         store.append(run_id, outputs(3, start=3))
         assert len(list(store.outputs(run_id))) == 6
 
 
-def test_a_server_that_ends_a_transaction(server: Server, postgres_url: str) -> None:
+def test_a_server_that_ends_a_transaction(postgres_server: Server, postgres_url: str) -> None:
     run_id = filled(postgres_url)
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'DATABASE'"
 
     def cut_off(store: RunStore) -> None:
         with store._database.write() as connection:
-            server.execute(end.replace("DATABASE", postgres_url.rpartition("/")[2]))
+            postgres_server.execute(end.replace("DATABASE", postgres_url.rpartition("/")[2]))
             connection.exec_driver_sql("UPDATE eval_runs SET name = 'other'")
 
     with RunStore.open(postgres_url) as store:
@@ -310,26 +310,26 @@ def test_a_server_that_ends_a_transaction(server: Server, postgres_url: str) -> 
         assert store.get(run_id).name == "one"
 
 
-def test_a_wrong_password(server: Server, postgres_url: str) -> None:
+def test_a_wrong_password(postgres_server: Server, postgres_url: str) -> None:
     with pytest.raises(StoreError, match="does not let us in: check user and password") as caught:
-        RunStore.open(server.url(postgres_url.rpartition("/")[2], password="wr0ng"))
+        RunStore.open(postgres_server.url(postgres_url.rpartition("/")[2], password="wr0ng"))
     assert "wr0ng" not in str(caught.value)
 
 
-def test_a_database_that_is_not_there(server: Server) -> None:
+def test_a_database_that_is_not_there(postgres_server: Server) -> None:
     with pytest.raises(StoreError, match="is not there: create the database first"):
-        RunStore.open(server.url("nowhere"))
+        RunStore.open(postgres_server.url("nowhere"))
 
 
 @pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg"])
-def test_ways_to_write_a_url(server: Server, postgres_url: str, scheme: str) -> None:
-    with RunStore.open(server.url(postgres_url.rpartition("/")[2], scheme=scheme)) as store:
+def test_ways_to_write_a_url(postgres_server: Server, postgres_url: str, scheme: str) -> None:
+    with RunStore.open(postgres_server.url(postgres_url.rpartition("/")[2], scheme=scheme)) as store:
         assert store.runs() == []
         assert repr(store) == f"RunStore({store.label!r})"
         assert "p4ss" not in repr(store)
 
 
-def test_a_user_who_may_not_write(server: Server, postgres_url: str) -> None:
+def test_a_user_who_may_not_write(postgres_server: Server, postgres_url: str) -> None:
     filled(postgres_url)
     database = postgres_url.rpartition("/")[2]
     psycopg = need("psycopg")
@@ -337,7 +337,7 @@ def test_a_user_who_may_not_write(server: Server, postgres_url: str) -> None:
         connection.execute("CREATE ROLE reader LOGIN PASSWORD 'r34d'")
         connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
     try:
-        with RunStore.open(f"postgresql://reader:r34d@127.0.0.1:{server.port}/{database}") as store:
+        with RunStore.open(f"postgresql://reader:r34d@127.0.0.1:{postgres_server.port}/{database}") as store:
             run = store.find("latest")
             assert len(list(store.outputs(run.run_id))) == 3
             with pytest.raises(StoreError, match="does not let us do this: grant the user the right"):

@@ -89,7 +89,9 @@ def test_a_question_holds_no_gold_and_one_process_answers_them_all(make: Make) -
 
 
 @pytest.mark.parametrize(
-    "query", ["ä 🙂 中文", "a\nb\r\nc\u2028d", '"quoted" \\ {brace}', "", "\x00\x1b", "x" * 1_000_000]
+    "query",
+    ["ä 🙂 中文", "a\nb\r\nc\u2028d", '"quoted" \\ {brace}', "", "\x00\x1b", "x" * 1_000_000],
+    ids=["scripts", "line breaks", "quotes", "empty", "control characters", "a million characters"],
 )
 def test_any_text_goes_there_and_back(make: Make, query: str) -> None:
     assert text(make(timeout=60).run(sample(query=query), top_k=1)) == query

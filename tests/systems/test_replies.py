@@ -176,6 +176,7 @@ WRONG: list[tuple[str, dict[str, str], Any, str]] = [
     ("metadata that are a text", {"retrieved": "d"}, {"d": [{"doc_id": "a", "metadata": "m"}]}, "is a text, not an object"),
     ("refused in words", {"answer": "a", "refused": "r"}, {"a": "", "r": "no"}, "'r' of the reply is a text, not true or false"),
     ("citations in objects", {"answer": "a", "citations": "c"}, {"a": "", "c": [{}]}, "an item of 'c' of the reply is an object, not an id"),
+    ("citations that are a text", {"answer": "a", "citations": "c"}, {"a": "", "c": "x"}, "'c' of the reply is a text, not a list"),
     ("timings in words", {"answer": "a", "timings": "t"}, {"a": "", "t": {"x": "1 s"}}, "'x' of 't' of the reply is a text, not a number"),
     ("another sample's", {"answer": "a", "sample_id": "id"}, {"a": "", "id": 2}, "the reply is for sample '2', not for '1'"),
     ("a list where an object was meant", {"answer": "a"}, [1], "the reply has no 'a'; it is a list"),

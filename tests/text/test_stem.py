@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from auepora_eval.text.stem import porter_stem
-from helpers.requirements import need, need_data
+from helpers.requirements import examples, need, need_data
 
 ROWS = [  # word, want, why; Porter's own examples where the paper has one
     ("caresses", "caress", "1a sses -> ss"),
@@ -141,7 +141,7 @@ def test_equals_nltk_on_every_suffix_after_every_short_stem(nltk_stem: Stem) -> 
 
 def test_equals_nltk_on_two_suffixes_after_longer_stems(nltk_stem: Stem) -> None:
     rng = random.Random(1980)
-    stems = ["".join(rng.choices("aeioubdglnprstvwxyz", k=rng.randint(2, 7))) for _ in range(20)]
+    stems = ["".join(rng.choices("aeioubdglnprstvwxyz", k=rng.randint(2, 7))) for _ in range(examples(30))]
     check_all((a + b + c for a in stems for b in SUFFIXES for c in SUFFIXES), nltk_stem)
 
 

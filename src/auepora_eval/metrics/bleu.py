@@ -107,12 +107,13 @@ def bleu_precisions(
 def bleu_of_rows(counts: npt.NDArray[np.int64], *, smooth_method: Smooth, smooth_value: float) -> Floats:
     """``bleu_of_counts`` with its effective order, for a row of counts per answer; no digit differs.
 
-    Arithmetic is done column by column. Logarithms and exponentials are those of the standard library, one by one:
-    numpy's differ in the last digit.
+    Arithmetic is done column by column. Logarithms, their sums and exponentials are those of the standard library, one
+    by one: numpy's differ in the last digit.
     """
     orders = (counts.shape[1] - 2) // 2
     length, reference_length = counts[:, 0], counts[:, 1]
-    logarithms, used = np.zeros(len(counts)), np.zeros(len(counts), np.int64)
+    logarithms: list[list[float]] = []  # one list per order
+    used = np.zeros(len(counts), np.int64)
     halving, open_ = np.ones(len(counts)), np.ones(len(counts), np.bool_)
     for order in range(orders):
         matches, totals = counts[:, 2 + order].astype(np.float64), counts[:, 2 + orders + order].astype(np.float64)
@@ -127,11 +128,14 @@ def bleu_of_rows(counts: npt.NDArray[np.int64], *, smooth_method: Smooth, smooth
             precision[none] = (100.0 / (halving * safe))[none]
         elif smooth_method == "floor":
             precision[none] = (100.0 * smooth_value / safe)[none]
-        log = np.fromiter(map(_log, precision.tolist()), np.float64, len(counts))
-        logarithms = np.where(open_, logarithms + log, logarithms)
+        logarithms.append(
+            [_log(value) if counted else 0.0 for value, counted in zip(precision.tolist(), open_.tolist(), strict=True)]
+        )
         used += open_
     any_match = counts[:, 2 : 2 + orders].any(axis=1)
-    means = np.where(any_match, logarithms / np.maximum(used, 1), 0.0)
+    # Summed by sum(), as sacrebleu does: since Python 3.12 it rounds once, unlike repeated addition.
+    sums = np.fromiter(map(sum, zip(*logarithms, strict=True)), np.float64, len(counts))
+    means = np.where(any_match, sums / np.maximum(used, 1), 0.0)
     values = np.fromiter(map(math.exp, means.tolist()), np.float64, len(counts))
     short = any_match & (length < reference_length)
     penalty = np.ones(len(counts))

@@ -1,13 +1,14 @@
 """The client's metrics in one place: what is exported is the metric, and the functions say what the metrics say."""
 
 import doctest
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
-from auepora_eval.metrics import generation_metrics, retrieval_metrics
+from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate, metric
+from auepora_eval.metrics import generation_metrics, ranking, retrieval_basic, retrieval_metrics
 from auepora_eval.metrics.generation_metrics import (
     answer_relevance,
     exact_match,
@@ -66,9 +67,40 @@ ROWS = [  # got, want, why
     (support_coverage("of the", ["of the"]), None, "function words alone"),
     (hallucination_rate("...", ["x"]), None, "no words"),
     (hallucination_rate("Paris London", ["Paris."]), 1 / 2, "one of two"),
+    (exact_match(None, [""]), None, "exact match: no answer"),
+    (token_f1(None, "Paris"), None, "token F1: no answer"),
+    (rouge_l_f1(None, "Paris"), None, "ROUGE-L: no answer"),
+    (answer_relevance(None, "Paris"), None, "relevance: no answer"),
+    (support_coverage(None, ["Paris"]), None, "coverage: no answer"),
+    (support_density(None, []), None, "density: no answer"),
+    (hallucination_rate(None, []), None, "hallucination: no answer"),
+    (token_f1("Paris", None), None, "the reference is None"),
 ]
 
 
 @pytest.mark.parametrize(("got", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
 def test_functions(got: float | None, want: float | None, why: str) -> None:
     assert got == want
+
+
+def test_the_modules_of_the_client_follow_its_conventions_by_default() -> None:
+    assert retrieval_metrics.precision_at_k("ab", "a", 5) == 1 / 5  # over k, not over what was returned
+    assert retrieval_metrics.map_at_k("abcd", "a", 2) == 1 / 4  # over the gold, not over min(|G|, k)
+    assert ranking.precision_at_k("ab", "a", 5) == 1  # other modules keep their own defaults
+    suite = [getattr(module, name) for module in (retrieval_metrics, generation_metrics) for name in module.__all__]
+    bound = {one.func for one in suite if isinstance(one, partial) and isinstance(one.func, type)}
+    assert {one.keywords["conventions"].name for one in suite if isinstance(one, partial) and one.func in bound} == {
+        "client"
+    }
+    assert {one.__name__ for one in bound} == {
+        "AQWV", "AnswerRelevance", "CrossEncoderSimilarity", "ExactMatch", "HallucinationRate", "MRRAtK",
+        "MeanAveragePrecision", "NDCGAtK", "PrecisionAtK", "RecallAtK", "RougeL", "SbertSimilarity",
+        "SupportCoverage", "SupportDensity", "TokenF1",
+    }  # fmt: skip
+    chosen = retrieval_metrics.PrecisionAtK(5)
+    assert type(chosen) is retrieval_basic.PrecisionAtK
+    assert chosen == metric("precision@5", conventions="client")
+    sample = EvaluationSample("1", "q", relevant_docs=[Document("a", ""), Document("b", "")])
+    output = SystemOutputs([RetrievedDocument(Document("a", ""), 1.0, 1)], Response(""))
+    results = evaluate([sample], [output], [chosen, retrieval_metrics.MeanAveragePrecision()], conventions="auepora")
+    assert [result.value for result in results] == [1 / 5, 1 / 2]

@@ -1,12 +1,14 @@
 """The text metrics in one place; each lives in a module of its family."""
 
 from .answer_match import AnswerRelevance, Containment, ExactMatch, TokenF1
+from .bertscore import BertScoreMetric
 from .bleu import BleuScore
 from .chrf import ChrF
 from .rouge import Rouge1, Rouge2, RougeL, RougeLAnswer, RougeLsum, RougeScores
 
 __all__ = [
     "AnswerRelevance",
+    "BertScoreMetric",
     "BleuScore",
     "ChrF",
     "Containment",

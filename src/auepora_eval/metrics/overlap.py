@@ -1,7 +1,8 @@
 """The plain definitions of text overlap, one answer at a time: readable, and what the fast paths are held against.
 
 References and documents are texts, one or several. Where the question does not apply (no reference, an answer without
-words that needs support) there is no number, and the functions that people call say ``None``.
+words that needs support) or the answer is missing (``None``) there is no number, and the functions that people call say
+``None``.
 """
 
 from __future__ import annotations
@@ -82,12 +83,14 @@ def worth_comparing(references: Iterable[list[str]]) -> list[list[str]]:
     return [words for words in listed if words] or listed
 
 
-def _listed(texts: Texts) -> list[str]:
-    return [texts] if isinstance(texts, str) else list(texts)
+def _listed(texts: Texts | None) -> list[str]:
+    return [texts] if isinstance(texts, str) else list(texts or ())
 
 
-def exact_match(answer: str, references: Texts, words: Words = squad_words) -> float | None:
+def exact_match(answer: str | None, references: Texts | None, words: Words = squad_words) -> float | None:
     """1 if the answer has the same words, in the same order, as a reference."""
+    if answer is None:
+        return None
     given, listed = words(answer), worth_comparing(map(words, _listed(references)))
     return float(given in listed) if listed else None
 
@@ -99,16 +102,18 @@ def bag_f1(given: Sequence[str], wanted: Sequence[str]) -> float:
     return f_measure((Counter(given) & Counter(wanted)).total(), len(given), len(wanted))
 
 
-def token_f1(answer: str, references: Texts, words: Words = squad_words) -> float | None:
+def token_f1(answer: str | None, references: Texts | None, words: Words = squad_words) -> float | None:
     """The best F1 of the answer's words against those of a reference."""
+    if answer is None:
+        return None
     given = words(answer)
     return max((bag_f1(given, wanted) for wanted in worth_comparing(map(words, _listed(references)))), default=None)
 
 
-def answer_relevance(answer: str, query: str, words: Words = squad_words) -> float | None:
+def answer_relevance(answer: str | None, query: str, words: Words = squad_words) -> float | None:
     """F1 of the answer's words against those of the query."""
     asked = words(query)
-    return bag_f1(words(answer), asked) if asked else None
+    return bag_f1(words(answer), asked) if answer is not None and asked else None
 
 
 def contained(answer: str, alternatives: Iterable[str], words: Words) -> bool:
@@ -129,8 +134,10 @@ def rouge_l(reference: str, answer: str, words: Words) -> Overlap:
     return Overlap(lcs_length(wanted, given), len(given), len(wanted))
 
 
-def rouge_l_f1(answer: str, references: Texts, words: Words = rouge_tokens) -> float | None:
+def rouge_l_f1(answer: str | None, references: Texts | None, words: Words = rouge_tokens) -> float | None:
     """The best F1 of ROUGE-L against a reference."""
+    if answer is None:
+        return None
     return max((rouge_l(reference, answer, words).f1 for reference in _listed(references)), default=None)
 
 
@@ -160,17 +167,17 @@ def supported_grams(answer: Sequence[str], documents: Iterable[Sequence[str]], n
     return [gram in there for gram in grams(answer, n)]
 
 
-def support_density(answer: str, documents: Texts, words: Words = plain_words) -> float | None:
+def support_density(answer: str | None, documents: Texts, words: Words = plain_words) -> float | None:
     """Share of the answer's words that some document holds; 0 without any document."""
-    return _supported_share(words(answer), documents, words)
+    return _supported_share(words(answer or ""), documents, words)
 
 
-def support_coverage(answer: str, documents: Texts, words: Words = plain_words) -> float | None:
+def support_coverage(answer: str | None, documents: Texts, words: Words = plain_words) -> float | None:
     """Share of the answer's content words, those outside the list of function words, that some document holds."""
-    return _supported_share([word for word in words(answer) if word not in STOP_WORDS], documents, words)
+    return _supported_share([word for word in words(answer or "") if word not in STOP_WORDS], documents, words)
 
 
-def hallucination_rate(answer: str, documents: Texts, words: Words = plain_words) -> float | None:
+def hallucination_rate(answer: str | None, documents: Texts, words: Words = plain_words) -> float | None:
     """Share of the answer's words that no document holds."""
     density = support_density(answer, documents, words)
     return None if density is None else 1.0 - density

@@ -1,4 +1,4 @@
-"""Retrieval relevance: recall, precision and hit rate at a cut-off."""
+"""Retrieval relevance: recall, precision and hit rate at a cut-off. The measures of order are re-exported here."""
 
 from __future__ import annotations
 
@@ -20,8 +20,18 @@ from ..features.rankings import document_rankings
 from .base import RankingMetric
 from .derivations_ranking import Ranked, f1_steps, hit_rate_steps, precision_steps, recall_steps
 from .ranking import Gold, check_k, f1_at_k, hit_rate_at_k, precision_at_k, recall_at_k
+from .retrieval_ranking import MeanAveragePrecision, MRRAtK, NDCGAtK
 
-__all__ = ["F1AtK", "HitRateAtK", "PrecisionAtK", "RecallAtK", "RecallDocAtK"]
+__all__ = [
+    "F1AtK",
+    "HitRateAtK",
+    "MRRAtK",
+    "MeanAveragePrecision",
+    "NDCGAtK",
+    "PrecisionAtK",
+    "RecallAtK",
+    "RecallDocAtK",
+]
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,19 @@
-"""The retrieval metrics of the evaluation client in one place: classes over datasets, plain functions of one query.
+"""The retrieval metrics of the evaluation client: classes over datasets, plain functions of one query.
 
-The client divides precision by K and average precision by all gold. The functions are shared with other conventions
-and want to be told so:
+Everything here follows the ``client`` conventions: precision divides by K, average precision by all gold. The classes
+are those of the other modules with these conventions bound.
 
->>> precision_at_k({"a", "b"}, ["a"], 5, divide_by="k"), map_at_k({"a", "b"}, ["a"], None, divide_by="gold")
+>>> precision_at_k({"a", "b"}, ["a"], 5), map_at_k({"a", "b"}, ["a"], None)
 (0.2, 0.5)
+>>> str(MeanAveragePrecision().signature)
+'map|ap:gold|empty:skip|v1'
 """
 
-from .ranking import aqwv_at_k, map_at_k, mrr_at_k, ndcg_at_k, precision_at_k, recall_at_k
-from .retrieval_basic import PrecisionAtK, RecallAtK
-from .retrieval_cost import AQWV
-from .retrieval_ranking import MeanAveragePrecision, MRRAtK, NDCGAtK
+from functools import partial
+
+from ..core.conventions import PRESETS
+from . import ranking, retrieval_basic, retrieval_cost, retrieval_ranking
+from .ranking import aqwv_at_k, mrr_at_k, ndcg_at_k, recall_at_k
 
 __all__ = [
     "AQWV",
@@ -26,3 +29,15 @@ __all__ = [
     "precision_at_k",
     "recall_at_k",
 ]
+
+_CLIENT = PRESETS["client"]
+
+PrecisionAtK = partial(retrieval_basic.PrecisionAtK, conventions=_CLIENT)
+RecallAtK = partial(retrieval_basic.RecallAtK, conventions=_CLIENT)
+MRRAtK = partial(retrieval_ranking.MRRAtK, conventions=_CLIENT)
+NDCGAtK = partial(retrieval_ranking.NDCGAtK, conventions=_CLIENT)
+MeanAveragePrecision = partial(retrieval_ranking.MeanAveragePrecision, conventions=_CLIENT)
+AQWV = partial(retrieval_cost.AQWV, conventions=_CLIENT)
+
+precision_at_k = partial(ranking.precision_at_k, divide_by="k")
+map_at_k = partial(ranking.map_at_k, divide_by="gold")

@@ -245,7 +245,9 @@ def test_columns_that_cannot_be_meant(gold: Any, ranked: Any, message: str) -> N
 
 def test_two_metrics_of_one_name() -> None:
     with pytest.raises(BadValueError, match="two metrics are called 'map@10'; give one of them another name with 'as'"):
-        evaluate(samples(["a"]), [output(["a"])], ["map@10", {"map@10": {"conventions": "trec"}}])
+        evaluate(samples(["a"]), [output(["a"])], ["map@10", {"map": {"k": 10}}])
+    apart = evaluate(samples(["a"]), [output(["a"])], ["map@10", {"map@10": {"conventions": "trec"}}])
+    assert [r.name for r in apart] == ["map@10", "map@10[conventions=trec]"]
     named = evaluate(samples(["a"]), [output(["a"])], ["map@10", {"map@10": {"conventions": "trec", "as": "map_trec"}}])
     assert [r.name for r in named] == ["map@10", "map_trec"]
 

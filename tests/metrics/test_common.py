@@ -5,6 +5,8 @@ import math
 import pickle
 import random
 from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -48,6 +50,12 @@ class Checks:
         if seed not in self.results:
             (self.results[seed],) = evaluate(*made_data(seed), [self.spec])
         return self.results[seed]
+
+    def check_every_metric_takes_a_name(self) -> None:
+        one = built(self.spec)
+        kind: Any = type(one)
+        named = kind(**{f.name: getattr(one, f.name) for f in fields(kind) if f.init}, name="mine")
+        assert (named.name, named.base_name) == ("mine", one.base_name)
 
     def check_scores_lie_within_the_declared_range(self) -> None:
         one = built(self.spec)

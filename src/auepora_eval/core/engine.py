@@ -20,7 +20,7 @@ from .errors import (
 )
 from .executors import Executor, ExecutorName, Scorable, chosen_executor
 from .metrics_base import BatchMetric, Metric, RunFacts, bound_to
-from .plan import EvaluationPlan, require_distinct_names
+from .plan import EvaluationPlan, require_distinct_names, with_distinct_names
 from .registry import Spec, metric
 from .results import Results
 from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
@@ -239,7 +239,7 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
     else:
         listed = as_sequence(metrics, "metrics")
     common = Conventions.of(conventions)
-    chosen = [bound_to(metric(one), common) for one in listed]
+    chosen = [metric(one) for one in listed]
     for one in chosen:
         for attribute in ("name", "target"):
             if not hasattr(one, attribute):
@@ -248,8 +248,9 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
                 )
         if not isinstance(one.target, TargetCategory):
             raise MetricDefinitionError(f"the target of metric '{one.name}' is {one.target!r}, not a TargetCategory")
+    chosen = with_distinct_names(chosen)
     require_distinct_names(chosen)
-    return chosen
+    return [bound_to(one, common) for one in chosen]
 
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ def given_options(metric: BatchMetric) -> dict[str, str]:
     shown = {}
     for name, parameter in inspect.signature(type(metric)).parameters.items():
         value = getattr(metric, name, parameter.default)
-        if name not in ("conventions", "overrides") and value != parameter.default:
+        if name not in ("conventions", "overrides", "name") and value != parameter.default:
             shown[name] = re.sub(r"[|:\s]+", "_", value if isinstance(value, str) else repr(value))
     return shown
 

@@ -32,6 +32,7 @@ __all__ = [
     "SampleMetric",
     "bound_to",
     "renamed",
+    "set_name",
     "snake_case",
 ]
 
@@ -121,6 +122,9 @@ class BatchMetric(Metric):
     """Where the definition comes from."""
     choice_words: ClassVar[Mapping[str, str]] = {}
     """What choices of its own mean, for an explanation: by their key, or by ``key:value`` where the value decides."""
+
+    def __init__(self, *, name: str = "") -> None:
+        set_name(self, name)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -377,9 +381,19 @@ def bound_to(metric: MetricT, conventions: Conventions) -> MetricT:
 
 def renamed(metric: MetricT, name: str) -> MetricT:
     """The same metric under another name, so that a plan can hold it twice."""
-    if not name or not isinstance(name, str):
+    if not name:
         raise BadValueError(f"a metric cannot be called {name!r}")
     twin = copy.copy(metric)
-    object.__setattr__(twin, "_plain_name", getattr(metric, "_plain_name", metric.name))
-    object.__setattr__(twin, "name", name)
+    set_name(twin, name)
     return twin
+
+
+def set_name(metric: Metric, name: str | None) -> None:
+    """Give a new metric the name its constructor was called with; its signature keeps the name it has by itself."""
+    if name is None or name == "":
+        return
+    if not isinstance(name, str):
+        raise BadValueError(f"a metric cannot be called {name!r}")
+    plain = getattr(metric, "_plain_name", None) or getattr(metric, "name", name)
+    object.__setattr__(metric, "_plain_name", plain)  # built-in metrics are frozen
+    object.__setattr__(metric, "name", name)

@@ -1,13 +1,15 @@
 """An evaluation plan: which metrics to run, and whether a dataset can support them."""
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .conventions import CHOICE_NAMES, Conventions
 from .errors import BadValueError, MissingFieldError
-from .metrics_base import Metric
+from .metrics_base import Metric, renamed
 from .types import EvaluationSample, TargetCategory
 
-__all__ = ["EvaluationPlan", "require_distinct_names"]
+__all__ = ["EvaluationPlan", "require_distinct_names", "with_distinct_names"]
 
 
 @dataclass
@@ -34,6 +36,39 @@ class EvaluationPlan:
             for name in metric.required_fields():
                 if all(getattr(sample, name, None) is None for sample in samples):
                     raise MissingFieldError(name, metric.name)
+
+
+def with_distinct_names(metrics: Sequence[Metric]) -> list[Metric]:
+    """The metrics, those that share a name under one that shows the options they differ in: ``distinct_n[n=1]``."""
+    groups: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        groups.setdefault(metric.name, []).append(metric)
+    return [_with_options_in_name(metric, groups[metric.name]) for metric in metrics]
+
+
+def _with_options_in_name(metric: Metric, same_name: Sequence[Metric]) -> Metric:
+    """The metric, under a longer name where it differs from the others of its name."""
+    if len({type(one) for one in same_name}) > 1:
+        return metric
+    own, *others = (_shown_options(one) for one in (metric, *same_name))
+    shown = [f"{key}={value}" for key, value in own.items() if value and any(value != other[key] for other in others)]
+    return renamed(metric, f"{metric.name}[{','.join(shown)}]") if shown else metric
+
+
+def _shown_options(metric: Metric) -> dict[str, str]:
+    """The options of a metric as its name can show them; empty where it cannot."""
+    options = {key: getattr(metric, key, None) for key in inspect.signature(type(metric)).parameters}
+    conventions, overrides = options.pop("conventions", None), options.pop("overrides", None) or ()
+    shown = {key: _option_text(value) for key, value in options.items() if key != "name"}
+    shown |= {key: _option_text(dict(overrides).get(key)) if key in dict(overrides) else "" for key in CHOICE_NAMES}
+    return shown | {"conventions": conventions.name if isinstance(conventions, Conventions) else ""}
+
+
+def _option_text(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    text = f"{value}" if isinstance(value, (str, int, float)) else ""
+    return "" if set(text) & set("[],=|") else text
 
 
 def require_distinct_names(metrics: Sequence[Metric]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import warnings
@@ -21,7 +23,7 @@ from .errors import (
     UnknownMetricError,
     UnknownOptionError,
 )
-from .metrics_base import BatchMetric, Metric, renamed, snake_case
+from .metrics_base import BatchMetric, Metric, renamed, set_name, snake_case
 from .resources import Use
 from .spellings import our_spelling
 
@@ -66,7 +68,7 @@ class MetricInfo:
     @property
     def options(self) -> dict[str, inspect.Parameter]:
         """The options a spec may set, without the ones every metric has."""
-        return {name: p for name, p in self.parameters.items() if name not in ("conventions", "overrides")}
+        return {name: p for name, p in self.parameters.items() if name not in ("conventions", "overrides", "name")}
 
 
 _OWN_PACKAGE = f"{__name__.partition('.')[0]}."
@@ -93,9 +95,24 @@ def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) ->
         cls.registered_as = name  # type: ignore[attr-defined]
         if cls.__dict__.get("name", "") == snake_case(cls.__name__):
             cls.name = name  # the class has only the name it was given by default
+        _take_name(cls)
         return cls
 
     return add
+
+
+def _take_name(cls: type[Metric]) -> None:
+    """Let the constructor take ``name=``, unless it has an option of that name."""
+    if "name" in inspect.signature(cls).parameters:
+        return
+    construct = cls.__init__
+
+    @functools.wraps(construct)
+    def construct_with_name(self: Metric, *args: Any, name: str = "", **options: Any) -> None:
+        construct(self, *args, **options)
+        set_name(self, name)
+
+    cls.__init__ = construct_with_name  # type: ignore[method-assign]
 
 
 def _load_built_in() -> None:
@@ -159,6 +176,8 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
     spec, foreign = _translated(spec)
     info, named = _parse(spec)
     named |= foreign
+    if "as" in options:
+        named.pop("as", None)
     for key in named:
         if key in options:
             raise BadValueError(f"metric '{spec}' names '{key}' twice, in its name and in its options")
@@ -186,13 +205,29 @@ def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
         if info.at is None:
             raise BadValueError(f"metric '{info.name}' has no cut-off: write {_examples(info)}")
         options[info.at] = _whole_number(match["at"], spec)
-    if match["keys"] is not None:
+    if match["keys"] is not None and "=" in match["keys"]:
+        options |= _named_options(match["keys"], spec)
+    elif match["keys"] is not None:
         parts = [part.strip() for part in match["keys"].split(",")]
         if not info.keys or len(parts) > len(info.keys) or not all(parts):
             raise BadValueError(f"cannot read the metric '{spec}'; write {_examples(info)}")
         for key, text in zip(info.keys, parts, strict=False):
             options[key] = _like(info.parameters[key].default, text, spec)
     return info, options
+
+
+def _named_options(text: str, spec: str) -> dict[str, Any]:
+    """The options of a name that shows them, ``distinct_n[n=1]``; the metric keeps that name."""
+    options: dict[str, Any] = {"as": spec.strip()}
+    for part in text.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not (key and equals and value) or key in options:
+            raise BadValueError(f"cannot read the metric '{spec}'; write each option once, as in 'distinct_n[n=1]'")
+        try:
+            options[key] = None if value == "none" else json.loads(value)
+        except ValueError:
+            options[key] = value
+    return options
 
 
 def _examples(info: MetricInfo) -> str:
@@ -226,6 +261,8 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
     given = dict(options)
     alias = given.pop("as", None)
     parameters = info.parameters
+    if alias is None and "name" not in parameters:
+        alias = given.pop("name", None)
     choices = {}
     if issubclass(info.cls, BatchMetric):
         choices = {key: given.pop(key) for key in list(given) if key in CHOICE_NAMES and key not in parameters}

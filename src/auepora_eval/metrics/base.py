@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +38,9 @@ class ConfiguredMetric(BatchMetric):
 
     conventions: Conventions | None = field(default=None, kw_only=True)
     overrides: tuple[tuple[str, Any], ...] = field(default=(), kw_only=True)
-    name: str = field(init=False, repr=False, compare=False)
+    if TYPE_CHECKING:
+        # Not a field: ``register`` adds the option to every constructor, and a subclass may set ``self.name``.
+        name: str = field(default="", kw_only=True)
 
     def __post_init__(self) -> None:
         if self.conventions is not None and not isinstance(self.conventions, Conventions):

@@ -16,6 +16,7 @@ from ..core.conventions import CHOICE_NAMES, PRESETS, Conventions
 from ..core.engine import BATCH_SIZE
 from ..core.errors import AueporaError, did_you_mean
 from ..core.metrics_base import Metric
+from ..core.plan import with_distinct_names
 from ..core.registry import Spec, metric
 from ..core.slices import slices_of
 from ..io.formats import Role, formats
@@ -150,7 +151,7 @@ def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]]
         return None
     specs: list[Spec] = []
     built: list[Metric] = []
-    places: dict[str, int] = {}
+    keys: list[str] = []
     for place, written in enumerate(listed):
         key = f"metrics[{place}]"
         bare = isinstance(written, Mapping) and len(written) == 1 and next(iter(written.values())) in (None, {})
@@ -167,15 +168,19 @@ def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]]
             # A metric that trusts its options: what they are is wrong all the same.
             findings.add(key, f"cannot be built: {type(error).__name__}: {error}", error)
         else:
-            if one.name in places:
-                findings.add(
-                    key,
-                    f"'{one.name}' is already metrics[{places[one.name]}]; leave one out, or give it another name "
-                    f"with 'as', as in {{'{one.name}': {{as: another}}}}",
-                )
-            places.setdefault(one.name, place)
             specs.append(spec)
             built.append(one)
+            keys.append(key)
+    built = with_distinct_names(built)
+    first: dict[str, str] = {}
+    for key, one in zip(keys, built, strict=True):
+        if one.name in first:
+            findings.add(
+                key,
+                f"'{one.name}' is already {first[one.name]}; leave one out, or give it another name "
+                f"with 'as', as in {{'{one.name}': {{as: another}}}}",
+            )
+        first.setdefault(one.name, key)
     return tuple(specs), built
 
 

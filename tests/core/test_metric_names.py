@@ -1,0 +1,154 @@
+"""Names of metrics: given to a constructor, set by a subclass, and made distinct within a plan."""
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from auepora_eval import (
+    AueporaEvaluator,
+    EvaluationPlan,
+    EvaluationSample,
+    InMemoryDataset,
+    Metric,
+    MetricResult,
+    Response,
+    SampleMetric,
+    Score,
+    SystemOutputs,
+    TargetCategory,
+    evaluate,
+    metric,
+)
+from auepora_eval.core.errors import BadValueError
+from auepora_eval.core.registry import spec_of
+from auepora_eval.metrics.additional import DistinctN
+from auepora_eval.metrics.retrieval_basic import RecallAtK
+from auepora_eval.metrics.retrieval_metrics import PrecisionAtK
+
+SAMPLES = [EvaluationSample(str(place), "Who?") for place in range(2)]
+OUTPUTS = [SystemOutputs([], Response("a b a b")), SystemOutputs([], Response("a b c"))]
+VALUES = {1: 3 / 7, 2: 3 / 5}  # a, b, c of seven words; ab, ba, bc of five pairs
+
+
+class Length(SampleMetric):
+    target = TargetCategory.GENERATION_RELEVANCE
+    range = (0.0, 100.0)
+
+    def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        return Score(float(len(output.response.text if output.response else "")))
+
+
+class LongLength(Length):
+    def __init__(self) -> None:
+        self.name = "my_length"
+
+
+class MyRecall(RecallAtK):
+    def __init__(self, k: int) -> None:
+        super().__init__(k)
+        self.name = f"my_recall@{k}"  # type: ignore[misc]  # the built-in class is frozen, its name is not
+
+
+class Count(Metric):
+    def __init__(self) -> None:
+        self.name = "count"
+        self.target = TargetCategory.DIVERSITY
+
+    def required_fields(self) -> list[str]:
+        return []
+
+    def compute(self, samples: list[EvaluationSample], outputs: list[SystemOutputs]) -> MetricResult:
+        return MetricResult(self.name, self.target, float(len(samples)))
+
+
+NAMED = [  # metric, name, signature begins with, why
+    (RecallAtK(5, name="mine"), "mine", "recall@5|", "a built-in metric"),
+    (RecallAtK(k=5, name=""), "recall@5", "recall@5|", "no name is the metric's own"),
+    (PrecisionAtK(5, name="mine"), "mine", "precision@5|p:k|", "a metric with conventions bound"),
+    (metric("recall@5", name="mine"), "mine", "recall@5|", "by its spec"),
+    (metric({"recall": {"k": 5, "as": "mine"}}), "mine", "recall@5|", "as: in a spec"),
+    (metric("distinct_n[n=1]"), "distinct_n[n=1]", "distinct_n|", "a name that shows an option"),
+    (Length(name="mine"), "mine", "length|", "a user's metric"),
+    (LongLength(), "my_length", "my_length|", "a subclass that sets self.name"),
+    (MyRecall(5), "my_recall@5", "my_recall@5|", "a subclass of a built-in metric that sets self.name"),
+]
+
+
+@pytest.mark.parametrize(("one", "name", "signature"), [row[:3] for row in NAMED], ids=[row[3] for row in NAMED])
+def test_names(one: Any, name: str, signature: str) -> None:
+    assert one.name == name
+    assert str(one.signature).startswith(signature)
+    for twin in (copy.copy(one), pickle.loads(pickle.dumps(one))):
+        assert (twin.name, twin.signature) == (name, one.signature)
+
+
+def test_a_name_changes_neither_signature_nor_equality() -> None:
+    assert str(RecallAtK(5, name="mine").signature) == str(RecallAtK(5).signature)
+    assert RecallAtK(5, name="mine") == RecallAtK(5)
+    assert spec_of(RecallAtK(5, name="mine")) == {"recall@5": {"as": "mine"}}
+    assert replace(RecallAtK(5), k=10).name == "recall@10"
+
+
+@pytest.mark.parametrize("name", [5, ["mine"]])
+def test_what_cannot_be_a_name(name: Any) -> None:
+    with pytest.raises(BadValueError, match="a metric cannot be called"):
+        RecallAtK(5, name=name)
+
+
+class System:
+    def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
+        return OUTPUTS[int(sample.sample_id)]
+
+
+def test_metrics_of_one_name_are_told_apart_by_the_options_that_differ() -> None:
+    plan = EvaluationPlan([DistinctN(1), DistinctN(2), Count()])
+    results = AueporaEvaluator(System(), plan).evaluate(InMemoryDataset("two", SAMPLES))
+    assert {result.name: result.value for result in results} == {
+        "distinct_n[n=1]": VALUES[1], "distinct_n[n=2]": VALUES[2], "count": 2.0,
+    }  # fmt: skip
+    again = evaluate(SAMPLES, OUTPUTS, [result.name for result in results if "[" in result.name])
+    assert [result.value for result in again] == [VALUES[1], VALUES[2]]  # such a name can be asked for
+
+
+def test_only_options_that_differ_are_in_the_name() -> None:
+    specs: list[Any] = [{"exact_match": {"ignore_case": False, "ignore_articles": flag}} for flag in (True, False)]
+    got = evaluate([EvaluationSample("1", "q", reference_answer=Response("a"))], OUTPUTS[:1], specs)
+    assert [result.name for result in got] == [
+        "exact_match[ignore_articles=true]",
+        "exact_match[ignore_articles=false]",
+    ]
+
+
+def test_equal_metrics_stay_an_error() -> None:
+    with pytest.raises(BadValueError, match="two metrics are called 'distinct_n'"):
+        evaluate(SAMPLES, OUTPUTS, [DistinctN(1), DistinctN(1)])
+
+
+@pytest.mark.parametrize("spec", ["distinct_n[n=]", "distinct_n[=1]", "distinct_n[n=1,n=2]"])
+def test_names_with_options_that_cannot_be_read(spec: str) -> None:
+    with pytest.raises(BadValueError, match="cannot read the metric"):
+        metric(spec)
+
+
+def test_a_plan_file_with_metrics_of_one_name(tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
+    (tmp_path / "data.jsonl").write_text('{"sample_id": "0", "query": "Who?"}\n{"sample_id": "1", "query": "Why?"}\n')
+    (tmp_path / "out.jsonl").write_text(
+        '{"sample_id": "0", "response": "a b a b"}\n{"sample_id": "1", "response": "a b c"}\n'
+    )
+    (tmp_path / "plan.yaml").write_text(
+        "version: 1\ndataset: data.jsonl\noutputs: out.jsonl\nprimary: ['distinct_n[n=1]']\n"
+        "metrics: [{distinct_n: {n: 1}}, {distinct_n: {n: 2}}]\ngates: ['distinct_n[n=1] >= 0.4']\nstore: runs.sqlite\n"
+    )
+    for _ in range(2):
+        code, out, err = auepora("run", str(tmp_path / "plan.yaml"))
+        assert code == 0, err
+        assert f"{VALUES[1]:.4f}" in out
+    code, out, _ = auepora("compare", "latest~1", "latest", "--store", str(tmp_path / "runs.sqlite"))
+    assert code == 0
+    assert "distinct_n[n=1]" in out
+    assert "distinct_n[n=2]" in out

@@ -74,7 +74,7 @@ def test_a_server_that_is_not_there() -> None:
 
 
 def test_the_program_judges_one_answer(server: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    server.says = lambda body: (200, "0.5" if "evidence" in body["messages"][0]["content"] else "4")
+    server.says = lambda body: (200, "0.5" if "evidence" in body["messages"][0]["content"] else "0.75")
     main(url(server), "m")
     out = capsys.readouterr().out
     assert "| GENERATION_FAITHFULNESS | llm_faithfulness | 0.5000 |" in out

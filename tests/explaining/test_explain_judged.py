@@ -44,6 +44,7 @@ SPECS: list[dict[str, Any]] = [
     {"llm_faithfulness": {"critic": SteadyCritic(), "scale": "1-5"}},
     {"llm_faithfulness": {"critic": SteadyBareCritic()}},
     {"llm_answer_quality": {"critic": SteadyCritic(), "aggregation": "min"}},
+    {"llm_answer_quality": {"critic": SteadyBareCritic()}},
     {
         "llm_answer_quality": {
             "critic": SteadyBareCritic(),
@@ -69,6 +70,15 @@ def test_stored_judgements_lead_to_the_stored_score(store: RunStore, spec: dict[
     assert derivation is not None
     assert not derivation.general
     assert derivation.steps[-1].text.startswith(f"The mean of {repeats}: ")
+
+
+def test_one_question_to_a_bare_critic_is_explained_without_it(store: RunStore) -> None:
+    judged(store, metric({"llm_answer_quality": {"critic": SteadyBareCritic()}}))  # type: ignore[arg-type]
+    told = explain(store, "judged", "llm_answer_quality", query="two").query
+    assert told is not None
+    assert told.check.verdict == "equal"
+    assert told.answers[0].derivation is not None
+    assert not told.answers[0].derivation.general
 
 
 def test_the_judge_of_a_plan_need_not_be_at_hand(store: RunStore) -> None:

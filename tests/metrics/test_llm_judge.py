@@ -162,6 +162,47 @@ def test_a_bare_critic_gets_the_instructions_in_its_prompt_and_the_scale_beside_
     assert "- relevance:" not in prompt
 
 
+def test_a_bare_critic_is_asked_one_question_from_0_to_1() -> None:
+    for kind in (LLMFaithfulnessScore, LLMAnswerQuality):
+        critic = ScriptedBareCritic(lambda *_: 0.25)
+        chosen: Any = kind(critic)
+        result = result_of(chosen, asked(0))
+        assert (result.value, "dimensions" in result.details) == (0.25, False)
+        ((prompt, metadata),) = critic.asked
+        assert metadata == {"scale": "0-1", "metric": chosen.name, "sample_id": "0"}
+        assert "a number from 0 (worst) to 1 (best)" in prompt
+    assert "How well does the answer address what was asked?" in prompt
+    assert "relevance" not in prompt
+    assert str(chosen.signature).split("|")[3:] == ["scale:0-1", "question:one", "v1"]
+
+
+BY_OPTION: list[tuple[dict[str, Any], str, list[str | None], str]] = [
+    ({"scale": "1-5"}, "1-5", [None], "another scale, still one question"),
+    ({"dimensions": ["clarity"]}, "1-5", ["clarity"], "a dimension"),
+    ({"dimensions": ["relevance", "helpfulness", "clarity"]}, "1-5", ["clarity", "helpfulness", "relevance"], "the usual dimensions"),
+    ({"dimensions": ["clarity"], "scale": "0-1"}, "0-1", ["clarity"], "a dimension from 0 to 1"),
+    ({"aggregation": "min"}, "1-5", ["clarity", "helpfulness", "relevance"], "the weakest dimension"),
+    ({"weights": [1, 1, 2]}, "1-5", ["clarity", "helpfulness", "relevance"], "weights"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "scale", "dimensions", "why"), BY_OPTION, ids=[row[-1] for row in BY_OPTION])
+def test_options_ask_a_bare_critic_for_more(options: Any, scale: str, dimensions: list[str | None], why: str) -> None:
+    critic = ScriptedBareCritic(lambda *_: 1)
+    result_of(LLMAnswerQuality(critic, **options), asked(0))
+    assert {metadata["scale"] for _, metadata in critic.asked} == {scale}
+    assert sorted((metadata.get("dimension") for _, metadata in critic.asked), key=str) == dimensions
+
+
+def test_scores_that_are_all_the_lowest_hint_at_another_scale() -> None:
+    pairs = [asked(place) for place in range(6)]
+    with pytest.warns(
+        AueporaWarning, match="every judgement is the lowest of the scale 1-5; the critic may use another"
+    ):
+        result_of(LLMAnswerQuality(ScriptedBareCritic(lambda *_: 1), scale="1-5"), *pairs)
+    result_of(LLMAnswerQuality(ScriptedBareCritic(lambda _, about: float(about["sample_id"] == "3"))), *pairs)
+
+
 ANSWER = {"relevance": 5, "helpfulness": 3, "clarity": 1}
 AGGREGATIONS: list[tuple[dict[str, Any], float, str]] = [
     ({}, 0.5, "the mean of 1, 1/2 and 0"),
@@ -177,8 +218,8 @@ AGGREGATIONS: list[tuple[dict[str, Any], float, str]] = [
 def test_dimensions_are_put_together(options: dict[str, Any], want: float, why: str) -> None:
     structured = ScriptedCritic(lambda _: ANSWER)
     bare = ScriptedBareCritic(lambda _, metadata: ANSWER[metadata["dimension"]])
-    for critic in (structured, bare):
-        assert result_of(LLMAnswerQuality(critic, **options), asked(0)).value == want
+    for critic, asks in ((structured, options), (bare, {"dimensions": list(ANSWER), **options})):
+        assert result_of(LLMAnswerQuality(critic, **asks), asked(0)).value == want
     assert len(structured.asked) == 1  # all dimensions at once
     assert len(bare.asked) == len(options.get("dimensions", ANSWER))
 

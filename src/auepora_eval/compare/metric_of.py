@@ -82,6 +82,8 @@ def definition_of(result: MetricResult, record: RunRecord, given: Mapping[str, M
 
 
 def _defined(one: BatchMetric, scores: Scores | None) -> Definition:
+    width = None if scores is None or scores.stats is None else scores.stats.shape[1]
+    worst_stats = one.worst_stats
     return Definition(
         None if scores is None else one.reducer,
         one.range,
@@ -89,7 +91,7 @@ def _defined(one: BatchMetric, scores: Scores | None) -> Definition:
         one.higher_score_is_better,
         one.binary,
         "no scores per sample, so there is no interval and no test" if scores is None else None,
-        one.worst_stats,
+        worst_stats if worst_stats is None or width in (None, len(worst_stats)) else None,  # a critic may change them
         one.rounding,
         one.by_chunk_id,
     )

@@ -16,6 +16,7 @@ from .prompting import Frames, Prompt
 from .scale import Scale
 
 __all__ = [
+    "SCORE",
     "Question",
     "Rating",
     "Ratings",

@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
 from ..core.registry import register
+from ..core.resources import Use
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Source
-from ..judge.asking import Question, question_frames
+from ..judge.asking import SCORE, Question, one_number, question_frames
 from ..judge.critic import LLMCritic
 from ..judge.prompting import built_in_prompt
 from ..judge.scale import Scale
@@ -28,6 +29,9 @@ __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _TAKEN = ("rationale", "score")
 """What a reply calls other things by."""
+DIMENSIONS = ("relevance", "helpfulness", "clarity")
+"""What a critic that answers with objects is asked for unless an option says otherwise."""
+ONE_QUESTION = "How well does the answer address what was asked?"
 
 
 @register("llm_faithfulness")
@@ -45,7 +49,7 @@ class LLMFaithfulnessScore(CriticMetric):
     """
 
     evidence_source: Source = "retrieved"
-    scale: str = field(default="0-1", kw_only=True)
+    scale: str | None = field(default="0-1", kw_only=True)
     k: int | None = field(default=None, kw_only=True)
     """How many of the returned documents count; all unless told."""
 
@@ -92,7 +96,7 @@ class LLMFaithfulnessScore(CriticMetric):
         return Question(
             self.prompt_used,
             {"question": question_frames(sample), "answer": answer, "evidence": evidence},
-            Scale.parse(self.scale),
+            Scale.parse(self.scale_used),
             rationale=self.rationale,
             metric=self.name,
             sample_id=sample.sample_id,
@@ -122,23 +126,28 @@ class LLMAnswerQuality(CriticMetric):
     The critic is shown the question and the answer, and gives each of the `dimensions` a number x on the `scale`. The
     prompt explains relevance, helpfulness, clarity, completeness, conciseness and coherence; further ones are written
     with what they mean, as `tone: is it friendly?`. `aggregation` is `mean`, `weighted` (by `weights`) or `min`, the
-    weakest dimension. The mean of each dimension is in the details. A critic that answers with objects is asked once
-    for all dimensions; one that gives a bare number, or weighs labels by their probabilities, once for each. An empty
-    answer scores 0, and nobody is asked. With `repeats` the score is the mean over all judgements, and the details tell
-    how far they lie apart.
+    weakest dimension. The mean of each dimension is in the details. The default is relevance, helpfulness and clarity
+    from 1 to 5, all in one question to a critic that answers with objects. A critic that gives a bare number is asked
+    one question instead, how well the answer addresses what was asked, from 0 to 1. Dimensions that are given are asked
+    for one by one where a critic gives a bare number or weighs labels by their probabilities. An empty answer scores 0,
+    and nobody is asked. With `repeats` the score is the mean over all judgements, and the details tell how far they lie
+    apart.
     """
 
-    dimensions: Any = ("relevance", "helpfulness", "clarity")
+    dimensions: Any = None
+    """What is judged apart, by name or as ``name: what it means``."""
     weights: Any = None
     """How much each dimension counts: numbers in their order, or by name."""
     aggregation: str = "mean"
+    scale: str | None = field(default=None, kw_only=True)
 
     target = TargetCategory.GENERATION_RELEVANCE
     prompt_names: ClassVar[tuple[str, ...]] = ("answer_quality",)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
-        names = self._names
+        if self.dimensions is not None:
+            object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
+        names = tuple(one.partition(":")[0] for one in self.dimensions or DIMENSIONS)
         object.__setattr__(self, "weights", None if self.weights is None else _weights(self.weights, names))
         require_choice("aggregation", self.aggregation, ("mean", "weighted", "min"))
         if self.weights is not None and self.aggregation == "mean":
@@ -158,18 +167,30 @@ class LLMAnswerQuality(CriticMetric):
                 raise BadValueError(f"dimension '{name}': say what it means, as in '{name}: is it ...?'{hint}")
 
     @property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(one.partition(":")[0] for one in self.dimensions)
+    def asks_once(self) -> bool:
+        """Whether the critic gives a bare number and no option asks for dimensions: then it is asked one question."""
+        critic = self.critic.thing if isinstance(self.critic, Use) else self.critic
+        return self.dimensions is None and self.aggregation == "mean" and one_number(critic)
+
+    @property
+    def scale_used(self) -> str:
+        """The scale that was asked for, else 0 to 1 for one question and 1 to 5 for dimensions."""
+        return self.scale or ("0-1" if self.asks_once else "1-5")
+
+    @property
+    def _judged_dimensions(self) -> tuple[str, ...]:
+        return () if self.asks_once else self.dimensions or DIMENSIONS
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
         """What is judged apart."""
-        return self._names
+        return tuple(one.partition(":")[0] for one in self._judged_dimensions)
 
     def _known_criteria(self) -> dict[str, str]:
         """What each name means: as the option says, else the prompt, else ours."""
-        own = dict(one.split(": ", 1) for one in self.dimensions if ": " in one)
-        return {**dict(built_in_prompt(self.prompt_names[0]).criteria), **dict(self.prompt_used.criteria), **own}
+        own = dict(one.split(": ", 1) for one in self._judged_dimensions if ": " in one)
+        ours = {SCORE: ONE_QUESTION, **dict(built_in_prompt(self.prompt_names[0]).criteria)}
+        return {**ours, **dict(self.prompt_used.criteria), **own}
 
     def question(self, sample: EvaluationSample, output: SystemOutputs) -> Question | Score:
         """The question and the answer."""
@@ -179,8 +200,8 @@ class LLMAnswerQuality(CriticMetric):
         return Question(
             self.prompt_used,
             {"question": question_frames(sample), "answer": output.response.text},
-            Scale.parse(self.scale),
-            names=self._names,
+            Scale.parse(self.scale_used),
+            names=self.dimension_names or (SCORE,),
             criteria=self._known_criteria(),
             rationale=self.rationale,
             metric=self.name,
@@ -196,7 +217,9 @@ class LLMAnswerQuality(CriticMetric):
 
     def choices(self) -> dict[str, str]:
         """Who judges what, and how it is put together."""
-        shown = ",".join(map(_shown, self.dimensions))
+        if self.asks_once:
+            return {**super().choices(), "question": "one"}
+        shown = ",".join(map(_shown, self._judged_dimensions))
         choices = {**super().choices(), "dimensions": shown, "aggregation": self.aggregation}
         return choices if self.weights is None else {**choices, "weights": ",".join(map(number_text, self.weights))}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Surroundings
+from ..core.derivation import ALONE, Derivation, Said, Surroundings
 from ..core.resources import used
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
@@ -18,8 +20,12 @@ from ..judge.scale import Scale
 from .answers import require_bool
 from .derivations_said import judgement_steps
 from .judged_repeats import RepeatedlyJudged, told_of_repeats
+from .replaying import StandIn
 
 __all__ = ["CriticMetric", "told_of_repeats"]
+
+_ENOUGH = 5
+"""So many scores that are all the lowest are a hint at another scale."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class CriticMetric(RepeatedlyJudged):
     # Critics need not be hashable; equality is enough to tell two metrics apart.
     critic: Any = field(default=None, hash=False)
     """Who judges: an ``LLMCritic``, a ``StructuredCritic``, or ``{use: NAME}`` in a plan."""
-    scale: str = field(default="1-5", kw_only=True)
+    scale: str | None = field(default="1-5", kw_only=True)
     """Between which numbers the critic answers, the worst first."""
     rationale: bool = field(default=True, kw_only=True)
     """Whether a critic that answers with objects is asked for its reasons, before the score."""
@@ -45,11 +51,18 @@ class CriticMetric(RepeatedlyJudged):
     def __post_init__(self) -> None:
         object.__setattr__(self, "critic", used(self.critic))
         require_critic(self.critic)
-        object.__setattr__(self, "scale", str(Scale.parse(self.scale)))
+        if self.scale is not None:
+            object.__setattr__(self, "scale", str(Scale.parse(self.scale)))
         require_bool("rationale", self.rationale)
         if self.prompt is not None:
             object.__setattr__(self, "own_prompt", prompt_of(self.prompt, otherwise=self.prompt_names[0]))
         super().__post_init__()
+
+    @property
+    def scale_used(self) -> str:
+        """Between which numbers the critic is asked to answer."""
+        assert self.scale is not None
+        return self.scale
 
     @property
     def prompt_used(self) -> Prompt:
@@ -68,7 +81,16 @@ class CriticMetric(RepeatedlyJudged):
     async def ascore(self, batch: Batch, judge: Judging) -> Scores:
         """One outcome per sample, all asked for at once."""
         critic_at_hand(self.critic, self.name)  # a mistake to be told at once, not sample by sample
-        return await super().ascore(batch, judge)
+        scores = await super().ascore(batch, judge)
+        judged = [row for row, asked in enumerate(self.times_asked(scores)) if asked and scores.counted[row]]
+        if len(judged) >= _ENOUGH and not scores.values[judged].any():
+            for row in judged:
+                batch.note(
+                    f"metric '{self.name}': every judgement is the lowest of the scale {self.scale_used}; the critic "
+                    "may use another scale, which the option 'scale' names",
+                    batch.samples[row].sample_id,
+                )
+        return scores
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
         """The mean over the judgements of one sample."""
@@ -79,15 +101,25 @@ class CriticMetric(RepeatedlyJudged):
 
     def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
         """What the judge said on its scale, as numbers between 0 and 1, and their mean."""
-        question = self.question(sample, output)
-        told = judgement_steps(question, around.said, self.combined, aggregation=getattr(self, "aggregation", ""))
+        asked = self._like(around.said)
+        question = asked.question(sample, output)
+        told = judgement_steps(question, around.said, asked.combined, aggregation=getattr(self, "aggregation", ""))
         return super().derivation(sample, output, around) if told is None else told
+
+    def _like(self, said: Iterable[Said]) -> CriticMetric:
+        """The metric with a critic of the kind that gave these judgements: what is asked may depend on it."""
+        first = next(iter(said), None)
+        if first is None:
+            return self
+        twin = copy.copy(self)
+        object.__setattr__(twin, "critic", StandIn(first.one_number, first.logprobs))
+        return twin
 
     def choices(self) -> dict[str, str]:
         """Who judges, how it is asked, and on which scale."""
         return {
             "critic": critic_choice(self.critic),
             "prompt": self.prompt_used.id,
-            "scale": self.scale,
+            "scale": self.scale_used,
             **({} if self.rationale else {"rationale": "no"}),
         }

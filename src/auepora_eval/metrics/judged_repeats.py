@@ -95,6 +95,12 @@ class RepeatedlyJudged(ConfiguredMetric, JudgedMetric):
         column: npt.NDArray[np.float64] = scores.stats[:, place]
         return column
 
+    def times_asked(self, scores: Scores) -> npt.NDArray[np.float64]:
+        """How many judgements of each sample were asked for; 0 where nobody had to be asked."""
+        assert scores.stats is not None
+        column: npt.NDArray[np.float64] = scores.stats[:, _COLUMNS.index("asked")]
+        return column
+
     @property
     def worst_stats(self) -> Sequence[float]:
         """A failed answer is worst in every dimension, and no judge was asked about it."""

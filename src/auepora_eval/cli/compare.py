@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..core.errors import BadValueError
+from ..core.errors import BadValueError, StoreError
 from .saying import quiet_option, say
 from .stores import complete_run, opened_store, store_option
 
@@ -51,6 +52,7 @@ SHOWN = 20
     help="How p-values allow for several metrics; tukey goes with three runs or more.",
 )
 @click.option("--golden", type=click.Path(), help="The golden queries, where they are not the runs' own samples.")
+@click.option("--corpus", type=click.Path(), help="JSONL with the documents that golden answers may cite.")
 @click.option("--strict-chunker-version", is_flag=True, help="Refuse runs whose chunks were cut differently.")
 @click.option("--other-dataset", is_flag=True, help="Compare over the common ids of different datasets.")
 @click.option("--why", is_flag=True, help="Tell for each query that got worse what changed.")
@@ -68,6 +70,7 @@ def command(
     primary: tuple[str, ...],
     adjust: Literal["max-t", "holm", "tukey"],
     golden: str | None,
+    corpus: str | None,
     strict_chunker_version: bool,
     other_dataset: bool,
     why: bool,
@@ -95,8 +98,8 @@ def command(
         raise click.UsageError("give two runs or more; `auepora runs` lists them")
     if len(runs) == 2 and adjust == "tukey":
         raise click.UsageError("--adjust tukey goes with three runs or more")
-    if len(runs) > 2 and (why or golden or strict_chunker_version or runs_dir):
-        raise click.UsageError("--why, --golden, --strict-chunker-version and --report go with two runs")
+    if len(runs) > 2 and (why or golden or corpus or strict_chunker_version or runs_dir):
+        raise click.UsageError("--why, --golden, --corpus, --strict-chunker-version and --report go with two runs")
     if why_metric is not None and not why:
         raise click.UsageError("--why-metric goes with --why")
     form = "json" if as_json else output_format(output)
@@ -111,6 +114,7 @@ def command(
     }
     with opened_store(store, output=output) as found:
         records = [found.find(one) for one in runs]
+        _store_aggregates(found, records, corpus)
         if len(records) > 2:
             from ..compare.league import league
 
@@ -125,6 +129,7 @@ def command(
             records[1].run_id,
             store=found,
             golden=golden,
+            corpus=corpus,
             strict_chunker_version=strict_chunker_version,
             adjust=adjust,
             **chosen,
@@ -132,6 +137,15 @@ def command(
         changes = _changes(found, records, why_metric) if why else None
         judged_by = _judged_by(found, records, why_metric) if why else ""
     _write(report, records, changes, judged_by, form, output, runs_dir)
+
+
+def _store_aggregates(store: RunStore, records: Sequence[RunRecord], corpus: str | None) -> None:
+    """Store the golden-query metrics of runs that lack them, if the store can be written."""
+    from ..compare.aggregate import store_missing_aggregate
+
+    with suppress(StoreError):  # a comparison needs to read only
+        for record in records:
+            store_missing_aggregate(store, record, corpus=corpus)
 
 
 def _write(

@@ -30,6 +30,9 @@ __all__ = ["command"]
 @click.option(
     "--qrels", type=click.Path(), help="Take the grades of this file for gold; see `auepora judge relevance`."
 )
+@click.option(
+    "--corpus", type=click.Path(), help="JSONL with the documents that citations may name; by default the plan's."
+)
 @click.option("--incomplete", is_flag=True, help="Score a run that lacks outputs; they count as failures.")
 @executor_options
 @judge_options
@@ -44,6 +47,7 @@ def command(
     conventions: str | None,
     slices: tuple[str, ...],
     qrels: str | None,
+    corpus: str | None,
     incomplete: bool,
     executor: ExecutorChoice,
     judge: JudgeOptions,
@@ -76,7 +80,7 @@ def command(
             "--preview tells what judging answers would take, which --qrels does not change: leave it out"
         )
     form = "json" if as_json else output_format(output)
-    refuse_input_as_output(output, [] if qrels is None else [qrels])
+    refuse_input_as_output(output, [file for file in (qrels, corpus) if file is not None])
     with opened_store(store, output=output) as found:
         record = found.find(run)
         changes = judging.changes()
@@ -100,6 +104,7 @@ def command(
                 options=ScoringOptions(executor.name or "serial", executor.workers, address=executor.address),
                 incomplete=incomplete,
                 qrels=qrels,
+                corpus=corpus,
                 judges=judges,
                 progress=line.scoring(record.num_samples * record.repeats),
                 judged=line.judging,

@@ -165,6 +165,11 @@ def _scored(
         if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
             out_of_place = readers_of_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
+    filling = pairs.filling
+    if filling is not None:
+        from ..core.plan import with_corpus_ids
+
+        chosen = with_corpus_ids(chosen, lambda: filling.corpus.ids)
     if says_whose:
         from ..pooling.beside import JudgedBeside
 

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from ..core.conventions import Conventions
 from ..core.engine import evaluate, resolve_metrics
 from ..core.errors import AueporaWarning
+from ..core.plan import with_corpus_ids
 from ..core.repeats import evaluate_repeats
 from ..core.results import Results
-from ..core.types import EvaluationSample, SystemOutputs
-from ..store.records import RunStatus
-from .golden import Golden, golden_queries, known_queries
+from ..core.types import EvaluationSample, SystemOutputs, Unsaid
+from ..store.records import RunRecord, RunStatus
+from ..store.runs import RunStore
+from .golden import Golden, expected_ids, golden_queries, known_queries
 from .stores import RunAnswers, Store, opened_store, read_answers
 from .types import AggregateMetrics
 
-__all__ = ["aggregate_deltas", "aggregate_of", "compute_aggregate", "store_aggregate"]
+__all__ = [
+    "CorpusIds",
+    "aggregate_deltas",
+    "aggregate_of",
+    "compute_aggregate",
+    "corpus_ids",
+    "store_aggregate",
+    "store_missing_aggregate",
+]
+
+CorpusIds = str | Path | Iterable[str]
+"""The path of a corpus (JSONL), or the ids of its documents."""
 
 RULES = Conventions.of("golden")
 DIGITS = 4
@@ -27,13 +41,16 @@ DIGITS = 4
 _WHOLE = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
 
 
-def compute_aggregate(run_id: str, *, store: Store = None, golden: Golden | None = None) -> AggregateMetrics:
+def compute_aggregate(
+    run_id: str, *, store: Store = None, golden: Golden | None = None, corpus: CorpusIds | None = None
+) -> AggregateMetrics:
     """The golden-query metrics of a stored run, unrounded; ``None`` where no query enters one. Nothing is asked.
 
     ``run_id`` is whatever ``RunStore.find`` takes: an id, the beginning of one, a name, ``latest``. What is expected is
     read from ``golden``, a file or samples, else from the samples stored with the run. Golden queries that the run does
     not know, and queries of the run that are not golden, are left out and named in a warning; if none is common, that
-    is an error. Where queries were asked several times, a query's value is the mean over its answers.
+    is an error. Citations must name documents of ``corpus``, else documents that were retrieved. Where queries were
+    asked several times, a query's value is the mean over its answers.
     """
     with opened_store(store) as opened:
         run = read_answers(opened, opened.find(run_id))
@@ -49,7 +66,7 @@ def compute_aggregate(run_id: str, *, store: Store = None, golden: Golden | None
             AueporaWarning,
             stacklevel=2,
         )
-    return aggregate_of(run, samples)
+    return aggregate_of(run, samples, corpus=corpus)
 
 
 def store_aggregate(run_id: str, agg: AggregateMetrics, *, store: Store = None) -> None:
@@ -58,14 +75,44 @@ def store_aggregate(run_id: str, agg: AggregateMetrics, *, store: Store = None) 
         opened.set_aggregate(opened.find(run_id).run_id, agg.to_dict(digits=DIGITS))
 
 
+def store_missing_aggregate(
+    store: RunStore, record: RunRecord, *, corpus: CorpusIds | None = None, again: bool = False
+) -> None:
+    """Store the aggregate of a run with expected chunks, unless it has one; ``again`` replaces it.
+
+    A run of which no answer says what was retrieved has none.
+    """
+    if record.aggregate is not None and not again:
+        return
+    run = read_answers(store, record)
+    answers = [output for outputs in run.outputs for output in outputs.values() if output.error is None]
+    unsaid = bool(answers) and all(isinstance(output.retrieved, Unsaid) for output in answers)
+    if any(map(expected_ids, run.samples)) and not unsaid:
+        store_aggregate(record.run_id, aggregate_of(run, run.samples, corpus=corpus), store=store)
+
+
+def corpus_ids(corpus: CorpusIds) -> list[str]:
+    """The ids of a corpus, from its file or as given."""
+    if not isinstance(corpus, (str, Path)):
+        return list(corpus)
+    from ..io.corpus import Corpus
+
+    with Corpus.open(corpus) as opened:
+        return list(opened.ids)
+
+
 def aggregate_of(
-    run: RunAnswers, samples: Sequence[EvaluationSample], *, counts_only: bool = False
+    run: RunAnswers,
+    samples: Sequence[EvaluationSample],
+    *,
+    counts_only: bool = False,
+    corpus: CorpusIds | None = None,
 ) -> AggregateMetrics:
     """The metrics over these queries of a run; one that has no answer has failed.
 
     With ``counts_only`` no metric is computed: they are ``None``.
     """
-    results = () if counts_only else _results(run, samples)
+    results = () if counts_only else _results(run, samples, corpus)
     values = {result.name: result.value if result.defined else None for result in results}
     return AggregateMetrics(
         hit_at_k={k: values.get(f"hit_rate@{k}") for k in RULES.k_values},
@@ -88,7 +135,7 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
     return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
 
 
-def _results(run: RunAnswers, samples: Sequence[EvaluationSample]) -> Results:
+def _results(run: RunAnswers, samples: Sequence[EvaluationSample], corpus: CorpusIds | None) -> Results:
     annotated = any(sample.relevant_docs is not None for sample in samples)
     specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in RULES.k_values]
     # A metric whose annotation no query has is undefined; the engine would take it for a mistake.
@@ -97,6 +144,8 @@ def _results(run: RunAnswers, samples: Sequence[EvaluationSample]) -> Results:
         for one in resolve_metrics([*specs, *_WHOLE], RULES)
         if annotated or "relevant_docs" not in one.required_fields()
     ]
+    if corpus is not None:
+        chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     if len(run.outputs) == 1:
         return evaluate(samples, run.outputs[0], chosen, keep_scores=False)
     return evaluate_repeats(samples, [partial(_aligned, samples, outputs) for outputs in run.outputs], chosen)

@@ -10,7 +10,7 @@ from ..core.errors import BadValueError
 from ..io.files import write_lines
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .aggregate import aggregate_deltas, aggregate_of
+from .aggregate import CorpusIds, aggregate_deltas, aggregate_of, corpus_ids
 from .causes import QueryChange
 from .golden import Golden, golden_queries
 from .markdown import render_report_md
@@ -31,18 +31,21 @@ def golden_report(
     golden: Golden | None = None,
     strict_chunker_version: bool = False,
     aggregates: bool = True,
+    corpus: CorpusIds | None = None,
 ) -> CompareReport:
     """Two runs by their golden queries: aggregates, their differences, each query. It holds no other metric.
 
     The aggregates are over the queries that both runs have, by one set of expectations, so that they can be subtracted.
     Where chunks are matched by place, hit rates and MRR are those of the ranks so found; what is stored stays. Without
-    ``aggregates`` their metrics are not computed: only how many queries there are, and how many failed.
+    ``aggregates`` their metrics are not computed: only how many queries there are, and how many failed. Citations must
+    name documents of ``corpus``, else documents that were retrieved.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
     run_a, run_b = read_answers(store, record_a), read_answers(store, record_b)
     queries = compare_answers(run_a, run_b, golden=None if golden is None else golden_queries(golden))
-    a, b = (aggregate_of(run, queries.samples, counts_only=not aggregates) for run in (run_a, run_b))
+    known = None if corpus is None else corpus_ids(corpus)
+    a, b = (aggregate_of(run, queries.samples, counts_only=not aggregates, corpus=known) for run in (run_a, run_b))
     if aggregates and queries.chunker_version_match == "fallback_doc_span":
         a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
     return CompareReport(

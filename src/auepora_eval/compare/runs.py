@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..core.errors import BadValueError
 from ..core.metrics_base import Metric
+from .aggregate import CorpusIds
 from .analysis import Adjustment
 from .golden import Golden
 from .paired import compare_metrics
@@ -31,6 +32,7 @@ def compare_runs(
     metrics: Sequence[str | Metric] | None = None,
     other_dataset: bool = False,
     aggregates: bool = True,
+    corpus: CorpusIds | None = None,
     seed: int = 0,
 ) -> CompareReport:
     """Compare run B with run A. Differences are B - A, over the samples that both have. No document's text is read.
@@ -38,7 +40,8 @@ def compare_runs(
     Runs are named as ``RunStore.find`` takes them: an id or the beginning of one, a name, ``latest``, ``latest~1``.
     ``golden`` names the golden queries where they are not the samples stored with the runs. ``delta`` is the largest
     difference that does not matter, ``primary`` the metrics that share one 5 %; see ``compare_metrics``. Without
-    ``aggregates`` the metrics of golden queries are not computed again from what is stored.
+    ``aggregates`` the metrics of golden queries are not computed again from what is stored. ``corpus`` names the
+    documents that golden answers may cite: the path of a corpus, or its ids.
     """
     with opened_store(store) as opened:
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
@@ -62,6 +65,7 @@ def compare_runs(
             golden=golden,
             strict_chunker_version=strict_chunker_version,
             aggregates=aggregates,
+            corpus=corpus,
         )
     return replace(
         report,

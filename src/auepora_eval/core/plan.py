@@ -1,15 +1,16 @@
 """An evaluation plan: which metrics to run, and whether a dataset can support them."""
 
 import inspect
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, is_dataclass, replace
+from typing import Any
 
 from .conventions import CHOICE_NAMES, Conventions
 from .errors import BadValueError, MissingFieldError
 from .metrics_base import Metric, renamed
 from .types import EvaluationSample, TargetCategory
 
-__all__ = ["EvaluationPlan", "require_distinct_names", "with_distinct_names"]
+__all__ = ["EvaluationPlan", "require_distinct_names", "with_corpus_ids", "with_distinct_names"]
 
 
 @dataclass
@@ -69,6 +70,18 @@ def _option_text(value: object) -> str:
         return str(value).lower()
     text = f"{value}" if isinstance(value, (str, int, float)) else ""
     return "" if set(text) & set("[],=|") else text
+
+
+def with_corpus_ids(metrics: Sequence[Metric], corpus_ids: Callable[[], Iterable[str]]) -> list[Metric]:
+    """The metrics, with the ids of the corpus for those that have an option ``corpus_ids`` and were given none."""
+    chosen: list[Metric] = []
+    for metric in metrics:
+        if is_dataclass(metric) and getattr(metric, "corpus_ids", ()) is None:
+            given: Any = replace(metric, corpus_ids=tuple(corpus_ids()))
+            chosen.append(given if given.name == metric.name else renamed(given, metric.name))
+        else:
+            chosen.append(metric)
+    return chosen
 
 
 def require_distinct_names(metrics: Sequence[Metric]) -> None:

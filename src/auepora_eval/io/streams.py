@@ -124,7 +124,7 @@ class PairStream:
 
         ``filling`` puts the texts of a corpus where documents are only named; ``nuggets`` gives samples theirs.
         """
-        self._filling, self._nuggets = filling, nuggets
+        self.filling, self._nuggets = filling, nuggets
         self.samples_path, sample_format = samples
         self.outputs_path, self._output_format = outputs
         assert sample_format.read_samples is not None
@@ -166,7 +166,7 @@ class PairStream:
                 chunk = list(itertools.islice(pairs, _AT_ONCE))
             if not chunk:
                 break
-            yield from chunk if self._filling is None and self._nuggets is None else map(self._filled, chunk)
+            yield from chunk if self.filling is None and self._nuggets is None else map(self._filled, chunk)
         if not self.total:
             raise DataFileError(self.samples_path, None, "there is no sample in it")
         if not self.met and not self.unknown:
@@ -181,9 +181,9 @@ class PairStream:
         sample, output = pair
         if self._nuggets is not None:
             sample = self._nuggets.sample(sample)
-        if self._filling is None:
+        if self.filling is None:
             return sample, output
-        return self._filling.sample(sample), None if output is None else self._filling.output(output)
+        return self.filling.sample(sample), None if output is None else self.filling.output(output)
 
     def _pairs(self) -> Iterator[Pair]:
         samples = self._read_samples(self.samples_path, Problems(watch_ids=self._keep_ids))

@@ -236,6 +236,7 @@ def plan_request(prepared: Prepared, tags: Sequence[str] = (), *, store: str | N
         options=ScoringOptions(scoring.executor, scoring.workers, scoring.batch_size, scoring.address),
         judging=plan.judge.policy_for(store, plan.folder),
         secrets=plan.secrets,
+        corpus=plan.dataset.corpus,
         # What 'auto' came to belongs to the run: who scores it again must not have to guess.
         plan={**plan.resolved, "conventions": _named(prepared.rules)},
         config=_config(plan.config, prepared.system, {}),

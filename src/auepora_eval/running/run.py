@@ -53,6 +53,8 @@ class RunRequest:
     """How judges are asked, where a metric needs one."""
     secrets: frozenset[str] = field(default=frozenset(), repr=False)
     """What judges may know and must not tell."""
+    corpus: Path | None = None
+    """The corpus of the dataset, whose ids citations may name."""
     plan: Mapping[str, Any] = field(default_factory=dict)
     """The resolved plan, as it is stored."""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -162,6 +164,7 @@ def _carried_out(
             progress=advance,
             judged=watcher.judging,
             secrets=request.secrets,
+            corpus=request.corpus,
         )
         store.finish(record.run_id)
     except KeyboardInterrupt:

@@ -6,17 +6,19 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..compare.aggregate import corpus_ids, store_missing_aggregate
 from ..core.conventions import Conventions
 from ..core.engine import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
 from ..core.errors import AueporaWarning, BadValueError
 from ..core.executors import ExecutorName, chosen_executor
 from ..core.judged import judged_parts
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.plan import EvaluationPlan
+from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.registry import Spec
 from ..core.repeats import evaluate_repeats
 from ..core.resources import given_resources
@@ -28,6 +30,7 @@ from ..judge.policy import JudgePolicy
 from ..judge.prompting import prompts_in
 from ..planfile.planned_judges import PlannedJudges
 from ..planfile.resources_section import used_resources
+from ..planfile.sections import placed
 from ..pooling.beside import JudgedBeside, gold_is_marked
 from ..pooling.gold import gold_name, with_gold
 from ..store.planned import planned_conventions, run_facts
@@ -67,13 +70,15 @@ def score_run(
     judged: Callable[[], Judged] = unwatched,
     secrets: Iterable[str] = (),
     gold: str | None = None,
+    corpus: Path | None = None,
 ) -> Results:
     """Score the stored outputs of a run and store the results; what was stored by other signatures stays.
 
     Where ``metrics`` is None, by all that the data supports. ``judging`` says how judges are asked, where a metric
     needs one; ``judged`` is asked, before the first is, for what to call after each judgement. ``gold`` names what took
-    the place of the run's own gold in ``samples``. Where samples say who gave their gold, every retrieval metric says
-    how much of what it looks at is judged.
+    the place of the run's own gold in ``samples``. ``corpus`` is the file of the documents that citations may name. The
+    golden-query metrics of a run with expected chunks are stored as well. Where samples say who gave their gold, every
+    retrieval metric says how much of what it looks at is judged.
     """
     rows = store.samples(record.run_id) if samples is None else samples
     said = _Said()
@@ -84,6 +89,8 @@ def score_run(
         chosen = [one for one in chosen if one.name not in blind and (gold is None or _reads_gold(one))]
     else:
         chosen = list(metrics)
+    if corpus is not None:
+        chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     groups = slices_of(slices)
     EvaluationPlan(chosen).validate_dataset(rows)
     require_members(groups, rows)
@@ -130,6 +137,7 @@ def score_run(
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
     _note_directions(results, chosen)
     store.put_results(record.run_id, results, reducers=reducers)
+    store_missing_aggregate(store, record, corpus=corpus, again=True)
     return results
 
 
@@ -158,6 +166,7 @@ def rescore(
     progress: Progress | None = None,
     judged: Callable[[], Judged] = unwatched,
     qrels: str | Path | None = None,
+    corpus: str | Path | None = None,
 ) -> Results:
     """Compute new or changed metrics on stored outputs. The system is not called; old values stay, by signature.
 
@@ -165,7 +174,8 @@ def rescore(
     computed again, or all the data supports where it names none. A run that lacks outputs is refused unless
     ``incomplete`` says that the missing ones shall count as failures. ``judges`` are those of the run's plan unless
     given (``judges_of_run``). With ``qrels`` their grades are the gold; without ``metrics``, only what reads gold and
-    asks no judge is computed then. Signatures tell such numbers from those by the run's own gold.
+    asks no judge is computed then. Signatures tell such numbers from those by the run's own gold. ``corpus`` is the
+    file of the documents that citations may name; by default the plan's, if it is still there.
     """
     done, _ = store.counts(record.run_id)
     expected = record.num_samples * record.repeats
@@ -194,7 +204,15 @@ def rescore(
         progress=progress,
         judged=judged,
         secrets=judges.secrets,
+        corpus=_planned_corpus(record, judges.folder) if corpus is None else Path(corpus),
     )
+
+
+def _planned_corpus(record: RunRecord, folder: Path) -> Path | None:
+    """The corpus of a run's plan, unless the file is gone."""
+    written = (record.plan.get("dataset") or {}).get("corpus")
+    place = None if written is None else placed(written, folder)
+    return place if place is not None and place.exists() else None
 
 
 def chosen_again(

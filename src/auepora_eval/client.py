@@ -278,7 +278,12 @@ def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
     """Raise where every metric skips every sample: then the data is not what it was taken for."""
     if any(result.defined or result.details.get("num_failed") for result in results):
         return
-    skips = {key.removeprefix("skipped_") for result in results for key in result.details if key.startswith("skipped_")}
+    skips = {
+        key.removeprefix("skipped_")
+        for result in results
+        for key, count in result.details.items()
+        if key.startswith("skipped_") and count
+    }
     reasons = [*dict.fromkeys(missing.values()), f"everything else is skipped ({', '.join(sorted(skips))})"]
     raise BadValueError(f"nothing can be computed from these samples and outputs: {'; '.join(reasons)}")
 

@@ -55,7 +55,7 @@ class TestSystemFailures:
         assert list(got.scores or ()) == [1.0, 0.0]
         want = {
             "num_samples": 2, "num_scored": 1, "num_skipped": 0, "num_system_failed": 1, "num_measure_failed": 0,
-            "num_failed": 1, "failed_timeout": 1, "value_completed": 1.0,
+            "num_failed": 1, "failed_timeout": 1, "skipped_empty_gold": 0, "value_completed": 1.0,
             "interval": {"method": "t", "units": 2, "flags": ["few"]},
         }  # fmt: skip
         assert got.details == want

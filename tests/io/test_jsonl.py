@@ -5,7 +5,7 @@ import gc
 import gzip
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -125,11 +125,8 @@ BAD_FILES: list[tuple[str, bytes, str]] = [  # name, content, the message after 
     ("a.jsonl", b'\xef\xbb\xbf\n{"sample_id": "1"}', ":2: field 'query' is missing"),
     ("a.jsonl", A + b'\n{"sample_id": "\xe9", "query": "q"}', ":2: byte 0xe9 in column 16 is not valid UTF-8"),
     ("a.jsonl", A + b"\n" + B + b"\n" + A, ":3: sample_id 'a' is already on line 1; each id may come once"),
-    ("a.jsonl", b"", ": the file is empty; each line must be one sample"),
-    ("a.jsonl", b"\xef\xbb\xbf\n \n", ": the file is empty; each line must be one sample"),
     ("a.jsonl", A.decode().encode("utf-16"), ":1: the file is UTF-16; save it as UTF-8"),
     ("a.jsonl", gzip.compress(A), ": is compressed with gzip; give it a name that ends in '.gz'"),
-    ("a.gz", b"", ": the file is empty; each line must be one sample"),
     ("a.gz", gzip.compress(A)[:-9], ": the compressed data ends too early; the file was cut off"),
     ("a.gz", A, ": the compressed data is damaged: Not a gzipped file (b'{\"')"),
 ]
@@ -141,6 +138,21 @@ def test_bad_datasets(tmp_path: Path, name: str, content: bytes, message: str) -
     with pytest.raises((DataFileError, DuplicateIdError)) as caught:
         load_jsonl_dataset(path)
     assert str(caught.value) == f"{path}{message}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.jsonl", b""), ("a.jsonl", b"\xef\xbb\xbf\n \n"), ("a.jsonl.gz", b"")]
+)
+def test_an_empty_file_is_an_empty_dataset_in_python_and_an_error_for_commands(
+    tmp_path: Path, name: str, content: bytes, auepora: Callable[..., tuple[int, str, str]]
+) -> None:
+    path = written(tmp_path / name, content)
+    empty = load_jsonl_dataset(path)
+    assert (len(empty), list(empty)) == (0, [])
+    for command in (("score", str(path), str(path)), ("validate", str(path)), ("init", str(path))):
+        code, out, err = auepora(*command)
+        assert code == 2
+        assert "the file is empty; each line must be one sample" in out + err
 
 
 def test_gzip_data_with_flipped_bits_is_an_error(tmp_path: Path) -> None:
@@ -205,7 +217,7 @@ def test_random_files_raise_nothing_but_our_errors(
             path = written(folder / name, content)
             problem = str(path)
             try:
-                assert len(load_jsonl_dataset(path)) > 0
+                assert all(sample.query for sample in load_jsonl_dataset(path))
             except AueporaError as error:
                 problem = str(error)
             assert problem.startswith(str(path))

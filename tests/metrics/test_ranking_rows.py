@@ -308,3 +308,10 @@ class TestAQWV:
     def test_a_collection_smaller_than_what_was_returned(self) -> None:
         with pytest.raises(BadValueError, match="whole collection"):
             evaluate_rankings([["a"]], [["x", "y", "z"]], [{"aqwv": {"p_fa": "collection", "corpus_size": 2}}])
+
+
+@pytest.mark.parametrize("name", ["precision@5", "recall@5", "mrr", "map", "ndcg@5", "bpref", "aqwv@5"])
+def test_the_number_of_samples_skipped_for_empty_gold_is_always_there(name: str) -> None:
+    for gold, skipped in (([["a"], ["b"]], 0), ([["a"], []], 1), ([[], []], 2)):
+        (result,) = evaluate_rankings(gold, [["a"], ["x"]], [name])
+        assert result.details["skipped_empty_gold"] == skipped

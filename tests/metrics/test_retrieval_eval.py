@@ -64,9 +64,15 @@ def test_the_figures_of_the_contract() -> None:
 def test_names_come_by_k_and_the_primary_ks_are_the_default() -> None:
     names = [f"{measure}@{k}" for k in (3, 5, 10) for measure in ("recall", "mrr", "map", "ndcg")]
     found = paper_evaluate([SHORT])
-    assert list(found) == ["positives_only", "all_queries"]
-    assert [list(values) for values in found.values()] == [names, names]
+    assert list(found) == ["conventions", "positives_only", "all_queries"]
+    assert [list(found["positives_only"]), list(found["all_queries"])] == [names, names]
     assert found == paper_evaluate([SHORT], PRIMARY_K)
+
+
+def test_tables_name_their_conventions() -> None:
+    written, effective = dual_evaluate([SHORT], [10]), paper_evaluate([SHORT], [10])
+    assert written["conventions"] == {"positives_only": "paper-positives", "all_queries": "paper"}
+    assert effective["conventions"] == {"positives_only": "paper-positives|k:eff", "all_queries": "paper|k:eff"}
 
 
 def test_a_k_asked_for_twice_is_answered_once() -> None:

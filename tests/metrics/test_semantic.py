@@ -28,7 +28,12 @@ from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.metrics_base import RunFacts
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.suggest import suggested_metrics
-from auepora_eval.metrics.generation_semantic import CrossEncoderSimilarity, EmbeddingSimilarity, SbertSimilarity
+from auepora_eval.metrics.generation_semantic import (
+    BertScoreMetric,
+    CrossEncoderSimilarity,
+    EmbeddingSimilarity,
+    SbertSimilarity,
+)
 from auepora_eval.semantic.models import ModelSource, load_classifier
 from helpers.letter_vectors import letters
 from helpers.requirements import need
@@ -440,3 +445,21 @@ def test_in_python_too_nothing_is_asked_that_cannot_be_scored(spec: Any) -> None
 def test_precision_is_in_the_signature() -> None:
     assert "|precision:float16|" in str(SbertSimilarity("org/name", precision="float16").signature)
     assert str(SbertSimilarity("org/name").signature) == "sbert_similarity|model:org/name|v1"
+
+
+@pytest.mark.parametrize("kind", [BertScoreMetric, SbertSimilarity, CrossEncoderSimilarity])
+def test_nothing_to_score_needs_no_model(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    for one in (kind() if kind is BertScoreMetric else kind("no/model"), kind("no/model")):
+        result = one.compute([], [])
+        assert (result.value, result.defined, result.details["num_samples"]) == (0.0, False, 0)
+        assert [found.defined for found in evaluate([], [], [one])] == [False]
+
+
+@pytest.mark.parametrize("written", ["f1", "F1", "Precision", "RECALL"])
+def test_the_score_type_of_bertscore_in_any_case(written: Any) -> None:
+    one = BertScoreMetric(score_type=written)
+    assert one.score_type.lower() == written.lower()
+    assert one == BertScoreMetric(score_type=one.score_type)
+    assert one.signature == BertScoreMetric(score_type=one.score_type).signature

@@ -6,6 +6,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from auepora_eval import RunStore, TargetCategory
+from auepora_eval.core.targets import TARGETS as TARGETS_BY_CATEGORY
+from helpers.requirements import REPO
 
 METRIC_SUITE_FUNCTIONS = ["precision_at_k", "recall_at_k", "mrr_at_k", "ndcg_at_k", "map_at_k", "aqwv_at_k"]
 ANSWER_FUNCTIONS = [
@@ -106,6 +108,12 @@ def missing_names() -> list[str]:
                 f"{seed}: {path}.{name}" for name in names if not hasattr(module, name) or name not in exported
             ]
     return problems
+
+
+def test_the_readme_maps_every_target_to_its_category() -> None:
+    rows = (REPO / "README.md").read_text(encoding="utf-8").splitlines()
+    named = {tuple(cell.strip(" `") for cell in row.split("|")[1:3]) for row in rows if row.startswith("| ")}
+    assert {(target.title, category.name) for category, target in TARGETS_BY_CATEGORY.items()} <= named
 
 
 def test_every_import_path_and_name_of_the_seeds_is_there(tmp_path: Path) -> None:

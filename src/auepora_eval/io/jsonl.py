@@ -37,8 +37,8 @@ class OutputsFile:
     """Whether ``retrieved`` is on no line, although something came back: the system answers and retrieves nothing."""
 
 
-def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
-    """The samples of a file, one after the other."""
+def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) -> Iterator[ReadSample]:
+    """The samples of a file, one after the other. That there is none is a problem unless the file may be empty."""
     once = Once(path, problems)
     number = None
     for number, line in read_lines(path):
@@ -51,7 +51,7 @@ def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
             continue
         if once.is_new(sample.sample_id, number):
             yield ReadSample(number, sample)
-    if number is None:
+    if number is None and not may_be_empty:
         problems.add(path, None, "the file is empty; each line must be one sample")
 
 
@@ -80,10 +80,13 @@ def _note(path: Path, number: int, line: bytes, role: Role, first: str, problems
 
 
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:
-    """The samples of a file, in its order. Without ``name`` the dataset is called as the file, less its suffix."""
+    """The samples of a file, in its order; none of an empty file.
+
+    Without ``name`` the dataset is called as the file, less its suffix.
+    """
     path = Path(path)
     with collector_paused():
-        samples = [read.sample for read in read_samples(path, Problems())]
+        samples = [read.sample for read in read_samples(path, Problems(), may_be_empty=True)]
     return InMemoryDataset(bare_name(path) if name is None else name, samples)
 
 

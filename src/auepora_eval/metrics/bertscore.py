@@ -79,6 +79,10 @@ class BertScoreMetric(MeaningMetric):
     reference: ClassVar[str] = "Zhang et al. 2020 (BERTScore)"
 
     def __post_init__(self) -> None:
+        given = str(self.score_type).lower()
+        object.__setattr__(
+            self, "score_type", next((kind for kind in _KINDS if kind.lower() == given), self.score_type)
+        )
         require_choice("score_type", self.score_type, _KINDS)
         require_bool("idf", self.idf)
         layers = self.num_layers
@@ -152,6 +156,8 @@ class BertScoreMetric(MeaningMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The best of each answer over its references; with ``idf`` what it takes to weigh them once all are known."""
+        if not len(batch):  # nothing to read, so that no model is needed
+            return self._outcome(batch, np.zeros((0, 3)), np.zeros(0), {})
         encoder = encoder_for(self.source, self.num_layers)
         given, texts = answers(batch), wanted(batch, self.role)
         key = ("bertscore", self.source, self.num_layers, self.role)

@@ -2,13 +2,14 @@
 
 Papers that report only the queries with a relevant document look better than their system, so both are given: those
 queries (``positives_only``, the quality of the ranking) and all of them (``all_queries``, where a query with nothing
-relevant scores 0). Conventions ``paper-positives`` and ``paper``.
+relevant scores 0). Conventions ``paper-positives`` and ``paper``, which the result names; ``|k:eff`` after the name
+means K_eff for K. So ``map@10`` of two tables is the same number only where their conventions are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypedDict
 
 from ..core.conventions import Conventions
 from ..core.errors import BadTypeError, BadValueError
@@ -17,13 +18,22 @@ from ..core.ranked import evaluate_rankings
 from ..core.registry import metric
 from .k_policy import ALL, PRIMARY_K, CutOff, cut_of
 
-__all__ = ["dual_evaluate", "evaluate_queries", "paper_evaluate"]
+__all__ = ["PaperTable", "dual_evaluate", "evaluate_queries", "paper_evaluate"]
 
 Row = Mapping[str, Any]
 """One query: ``{"gold_ids": ids, "ranked_ids": ids, best first}``; other keys are ignored."""
 
 MEASURES = ("recall", "mrr", "map", "ndcg")
 POPULATIONS = {"positives_only": "paper-positives", "all_queries": "paper"}
+
+
+class PaperTable(TypedDict):
+    """Means by name over both populations, and by which conventions each was computed."""
+
+    conventions: dict[str, str]
+    """By population, such as ``{"positives_only": "paper-positives|k:eff", "all_queries": "paper|k:eff"}``."""
+    positives_only: dict[str, float]
+    all_queries: dict[str, float]
 
 
 def evaluate_queries(results: Sequence[Row], ks: Iterable[CutOff], skip_no_positives: bool = True) -> dict[str, float]:
@@ -35,21 +45,31 @@ def evaluate_queries(results: Sequence[Row], ks: Iterable[CutOff], skip_no_posit
     return _evaluate(results, ks, {population: Conventions.of(POPULATIONS[population])})[population]
 
 
-def dual_evaluate(results: Sequence[Row], ks: Iterable[CutOff]) -> dict[str, dict[str, float]]:
+def dual_evaluate(results: Sequence[Row], ks: Iterable[CutOff]) -> PaperTable:
     """Both populations, with K as written: a ranking shorter than K pays for what it does not return.
 
     Eight gold documents, five returned and all of them relevant: map@10 is 5/8.
     """
-    return _evaluate(results, ks, {name: Conventions.of(preset) for name, preset in POPULATIONS.items()})
+    return _table(results, ks, {name: Conventions.of(preset) for name, preset in POPULATIONS.items()})
 
 
-def paper_evaluate(results: Sequence[Row], ks: Iterable[CutOff] | None = None) -> dict[str, dict[str, float]]:
+def paper_evaluate(results: Sequence[Row], ks: Iterable[CutOff] | None = None) -> PaperTable:
     """Both populations, with K_eff = min(K, |R|) for K everywhere; the primary cut-offs unless others are asked for.
 
     Eight gold documents, five returned and all of them relevant: map@10 is 1, since no list of five could do better.
     """
     rules = {name: Conventions.of(preset, k_policy="effective") for name, preset in POPULATIONS.items()}
-    return _evaluate(results, PRIMARY_K if ks is None else ks, rules)
+    return _table(results, PRIMARY_K if ks is None else ks, rules)
+
+
+def _table(results: Sequence[Row], ks: Iterable[CutOff], rules: Mapping[str, Conventions]) -> PaperTable:
+    values = _evaluate(results, ks, rules)
+    effective = {name: "|k:eff" if one.k_policy == "effective" else "" for name, one in rules.items()}
+    return PaperTable(
+        conventions={name: f"{one.name}{effective[name]}" for name, one in rules.items()},
+        positives_only=values["positives_only"],
+        all_queries=values["all_queries"],
+    )
 
 
 def _evaluate(

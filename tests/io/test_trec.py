@@ -191,3 +191,34 @@ def test_qrels_of_trec_eval(reader: Reader, name: str, queries: int, judgements:
     qrels = load_qrels(need_data("trec_eval", name), reader=reader)
     levels = [level for by_doc in qrels.values() for level in by_doc.values()]
     assert (len(qrels), len(levels), levels.count(-1), levels.count(4)) == (queries, judgements, negative, top)
+
+
+# --- comments --------------------------------------------------------------------------------------------------------
+
+COMMENTED = [  # qrels, want, why
+    ("# judged in May\nq 0 a 1\n", {"q": {"a": 1}}, "first line"),
+    ("q 0 a 1\n#by Ada\n  # indented\nq 0 b 0\n", {"q": {"a": 1, "b": 0}}, "between lines"),
+    ("# q 0 1\nq 0 a 1\n", {"q": {"a": 1}}, "four words after a lone #"),
+    ("#query iteration document level\nq 0 a 1", {"q": {"a": 1}}, "names of columns"),
+    ("#q 0 a 1\nq 0 b 1\n", {"#q": {"a": 1}, "q": {"b": 1}}, "an id that begins with #"),
+    ("q 0 #a 1\n", {"q": {"#a": 1}}, "a document that begins with #"),
+]
+
+
+@pytest.mark.parametrize(("qrels", "want", "why"), COMMENTED, ids=[row[-1] for row in COMMENTED])
+def test_comments_in_qrels(tmp_path: Path, reader: Reader, qrels: str, want: object, why: str) -> None:
+    assert load_qrels(written(tmp_path / "qrels", qrels), reader=reader) == want, why
+
+
+def test_commented_qrels_on_the_command_line(tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
+    qrels = written(tmp_path / "qrels.txt", "# judged by two people\nq1 0 a 1\n# second topic\nq2 0 b 1\n")
+    run = written(tmp_path / "run.txt", "q1 Q0 a 1 1.0 t\nq2 Q0 x 1 2.0 t\nq2 Q0 b 2 1.0 t\n")
+    code, out, _ = auepora("score", "--qrels", str(qrels), "--run", str(run), "-m", "mrr")
+    assert (code, "0.7500" in out) == (0, True)
+    code, out, _ = auepora("score", str(qrels), str(run), "-m", "mrr")  # the format is guessed
+    assert (code, "0.7500" in out) == (0, True)
+    assert auepora("validate", str(qrels))[0] == 0
+    with pytest.raises(DataFileError, match=r":3: .*4 columns"):  # lines are counted with their comments
+        load_qrels(written(tmp_path / "bad", "# one\nq 0 a 1\nq a 1\n"))
+    with pytest.raises(DataFileError, match="the file is empty"):
+        load_qrels(written(tmp_path / "empty", "# nothing\n"))

@@ -17,11 +17,13 @@ from .trec_parts.python import level_of
 __all__ = [
     "Reader",
     "arrow_reads",
+    "is_comment",
     "load_qrels",
     "load_run",
     "queries_without_judgements",
     "require_common_query",
     "trec_rankings",
+    "without_comments",
 ]
 
 Reader = Literal["auto", "python", "arrow"]
@@ -34,12 +36,16 @@ _WORTH_AN_IMPORT = 4 << 20  # below so many bytes, importing Arrow takes longer 
 
 
 def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[str, int]]:
-    """Judged levels by query and document, in file order. Of several levels for one document the highest counts."""
+    """Judged levels by query and document, in file order. Of several levels for one document the highest counts.
+
+    Lines that begin with ``#`` are comments, unless they are judgements of a query whose id begins so.
+    """
     path = Path(path)
     data = read_bytes(path)
+    rows = without_comments(data)
     with collector_paused():
         for module in _readers(reader, path):
-            lines = module.qrels_lines(data)
+            lines = module.qrels_lines(rows)
             if lines is not None:
                 return judgements(lines)
         return _qrels_by_line(path, data)
@@ -59,6 +65,26 @@ def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str
             if lines is not None:
                 return rankings(lines)
         return _run_by_line(path, data)
+
+
+def without_comments(data: bytes) -> bytes:
+    """The lines of qrels that are not comments."""
+    if not data.startswith(b"#") and b"\n#" not in data:
+        return data
+    return b"\n".join(line for line in data.split(b"\n") if not is_comment(line.split()))
+
+
+def is_comment(columns: Sequence[bytes]) -> bool:
+    """Whether a line of qrels, cut into columns, is a comment: it begins with ``#`` and is no judgement."""
+    if not columns or not columns[0].startswith(b"#"):
+        return False
+    if len(columns) != 4 or columns[0] == b"#":
+        return True
+    try:
+        level_of(columns[3])
+    except ValueError:
+        return True
+    return False
 
 
 def trec_rankings(
@@ -107,6 +133,8 @@ def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:
     judged: dict[bytes, dict[bytes, int]] = {}
     for number, line in enumerate(data.split(b"\n"), start=1):
         columns = line.split()
+        if is_comment(columns):
+            continue
         if len(columns) != 4:
             if not columns:
                 continue

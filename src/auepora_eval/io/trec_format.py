@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -268,6 +269,8 @@ def _scored_by_line(path: Path, data: bytes) -> Scored:
 
 def _qrels_line(path: Path, number: int, line: bytes) -> None:
     columns = line.split()
+    if trec.is_comment(columns):
+        return
     if columns and len(columns) != 4:
         expected = "4 columns (query, iteration, document, level)"
         raise trec._wrong_columns(path, number, line, expected, len(columns))
@@ -286,7 +289,10 @@ def _run_line(path: Path, number: int, line: bytes) -> tuple[bytes, float]:
 
 
 def _looks_like(head: Head, role: Role) -> bool:
-    lines = [line.split() for line in head.text.splitlines() if line.strip()][:3]
+    rows = (line.split() for line in head.text.splitlines() if line.strip())
+    if role == "samples":
+        rows = (columns for columns in rows if not trec.is_comment([column.encode() for column in columns]))
+    lines = list(islice(rows, 3))
     return bool(lines) and all(_is_row(columns, role) for columns in lines)
 
 

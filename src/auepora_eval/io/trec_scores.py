@@ -23,6 +23,7 @@ from .trec import (
     queries_without_judgements,
     require_common_query,
     trec_rankings,
+    without_comments,
 )
 from .trec_format import repeated_in_run
 from .trec_parts.arrow import run_lines
@@ -95,7 +96,7 @@ def _found_by_columns(qrels: Path, run: Path) -> TrecRankings | None:
     """The two files as Arrow's columns; ``None`` where they have to be read as texts."""
     with collector_paused(), ThreadPoolExecutor(_THREADS) as pool:
         run_data = pool.submit(read_bytes, run)
-        judged = read_qrels(read_bytes(qrels), pool)
+        judged = read_qrels(without_comments(read_bytes(qrels)), pool)
         lines = None if judged is None else run_lines(run_data.result())
         if judged is None or lines is None:
             return None

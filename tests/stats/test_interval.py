@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from auepora_eval.stats.interval import Interval, Moments, mean_interval, wilson_interval
-from helpers.requirements import need
+from helpers.requirements import examples, need
 
 Floats = npt.NDArray[np.float64]
 LEVELS = (0.8, 0.9, 0.95, 0.99)
@@ -233,6 +234,73 @@ def test_skewed_by_cochrans_rule(rare: int, skewed: bool) -> None:
     assert (25 * skewness**2 > 100) is skewed
     assert interval(values).flags == (("skewed",) if skewed else ())
     assert interval(np.repeat(values, 2), clusters=np.repeat(np.arange(100), 2)).flags == interval(values).flags
+
+
+SKEWED: list[tuple[str, Callable[[np.random.Generator, int], Floats], float, float]] = [  # name, draw, mean, highest
+    ("long tail", lambda rng, n: rng.lognormal(0, 1, n), math.exp(0.5), math.inf),
+    ("long tail behind a constant", lambda rng, n: 2 + rng.lognormal(0, 1, n), 2 + math.exp(0.5), math.inf),
+    ("power law", lambda rng, n: 1 + rng.pareto(3, n), 1.5, math.inf),
+    ("mostly near 0", lambda rng, n: rng.beta(0.1, 2, n), 0.1 / 2.1, 1.0),
+    ("good, but 5 % failed", lambda rng, n: np.where(rng.random(n) < 0.05, 0, rng.beta(20, 2, n)), 0.95 / 1.1, 1.0),
+    ("good, but 10 % failed", lambda rng, n: np.where(rng.random(n) < 0.1, 0, rng.beta(20, 2, n)), 0.9 / 1.1, 1.0),
+]
+REPETITIONS = examples(2_000)
+
+
+@pytest.mark.parametrize("n", [30, 50])
+@pytest.mark.parametrize(("draw", "truth", "highest"), [row[1:] for row in SKEWED], ids=[row[0] for row in SKEWED])
+def test_intervals_that_cover_too_seldom_are_flagged(draw: Any, truth: float, highest: float, n: int) -> None:
+    """Where "95 %" intervals hold the mean less often than that, nearly all of them carry a flag."""
+    rng = np.random.default_rng(11)
+    found = [interval(draw(rng, n), lowest=0.0, highest=highest) for _ in range(REPETITIONS)]
+    covers = np.array([one.low <= truth <= one.high for one in found])
+    flagged = np.array([bool(one.flags) for one in found])
+    assert covers.mean() < 0.94
+    assert flagged.mean() > 0.93
+    assert np.mean(~covers & ~flagged) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("draw", "lowest", "highest"),
+    [
+        (lambda rng: rng.random(30), 0.0, 1.0),
+        (lambda rng: rng.beta(5, 5, 30), 0.0, 1.0),
+        (lambda rng: np.where(rng.random(30) < 0.4, 0.0, rng.beta(2, 1, 30)), 0.0, 1.0),
+        (lambda rng: rng.normal(0, 0.2, 30), -1.0, 1.0),
+        (lambda rng: rng.normal(size=30), -math.inf, math.inf),
+    ],
+    ids=["uniform", "in the middle", "many zeros", "differences", "normal without a range"],
+)
+def test_intervals_that_cover_are_seldom_flagged(draw: Any, lowest: float, highest: float) -> None:
+    rng = np.random.default_rng(11)
+    found = [interval(draw(rng), lowest=lowest, highest=highest) for _ in range(REPETITIONS)]
+    assert np.mean([bool(one.flags) for one in found]) < 0.04
+
+
+SHAPE_ROWS: list[tuple[list[float], dict[str, Any], tuple[str, ...], str]] = [
+    ([0.9, 0.92] * 20, {"lowest": 0.0, "highest": 1.0}, ("few",), "a zero more would move the mean by 0.91 / 41"),
+    ([0.9, 0.92] * 20, {}, (), "no range: nothing is known of what was not seen"),
+    ([0.9, 0.92] * 40, {"lowest": 0.0, "highest": 1.0}, (), "80 units: a failure in twenty would have been seen"),
+    ([0.1, 0.9] * 20, {"lowest": 0.0, "highest": 1.0}, (), "in the middle of the range and wide"),
+    ([0.0, 0.0, 0.0, 0.5, 0.5] * 8, {"lowest": 0.0, "highest": 1.0}, (), "0.2 of 0 to 1, skewness 1.1: 15 * 1.1² < 40"),
+    ([0.0, 0.0, 0.0, 0.5, 0.5] * 8, {"lowest": 0.0}, ("skewed",), "with no end above it is 2.4: 15 * 2.4² > 40"),
+    ([0.0, 0.0, 0.0, -0.5, -0.5] * 8, {"highest": 0.0}, ("skewed",), "the same to the other side"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "flags"), [row[:3] for row in SHAPE_ROWS], ids=[row[3] for row in SHAPE_ROWS]
+)
+def test_flags_by_mean_spread_and_range(values: list[float], options: dict[str, Any], flags: tuple[str, ...]) -> None:
+    assert interval(values, **options).flags == flags
+    pairs = np.repeat(np.array(values), 2)
+    assert interval(pairs, clusters=np.repeat(np.arange(len(values)), 2), **options).flags == flags
+    running = Moments()
+    for part in np.array_split(np.array(values), 3):
+        running.add(part)
+    got = running.interval(**options)
+    assert got is not None
+    assert got.flags == flags
 
 
 @given(CLUSTERED, st.sampled_from(LEVELS), st.booleans())

@@ -37,8 +37,14 @@ Ints = npt.NDArray[np.intp]
 # Below these a t or a Wilson interval is flagged "few"; docs/statistics.md has the coverage on both sides.
 _FEW_FOR_T = 30
 _FEW_FOR_WILSON = 5
+# Below this a t interval is also flagged "few" where one more unit at an end of the range would move the mean out of
+# it: from 59 units on, the chance that a twentieth of all units is not seen at all is below 5 %.
+_FEW_FOR_RANGE = 59
 # Cochran's rule: a mean of n values is close enough to normal when n >= 25 * skewness**2.
 _COCHRAN = 25
+# The same for the skewness that mean, spread and range suggest, which varies less from sample to sample than that of
+# the values: chosen so that intervals that cover below 90 % are flagged, and few others (benchmarks/skewed_means.py).
+_COCHRAN_OF_SHAPE = 15
 # Relative to the largest value, differences up to this are rounding: 0.1 + 0.2 and 0.3 are the same score.
 _ROUNDING = 1e-12
 
@@ -129,11 +135,12 @@ def mean_interval(
         squares, cubes = float(totals @ totals), float(totals**2 @ totals)
     if not squares or is_rounding(float(np.abs(totals / sizes).max()), smallest, largest):
         return all_equal_interval(math.fsum(values) / n, units, lowest=lowest, highest=highest, level=level)
-    skewness = _skewness(squares, cubes, units)
+    means = totals / sizes + mean
+    shape = _Shape(mean, squares * units / n / n, float(means.min()), float(means.max()), lowest, highest)
     # As many units of one size would weigh the same: a giant among dwarfs is hardly more than one unit.
     evenly = n * n / float(sizes @ sizes)
     half = t_quantile(tail_of(level), units - 1) * math.sqrt(units / (units - 1) * squares) / n
-    flags = _t_flags(evenly, units, skewness)
+    flags = _t_flags(evenly, units, _skewness(squares, cubes, units), shape)
     return Interval(max(mean - half, lowest), min(mean + half, highest), "t", units, level, flags)
 
 
@@ -202,7 +209,8 @@ class Moments:
             # n * c / n is the mean that a correctly rounded sum of n times c gives, so that the interval holds it.
             return all_equal_interval(n * self.smallest / n, n, lowest=lowest, highest=highest, level=level)
         half = t_quantile(tail_of(level), n - 1) * math.sqrt(self.squares / (n - 1) / n)
-        flags = _t_flags(n, n, _skewness(self.squares, self.cubes, n))
+        shape = _Shape(self.mean, self.squares / n, self.smallest, self.largest, lowest, highest)
+        flags = _t_flags(n, n, _skewness(self.squares, self.cubes, n), shape)
         return Interval(max(self.mean - half, lowest), min(self.mean + half, highest), "t", n, level, flags)
 
 
@@ -257,6 +265,48 @@ def is_skewed(units: int, skewness: float) -> bool:
     return units < _COCHRAN * skewness**2
 
 
-def _t_flags(evenly: float, units: int, skewness: float) -> tuple[str, ...]:
-    flags = ("few",) if evenly < _FEW_FOR_T else ()
-    return (*flags, "skewed") if is_skewed(units, skewness) else flags
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Mean, variance and ends of the values of units, and the range in which they can lie at all."""
+
+    mean: float
+    variance: float
+    smallest: float
+    largest: float
+    lowest: float
+    highest: float
+
+    def skewness(self) -> float:
+        """The skewness of a distribution of common shape with this mean and variance; 0 where there is no range.
+
+        A beta distribution over a range with two ends. With one end, a gamma distribution that begins at the value
+        closest to that end. A sample without a value from the long tail has too small a skewness, but its mean is
+        still close to the short side relative to its spread.
+        """
+        if math.isfinite(self.lowest) and math.isfinite(self.highest):
+            width = self.highest - self.lowest
+            place = (self.mean - self.lowest) / width
+            room = place * (1 - place)
+            if not room > 0:
+                return 0.0
+            part = min(self.variance / width / width / room, 1.0)  # of the variance of the two ends alone
+            return 2 * abs(1 - 2 * place) * math.sqrt(part / room) / (1 + part)
+        if math.isfinite(self.lowest):
+            side = self.mean - self.smallest
+        elif math.isfinite(self.highest):
+            side = self.largest - self.mean
+        else:
+            return 0.0
+        return 2 * math.sqrt(self.variance) / side if side > 0 else 0.0
+
+    def is_moved_by_one(self, units: float) -> bool:
+        """Whether one more unit at an end of the range would move the mean out of its 95 % interval."""
+        ends = [end for end in (self.lowest, self.highest) if math.isfinite(end)]
+        half = t_quantile(0.025, units - 1) * math.sqrt(self.variance / (units - 1))
+        return any(abs(self.mean - end) / (units + 1) > half for end in ends)
+
+
+def _t_flags(evenly: float, units: int, skewness: float, shape: _Shape) -> tuple[str, ...]:
+    few = evenly < _FEW_FOR_T or (units < _FEW_FOR_RANGE and shape.is_moved_by_one(units))
+    skewed = is_skewed(units, skewness) or units < _COCHRAN_OF_SHAPE * shape.skewness() ** 2
+    return (*(("few",) if few else ()), *(("skewed",) if skewed else ()))

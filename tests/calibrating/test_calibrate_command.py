@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -151,3 +152,91 @@ def test_the_group(auepora: Cli) -> None:
     code, _, err = auepora("judge", "calibrat")
     assert code == 2
     assert "did you mean 'calibrate'" in err
+
+
+def conclusion_of(auepora: Cli, scores: list[float], labels: list[bool]) -> dict[str, Any]:
+    """What `judge calibrate` concludes from scores of a file and labels of its first samples."""
+    rows = [{"sample_id": f"q{n}", "score": score} for n, score in enumerate(scores)]
+    Path("scores.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    write_labels("own.jsonl", [Label(f"q{n}", label, "ann") for n, label in enumerate(labels)])
+    command = ("judge", "calibrate", "--scores", "scores.jsonl", "--labels", "own.jsonl")
+    code, out, _ = auepora(*command)
+    assert code == 0
+    code, told, _ = auepora(*command, "--json")
+    assert code == 0
+    found = json.loads(told)
+    assert found["conclusion"] == found["judged"][0]["conclusion"]
+    assert out.rstrip("\n").splitlines()[-1] == found["conclusion"]["sentence"]
+    assert isinstance(found, dict)
+    return found
+
+
+def drawn(wrong: float, n: int = 300, seed: int = 3) -> tuple[list[float], list[bool]]:
+    """What people would say of all answers, and a judge that is wrong in so many of them."""
+    rng = np.random.default_rng(seed)
+    truth = rng.random(n) < 0.6
+    return np.where(rng.random(n) < wrong, ~truth, truth).astype(float).tolist(), truth.tolist()
+
+
+def test_a_judge_that_agrees_with_people_is_usable(project: Path, auepora: Cli) -> None:
+    scores, truth = drawn(0.05)
+    found = conclusion_of(auepora, scores, truth[:100])
+    assert found["conclusion"]["usability"] == "usable"
+    assert "Conclusion: scores is usable, because it agrees with people (kappa" in str(found["conclusion"])
+
+
+def test_a_judge_that_is_often_wrong_is_usable_with_correction(project: Path, auepora: Cli) -> None:
+    scores, truth = drawn(0.25)
+    found = conclusion_of(auepora, scores, truth[:100])
+    assert found["conclusion"]["usability"] == "usable_with_correction"
+    assert "below 0.6" in str(found["conclusion"])
+    assert found["judged"][0]["corrected"]["weight"] > 0
+
+
+def test_a_judge_that_is_lenient_is_usable_with_correction(project: Path, auepora: Cli) -> None:
+    _, truth = drawn(0.0)
+    scores = [1.0 if right else 0.4 for right in truth]
+    found = conclusion_of(auepora, scores, truth[:100])
+    assert found["conclusion"]["usability"] == "usable_with_correction"
+    assert "too high" in str(found["conclusion"])
+
+
+def test_few_labels_do_not_show_that_no_correction_is_needed(project: Path, auepora: Cli) -> None:
+    scores, truth = drawn(0.0)
+    found = conclusion_of(auepora, scores, truth[:12])
+    assert found["conclusion"]["usability"] == "usable_with_correction"
+    assert "fewer than 30 answers are labelled" in str(found["conclusion"])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_judge_by_chance_is_not_usable_and_corrects_nothing(project: Path, auepora: Cli, seed: int) -> None:
+    """By chance alone such scores follow forty labels now and then, and a mean must not be moved by them."""
+    rng = np.random.default_rng(seed)
+    _, truth = drawn(0.0, seed=seed)
+    found = conclusion_of(auepora, rng.random(300).tolist(), truth[:40])
+    assert found["conclusion"]["usability"] == "not_usable"
+    assert "not shown to be better than chance" in str(found["conclusion"])
+    corrected = found["judged"][0]["corrected"]
+    assert (corrected["weight"], corrected["value"]) == (0.0, corrected["labels_mean"])
+
+
+def test_a_judge_that_is_wrong_on_purpose_is_not_usable(project: Path, auepora: Cli) -> None:
+    scores, truth = drawn(0.9)
+    assert conclusion_of(auepora, scores, truth[:50])["conclusion"]["usability"] == "not_usable"
+
+
+def test_nothing_is_shown_by_labels_or_scores_that_are_all_equal(project: Path, auepora: Cli) -> None:
+    scores, _ = drawn(0.1)
+    found = conclusion_of(auepora, scores, [True] * 40)
+    assert "people say the same of every labelled answer (40 labels)" in str(found["conclusion"])
+    _, truth = drawn(0.1)
+    found = conclusion_of(auepora, [1.0] * 300, truth[:40])
+    assert "it gives every labelled answer the same score (40 labels)" in str(found["conclusion"])
+
+
+def test_the_conclusion_about_two_runs_is_that_of_the_weaker_judge(project: Path, auepora: Cli) -> None:
+    options = ("judge", "calibrate", "old", "new", "--labels", "ann.jsonl", "-m", "containment", "--json")
+    found = json.loads(auepora(*options)[1])
+    order = ["not_usable", "usable_with_correction", "usable"]
+    each = [one["conclusion"] for one in found["judged"]]
+    assert found["conclusion"] == min(each, key=lambda one: order.index(one["usability"]))

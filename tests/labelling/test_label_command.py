@@ -40,6 +40,12 @@ REFUSED = [  # arguments, what is said, why
     (["label", "latest", "--plain", "--n", "1", "--stratify", "labels.scenario"], "fewer than the 2 groups", "too few"),
     (["label", "latest", "--labels", "runs.sqlite"], "--labels runs.sqlite is the input", "the store as labels"),
     (["label", "latest", "--plain", "--labels", "bad.jsonl"], "bad.jsonl:1: unknown field 'lable'", "a broken file"),
+    (["label", "latest", "--provenance", "model"], "name the model that labels with --annotator", "an unnamed model"),
+    (
+        ["label", "latest", "--adjudicate", "a.jsonl", "--provenance", "model", "--annotator", "m"],
+        "is for a person",
+        "a model that settles",
+    ),
     (["label", "--agreement"], "--agreement takes one labels file or more", "no files"),
     (["label", "--agreement", "no.jsonl"], "no.jsonl: no such file", "a file that is not there"),
     (["label", "--agreement", "--adjudicate", "a.jsonl"], "not both", "both"),
@@ -98,6 +104,38 @@ def test_what_was_labelled_calibrates(auepora: Command, labelled_run: str, monke
     code, out, err = auepora("judge", "calibrate", "latest", "--labels", "labels.jsonl", "-m", "mrr")
     assert code == 0, err
     assert "6 labelled of 6 drawn at random from 11 answers" in out
+
+
+def test_labels_of_a_model_are_marked_and_calibrate_nothing(
+    auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("label", "latest", "--plain", "--n", "6", "--labels", "model.jsonl", "--annotator", "small-model")
+    typing(monkeypatch, "r", "w", "r", "r", "w", "r")
+    code, out, _ = auepora(*command, "--provenance", "model")
+    assert code == 0
+    assert "--- 1 of 6, 0 labelled, small-model (a model), nightly" in out
+    assert out.endswith("model.jsonl: 6 of 6 labelled by small-model (a model): 4 right, 2 wrong\n")
+    assert {one.provenance for one in read_labels("model.jsonl")} == {"model"}
+    code, out, err = auepora(*command)
+    assert code == 2
+    assert "'small-model' has labels of provenance 'model' in it, and this session would add 'human'" in err
+
+    calibrate = ("judge", "calibrate", "latest", "--labels", "model.jsonl", "-m", "mrr")
+    code, out, err = auepora(*calibrate)
+    assert (code, out) == (2, "")
+    assert "by_model 6; labels given by a model say nothing about a judge, so people must label some answers" in err
+
+    typing(monkeypatch, "r", "w", "r", "r", "w", "w")
+    assert auepora("label", "latest", "--plain", "--n", "6", "--annotator", "ann")[0] == 0
+    assert {one.provenance for one in read_labels("labels.jsonl")} == {"human"}
+    code, out, err = auepora(*calibrate, "--labels", "labels.jsonl")
+    assert code == 0, err
+    assert "Labels left out: 6 given by a model." in out
+    assert json.loads(auepora(*calibrate, "--labels", "labels.jsonl", "--json")[1])["people"] is None
+
+    agreement = ("label", "--agreement", "labels.jsonl", "model.jsonl")
+    assert "labelled: ann 6, small-model (a model) 6" in auepora(*agreement)[1]
+    assert json.loads(auepora(*agreement, "--json")[1])["models"] == ["small-model"]
 
 
 def test_another_seed_needs_another_file(auepora: Command, labelled_run: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,8 +25,11 @@ from ..stats.calibration import (
     expected_calibration_error,
     reliability_table,
 )
+from ..stats.chance import chance_p_value
+from ..stats.interval import mean_interval
 from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
+from .conclusion import CHANCE, Conclusion, concluded
 from .drawn import Standing, standing
 from .report import CalibrationReport, Disagreement, JudgeCalibration, counted
 from .scored import Scored
@@ -90,7 +93,10 @@ def calibrate(
     people = agreement_of_people((label for kept in about for label in kept), seed=seed)
     difference = None
     if other is not None:
-        difference = _difference(runs[0], other, done[0][1], done[1][1], threshold, draws, finite=finite)
+        trusted = all(one.conclusion.p_chance < CHANCE for one in judged)
+        difference = _difference(
+            runs[0], other, done[0][1], done[1][1], threshold, draws, finite=finite, use_scores=trusted
+        )
     return CalibrationReport(people, judged, difference, finite)
 
 
@@ -132,6 +138,9 @@ def _judged(
         Disagreement(ids[p], float(label[p]), float(score[p]), *_texts(told.get(ids[p])))
         for p in sorted(apart, key=lambda p: (-far[p], ids[p]))
     ]
+    agreed, area = kappa_report(right.tolist(), verdict.tolist(), seed=seed), auroc_report(signed, right, seed=seed)
+    p_chance = chance_p_value(signed, label, seed=seed)
+    corrected = _corrected(run, said, cut, stands, finite=finite, use_scores=p_chance < CHANCE)
     return JudgeCalibration(
         run.name,
         run.metric,
@@ -140,20 +149,48 @@ def _judged(
         run.higher_is_better,
         len(ids),
         agreement_report(right.tolist(), verdict.tolist()),
-        kappa_report(right.tolist(), verdict.tolist(), seed=seed),
+        agreed,
         alpha,
         level,
-        auroc_report(signed, right, seed=seed),
+        area,
         table,
         table.tpr(),
         table.tnr(),
         balanced_accuracy_report(table),
         *_errors(chance, right, bins),
         () if chance is None else reliability_table(chance, right, bins=bins),
-        _corrected(run, said, cut, stands, finite=finite),
+        corrected,
         tuple(disagreements),
+        _conclusion(run, ids, label, cut, p_chance, area, agreed, corrects=corrected.weight > 0),
         dict(left_out),
         (*run.notes, *_notes(run, said), *stands.notes),
+    )
+
+
+def _conclusion(
+    run: Scored,
+    ids: list[str],
+    label: Floats,
+    cut: float,
+    p_chance: float,
+    area: Measured,
+    agreed: Measured,
+    *,
+    corrects: bool,
+) -> Conclusion:
+    score = _predictions(run, ids, cut)
+    excess = score - label
+    return concluded(
+        run.title,
+        labelled=len(ids),
+        p_chance=p_chance,
+        same_labels=bool(np.ptp(label) == 0),
+        same_scores=bool(np.ptp(score) == 0),
+        auroc=area,
+        kappa=agreed,
+        excess=mean_interval(excess, clusters=_clusters(run, ids), lowest=-1.0, highest=1.0),
+        mean_excess=float(excess.mean()),
+        corrects=corrects,
     )
 
 
@@ -170,6 +207,8 @@ def _labelled(run: Scored, said: Settled, left_out: Counter[str]) -> list[str]:
     if not ids:
         because = ", ".join(f"{name} {count}" for name, count in left_out.items()) or "there is none"
         hint = did_you_mean(unknown[0], list(run.scores)) if unknown else ""
+        if left_out.get("by_model"):
+            because += "; labels given by a model say nothing about a judge, so people must label some answers"
         first = f"; the first is of sample '{unknown[0]}'{hint}" if unknown else ""
         raise BadValueError(f"no label can be held against {run.metric} of {run.name}: {because}{first}")
     return ids
@@ -222,7 +261,9 @@ def _weights(ids: list[str], stands: Standing) -> Floats | None:
     return None if found is None else np.array([found.get(one, 0.0) for one in ids])
 
 
-def _corrected(run: Scored, said: Settled, cut: float, stands: Standing, *, finite: bool) -> CorrectedMean:
+def _corrected(
+    run: Scored, said: Settled, cut: float, stands: Standing, *, finite: bool, use_scores: bool
+) -> CorrectedMean:
     ids = list(run.scores)
     labels = _drawn_labels(ids, said, stands)
     return corrected_mean(
@@ -234,6 +275,7 @@ def _corrected(run: Scored, said: Settled, cut: float, stands: Standing, *, fini
         lowest=0.0,
         highest=1.0,
         finite=finite,
+        use_scores=use_scores,
     )
 
 
@@ -246,6 +288,7 @@ def _difference(
     draws: Mapping[str, list[Draw]] | None,
     *,
     finite: bool,
+    use_scores: bool,
 ) -> CorrectedMean:
     ids = [name for name in first.scores if name in second.scores]
     both = [name for name in ids if name in one.values and name in two.values]
@@ -268,6 +311,7 @@ def _difference(
         lowest=0.0,
         highest=1.0,
         finite=finite,
+        use_scores=use_scores,
     )
 
 

@@ -11,6 +11,7 @@ from ..stats.interval import Interval
 from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean
 from ..stats.raters import RatersReport
+from .conclusion import Conclusion
 
 __all__ = ["CalibrationReport", "Disagreement", "JudgeCalibration", "counted"]
 
@@ -69,6 +70,8 @@ class JudgeCalibration:
     """What people would say of all answers, on average."""
     disagreements: tuple[Disagreement, ...]
     """Where the verdicts differ, the widest apart first."""
+    conclusion: Conclusion
+    """Whether the judge can be used."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many labels did not count, by reason."""
     notes: tuple[str, ...] = ()
@@ -90,6 +93,7 @@ class JudgeCalibration:
             "reliability": [{**asdict(one), "interval": _ends(one.interval)} for one in self.reliability],
             "corrected": _corrected(self.corrected),
             "disagreements": [asdict(one) for one in self.disagreements],
+            "conclusion": self.conclusion.to_dict(),
             "left_out": dict(self.left_out),
             "notes": list(self.notes),
         }
@@ -118,6 +122,12 @@ class CalibrationReport:
             return "inconclusive"
         return "better" if found.low > 0 else "worse"
 
+    @property
+    def conclusion(self) -> Conclusion:
+        """Whether the judge can be used: of two runs, the conclusion that allows less."""
+        order = ("not_usable", "usable_with_correction", "usable")
+        return min((one.conclusion for one in self.judged), key=lambda one: order.index(one.usability))
+
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {
@@ -127,6 +137,7 @@ class CalibrationReport:
             "difference": None if self.difference is None else _corrected(self.difference),
             "verdict": self.verdict,
             "about": "these samples" if self.finite else "such samples",
+            "conclusion": self.conclusion.to_dict(),
         }
 
     def to_text(self, *, shown: int = 20) -> str:

@@ -56,6 +56,11 @@ class Scored:
     notes: tuple[str, ...] = ()
 
     @property
+    def title(self) -> str:
+        """The metric, and the run where it has a name of its own."""
+        return self.metric if self.metric == self.name else f"{self.metric} of {self.name}"
+
+    @property
     def bounded(self) -> bool:
         """Whether scores have a worst and a best value, so that they can be put between 0 and 1."""
         return all(map(math.isfinite, self.range))

@@ -11,6 +11,7 @@ from ..stats.interval import Interval
 from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean
 from ..stats.raters import RatersReport
+from .conclusion import CHANCE
 from .report import CalibrationReport, JudgeCalibration, counted
 
 __all__ = ["told"]
@@ -37,14 +38,14 @@ def told(report: CalibrationReport, *, shown: int, markdown: bool) -> str:
     if report.people is not None:
         parts += [page.heading("People with each other"), *_people(report.people, page)]
     for one in report.judged:
-        parts += [page.heading(f"{_whose(one)} against people"), *_judge(one, page)]
+        parts += [page.heading(f"{one.conclusion.name} against people"), *_judge(one, page)]
         parts += _disagreements(one, page, shown)
     parts.append(page.heading("What people would say of all answers"))
     parts += _corrected(report, page)
     text = "\n\n".join(parts)
     if any(one.flags for one in _intervals(report)):
         text += f"\n\n{_DOUBT} few or skewed samples: the interval may be too narrow"
-    return text + ("\n" if markdown else "")
+    return f"{text}\n\n{page.text(report.conclusion.sentence)}" + ("\n" if markdown else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,6 @@ def _people(people: RatersReport, page: _Page) -> list[str]:
     parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))] if rows else []
     alpha = _line(f"Krippendorff's alpha of all {len(people.rated)} annotators ({people.level})", people.alpha)
     return [*parts, page.text(alpha)]
-
-
-def _whose(one: JudgeCalibration) -> str:
-    return one.metric if one.metric == one.name else f"{one.metric} of {one.name}"
 
 
 def _judge(one: JudgeCalibration, page: _Page) -> list[str]:
@@ -141,8 +138,10 @@ def _corrected(report: CalibrationReport, page: _Page) -> list[str]:
     parts = [page.table(headers, rows, texts=(0,), right=(1, 2, 4))]
     about = "these answers and no others" if report.finite else "answers to such questions"
     parts.append(page.text(f"Intervals are about {about}, and suppose that the labelled ones were drawn at random."))
-    every = [one.corrected for one in report.judged]
-    parts += [page.text(_worth(one)) for one in ([report.difference] if report.difference else every)]
+    chance = [one.conclusion.p_chance >= CHANCE for one in report.judged]
+    every = [(one.corrected, alike) for one, alike in zip(report.judged, chance, strict=True)]
+    shown = [(report.difference, any(chance))] if report.difference else every
+    parts += [page.text(_worth(one, like_chance=alike)) for one, alike in shown]
     if report.verdict is not None:
         first, second = (one.name for one in report.judged)
         said = f"By people, {second} is {report.verdict} than {first}."
@@ -158,7 +157,9 @@ def _mean_row(name: str, one: CorrectedMean) -> list[str]:
     return [name, *alone, figure(one.value), _ends(one.interval), used]
 
 
-def _worth(one: CorrectedMean) -> str:
+def _worth(one: CorrectedMean, *, like_chance: bool) -> str:
+    if like_chance:
+        return "The labels stand alone: the judge is not shown to be better than chance, so that it corrects nothing."
     if not one.weight or one.worth is None:
         return "The labels stand alone: the scores do not make the interval narrower."
     return (

@@ -84,7 +84,8 @@ def command(
 
     First how far people agree with each other, where there are several; then how far the judge agrees with them, and
     where it does not; then the mean that people would give to all answers, from the labels of some and the scores of
-    all. With two runs also the difference, second - first. Any metric will do, not only those that ask a judge.
+    all. With two runs also the difference, second - first. Any metric will do, not only those that ask a judge. The
+    last line says whether the judge is usable, usable with correction, or not usable, and why.
 
     \b
     auepora judge calibrate latest --labels human.jsonl

@@ -6,7 +6,7 @@ import getpass
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 from click.core import ParameterSource
@@ -46,6 +46,13 @@ SHOWN = 20
 @click.option("-m", "--metric", metavar="NAME", help="The metric these labels are to be held against.")
 @click.option("--blind", is_flag=True, help="Show neither references, nor which documents are relevant, nor names.")
 @click.option("--tuning", is_flag=True, help="Mark the labels as used to tune a prompt: no judge is measured by them.")
+@click.option(
+    "--provenance",
+    type=click.Choice(["human", "model"]),
+    default="human",
+    show_default=True,
+    help="Who labels, a person or a model; labels of a model are marked, and no judge is measured by them.",
+)
 @click.option("--plain", is_flag=True, help="Ask line by line, without a screen: the same keys, each with Enter.")
 @click.option("--agreement", is_flag=True, help="Say how far the annotators of FILES agree; no RUN is given.")
 @click.option("--adjudicate", is_flag=True, help="Show what the annotators of FILES disagree about, to be settled.")
@@ -66,6 +73,7 @@ def command(
     metric: str | None,
     blind: bool,
     tuning: bool,
+    provenance: Literal["human", "model"],
     plain: bool,
     agreement: bool,
     adjudicate: bool,
@@ -80,6 +88,7 @@ def command(
     \b
     auepora label latest --n 100 --stratify labels.scenario --annotator ann
     auepora label latest --annotator bob --labels bob.jsonl --scale 1-5
+    auepora label latest --plain --provenance model --annotator my-model --labels model.jsonl < replies.txt
     auepora label --agreement ann.jsonl bob.jsonl
     auepora label latest --adjudicate ann.jsonl bob.jsonl --labels settled.jsonl
     """
@@ -101,6 +110,12 @@ def command(
     given = [f"--{name}" for name in ("n", "stratify", "seed") if _is_given(context, name)]
     if adjudicate and given:
         raise click.UsageError(f"{given[0]} draws samples; --adjudicate shows all that annotators disagree about")
+    if provenance == "model" and annotator is None:
+        raise click.UsageError("name the model that labels with --annotator NAME")
+    if provenance == "model" and adjudicate:
+        raise click.UsageError(
+            "--adjudicate is for a person: what a model says does not settle what people disagree about"
+        )
 
     from ..labelling.session import Scale
     from ..labelling.sheet import Sheet
@@ -114,14 +129,14 @@ def command(
         record = found.find(run)
         if not plain:
             require_terminal()
-        sheet = Sheet(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning)
+        sheet = Sheet(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning, provenance)
         state = (
             _disputes(found, record, sheet, files, scale=asked, blind=blind)
             if adjudicate
             else _drawn(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=asked, blind=blind)
         )
     if state is not None:
-        _fill_in(state, sheet, plain=plain, title=sheet.annotator if blind else f"{sheet.annotator}, {record.name}")
+        _fill_in(state, sheet, plain=plain, title=sheet.who if blind else f"{sheet.who}, {record.name}")
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -204,8 +219,7 @@ def _fill_in(state: State, sheet: Sheet, *, plain: bool, title: str) -> None:
         end = fill_in(state, sheet, title=title)
     told = ", ".join(f"{count} {label}" for label, count in counted(end.given.values()).items())
     click.echo(
-        f"{sheet.path}: {len(end.given)} of {len(end.items)} labelled by {sheet.annotator}"
-        + (f": {told}" if told else "")
+        f"{sheet.path}: {len(end.given)} of {len(end.items)} labelled by {sheet.who}" + (f": {told}" if told else "")
     )
     if len(end.given) < len(end.items):
         say("the same command goes on with the others")
@@ -233,7 +247,8 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
         [one.first, one.second, str(one.agreement.units), _figure(one.agreement), _figure(one.kappa)]
         for one in raters.pairs
     ]
-    parts = ["labelled: " + one_line(", ".join(f"{name} {count}" for name, count in raters.rated.items()))]
+    counts = (f"{name}{' (a model)' * (name in report.models)} {count}" for name, count in raters.rated.items())
+    parts = ["labelled: " + one_line(", ".join(counts))]
     if rows:
         parts.append(table(rows, headers=["annotator", "annotator", "both", "agreement", kappa], right=(2,)))
     parts.append(f"Krippendorff's alpha ({raters.level}): {_figure(raters.alpha)}")

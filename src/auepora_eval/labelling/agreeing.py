@@ -39,10 +39,16 @@ class AnnotatorAgreement:
 
     raters: RatersReport
     disputes: tuple[Dispute, ...]
+    models: tuple[str, ...] = ()
+    """The annotators that are models."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {**self.raters.to_dict(), "disputes": [one.to_dict() for one in self.disputes]}
+        return {
+            **self.raters.to_dict(),
+            "disputes": [one.to_dict() for one in self.disputes],
+            "models": list(self.models),
+        }
 
 
 def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
@@ -57,4 +63,5 @@ def annotator_agreement(paths: Sequence[str | Path]) -> AnnotatorAgreement:
         Dispute(unit, {name: shown_label(said[unit]) for name, said in annotators.items() if unit in said})
         for unit in disputed(annotators)
     )
-    return AnnotatorAgreement(raters, disputes)
+    models = {label.annotator for label in labels if label.provenance == "model"}
+    return AnnotatorAgreement(raters, disputes, tuple(name for name in annotators if name in models))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..core.errors import DataFileError
-from ..io.labels import Label, append_label, read_labels, remove_label
+from ..io.labels import Label, Provenance, append_label, read_labels, remove_label
 from .session import Change, Given, Scale
 
 __all__ = ["Sheet"]
@@ -28,13 +28,28 @@ class Sheet:
     metric: str | None = None
     adjudicated: bool = False
     tuning: bool = False
+    provenance: Provenance = "human"
     clock: Callable[[], str] = _now
+
+    @property
+    def who(self) -> str:
+        """The annotator, marked where it is a model."""
+        return f"{self.annotator} (a model)" if self.provenance == "model" else self.annotator
 
     def labels(self) -> list[Label]:
         """What this annotator has said already about this run, in that order."""
         if not self.path.exists():
             return []
-        return [one for one in read_labels(self.path) if self._is_ours(one)]
+        ours = [one for one in read_labels(self.path) if self._is_ours(one)]
+        for one in ours:
+            if (one.provenance == "model") != (self.provenance == "model"):
+                raise DataFileError(
+                    self.path,
+                    None,
+                    f"{self.annotator!r} has labels of provenance {one.provenance!r} in it, and this session would add "
+                    f"{self.provenance!r}; name another --annotator, or label into another file",
+                )
+        return ours
 
     def said(self, scale: Scale | None) -> dict[str, Given]:
         """The same by sample, for a session with that scale; labels of another kind are an error."""
@@ -55,7 +70,8 @@ class Sheet:
             self.annotator,
             self.run,
             self.metric,
-            adjudicated=self.adjudicated,
+            self.provenance,
+            self.adjudicated,
             tuning=self.tuning,
             comment=given.comment,
             at=self.clock(),

@@ -19,6 +19,7 @@
 ``agreement``           ``krippendorff_alpha``, ``cohen_kappa``, ``agreement``: how far raters say the same
 ``raters``              ``raters_report``: several raters at once, every pair of them and all together
 ``calibration``         ``expected_calibration_error``, ``brier_score``, ``confusion_rates``: scores against labels
+``chance``              ``chance_p_value``: whether scores go with labels beyond chance
 ``prediction_powered``  ``corrected_mean``: scores of all samples, corrected by labels of some
 ======================  ======================================================================================
 

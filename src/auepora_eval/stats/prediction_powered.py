@@ -76,6 +76,7 @@ def corrected_mean(
     highest: float = math.inf,
     finite: bool = False,
     level: float = 0.95,
+    use_scores: bool = True,
 ) -> CorrectedMean:
     """The mean that the labels of all samples would have; ``labels`` is NaN where there is none.
 
@@ -85,7 +86,8 @@ def corrected_mean(
     critical value, made narrower by as much as the scores explain; where it would be wider, the labels stand alone.
 
     Like every interval here it is about samples of this kind, of which these N were drawn. With ``finite`` it is about
-    these N and no others: then nothing is uncertain once all of them are labelled.
+    these N and no others: then nothing is uncertain once all of them are labelled. Without ``use_scores`` the labels
+    stand alone, which is right for scores that are not better than chance.
     """
     scores, labels = _columns(scores, labels)
     labelled = np.isfinite(labels)
@@ -94,7 +96,7 @@ def corrected_mean(
     alone = mean_interval(known, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
     if binary:
         lowest, highest = 0.0, 1.0
-    return _corrected(scores, labels, weights, codes, alone, (lowest, highest), finite=finite)
+    return _corrected(scores, labels, weights, codes, alone, (lowest, highest), finite=finite, use_scores=use_scores)
 
 
 def corrected_difference(
@@ -110,6 +112,7 @@ def corrected_difference(
     highest: float = math.inf,
     finite: bool = False,
     level: float = 0.95,
+    use_scores: bool = True,
 ) -> CorrectedMean:
     """What the second run's labels have more than the first run's, sample by sample, on average.
 
@@ -125,7 +128,7 @@ def corrected_difference(
     if binary:
         lowest, highest = 0.0, 1.0
     width = highest - lowest
-    return _corrected(scores, labels, weights, codes, alone, (-width, width), finite=finite)
+    return _corrected(scores, labels, weights, codes, alone, (-width, width), finite=finite, use_scores=use_scores)
 
 
 def _corrected(
@@ -137,6 +140,7 @@ def _corrected(
     bounds: tuple[float, float],
     *,
     finite: bool,
+    use_scores: bool,
 ) -> CorrectedMean:
     labelled = np.isfinite(labels)
     n, samples = int(labelled.sum()), len(scores)
@@ -152,7 +156,7 @@ def _corrected(
     if alone is not None and (shares is not None or finite):
         labels_alone = _shrunk(alone, evenly, known, spread, bounds)
     bare = CorrectedMean(known, labels_alone, 0.0, float(scores.mean()), known, labels_alone, n, samples)
-    if alone is None or labels_alone is None or alone.units < 3:
+    if not use_scores or alone is None or labels_alone is None or alone.units < 3:
         return bare
     units = alone.units
     if shares is None:

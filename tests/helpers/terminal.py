@@ -26,9 +26,12 @@ class Terminal(io.StringIO):
         return count
 
 
-def terminal(monkeypatch: pytest.MonkeyPatch, *, tty: bool = True, patience: float = 0.0) -> Terminal:
+def terminal(
+    monkeypatch: pytest.MonkeyPatch, *, tty: bool = True, patience: float = 0.0, line_every: float = 3600.0
+) -> Terminal:
     stream = Terminal(tty)
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setattr(module, "PATIENCE", patience)
     monkeypatch.setattr(module, "EVERY", 0.001)
+    monkeypatch.setattr(module, "LINE_EVERY", line_every)
     return stream

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import sqlite3
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -229,6 +230,34 @@ def test_a_preview_knows_the_cache_and_learns_from_it(tmp_path: Path) -> None:
     assert (seen.prompt_tokens, seen.completion_tokens, seen.cost) == (6 * 300, 6 * 50, None)
     assert len(critic.asked) == 4
     assert "No price is known for model-1." in preview(samples, outputs, [Judged(critic, "one")], policy).to_text()
+
+
+def test_a_preview_tells_the_time_by_an_assumption() -> None:
+    policy = JudgePolicy(concurrency=4)
+    seen = preview(*rows(10), [Judged(Scripted(), "one")], policy)
+    # 10 calls, four at once: three rounds of a second and 200 tokens at 50 a second.
+    assert seen.seconds == pytest.approx(3 * (1 + 200 / 50))
+    assert (seen.to_dict()["seconds"], seen.to_dict()["seconds_measured"]) == (15.0, False)
+    assert "Time: less than a minute (assumed: 5.0 s a call, 4 at once)." in seen.to_text()
+    assert preview([], [], [Judged(Scripted(), "one")], policy).to_dict()["seconds"] == 0.0
+
+
+def test_a_preview_tells_the_time_by_the_cache(tmp_path: Path) -> None:
+    """40 judgements in 20 seconds after an older session: two a second."""
+    critic = Scripted(usage=Usage(300, 50))
+    policy = JudgePolicy(cache=tmp_path / "c.sqlite")
+    samples, outputs = rows(2000)
+    judged(policy, critic, [JudgeRequest(one.response.text, SCHEMA) for one in outputs[:45] if one.response])
+    with sqlite3.connect(tmp_path / "c.sqlite") as file:
+        numbers = [row for (row,) in file.execute("SELECT rowid FROM judgements")]
+        for place, number in enumerate(numbers):
+            at = f"2030-01-01T12:00:{place // 2:02}+00:00" if place < 41 else f"2029-12-31T12:00:{place:02}+00:00"
+            file.execute("UPDATE judgements SET created_at = ? WHERE rowid = ?", (at, number))
+    seen = preview(samples, outputs, [Judged(critic, "one")], policy)
+    assert seen.total.calls == 1955
+    assert seen.seconds == pytest.approx(1955 / (41 / 20))
+    assert seen.to_dict()["seconds_measured"] is True
+    assert "Time: about 16 min (at 2 judgements a second, as in the cache)." in seen.to_text()
 
 
 def test_a_preview_is_what_then_happens() -> None:

@@ -1,4 +1,4 @@
-"""The progress line: only for a terminal, only after a while, and gone afterwards."""
+"""Progress: a line that goes on a terminal, lines that stay elsewhere, and only after a while."""
 
 import io
 import sys
@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from auepora_eval.cli.judging import ScoringLine
-from auepora_eval.reporting.progress import progress, wipe
+from auepora_eval.reporting.progress import progress, quietly, wipe
 from helpers.terminal import terminal
 
 
@@ -41,6 +41,25 @@ def test_nothing_is_shown(monkeypatch: pytest.MonkeyPatch, tty: bool, patience: 
     with progress("scoring", 5) as advance:
         advance(5)
     wipe()
+    assert stream.getvalue() == ""
+
+
+def test_long_work_without_a_terminal_writes_lines_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = terminal(monkeypatch, tty=False, line_every=0.01)
+    with progress("judging", 8, rate=True, remark=lambda: "1 failed") as advance:
+        advance(2)
+        assert stream.written.wait(30)
+    lines = stream.getvalue().splitlines()
+    assert lines[0].startswith("judging ... 2 of 8, ")
+    assert lines[0].endswith(" left, 1 failed")
+    assert "\r" not in stream.getvalue()
+    assert stream.getvalue().endswith("\n")
+
+
+def test_quiet_work_without_a_terminal_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = terminal(monkeypatch, tty=False, line_every=0.0)
+    with quietly(), progress("judging", 8) as advance:
+        advance(8)
     assert stream.getvalue() == ""
 
 

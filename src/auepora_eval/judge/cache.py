@@ -43,6 +43,11 @@ CREATE TABLE IF NOT EXISTS judgements (
 _FIND = """
 SELECT answer, raw, weighted, mass, repaired, prompt_tokens, completion_tokens FROM judgements WHERE digest = ?
 """
+_LATEST = "SELECT created_at FROM judgements WHERE critic = ? ORDER BY created_at DESC LIMIT 1000"
+_PAUSE = 60.0
+"""Seconds without a judgement that end the time in which a critic was asked."""
+_ENOUGH = 10
+"""So many judgements tell how fast a critic is."""
 
 
 def known_as(critic: Critic, request: JudgeRequest) -> Any | None:
@@ -141,6 +146,17 @@ class JudgementCache:
             judgement.usage.completion_tokens,
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
+
+    def pace(self, critic: str) -> float | None:
+        """Judgements a second that the critic gave when it was last asked; ``None`` where too few are known."""
+        with self._told():
+            rows = self._file.execute(_LATEST, (critic,)).fetchall()
+        times = [datetime.fromisoformat(at) for (at,) in rows]
+        count = 1
+        while count < len(times) and (times[count - 1] - times[count]).total_seconds() <= _PAUSE:
+            count += 1
+        seconds = (times[0] - times[count - 1]).total_seconds() if times else 0.0
+        return count / seconds if count >= _ENOUGH and seconds > 1 else None
 
     @property
     def waiting(self) -> int:

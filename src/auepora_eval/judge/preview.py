@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,14 +14,17 @@ from ..core.metrics_base import BatchMetric, Metric
 from ..core.types import EvaluationSample, SystemOutputs
 from .budget import Guess, model_of
 from .cache import JudgementCache, known_as, request_digest
-from .critic import Critic, Judgement, JudgeRequest, Usage
+from .critic import Critic, Judgement, JudgeRequest, Usage, critic_name
 from .loop import LoopThread
 from .policy import JudgePolicy
 
-__all__ = ["Preview", "PreviewSession", "Share", "preview"]
+__all__ = ["CriticTime", "Preview", "PreviewSession", "Share", "preview"]
 
 _COMPLETION = 200
 """Tokens of an answer, where no judgement is known to learn from: a score and a sentence or two."""
+_CALL_SECONDS = 1.0
+_TOKENS_PER_SECOND = 50.0
+"""What a call is assumed to take where the cache does not tell: a second, and the time to write the answer."""
 
 
 @dataclass(slots=True)
@@ -46,14 +50,44 @@ class Share:
 
 
 @dataclass(slots=True)
+class CriticTime:
+    """How long the calls to one critic would take."""
+
+    concurrency: int
+    pace: float | None = None
+    """Judgements a second, where the cache tells."""
+    calls: int = 0
+    completion_tokens: int = 0
+
+    @property
+    def seconds_per_call(self) -> float:
+        """What one call is assumed to take."""
+        return _CALL_SECONDS + self.completion_tokens / self.calls / _TOKENS_PER_SECOND if self.calls else 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All calls, as many at once as the plan allows."""
+        if self.pace is not None:
+            return self.calls / self.pace
+        return math.ceil(self.calls / self.concurrency) * self.seconds_per_call
+
+
+@dataclass(slots=True)
 class Preview:
-    """What judging would take, by metric and in all. Tokens and cost are guesses."""
+    """What judging would take, by metric and in all. Tokens, cost and time are guesses."""
 
     total: Share = field(default_factory=Share)
     metrics: dict[str, Share] = field(default_factory=dict)
     models_without_price: list[str] = field(default_factory=list)
     may_be_more: list[str] = field(default_factory=list)
     """Metrics that ask on after an answer, and got none here: what they would ask then is not counted."""
+    times: dict[str, CriticTime] = field(default_factory=dict)
+    """By critic; several are asked at the same time."""
+
+    @property
+    def seconds(self) -> float:
+        """How long judging would take."""
+        return max((one.seconds for one in self.times.values()), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -62,6 +96,8 @@ class Preview:
             "metrics": {name: share.to_dict() for name, share in self.metrics.items()},
             "models_without_price": self.models_without_price,
             "lower_bound_for": self.may_be_more,
+            "seconds": round(self.seconds, 1),
+            "seconds_measured": bool(self.times) and all(one.pace is not None for one in self.times.values()),
         }
 
     def to_text(self) -> str:
@@ -78,11 +114,24 @@ class Preview:
             for row in rows
         ]
         lines.append("\nTokens and cost are guesses, without repetitions.")
+        if self.times:
+            lines.append(self._time_text())
         if self.may_be_more:
             lines.append(f"These ask on after an answer, which is not counted: {', '.join(self.may_be_more)}.")
         if self.models_without_price:
             lines.append(f"No price is known for {', '.join(self.models_without_price)}.")
         return "\n".join(lines)
+
+    def _time_text(self) -> str:
+        slowest = max(self.times.values(), key=lambda one: one.seconds)
+        how = (
+            f"assumed: {slowest.seconds_per_call:.1f} s a call, {slowest.concurrency} at once"
+            if slowest.pace is None
+            else f"at {slowest.pace:.2g} judgements a second, as in the cache"
+        )
+        minutes = self.seconds / 60
+        span = f"about {minutes:.0f} min" if minutes < 90 else f"about {minutes / 60:.1f} h"
+        return f"Time: {span if minutes >= 1 else 'less than a minute'} ({how})."
 
 
 class PreviewSession:
@@ -144,6 +193,12 @@ class PreviewSession:
         price = self.policy.prices.get(model)
         if price is None and model not in self.preview.models_without_price:
             self.preview.models_without_price.append(model)
+        name = critic_name(critic)
+        if name not in self.preview.times:
+            pace = None if self._cache is None else self._cache.pace(name)
+            self.preview.times[name] = CriticTime(self.policy.concurrency, pace)
+        self.preview.times[name].calls += 1
+        self.preview.times[name].completion_tokens += completion
         for share in shares:
             share.calls += 1
             share.prompt_tokens += usage.prompt_tokens

@@ -1,4 +1,4 @@
-"""The line on stderr that tells how far the work is, for whoever watches and waits longer than a second."""
+"""How far the work is, on stderr: one line that is rewritten on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ __all__ = ["duration", "is_quiet", "progress", "quietly", "wipe"]
 PATIENCE = 1.0
 """Seconds of work that need no line."""
 EVERY = 0.2
+LINE_EVERY = 30.0
+"""Seconds between two lines where stderr is no terminal, such as a log of a CI job."""
 
 
 class _Line:
@@ -82,10 +84,12 @@ def progress(
 
     With ``rate`` the line tells how much is done a second and how long the rest will take; ``remark`` is asked for what
     else there is to say. The line goes at the end of the block, or, where it may not ``linger``, as soon as all is
-    counted: what follows may print something of its own.
+    counted: what follows may print something of its own. Where stderr is no terminal, a plain line is written now and
+    then and stays.
     """
     stream = sys.stderr
-    if is_quiet() or not _is_terminal(stream):
+    terminal = _is_terminal(stream)
+    if is_quiet() or terminal is None:
         yield lambda _: None
         return
 
@@ -102,21 +106,28 @@ def progress(
 
     def tick() -> None:
         # A thread, because reading a file is one long call that reports nothing on its way.
-        pause = PATIENCE
+        pause = PATIENCE if terminal else LINE_EVERY
         while not over.wait(pause):
-            pause = EVERY
+            pause = EVERY if terminal else LINE_EVERY
             seconds = time.monotonic() - began
             known = of_all()
             parts = [f"{done:,} of {known:,}" if known is not None else f"{seconds:.0f} s"]
             if rate and done:
                 parts.append(_pace(done, known, seconds))
             parts.append(remark())
-            _line.show(stream, f"{what} ... {', '.join(filter(None, parts))}")
+            text = f"{what} ... {', '.join(filter(None, parts))}"
+            if terminal:
+                _line.show(stream, text)
+            else:
+                with suppress(OSError, ValueError):
+                    stream.write(f"{text}\n")
+                    stream.flush()
 
     def end() -> None:
         over.set()
         ticker.join()
-        _line.wipe(stream)
+        if terminal:
+            _line.wipe(stream)
 
     ticker = threading.Thread(target=tick, daemon=True)
     ticker.start()
@@ -143,9 +154,9 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody may be watching; a program without a console has no stderr at all."""
+def _is_terminal(stream: TextIO | None) -> bool | None:
+    """Whether somebody may be watching; ``None`` where there is nothing to write to."""
     try:
-        return stream is not None and stream.isatty()
+        return None if stream is None else stream.isatty()
     except ValueError:  # it was closed
-        return False
+        return None

@@ -28,7 +28,7 @@ class TestScore:
     def test_without_metrics_it_scores_what_the_data_supports(self, files: Path, run: Run) -> None:
         code, out, _ = run("score", "data.jsonl", "out.jsonl", "--json")
         names = [result["name"] for result in json.loads(out)["results"]]
-        assert code == 0
+        assert code == 3, "of three samples one failed and one has no output"
         assert {"recall@1", "recall@10", "precision@5", "hit_rate@3", "mrr", "map", "ndcg@10", "rougeL_answer"} <= set(
             names
         )

@@ -115,7 +115,7 @@ FILES: list[tuple[tuple[Files, list[str]], bool, str]] = [  # files and argument
     (trec(run=RUN + b"1 Q0 a 3 0.5 me\n"), True, "trec: a document twice"),
     (trec(qrels=QRELS + b"1 0 a 2\n"), False, "trec: a judgement twice"),
     (({"q.txt": QRELS, "o.jsonl": lines(give(retrieved=["a", "a"]))}, ["q.txt", "o.jsonl"]), True, "trec: a document twice in JSONL"),
-    (({"q.txt": QRELS, "o.jsonl": lines(give(retrieved=["a", "a"], error="e"))}, ["q.txt", "o.jsonl"]), False, "trec: a failure may"),
+    (({"q.txt": QRELS + b"2 0 a 1\n", "o.jsonl": lines(give(retrieved=["a", "a"], error="e"), give("2"))}, ["q.txt", "o.jsonl"]), False, "trec: a failure may"),
     (({"d.jsonl": GOOD_DATA, "r.txt": RUN + b"1 Q0 a 3 0.5 me\n"}, ["d.jsonl", "r.txt"]), False, "a run with a dataset of ours"),
     (one("r.json", [ROW]), False, "ragas: good"),
     (one("r.json", [ROW, {**ROW, "response": 3}]), True, "ragas: an answer that is a number"),

@@ -105,7 +105,7 @@ def test_what_is_written_arrives(tmp_path: Path) -> None:
     assert plan.system is not None
     assert plan.system.kind == "http"
     assert plan.system.options["request"] == {"question": "{query}", "k": "{top_k}"}
-    assert plan.policy == CallPolicy(top_k=20, concurrency=4, timeout=30.0, retries=1, max_failures=10)
+    assert plan.policy == CallPolicy(20, 4, timeout=30.0, retries=1, max_failures=10, keep_going=False)
     assert (plan.repeats, plan.seed) == (3, 7)
     assert plan.scoring == Scoring("processes", 2, 1024)
     assert plan.metrics == ("recall@5", "ndcg@10", {"map": {"k": 10, "conventions": "trec"}})
@@ -120,7 +120,7 @@ def test_defaults(tmp_path: Path) -> None:
     plan = read_plan(written(tmp_path, "small.yaml", "dataset: d.jsonl\noutputs: o.jsonl\n"))
     assert plan.name == "small"
     assert plan.dataset.format is None
-    assert plan.policy == CallPolicy(top_k=10, concurrency=8, timeout=60.0, retries=2, backoff=0.5, max_failures=None)
+    assert plan.policy == CallPolicy(10, 8, timeout=60.0, retries=2, backoff=0.5, max_failures=None, keep_going=False)
     assert (plan.repeats, plan.seed, plan.metrics, plan.store) == (1, 0, None, None)
     assert plan.scoring == Scoring()
     assert plan.rules(judged_pool=False) == PRESETS["auepora"]

@@ -87,7 +87,9 @@ def test_cache_only_needs_neither_key_nor_server(project: Make, auepora: Cli, mo
     assert "plan.yaml:8: resources.judge.openai.api_key_env: " in err
     assert "JUDGE_KEY" in err
     assert auepora("run", "plan.yaml", "--preview")[0] == 0
-    assert auepora("run", "plan.yaml", "-q", "--judge-cache-only")[0] == 0
+    code, _, err = auepora("run", "plan.yaml", "-q", "--judge-cache-only")
+    assert code == 3
+    assert re.search(r"^Error: .* has no scored sample \(failed: not_cached 2\)$", err, re.MULTILINE)
     assert judged().details["failed_not_cached"] == 2
 
 
@@ -271,7 +273,7 @@ def test_a_server_that_is_down_is_a_failed_measurement(project: Make, auepora: C
         url = server.base_url
     judged_by_endpoint(project, url, 3, more="judge: {retries: 1, backoff: 0.01}\n")
     code, _, err = auepora("run", "plan.yaml")
-    assert code == 0
+    assert code == 3
     assert "gave no judgement (unreachable)" in err
     assert re.search(r"auepora show \S+ --failures .*tells why", err)
     result = judged()

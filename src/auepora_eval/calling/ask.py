@@ -15,14 +15,14 @@ from .attempt import Attempt
 from .callers import Caller, Inbox, InlineCaller, ThreadCaller
 from .loops import LoopCaller
 from .outcome import outcome, timeout_error
-from .policy import Answer, CallPolicy, Task
-from .retry import Waits, may_pass
+from .policy import CONNECTION_ERRORS, Answer, CallPolicy, Task
+from .retry import Waits, is_connection_error, may_pass
 from .stop import Stop
 from .systems import System, as_system
 
 __all__ = ["Asked", "Ended", "ask"]
 
-Ended = Literal["done", "stopped", "max_failures", "hung"]
+Ended = Literal["done", "stopped", "max_failures", "connection_errors", "hung"]
 
 _LONGEST_NAP = 1.0  # seconds; some platforms notice Ctrl-C only between two waits
 _log = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ class Asked:
     """How many of them were failures."""
     ended: Ended
     """``done``: every task was answered. ``stopped``: somebody asked for it. ``max_failures``: too many answers failed.
+    ``connection_errors``: so many calls in a row could not connect that the system is taken to be unreachable.
     ``hung``: so many calls hang that going on is hopeless."""
     message: str = ""
     """Why it ended early, in words."""
@@ -89,7 +90,7 @@ class _Asking:
         self._broken: Exception | None = None
         self._ended: Ended | None = None
         self._message = ""
-        self._hung = self._delivered = self._failed = self._dropped = 0
+        self._hung = self._delivered = self._failed = self._dropped = self._connection_errors = 0
 
     def run(self) -> Asked:
         """Ask until done or ended."""
@@ -208,6 +209,13 @@ class _Asking:
                 heapq.heappush(self._to_repeat, (due, next(self._ticket), attempt))
                 return
         self._arrived.append(Answer(attempt.task, outcome(attempt, self._system.called)))
+        self._connection_errors = 0 if error is None or not is_connection_error(error) else self._connection_errors + 1
+        if self._connection_errors == CONNECTION_ERRORS and self._ended is None and not self._policy.keep_going:
+            self._ended = "connection_errors"
+            self._message = (
+                f"stopped after {CONNECTION_ERRORS} connection errors in a row; the last one: "
+                f"{self._arrived[-1].output.error}"
+            )
 
     def _give_up_what_is_late(self, caller: Caller) -> None:
         if self._policy.timeout is None:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
 
-__all__ = ["Answer", "CallPolicy", "Task", "is_positive"]
+__all__ = ["CONNECTION_ERRORS", "Answer", "CallPolicy", "Task", "is_positive"]
+
+CONNECTION_ERRORS = 20
+"""After so many connection errors in a row the system is taken to be unreachable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class CallPolicy:
     """Seconds before the first repetition; each further one waits twice as long, up to a minute."""
     max_failures: int | None = None
     """Stop once more samples than this have failed; ``None`` goes on whatever happens."""
+    keep_going: bool = True
+    """Go on after ``CONNECTION_ERRORS`` connection errors in a row. Runs that can be resumed stop by default."""
 
     def __post_init__(self) -> None:
         for name, least in (("top_k", 1), ("concurrency", 1), ("retries", 0)):
@@ -54,6 +60,10 @@ class CallPolicy:
             raise BadValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
         if not (is_positive(self.backoff) or self.backoff == 0):
             raise BadValueError(f"backoff must be a number of seconds of at least 0, not {self.backoff!r}")
+
+    def stored(self) -> dict[str, Any]:
+        """The policy as a plan stores it; ``keep_going`` is left out where it is not set."""
+        return {key: value for key, value in asdict(self).items() if key != "keep_going" or value}
 
 
 def _require_whole(name: str, value: object, least: int) -> None:

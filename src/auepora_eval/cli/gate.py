@@ -74,8 +74,8 @@ def command(
         report = _checked(found, record, given, against, other_dataset=other_dataset)
         if plan is not None or not (given and record.plan.get("gates")):
             _note(found, record, report)
+    publish(report, record, junit=junit)  # before anything is printed: its reader may have left
     write_out(_rendered(report, form), output)
-    publish(report, record, junit=junit)
     if report.exit_code:
         sys.exit(report.exit_code)
 

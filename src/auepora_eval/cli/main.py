@@ -12,6 +12,7 @@ import click
 
 from .._version import __version__
 from .lazy import LazyGroup
+from .pipes import surviving_closed_pipe
 
 __all__ = ["cli", "main"]
 
@@ -95,14 +96,15 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line and exit: 0 fine, 1 a gate failed, 2 bad input, 130 interrupted.
+    """Run the command line and exit: 0 fine, 1 a gate failed, 2 bad input, 3 failed or inconclusive, 130 interrupted.
 
-    Mistakes of the user get no traceback.
+    Mistakes of the user get no traceback. A reader of stdout that leaves early changes neither the exit code nor what
+    is written to files.
     """
     import warnings
 
     _accept_every_character()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), surviving_closed_pipe():
         _show_warnings_plainly()
         sys.exit(_run(arguments))
 
@@ -126,9 +128,8 @@ def _run(arguments: list[str] | None) -> int:
         _silence_stdout()
         cause = failure.__cause__
         assert isinstance(cause, OSError)
-        if not isinstance(cause, BrokenPipeError):  # that one only means that the reader (head, less) has seen enough
-            _tell(f"Error: the output cannot be written: {cause.strerror or cause}")
-            return BAD_INPUT
+        _tell(f"Error: the output cannot be written: {cause.strerror or cause}")
+        return BAD_INPUT
     return 0
 
 

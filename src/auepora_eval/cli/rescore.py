@@ -72,7 +72,7 @@ def command(
     from ..running.scoring import ScoringOptions, rescore
     from .output import output_format, refuse_input_as_output, rendered, write_out
     from .specs import parse_specs
-    from .telling import STOPPED_EARLY
+    from .telling import STOPPED_EARLY, run_failure
 
     executor.check()
     if qrels is not None and judging.preview:
@@ -113,5 +113,7 @@ def command(
         write_out(rendered(results, form, said), output)
         say(f"stored with {record.run_id}")
     if not any(one.defined for one in results):
-        say("Error: nothing could be scored", always=True)
+        say(f"Error: {run_failure(results)}", always=True)
         sys.exit(STOPPED_EARLY)
+    if results.failure is not None:
+        say(f"Warning: {results.failure}")

@@ -16,7 +16,7 @@ from .perturbed_options import perturb_options
 from .saying import quiet_option, say
 from .score import PRESETS
 from .stores import conventions_of, store_option
-from .telling import INTERRUPTED, STOPPED_EARLY, Teller, options_again
+from .telling import INTERRUPTED, STOPPED_EARLY, Teller, options_again, run_failure
 
 if TYPE_CHECKING:
     from ..gates.report import GateReport
@@ -40,6 +40,7 @@ DEFAULT_STORE = "runs.sqlite"
 )
 @click.option("--conventions", type=click.Choice(PRESETS), help="Instead of the plan's conventions.")
 @click.option("--concurrency", type=click.IntRange(min=1), help="How many calls may be in flight.")
+@click.option("--keep-going", is_flag=True, help="Do not stop after 20 connection errors in a row.")
 @executor_options
 @perturb_options
 @click.option("--against", metavar="RUN", help="The run that the plan's gates compare with.")
@@ -62,6 +63,7 @@ def command(
     metrics: tuple[str, ...],
     conventions: str | None,
     concurrency: int | None,
+    keep_going: bool,
     executor: ExecutorChoice,
     perturb: tuple[str, ...],
     perturb_corpus: str | None,
@@ -79,7 +81,8 @@ def command(
     The plan is checked in full before the system is called once. Answers are stored as they arrive, so that --resume
     goes on after a crash or Ctrl-C with what is missing. A sample on which the system fails is a recorded outcome.
     Gates of the plan are checked at the end. Exits with 0 when every sample has an outcome and every gate passed, 1
-    when a gate failed, 3 when the run stopped early or a gate cannot be told, 130 after Ctrl-C.
+    when a gate failed, 3 when the run stopped early, when more than half of the samples are system failures, when a
+    judge metric has no scored sample or when a gate cannot be told, 130 after Ctrl-C.
 
     With --perturb the system runs once for each rate, and what it retrieves is made worse on purpose: a curve tells
     what that does to every metric. Gates are not checked then.
@@ -110,6 +113,7 @@ def command(
         "metrics": parse_specs(metrics) or None,
         "conventions": conventions,
         "run.concurrency": concurrency,
+        "run.keep_going": keep_going or None,
         **executor.changes(),
     }
     changes = {key: value for key, value in changes.items() if value is not None} | (
@@ -153,13 +157,13 @@ def command(
         if teller.run_id is not None:
             say(f"To go on: {_resume_command(teller.run_id)}", always=True)
         raise
+    if outcome.gates is not None:  # before anything is printed: its reader may have left
+        publish(outcome.gates, outcome.record, junit=junit)
     if outcome.results is not None:
         said = f"conventions: {conventions_of(outcome.record)}"
         write_out(_document(outcome, form, said, per_query=per_query), output)
-    if outcome.gates is not None:
-        if form in ("csv", "json"):
-            _tell_gates(outcome.gates, always=form == "csv")  # JSON holds them itself
-        publish(outcome.gates, outcome.record, junit=junit)
+    if outcome.gates is not None and form in ("csv", "json"):
+        _tell_gates(outcome.gates, always=form == "csv")  # JSON holds them itself
     _close(outcome)
 
 
@@ -223,12 +227,17 @@ def _close(outcome: RunOutcome) -> None:
         say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if any(one.details.get("judging", {}).get("failed") for one in outcome.results or ()):
             say(f"auepora show {record.run_id} --failures{elsewhere} tells why there are answers that were not judged")
-        if outcome.results is not None and not any(one.defined for one in outcome.results):
-            say("Error: nothing could be scored", always=True)
+        problem = None if outcome.results is None else run_failure(outcome.results)
+        if problem is not None:
+            say(f"Error: {problem}", always=True)
             sys.exit(STOPPED_EARLY)
         if outcome.gates is not None and outcome.gates.exit_code:
             sys.exit(outcome.gates.exit_code)
         return
     say(f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", always=True)
+    if outcome.unreachable:  # what failed for that reason is asked again
+        resume += " --retry-failed"
     say(f"{outcome.asked} answers are stored. To go on: {resume}", always=True)
+    if outcome.unreachable:
+        say("With --keep-going (or 'keep_going: true' under 'run:') a run does not stop for that.", always=True)
     sys.exit(INTERRUPTED if outcome.ended == "stopped" else STOPPED_EARLY)

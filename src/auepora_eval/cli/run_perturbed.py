@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .saying import say
-from .telling import INTERRUPTED, STOPPED_EARLY, Teller, options_again
+from .telling import INTERRUPTED, STOPPED_EARLY, Teller, options_again, run_failure
 
 if TYPE_CHECKING:
     from ..reporting.curve import Curve
@@ -95,9 +95,11 @@ def _close(runs: PerturbedRuns) -> None:
         f"stored as {names}"
         + ("" if runs.together is None else f"; all arms together as {runs.together.record.run_id}")
     )
-    results = [one for outcome in runs.outcomes.values() for one in outcome.results or ()]
-    if results and not any(one.defined for one in results):
-        say("Error: nothing could be scored", always=True)
+    found = {level: one.results for level, one in runs.outcomes.items() if one.results is not None}
+    problems = {level: problem for level, results in found.items() if (problem := run_failure(results)) is not None}
+    for level, problem in problems.items():
+        say(f"Error: {runs.sweep.label(level)}: {problem}", always=True)
+    if problems:
         sys.exit(STOPPED_EARLY)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -120,7 +121,8 @@ def command(
     Files may be of any size; the format is guessed unless it is named. Where a format keeps both in one file, OUTPUTS
     is left out. A directory or a glob in quotes stands for many files of JSONL or Parquet.
 
-    Without -m every metric that the data supports is computed. Results go to stdout, remarks to stderr.
+    Without -m every metric that the data supports is computed. Results go to stdout, remarks to stderr. Exits with 3
+    when more than half of the samples are system failures, or when a judge metric has no scored sample; else with 0.
 
     \b
     auepora score data.jsonl outputs.jsonl
@@ -137,6 +139,7 @@ def command(
     from .score_files import data_files, preview_files, score_files
     from .score_shards import ShardedFiles, preview_shards, score_shards, wants_shards
     from .specs import parse_specs, translations
+    from .telling import STOPPED_EARLY
 
     trec = qrels is not None or run_file is not None
     if trec and (dataset is not None or qrels is None or run_file is None):
@@ -209,6 +212,9 @@ def command(
             return
     warn_of_no_hit(results)
     write_out(rendered(results, form, said, per_query=per_query), output)
+    if results.failure is not None:
+        say(f"Error: {results.failure}", always=True)
+        sys.exit(STOPPED_EARLY)
 
 
 def _choices(min_relevance: int | None, complete: bool, depth: int | None, duplicates: str | None) -> dict[str, object]:
@@ -244,11 +250,18 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     whose = counts_by_query(qrels_path)
     if whose is None:
         with progress("scoring"):
-            return rankings.evaluate(chosen, conventions=conventions)
+            return _with_failure(rankings.evaluate(chosen, conventions=conventions))
     from ..pooling.beside import JudgedBeside
 
     total: Counter[str] = sum(map(Counter, whose.values()), Counter())
     beside = JudgedBeside(resolved, total)
     with progress("scoring"):
         every = rankings.evaluate([*resolved, *beside.metrics], conventions=conventions)
-    return beside.noted(every)
+    return _with_failure(beside.noted(every))
+
+
+def _with_failure(results: Results) -> Results:
+    from ..core.mass_failures import mass_failure
+
+    results.failure = mass_failure(results)
+    return results

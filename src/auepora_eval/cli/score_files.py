@@ -155,6 +155,7 @@ def _scored(
     says_whose: bool,
 ) -> Results:
     from ..core.engine import resolve_metrics
+    from ..core.mass_failures import mass_failure
     from ..core.suggest import readers_of_retrieved, require_retrieved
     from .remarks import warn_of_strays
 
@@ -178,7 +179,14 @@ def _scored(
     else:
         results = _evaluated(pairs, chosen, common, judges)
     warn_of_strays(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
+    results.failure = mass_failure(results, _errors(pairs))
     return results
+
+
+def _errors(pairs: PairStream) -> Iterator[str]:
+    """The error texts of outputs that can be read again."""
+    if pairs.samples_path.is_file() and pairs.outputs_path.is_file():
+        yield from (output.error for _, output in pairs if output is not None and output.error is not None)
 
 
 def _says_whose(files: DataFiles) -> bool:

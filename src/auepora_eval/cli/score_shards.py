@@ -109,6 +109,7 @@ def score_shards(
     judges: PlannedJudges | None = None,
 ) -> Results:
     """Score what is in the files; without ``metrics``, by all that it supports."""
+    from ..core.mass_failures import mass_failure
     from ..core.slices import slices_of
     from ..scale.mapping import mapper_of
     from ..scale.sharded import evaluate_sharded
@@ -150,6 +151,8 @@ def score_shards(
         if one.read:
             say(f"{one.read:,} of {found.total:,} samples were scored before: {files.parts} had their scores")
     warn_of_strays(found.missing, found.unknown, total=found.total, conventions=conventions)
+    outputs = (output for source in found.sources for output in source.read()[1])
+    results.failure = mass_failure(results, (one.error for one in outputs if one is not None and one.error is not None))
     return results
 
 

@@ -13,10 +13,11 @@ from .saying import say
 
 if TYPE_CHECKING:
     from ..calling.policy import Answer
+    from ..core.results import Results
     from ..running.run import Watcher
     from ..store.records import RunRecord
 
-__all__ = ["INTERRUPTED", "STOPPED_EARLY", "Teller", "options_again"]
+__all__ = ["INTERRUPTED", "STOPPED_EARLY", "Teller", "options_again", "run_failure"]
 
 STOPPED_EARLY, INTERRUPTED = 3, 130
 """Exit codes."""
@@ -46,6 +47,12 @@ def options_again() -> tuple[list[str], str]:
         for one in value if isinstance(value, tuple) else () if value is None else (value,):
             parts += [option, str(one)]
     return parts, "with the same --store, " if hidden else ""
+
+
+def run_failure(results: Results) -> str | None:
+    """Why a run that came to its end failed as a whole, in one line; ``None`` where it did not."""
+    nothing = None if any(one.defined for one in results) else "nothing could be scored"
+    return ": ".join(filter(None, [nothing, results.failure])) or None
 
 
 class Teller:

@@ -43,6 +43,8 @@ class Results(list[MetricResult]):
         super().__init__(results)
         self.sample_ids = sample_ids
         self.run_id = run_id
+        self.failure: str | None = None
+        """Why the evaluation failed as a whole, where most samples have no answer or a judge judged nothing."""
 
     @property
     def by_name(self) -> dict[str, MetricResult]:
@@ -73,6 +75,8 @@ class Results(list[MetricResult]):
                 for result in self
             ],
         }
+        if self.failure is not None:
+            document["failure"] = self.failure
         if per_query:
             document["per_query"] = self.per_query()
         return document

@@ -19,6 +19,7 @@ __all__ = [
     "StandInError",
     "Waits",
     "http_status",
+    "is_connection_error",
     "may_pass",
     "parse_retry_after",
     "retry_after",
@@ -42,6 +43,19 @@ _PASSING_NAMES = re.compile(
     r"Timeout|TimedOut|DeadlineExceeded|RateLimit|TooManyRequests|Throttl|ResourceExhausted|Overloaded|Unavailable"
     r"|ServerDisconnected|RemoteProtocolError|IncompleteRead|ChunkedEncodingError|InternalServerError|BadGateway"
     r"|^(API|Client|Http)?Connect(ion)?Error$|^ClientConnectionError$|^(Read|Write)Error$"
+)
+
+
+_CONNECTION_ERRNOS = frozenset(
+    getattr(errno, name)
+    for name in (
+        "ENETDOWN", "ENETUNREACH", "ENETRESET", "ECONNABORTED", "ECONNRESET", "ECONNREFUSED", "EHOSTDOWN",
+        "EHOSTUNREACH", "EPIPE",
+    )
+    if hasattr(errno, name)
+)  # fmt: skip
+_CONNECTION_NAMES = re.compile(
+    r"^(API|Client|Http|New)?Connect(ion|or)?(Error|Timeout)$|^ClientConnectionError$|ServerDisconnected"
 )
 
 
@@ -73,6 +87,25 @@ def may_pass(error: BaseException) -> bool:
     if isinstance(reason := getattr(error, "reason", None), OSError):  # urllib wraps what happened
         return may_pass(reason)
     return any(_PASSING_NAMES.search(kind.__name__) for kind in type(error).__mro__)
+
+
+def is_connection_error(error: BaseException) -> bool:
+    """Whether no service answered at all: refused, unreachable, unknown host, connection lost; not a slow answer."""
+    if isinstance(error, StandInError):
+        return is_connection_error(error.cause)
+    if isinstance(error, SystemCallError):
+        return error.reason == "connection_error"
+    if isinstance(error, BaseExceptionGroup):
+        return all(is_connection_error(one) for one in error.exceptions)
+    if not isinstance(error, Exception) or http_status(error) is not None:
+        return False
+    if isinstance(error, (ConnectionError, socket.gaierror)):
+        return True
+    if isinstance(error, OSError) and error.errno in _CONNECTION_ERRNOS:
+        return True
+    if isinstance(reason := getattr(error, "reason", None), OSError):  # urllib wraps what happened
+        return is_connection_error(reason)
+    return any(_CONNECTION_NAMES.search(kind.__name__) for kind in type(error).__mro__)
 
 
 def http_status(error: BaseException) -> int | None:

@@ -13,7 +13,7 @@ __all__ = ["plan_changes", "plan_key"]
 
 NO_MATTER = ("store", "scoring", "report", "gates")
 """Where a run is kept, who computes its numbers, what is made of them: that changes nothing of what is asked."""
-PATIENCE = ("retries", "backoff", "max_failures")
+PATIENCE = ("retries", "backoff", "max_failures", "keep_going")
 """How patiently a system is asked. Who goes on with a run that stopped early may have to change just that."""
 _ABSENT = "nothing"
 
@@ -28,7 +28,8 @@ def plan_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """What differs between two plans as they are stored, such as ``run.top_k: 5 -> 10``; empty where nothing counts.
 
     Where runs are kept (``store``), who scores (``scoring``), reports, gates and how patiently a system is asked
-    (``retries``, ``backoff``, ``max_failures``) do not count, and of ``judge`` its ``repeats`` alone do.
+    (``retries``, ``backoff``, ``max_failures``, ``keep_going``) do not count, and of ``judge`` its ``repeats`` alone
+    do.
     """
     found: list[str] = []
     _compare("", _counted(old), _counted(new), found)

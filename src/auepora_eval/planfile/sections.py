@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 AUTO = "auto"
-RUN_KEYS = ("top_k", "concurrency", "timeout", "retries", "backoff", "max_failures", "repeats", "seed")
+RUN_KEYS = ("top_k", "concurrency", "timeout", "retries", "backoff", "max_failures", "keep_going", "repeats", "seed")
 SCORING_KEYS = ("executor", "workers", "batch_size", "address")
 
 Stored = dict[str, Any]
@@ -251,7 +251,7 @@ def optional_section(findings: Findings, key: str, known: tuple[str, ...]) -> Se
 def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
     """``run``: how a system is called, how often each sample, and the seed."""
     section = optional_section(findings, "run", RUN_KEYS)
-    stored = {
+    stored: Stored = {
         "top_k": section.whole("top_k", 10, least=1),
         "concurrency": section.whole("concurrency", 8, least=1),
         "timeout": section.seconds("timeout", 60.0),
@@ -261,7 +261,11 @@ def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
         "repeats": section.whole("repeats", 1, least=1),
         "seed": section.whole("seed", 0, least=0),
     }
-    policy = CallPolicy(**{key: value for key, value in stored.items() if key not in ("repeats", "seed")})  # type: ignore[arg-type]
+    keep_going = section.flag("keep_going")
+    if keep_going:
+        stored["keep_going"] = True
+    options: dict[str, Any] = {key: value for key, value in stored.items() if key not in ("repeats", "seed")}
+    policy = CallPolicy(**{**options, "keep_going": keep_going})
     return policy, int(stored["repeats"] or 1), int(stored["seed"] or 0), stored
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -123,6 +123,7 @@ def run_system(
     timeout: float | None = None,
     retries: int = 0,
     max_failures: int | None = None,
+    keep_going: bool = False,
     repeats: int = 1,
     conventions: str | Conventions = "auepora",
     slices: Iterable[SliceSpec] | SliceSpec = (),
@@ -135,15 +136,16 @@ def run_system(
     """Run a live system over a dataset, store what it answers, score it: ``auepora run`` without a plan file.
 
     One call at a time, waiting as long as it takes, unless told otherwise: a plan's defaults are for systems that are
-    served. Without ``metrics``, everything the data supports is computed. ``judging`` says how judges are asked, where
-    a metric needs one. ``config`` says what the system is made of, beside what its own ``config`` says.
+    served. After 20 connection errors in a row the run stops, unless ``keep_going`` is set. Without ``metrics``,
+    everything the data supports is computed. ``judging`` says how judges are asked, where a metric needs one.
+    ``config`` says what the system is made of, beside what its own ``config`` says.
     """
     request = system_request(
         system,
         dataset,
         metrics,
         name=name,
-        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures),
+        policy=CallPolicy(top_k, concurrency, timeout, retries, max_failures=max_failures, keep_going=keep_going),
         repeats=repeats,
         conventions=conventions,
         slices=slices,
@@ -198,7 +200,7 @@ def system_request(
         "conventions": _named(rules),
         "metrics": None if chosen is None else specs_of(chosen),
         "slices": [one.name for one in groups if one.name.startswith(("labels.", "metadata."))] or None,
-        "run": {**asdict(policy), "repeats": repeats},
+        "run": {**policy.stored(), "repeats": repeats},
     }
     return RunRequest(
         name=called,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -220,7 +220,7 @@ def _request(
             "conventions": record_b.plan.get("conventions"),
             **{key: record_b.plan[key] for key in ("resources", "judge") if record_b.plan.get(key)},
             "metrics": specs_of(metrics),
-            "run": {**asdict(policy), "top_k": depth, "repeats": record_b.repeats},
+            "run": {**policy.stored(), "top_k": depth, "repeats": record_b.repeats},
         },
         config=config,
         commit=record_b.commit,

@@ -89,6 +89,8 @@ class RunOutcome:
     failed: int = 0
     """How many of them were failures."""
     message: str = ""
+    unreachable: bool = False
+    """Whether it stopped because the system could not be reached; ``retry_failed`` asks those samples again."""
     gates: GateReport | None = None
     """How the plan's gates went; ``None`` where it has none, or where it did not come to scoring."""
     report: Path | None = None
@@ -206,7 +208,9 @@ def _ended_early(store: RunStore, record: RunRecord, asked: Asked, kept: _Kept) 
     record = store.find(record.run_id)
     # The message as it is stored: without secrets that the system told.
     message = record.message or ""
-    return RunOutcome(record, "stopped" if stopped else "failed", None, kept.stored, kept.failed, message)
+    ended: Literal["stopped", "failed"] = "stopped" if stopped else "failed"
+    unreachable = asked.ended == "connection_errors"
+    return RunOutcome(record, ended, None, kept.stored, kept.failed, message, unreachable=unreachable)
 
 
 def _answered(

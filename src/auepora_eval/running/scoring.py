@@ -17,6 +17,7 @@ from ..core.engine import BATCH_SIZE, Progress, evaluate, evaluate_stream, resol
 from ..core.errors import AueporaWarning, BadValueError
 from ..core.executors import ExecutorName, chosen_executor
 from ..core.judged import judged_parts
+from ..core.mass_failures import mass_failure
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.registry import Spec
@@ -134,6 +135,7 @@ def score_run(
         note_usage(results, session.accounts)
     said.check(chosen, record)
     results.run_id = record.run_id
+    results.failure = mass_failure(results, _errors(store, record))
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
     _note_directions(results, chosen)
     store.put_results(record.run_id, results, reducers=reducers)
@@ -253,6 +255,14 @@ def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) ->
         yield row.output
         expected = row.position + 1
     yield from (None for _ in range(expected, total))
+
+
+def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
+    """The error texts of the run's outputs."""
+    for repeat in range(record.repeats):
+        for row in store.outputs(record.run_id, repeat=repeat):
+            if row.output.error is not None:
+                yield row.output.error
 
 
 def _reader(

@@ -20,6 +20,7 @@ LAYERS = {
     "core.exact": 0,
     "core.allocator": 0,
     "core.parcels": 0,
+    "core.worker_processes": 0,
     "core.collector": 0,
     "core.told_judgements": 0,
     "core.derivation": 0,  # how a score came about, as plain data

@@ -1,4 +1,4 @@
-"""Ctrl-C while a system is being asked, and what the system prints in the meantime."""
+"""Signals that end a command, Ctrl-C while a system is being asked, and what the system prints in the meantime."""
 
 from __future__ import annotations
 
@@ -14,12 +14,47 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..calling.stop import Stop
 
-__all__ = ["stdout_to_stderr", "stopping_on_signals"]
+__all__ = ["TerminationSignal", "stdout_to_stderr", "stopping_on_signals", "unwinding_on_signals"]
+
+
+class TerminationSignal(KeyboardInterrupt):
+    """A signal asks the process to end. Code that handles Ctrl-C handles it too."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        super().__init__(signal.Signals(number).name)
+
+
+def _terminating_signals() -> list[signal.Signals]:
+    """SIGTERM and SIGHUP, where there is one; not those that are ignored, as SIGHUP is under ``nohup``."""
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    return [one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN]
+
+
+@contextmanager
+def unwinding_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the command as Ctrl-C does: processes, folders and semaphores are cleaned up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals go elsewhere
+        return
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        for one in before:  # once: cleaning up is not interrupted
+            signal.signal(one, signal.SIG_IGN)
+        raise TerminationSignal(number)
+
+    before: dict[int, Any] = {}
+    before.update({one: signal.signal(one, leave) for one in _terminating_signals()})
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
 def stopping_on_signals(stop: Stop) -> Iterator[None]:
-    """The first Ctrl-C (or SIGTERM) lets calls in flight finish, the second one leaves at once.
+    """The first Ctrl-C (or SIGTERM, SIGHUP) lets calls in flight finish, the second one leaves at once.
 
     Where nothing is being asked, while a plan is read or outputs are scored, the first one ends it as it would anyway.
     """
@@ -38,7 +73,8 @@ def stopping_on_signals(stop: Stop) -> Iterator[None]:
             os.write(2, b"\nFinishing the calls in flight; Ctrl-C again stops at once.\n")
         stop.finish()
 
-    before: dict[int, Any] = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM)}
+    signals = [signal.SIGINT, *_terminating_signals()]
+    before: dict[int, Any] = {one: signal.signal(one, handle) for one in signals}
     try:
         yield
     finally:

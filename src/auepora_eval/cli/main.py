@@ -11,6 +11,7 @@ from typing import Any, TextIO
 import click
 
 from .._version import __version__
+from .interrupts import TerminationSignal, unwinding_on_signals
 from .lazy import LazyGroup
 from .pipes import surviving_closed_pipe
 
@@ -45,6 +46,8 @@ COMMANDS = {
 }
 
 BAD_INPUT, INTERRUPTED = 2, 130
+SIGNAL_CODES = 128
+"""A command that a signal ends exits with this and the number of the signal, as shells have it."""
 
 
 class _OutputError(Exception):
@@ -104,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     import warnings
 
     _accept_every_character()
-    with warnings.catch_warnings(), surviving_closed_pipe():
+    with warnings.catch_warnings(), surviving_closed_pipe(), unwinding_on_signals():
         _show_warnings_plainly()
         sys.exit(_run(arguments))
 
@@ -121,7 +124,11 @@ def _run(arguments: list[str] | None) -> int:
     except AueporaError as error:
         _tell(f"Error: {error}")
         return BAD_INPUT
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
+        ended_by = error.__cause__ if isinstance(error, click.Abort) else error  # click makes one of the other
+        if isinstance(ended_by, TerminationSignal):
+            _tell(f"Stopped by {ended_by}.")
+            return SIGNAL_CODES + ended_by.number
         _tell("Interrupted.")
         return INTERRUPTED
     except _OutputError as failure:

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_chec
 
 import numpy as np
 
-from .allocator import keep_freed_memory
 from .batch import Batch
 from .collector import collector_paused
 from .errors import BadValueError, WorkerError, did_you_mean
 from .judged import joined_where_scored
 from .metrics_base import BatchMetric
-from .parcels import Laid, Parcels, fetched
+from .parcels import Laid, Parcels, fetched, new_folder_name, possible_folders
 from .scores import Scores
 from .scoring import settled_scores
 from .slices import Members
 from .sources import SourcedBatch
 from .transport import pack, unpack
+from .worker_processes import prepare_worker
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -180,24 +180,33 @@ class ProcessExecutor:
         require_workers(workers)
         self.workers = workers or available_processors()
         self._pool: ProcessPoolExecutor | None = None
+        self._folder = new_folder_name()
         if self.workers > 1:
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context
 
             self._pool = ProcessPoolExecutor(
-                self.workers - 1, mp_context=get_context("spawn"), initializer=keep_freed_memory
+                self.workers - 1,
+                mp_context=get_context("spawn"),
+                initializer=prepare_worker,
+                initargs=(possible_folders(self._folder),),
             )
 
     def __enter__(self) -> ProcessExecutor:
         return self
 
-    def __exit__(self, *problem: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self.close(at_once=interrupted)
 
-    def close(self) -> None:
-        """Stop the processes; what has not begun is dropped."""
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
+    def close(self, *, at_once: bool = False) -> None:
+        """Stop the processes; what has not begun is dropped, and ``at_once`` what is under way too."""
+        if self._pool is None:
+            return
+        if at_once:
+            for process in list((getattr(self._pool, "_processes", None) or {}).values()):
+                process.terminate()
+        self._pool.shutdown(cancel_futures=True)
 
     def start(self) -> None:
         """Start all processes now, rather than with the first evaluation, and let them import what they need."""
@@ -216,7 +225,7 @@ class ProcessExecutor:
         job = _pickled(metrics)
         others, memory = self.workers - 1, dict[Hashable, Any]()
         waiting: deque[Future[ScoredBatch]] = deque()
-        with Parcels() as parcels:
+        with Parcels(self._folder) as parcels:
             try:
                 for batch in batches:
                     under_way = sum(not future.done() for future in waiting)

@@ -7,6 +7,7 @@ while both have other work. A file is written and read in one go each.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 from contextlib import suppress
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-__all__ = ["Laid", "Parcels", "fetched"]
+__all__ = ["Laid", "Parcels", "fetched", "new_folder_name", "possible_folders"]
 
 _MANY = 256 << 10
 """From so many bytes on a file is worth it."""
@@ -33,8 +34,10 @@ class Laid:
 class Parcels:
     """A folder for what is under way, which is gone when everything has arrived; nobody else may read it."""
 
-    def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+    def __init__(self, name: str | None = None) -> None:
+        """``name`` is that of the folder; by default a new one."""
+        self._name = name or new_folder_name()
+        self._folder: Path | None = None
         self._count = 0
 
     def __enter__(self) -> Parcels:
@@ -44,7 +47,8 @@ class Parcels:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._folder is not None:
-            self._folder.cleanup()
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
 
     def sent(self, data: bytes) -> bytes | Laid:
         """What goes through the pipe: the bytes, or where they lie."""
@@ -53,11 +57,11 @@ class Parcels:
         path = ""
         try:
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(
-                    prefix="auepora-", dir=_memory_with_room(), ignore_cleanup_errors=True
-                )
+                folder = (_memory_with_room() or Path(tempfile.gettempdir())) / self._name
+                folder.mkdir(mode=0o700)
+                self._folder = folder
             self._count += 1
-            path = os.path.join(self._folder.name, str(self._count))
+            path = os.path.join(self._folder, str(self._count))
             with open(path, "xb") as file:
                 file.write(data)
         except OSError:  # no room, no right: there is still the pipe
@@ -65,6 +69,16 @@ class Parcels:
                 os.unlink(path)
             return data
         return Laid(path)
+
+
+def new_folder_name() -> str:
+    """The name of a folder that nobody has yet; it says which process has it."""
+    return f"auepora-{os.getpid()}-{secrets.token_hex(8)}"
+
+
+def possible_folders(name: str) -> list[Path]:
+    """Where the folder of that name may be."""
+    return [_IN_MEMORY / name, Path(tempfile.gettempdir()) / name]
 
 
 def fetched(sent: bytes | Laid) -> bytes:

@@ -14,6 +14,7 @@ from ..calling.policy import is_positive
 from ..core.errors import BadTypeError, BadValueError, SystemCallError
 from ..core.types import EvaluationSample, SystemOutputs
 from .deadlines import Deadline
+from .group_guard import GroupGuard
 from .processes import EndedError, LineProcess, TooLongError, end_all
 from .replies import excerpt, own_reply
 from .templates import json_text, plain_question
@@ -66,7 +67,8 @@ class CommandSystem:
         self._all: set[LineProcess] = set()
         self._idle: list[LineProcess] = []
         self._closed = False
-        self._finalizer = weakref.finalize(self, end_all, self._all)
+        self._guard = GroupGuard()
+        self._finalizer = weakref.finalize(self, end_all, self._all, self._guard)
         try:
             self._idle.append(self._start())
         except OSError as error:
@@ -89,7 +91,7 @@ class CommandSystem:
         with self._lock:
             self._closed = True
             self._idle.clear()
-        end_all(self._all)
+        end_all(self._all, self._guard)
 
     def _ask(
         self, process: LineProcess, sample: EvaluationSample, question: bytes, deadline: Deadline
@@ -150,6 +152,7 @@ class CommandSystem:
     def _start(self) -> LineProcess:
         process = LineProcess(self._command, self._cwd, self._env, self._max_bytes)
         self._all.add(process)
+        self._guard.add(process.group)
         return process
 
     def _put(self, process: LineProcess) -> None:
@@ -162,6 +165,7 @@ class CommandSystem:
     def _end(self, process: LineProcess) -> None:
         process.end()
         self._all.discard(process)
+        self._guard.discard(process.group)
 
     def _start_problem(self, error: OSError) -> str:
         program = self._command[0]

@@ -15,6 +15,7 @@ from threading import Lock, Thread
 from typing import IO
 
 from .deadlines import Deadline
+from .group_guard import GroupGuard
 
 __all__ = ["EndedError", "LineProcess", "TooLongError", "end_all"]
 
@@ -70,6 +71,11 @@ class LineProcess:
         self._ending = Lock()
         self.answered = 0
         """How many questions it has answered."""
+
+    @property
+    def group(self) -> int:
+        """The process group that it leads."""
+        return self._process.pid
 
     @property
     def is_alive(self) -> bool:
@@ -222,7 +228,7 @@ class LineProcess:
                 self._words.append(rest.decode(errors="replace").rstrip())
 
 
-def end_all(processes: set[LineProcess]) -> None:
+def end_all(processes: set[LineProcess], guard: GroupGuard) -> None:
     """End all: told that no question comes, then asked to leave, then made to; all have the same moments for it."""
     ending = list(processes)
     for process in ending:
@@ -237,3 +243,5 @@ def end_all(processes: set[LineProcess]) -> None:
     for process in ending:
         process.end()
         processes.discard(process)
+        guard.discard(process.group)
+    guard.close()

@@ -1,0 +1,36 @@
+"""What a scoring process does besides scoring: it keeps freed memory, and ends with the process that started it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from .allocator import keep_freed_memory
+
+__all__ = ["prepare_worker"]
+
+
+def prepare_worker(folders: Sequence[Path]) -> None:
+    """Prepare a process that was started to score.
+
+    Ctrl-C reaches every process of a terminal: the one that started this one sees to it. Where that one is gone, as
+    after SIGKILL, nobody else can remove ``folders`` and end this process.
+    """
+    keep_freed_memory()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, args=(tuple(folders),), daemon=True).start()
+
+
+def _end_with_parent(folders: Sequence[Path]) -> None:
+    from multiprocessing import parent_process
+
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)

@@ -2,27 +2,15 @@
 
 import pytest
 
-from auepora_eval.compare.match import Expected, Rank, Span, rank_by_id, rank_by_place, shares_half
+from auepora_eval.compare.match import Rank, rank_of
 from auepora_eval.core.types import Document, SystemOutputs
+from auepora_eval.features.gold_match import GoldDocument, Matching
 from helpers.golden_runs import chunk, found
 
-SPANS: list[tuple[Span, Span, bool, str]] = [
-    ((0, 100), (50, 150), True, "exactly half of both"),
-    ((0, 100), (51, 151), False, "a character less than half"),
-    ((0, 1000), (900, 920), True, "a small chunk within a large one"),
-    ((0, 1000), (990, 1010), True, "half of the shorter"),
-    ((0, 1000), (991, 1011), False, "less than half of the shorter"),
-    ((0, 100), (0, 100), True, "the same"),
-    ((0, 100), (100, 200), False, "neighbours share nothing"),
-    ((0, 1), (0, 1), True, "a single character"),
-    ((0, 3), (2, 5), False, "one of three"),
-    ((5, 5), (0, 100), False, "an empty span shares nothing"),
-]
 
-
-@pytest.mark.parametrize(("one", "other", "want", "why"), SPANS, ids=[row[3] for row in SPANS])
-def test_half_of_the_shorter_span(one: Span, other: Span, want: bool, why: str) -> None:
-    assert shares_half(one, other) is shares_half(other, one) is want
+def rank(gold: list[Document], hits: list[str | Document], matching: Matching) -> Rank:
+    output: SystemOutputs = found(*hits)
+    return rank_of([GoldDocument(one.doc_id, 1, (one,)) for one in gold], output, matching)
 
 
 BY_ID: list[tuple[str, list[str], int | None, str]] = [
@@ -37,45 +25,60 @@ BY_ID: list[tuple[str, list[str], int | None, str]] = [
 
 @pytest.mark.parametrize(("wanted", "hits", "want", "why"), BY_ID, ids=[row[3] for row in BY_ID])
 def test_rank_by_id(wanted: str, hits: list[str], want: int | None, why: str) -> None:
-    assert rank_by_id(wanted, found(*hits)) == Rank(want)
+    assert rank([chunk(one) for one in wanted], list(hits), "id_or_span") == Rank(want)
 
 
-PLACES: list[tuple[Expected, list[Document], Rank, str]] = [
-    (Expected((("A", (0, 100)),), frozenset()), [chunk("n1", "A", (40, 400))], Rank(1), "a new chunk over the old place"),
-    (Expected((("A", (0, 100)),), frozenset()), [chunk("n1", "B", (0, 100))], Rank(None), "another document"),
-    (Expected((("A", (0, 100)),), frozenset()), [chunk("n1", "A", (90, 400))], Rank(None), "another place"),
+GOLD = chunk("c", "A", (0, 100))
+SPAN, DOCUMENT = Rank(1, by_span=True), Rank(1, document_only=True)
+
+PLACES: list[tuple[list[Document], list[Document], Rank, str]] = [
+    ([GOLD], [chunk("n", "A", (40, 400))], SPAN, "a new chunk over more than half of the passage"),
+    ([GOLD], [chunk("n", "A", (50, 400))], SPAN, "exactly half of it"),
+    ([GOLD], [chunk("n", "A", (51, 400))], Rank(None), "a character less than half"),
+    ([GOLD], [chunk("n", "A", (10, 30))], Rank(None), "a small chunk within it"),
+    ([GOLD], [chunk("n", "A", (0, 30)), chunk("m", "A", (60, 90))], Rank(2, by_span=True), "two that together cover half"),
+    ([GOLD], [chunk("n", "A", (0, 30)), chunk("m", "A", (0, 40))], Rank(None), "characters count once"),
+    ([GOLD], [chunk("n", "A", (0, 30)), chunk("m", "B", (30, 90))], Rank(None), "another document does not add to it"),
+    ([GOLD], [chunk("c", "A", (500, 600))], Rank(None), "the same id says nothing"),
+    ([GOLD], [chunk("n", "B", (0, 100))], Rank(None), "another document"),
+    ([GOLD], [chunk("n", "A")], DOCUMENT, "a hit without a span"),
+    ([GOLD], [chunk("n", "A", (7, 7))], DOCUMENT, "a hit with an empty span"),
+    ([chunk("c", "A")], [chunk("n", "A", (0, 9))], DOCUMENT, "an expected chunk without a span"),
+    ([chunk("A")], [chunk("A")], DOCUMENT, "a whole document is its own parent"),
     (
-        Expected((("A", (0, 100)),), frozenset()),
-        [chunk("n0", "A", (90, 400)), chunk("n1", "A", (0, 60))],
-        Rank(2),
-        "the first that shares enough",
-    ),
-    (Expected((("A", (0, 100)),), frozenset()), [chunk("n1", "A")], Rank(1, True), "a hit without a span"),
-    (Expected((("A", (0, 100)),), frozenset()), [chunk("n1", "A", (7, 7))], Rank(1, True), "a hit with an empty span"),
-    (Expected((), frozenset("A")), [chunk("n1", "A", (0, 9))], Rank(1, True), "an expected chunk without a span"),
-    (Expected((), frozenset("A")), [chunk("A")], Rank(1, True), "a whole document is its own parent"),
-    (
-        Expected((("A", (0, 100)), ("A", (500, 600))), frozenset("B")),
+        [GOLD, chunk("d", "A", (500, 600)), chunk("B")],
         [chunk("x", "A", (200, 300)), chunk("y", "A", (550, 800))],
-        Rank(2),
+        Rank(2, by_span=True),
         "any of several expected spans",
     ),
+    ([GOLD, chunk("A")], [chunk("x", "A", (0, 100))], SPAN, "the span decides before the document"),
     (
-        Expected((("A", (0, 100)),), frozenset("A")),
-        [chunk("x", "A", (0, 100))],
-        Rank(1),
-        "the span decides before the document",
-    ),
-    (
-        Expected((("A", (0, 9)),), frozenset()),
-        [chunk(f"x{n}", "B", (0, 9)) for n in range(10)] + [chunk("n", "A", (0, 9))],
+        [GOLD],
+        [chunk(f"x{n}", "B", (0, 9)) for n in range(10)] + [chunk("n", "A", (0, 99))],
         Rank(None),
         "beyond the tenth",
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("expected", "hits", "want", "why"), PLACES, ids=[row[3] for row in PLACES])
-def test_rank_by_place(expected: Expected, hits: list[Document], want: Rank, why: str) -> None:
-    output: SystemOutputs = found(*hits)
-    assert rank_by_place(expected, output) == want
+@pytest.mark.parametrize(("gold", "hits", "want", "why"), PLACES, ids=[row[3] for row in PLACES])
+def test_rank_by_place(gold: list[Document], hits: list[Document], want: Rank, why: str) -> None:
+    assert rank(gold, list(hits), "place") == want
+
+
+BY_ID_OR_SPAN: list[tuple[list[Document], list[Document], Rank, str]] = [
+    ([GOLD], [chunk("x"), chunk("c", "A", (0, 100))], Rank(2), "the id"),
+    ([GOLD], [chunk("x"), chunk("c")], Rank(2), "the id, a span being unknown"),
+    ([GOLD], [chunk("n", "A", (0, 90)), chunk("c", "A", (0, 100))], Rank(2), "the id goes before the span"),
+    ([GOLD], [chunk("n", "A", (0, 30)), chunk("m", "A", (30, 60))], Rank(2, by_span=True), "the span where no id is"),
+    ([GOLD], [chunk("c", "A", (500, 600))], Rank(None), "the id of another passage"),
+    ([GOLD], [chunk("c", "B", (0, 100))], Rank(None), "the id of another document's passage"),
+    ([GOLD], [chunk("n", "A")], Rank(None), "the document alone does not suffice"),
+    ([GOLD], [chunk("A")], SPAN, "a whole document covers its passages"),
+    ([chunk("c", "A")], [chunk("n", "A", (0, 9))], Rank(None), "gold without a span goes by id alone"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("gold", "hits", "want", "why"), BY_ID_OR_SPAN, ids=[row[3] for row in BY_ID_OR_SPAN])
+def test_rank_by_id_or_span(gold: list[Document], hits: list[Document], want: Rank, why: str) -> None:
+    assert rank(gold, list(hits), "id_or_span") == want

@@ -219,7 +219,7 @@ def test_the_page_of_the_fixed_pair(store: RunStore) -> None:
     page = render_report_md(golden_report(store, *fixed_pair(store)))
     assert page.startswith("# run_b against run_a\n")
     assert "- prompt_version: 1 in A, 2 in B\n" in page
-    assert "different chunkers" in page
+    assert "different chunks" in page
     assert "| MRR | 0.9000 | 0.5000 | -0.4000 |" in page
     assert "| hit@1 | 0.8000 | 0.4000 | -0.4000 |" in page
     assert "1 win, 1 loss, 1 draw, 2 regressions. Not compared: 1 without an expected chunk." in page

@@ -139,7 +139,7 @@ def test_runs_of_other_chunkers_are_matched_by_place_and_it_says_so(store: RunSt
     before = put_run(store, "old", queries, [found(chunk("old-1", "doc", (0, 100)))], config={"chunker_version": "c1"})
     after = put_run(store, "new", queries, [found(chunk("new-7", "doc", (10, 90)))], config={"chunker_version": "c2"})
     page = made(store, before, after, tmp_path=tmp_path)
-    assert "made with different chunkers, so chunks are matched by where they lie" in page.text
+    assert "have different chunks, so chunks are matched by where they lie" in page.text
     assert "Of 1 golden query: 1 draw." in page.text
 
 

@@ -29,9 +29,9 @@ _NAMES = {
 _MATCHED = {
     "exact": "Chunks are matched by their ids.",
     "fallback_doc_span": (
-        "The two runs were made with different chunkers, so chunks are matched by where they lie in their document: a "
-        "hit shares at least half of the shorter of the two spans with an expected one. Hit rates and MRR are computed "
-        "from these ranks; what is stored with the runs stays as it was."
+        "The two runs have different chunks, so chunks are matched by where they lie in their document: a query is hit "
+        "at the first rank up to which the chunks of the expected document together cover at least half of the "
+        "expected span. Hit rates and MRR are computed from these ranks; what is stored with the runs stays as it was."
     ),
 }
 _LISTED = (ComparisonKind.REGRESSION, ComparisonKind.LOSS, ComparisonKind.WIN)
@@ -142,6 +142,7 @@ def _queries(report: CompareReport) -> list[str]:
             ("only_in_a", "in A only"),
             ("only_in_b", "in B only"),
             ("without_expected_chunk", "without an expected chunk"),
+            ("without_known_place", "whose expected chunks lie nobody knows where"),
         )
         if (count := _count(report.deltas.get(key)))
     ]

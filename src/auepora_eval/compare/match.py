@@ -1,27 +1,22 @@
-"""Where a query's first expected chunk stands: by its id, or by its place where the chunks were cut anew.
+"""Where a query's first expected chunk stands: by its id or span, or by its place where the chunks were cut anew.
 
-Ids belong to one way of cutting documents into chunks. Two runs whose ``chunker_version`` differs are therefore both
-matched by place alone: a hit is a chunk of the same parent whose span shares at least half of the shorter of the two
-with an expected span. That an id is the same says nothing then: numbered ids (``guide-3``) mean another passage after
-every change of the chunker.
+``features.gold_match`` decides what is a hit. This module knows where the chunks lie that golden queries expect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..core.types import Document, EvaluationSample, SystemOutputs
+from ..features.gold_match import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, span_of
 from .golden import expected_ids
 from .stores import RunAnswers
 
-__all__ = ["DEPTH", "Expected", "Places", "Rank", "rank_by_id", "rank_by_place", "shares_half"]
+__all__ = ["DEPTH", "Places", "Rank", "rank_of"]
 
 DEPTH = 10
 """Ranks beyond this are misses."""
-
-Span = tuple[int, int]
 
 
 class Rank(NamedTuple):
@@ -30,94 +25,77 @@ class Rank(NamedTuple):
     position: int | None
     document_only: bool = False
     """Whether only the document was the same, a span being unknown."""
+    by_span: bool = False
+    """Whether chunks of other ids cover the expected span."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The places a query expects: spans within documents, and documents of which any chunk will do."""
-
-    spans: tuple[tuple[str, Span], ...]
-    documents: frozenset[str]
-
-
-def shares_half(one: Span, other: Span) -> bool:
-    """Whether two spans share at least half of the shorter one."""
-    shared = min(one[1], other[1]) - max(one[0], other[0])
-    return shared > 0 and 2 * shared >= min(one[1] - one[0], other[1] - other[0])
-
-
-def rank_by_id(expected: Iterable[str], output: SystemOutputs) -> Rank:
-    """The first position that holds an expected chunk."""
-    wanted = set(expected)
-    for position, hit in enumerate(output.retrieved[:DEPTH], 1):
-        if hit.doc.doc_id in wanted:
-            return Rank(position)
-    return Rank(None)
-
-
-def rank_by_place(expected: Expected, output: SystemOutputs) -> Rank:
-    """The first position that holds a chunk from an expected place."""
-    for position, hit in enumerate(output.retrieved[:DEPTH], 1):
-        parent, span = hit.doc.parent, _span(hit.doc)
-        wanted = [other for document, other in expected.spans if document == parent]
-        if span is not None and any(shares_half(span, other) for other in wanted):
-            return Rank(position)
-        if parent in expected.documents or (span is None and wanted):
-            return Rank(position, document_only=True)
-    return Rank(None)
+def rank_of(expected: Sequence[GoldDocument], output: SystemOutputs, matching: Matching) -> Rank:
+    """The first position at which an expected chunk is hit."""
+    rank, by = first_rank(gold_ranks(expected, output.retrieved[:DEPTH], matching))
+    return Rank(rank, by == "document", by == "span")
 
 
 class Places:
-    """Where chunks lie that golden queries expect.
+    """Where chunks lie that golden queries expect, for runs whose chunks were cut differently.
 
     A golden query's own ``parent_id`` and ``span`` come first. Where it has none, a stored hit of that id tells, in the
-    first of the runs that has one.
+    first of the runs that has one. Where ``ids_reused``, an id names another passage in each run: then only a hit of
+    the first run tells the span, and a chunk of unknown parent is expected nowhere.
     """
 
-    def __init__(self, queries: Sequence[EvaluationSample], runs: Sequence[RunAnswers]) -> None:
+    def __init__(
+        self, queries: Sequence[EvaluationSample], runs: Sequence[RunAnswers], *, ids_reused: bool = False
+    ) -> None:
         wanted = {doc_id for query in queries for doc_id in expected_ids(query)}
-        each = [_places(run, wanted) for run in runs]
         self.unknown: set[str] = set()
-        """Expected chunks of which neither the golden queries nor a hit tells where they lie."""
+        """Expected chunks of which neither the golden queries nor a hit tells where they lie, so that their document
+        stands in."""
         self.ambiguous: set[str] = set()
         """Expected chunks that lie in another place in each run, where only the hits tell."""
-        self._of_hits: list[dict[str, Document]] = each
+        self._of_hits: list[dict[str, Document]] = [_places(run, wanted) for run in runs]
+        self._ids_reused = ids_reused
 
-    def expected(self, query: EvaluationSample) -> Expected:
-        """The places that a query expects."""
-        ids = set(expected_ids(query))
-        spans: dict[tuple[str, Span], None] = {}
-        documents: set[str] = set()
-        unknown: list[str] = []
-        for doc in query.relevant_docs or ():
-            if doc.doc_id not in ids:
-                continue
-            place = self._place(doc)
-            if place is None:
-                unknown.append(doc.doc_id)
-            elif (span := _span(place)) is not None:
-                spans[place.parent, span] = None
+    def expected(self, query: EvaluationSample) -> list[GoldDocument]:
+        """The places that a query expects: spans within documents, and documents of which any chunk will do.
+
+        Empty where nobody knows what the expected ids name.
+        """
+        found: list[GoldDocument] = []
+        unknown: list[GoldDocument] = []
+        for one in gold_documents(query):
+            places = [place for passage in one.passages if (place := self._place(passage)) is not None]
+            if places:
+                found.append(GoldDocument(one.doc_id, one.level, tuple(places)))
             else:
-                documents.add(place.parent)
-        if unknown:
-            self.unknown.update(unknown)
-            known = documents | {document for document, _ in spans}
-            listed = (query.metadata or {}).get("expected_doc_ids")
+                unknown.append(one)
+        if not unknown:
+            return found
+        listed = (query.metadata or {}).get("expected_doc_ids")
+        if self._ids_reused and not listed:
+            return found
+        self.unknown.update(one.doc_id for one in unknown)
+        if listed:
             # A chunk of unknown place is looked for in the expected documents that no other chunk accounts for.
-            documents |= set(listed) - known if listed else set(unknown)
-        return Expected(tuple(spans), frozenset(documents))
+            known = {place.parent for one in found for place in one.passages}
+            level = max(one.level for one in unknown)
+            return found + [GoldDocument(name, level, (Document(name),)) for name in listed if name not in known]
+        return found + unknown
 
     def _place(self, doc: Document) -> Document | None:
         """The chunk with its parent and span, as far as they are known; ``None`` where nothing is."""
-        span = _span(doc)
+        span = span_of(doc)
         if doc.parent_id is not None and span is not None:
             return doc
         hits = [found for places in self._of_hits if (found := places.get(doc.doc_id)) is not None]
         if doc.parent_id is not None:
             hits = [hit for hit in hits if hit.parent == doc.parent_id]
-        if len({(hit.parent, hit.span) for hit in hits if _span(hit) is not None}) > 1 and span is None:
+        if len({(hit.parent, hit.span) for hit in hits if span_of(hit) is not None}) > 1 and span is None:
             self.ambiguous.add(doc.doc_id)
-        told = next((hit for hit in hits if _span(hit) is not None), hits[0] if hits else None)
+        if self._ids_reused:
+            own = self._of_hits[0].get(doc.doc_id)
+            hits = [hit if hit is own else Document(hit.doc_id, parent_id=hit.parent_id) for hit in hits]
+            hits = [hit for hit in hits if hit is own or hit.parent_id is not None]
+        told = next((hit for hit in hits if span_of(hit) is not None), hits[0] if hits else None)
         if told is None:
             return doc if doc.parent_id is not None or span is not None else None
         return Document(doc.doc_id, parent_id=told.parent, span=told.span if span is None else span)
@@ -130,14 +108,9 @@ def _places(run: RunAnswers, wanted: set[str]) -> dict[str, Document]:
         for output in outputs.values():
             for hit in output.retrieved:
                 doc = hit.doc
-                if doc.doc_id not in wanted or (doc.parent_id is None and _span(doc) is None):
+                if doc.doc_id not in wanted or (doc.parent_id is None and span_of(doc) is None):
                     continue
-                held = found.get(doc.doc_id)
-                if held is None or (_span(held) is None and _span(doc) is not None):
+                first = found.get(doc.doc_id)
+                if first is None or (span_of(first) is None and span_of(doc) is not None):
                     found[doc.doc_id] = doc
     return found
-
-
-def _span(doc: Document) -> Span | None:
-    """The span of a chunk; an empty one says no more than none."""
-    return None if doc.span is None or doc.span[0] >= doc.span[1] else (doc.span[0], doc.span[1])

@@ -42,6 +42,8 @@ class Definition:
     """Up to which two scores of a sample are the same."""
     by_chunk_id: bool = False
     """Whether ids of chunks are compared, which mean nothing where chunks were cut otherwise."""
+    by_parent_id: bool = False
+    """Whether ids of the documents that chunks are parts of are compared."""
 
     @property
     def worst(self) -> float:
@@ -94,6 +96,7 @@ def _defined(one: BatchMetric, scores: Scores | None) -> Definition:
         worst_stats if worst_stats is None or width in (None, len(worst_stats)) else None,  # a critic may change them
         one.rounding,
         one.by_chunk_id,
+        one.by_parent_id,
     )
 
 

@@ -16,16 +16,17 @@ from ..core.metrics_base import Metric
 from ..core.repeat_folds import over_repeats
 from ..core.scores import Scores
 from ..core.signature import Signature
-from ..core.types import MetricResult
+from ..core.types import EvaluationSample, MetricResult
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Adjustment, Question, analysed, require_adjustment
 from .metric_of import Definition, definition_of
 from .reading import Pair
+from .rechunking import ChunkChange, chunk_change_among
 from .shared import SharedSamples, shared_samples
+from .stores import StoredAnswers
 from .types import MetricComparison
 from .verdict import Margin, margin_of, require_margin
-from .versions import chunker_version
 
 __all__ = ["Held", "MetricComparisons", "asked_of", "compare_metrics"]
 
@@ -69,6 +70,8 @@ def compare_metrics(
     metrics: Sequence[str | Metric] | None = None,
     other_dataset: bool = False,
     seed: int = 0,
+    golden: Sequence[EvaluationSample] | None = None,
+    answers: StoredAnswers | None = None,
 ) -> MetricComparisons:
     """Compare two runs on all metrics that both have, over the samples that both have.
 
@@ -76,10 +79,20 @@ def compare_metrics(
     equal. The ``primary`` metrics share one 5 %; by default those that the plan of B names, else A's, else all. Of
     ``metrics``, names choose which are compared, and objects say besides what a metric is that this process does not
     know by its name. No text of a document is read.
+
+    Metrics that go by the ids of chunks are refused where the chunks of the runs differ, by their ``chunker_version``
+    or by what is stored. What is expected is told by the ``golden`` queries, else by the samples of the last run;
+    ``answers`` are those of the store where some were read before.
     """
     require_adjustment(adjust)
     shared, questions, refused = asked_of(
-        store, [record_a, record_b], metrics=metrics, delta=delta, primary=primary, other_dataset=other_dataset
+        store,
+        [record_a, record_b],
+        metrics=metrics,
+        delta=delta,
+        primary=primary,
+        other_dataset=other_dataset,
+        chunks=Chunks(StoredAnswers(store) if answers is None else answers, golden),
     )
     compared = analysed(questions, shared.clusters, adjust=adjust, seed=seed)
     return MetricComparisons(compared, refused, *shared.only)
@@ -101,6 +114,7 @@ def asked_of(
     delta: Margin,
     primary: Sequence[str] | None,
     other_dataset: bool,
+    chunks: Chunks | None = None,
 ) -> tuple[SharedSamples, list[Question], dict[str, str]]:
     """The samples that all runs have, what is asked of each metric and each two runs, and what is refused."""
     shared = shared_samples(store, records, other_dataset=other_dataset)
@@ -111,6 +125,7 @@ def asked_of(
         held,
         shared,
         Depths(store, shared),
+        Chunks(StoredAnswers(store)) if chunks is None else chunks,
         names=chosen,
         given={one.name: one for one in metrics or () if isinstance(one, Metric)},
         primary=primary_of(reversed(records), primary, chosen),
@@ -152,6 +167,7 @@ def paired_questions(
     runs: Sequence[Held],
     shared: SharedSamples,
     depths: Depths,
+    chunks: Chunks,
     *,
     names: Sequence[str],
     given: Mapping[str, Metric],
@@ -168,7 +184,7 @@ def paired_questions(
             refused[name] = str(reason)
             continue
         definition = definition_of(results[-1], runs[-1].record, given)
-        if definition.by_chunk_id and (reason := _cut_differently(runs)):
+        if reason := chunks.problem(runs, definition):
             refused[name] = reason
             continue
         if reason := _repeated_apart(runs, results, definition):
@@ -195,18 +211,6 @@ def _repeated_apart(runs: Sequence[Held], results: Sequence[MetricResult], defin
                 f"`auepora rescore {run.record.run_id} -m '{result.name}'` does so"
             )
     return None
-
-
-def _cut_differently(runs: Sequence[Held]) -> str | None:
-    """Why the runs' ids of chunks cannot be compared, where they say by which chunkers they were made."""
-    versions = [version for one in runs if (version := chunker_version(one.record)) is not None]
-    differing = list(dict.fromkeys(versions))
-    if len(differing) < 2:
-        return None
-    return (
-        f"chunks were cut differently (chunker_version {' and '.join(differing)}), so their ids do not meet; compare "
-        "recall_doc, spans, or the golden queries"
-    )
 
 
 def chosen_names(held: Sequence[Held], metrics: Sequence[str | Metric] | None) -> list[str]:
@@ -318,6 +322,36 @@ class Depths:
                     lengths[row.position] = len(row.output.retrieved)
             self._known[record.run_id] = lengths
         return self._known[record.run_id][rows]
+
+
+class Chunks:
+    """Whether runs have different chunks; their outputs are read only where a metric asks for it."""
+
+    def __init__(self, answers: StoredAnswers, golden: Sequence[EvaluationSample] | None = None) -> None:
+        self._answers, self._golden = answers, golden
+        self._known: list[ChunkChange | None] = []
+
+    def problem(self, runs: Sequence[Held], definition: Definition) -> str | None:
+        """Why a metric that goes by ids cannot compare these runs; ``None`` where it can, and for other metrics."""
+        if not (definition.by_chunk_id or definition.by_parent_id):
+            return None
+        if not self._known:
+            read = [self._answers.of(one.record) for one in runs]
+            self._known.append(chunk_change_among(read, read[-1].samples if self._golden is None else self._golden))
+        (change,) = self._known
+        if change is None:
+            return None
+        if definition.by_chunk_id:
+            return (
+                f"chunks were cut differently ({change.reason}), so their ids do not meet; compare recall_doc, spans, "
+                "or the golden queries"
+            )
+        if change.parents_known:
+            return None
+        return (
+            f"chunks were cut differently ({change.reason}), and the gold does not name the documents it is a part of; "
+            "give parent_id, or expected_doc_ids"
+        )
 
 
 def _settled(first: Scores, second: Scores, rounding: float) -> Scores:

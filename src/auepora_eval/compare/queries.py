@@ -12,11 +12,13 @@ from typing import Any, Literal
 from ..core.collector import collector_paused
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
+from ..features.gold_match import GoldDocument, Matching, gold_documents
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .aggregate import RULES
 from .golden import Golden, expected_ids, golden_queries, known_queries, named
-from .match import Expected, Places, Rank, rank_by_id, rank_by_place
+from .match import Places, Rank, rank_of
+from .rechunking import ChunkChange, chunk_change, same_id_counts
 from .stores import RunAnswers, read_answers
 from .types import AggregateMetrics, ComparisonKind, QueryComparison
 from .versions import causes, chunker_versions
@@ -59,11 +61,22 @@ class QueryComparisons:
     only_in_b: int
     without_expected_chunk: int
     """Queries of both runs that expect no chunk, or do not say; they are not compared."""
+    without_place: int
+    """Queries that cannot be compared: chunks changed, and nobody knows which passages or documents they expect."""
     ranks_a: RankMetrics
     ranks_b: RankMetrics
     samples: list[EvaluationSample] = field(repr=False)
     """The queries of both runs with what is expected of them, which both runs are held against."""
     notes: list[str] = field(default_factory=list)
+    chunks_changed: str | None = None
+    """How it is known that the runs have different chunks, where they have."""
+    hits_by_span: bool = False
+    """Whether any rank is that of a span, ids being other ones."""
+
+    @property
+    def by_place(self) -> bool:
+        """Whether ranks differ from those that ids alone give, so that hit rates and MRR follow from the ranks."""
+        return self.chunks_changed is not None or self.hits_by_span
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -79,6 +92,8 @@ class QueryComparisons:
             "only_in_b": self.only_in_b,
             "without_expected_chunk": self.without_expected_chunk,
             "kinds": self.kinds,
+            **({} if self.chunks_changed is None else {"chunks_changed": self.chunks_changed}),
+            **({"without_known_place": self.without_place} if self.without_place else {}),
         }
 
 
@@ -103,28 +118,43 @@ def compare_queries(
     """Compare two stored runs query by query.
 
     What is expected is read from ``golden``, else from the samples stored with the runs; where these differ, from those
-    of B. Runs whose ``chunker_version`` is the same, or not said, are matched by the ids of chunks; others by place,
-    unless ``strict_chunker_version`` refuses to. Where queries were asked several times, the first answers count.
+    of B. Chunks are matched by their ids, and by spans where ids do not meet. Where the chunks of the runs differ, by
+    ``chunker_version`` or by what is stored, they are matched by place alone, unless ``strict_chunker_version`` refuses
+    to. Where queries were asked several times, the first answers count.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
     run_a, run_b = read_answers(store, record_a), read_answers(store, record_b)
-    return compare_answers(run_a, run_b, golden=None if golden is None else golden_queries(golden))
+    queries = None if golden is None else golden_queries(golden)
+    return compare_answers(run_a, run_b, golden=queries, strict_chunker_version=strict_chunker_version)
 
 
 def require_same_chunks(record_a: RunRecord, record_b: RunRecord) -> None:
     """Raise where the versions of the chunkers are known to differ."""
     version_a, version_b = chunker_versions(record_a, record_b)
     if None not in (version_a, version_b) and version_a != version_b:
-        raise BadValueError(
-            f"the runs have different chunks: chunker_version is {version_a} in {record_a.run_id} and {version_b} in "
-            f"{record_b.run_id}; leave out the strict chunker version to match chunks by where they lie"
+        raise _different_chunks(
+            record_a,
+            record_b,
+            f"chunker_version is {version_a} in {record_a.run_id} and {version_b} in {record_b.run_id}",
         )
+
+
+def _different_chunks(record_a: RunRecord, record_b: RunRecord, reason: str) -> BadValueError:
+    names = "" if record_a.run_id in reason else f" ({record_a.run_id} is A, {record_b.run_id} is B)"
+    return BadValueError(
+        f"the runs have different chunks: {reason}{names}; leave out the strict chunker version to match chunks by "
+        "where they lie"
+    )
 
 
 @collector_paused()
 def compare_answers(
-    run_a: RunAnswers, run_b: RunAnswers, *, golden: Sequence[EvaluationSample] | None = None
+    run_a: RunAnswers,
+    run_b: RunAnswers,
+    *,
+    golden: Sequence[EvaluationSample] | None = None,
+    strict_chunker_version: bool = False,
 ) -> QueryComparisons:
     """Compare two runs that have been read."""
     a, b = run_a.record, run_b.record
@@ -146,11 +176,16 @@ def compare_answers(
     for name, alone in (("A", ids_a - ids_b), ("B", ids_b - ids_a)):
         if alone:
             notes.append(f"in {name} only, and left out: {named(sorted(alone))}")
-    compared = [query for query in both if expected_ids(query)]
+    expecting = [query for query in both if expected_ids(query)]
+    change = chunk_change(run_a, run_b, expecting)
+    if change is not None and strict_chunker_version:
+        raise _different_chunks(a, b, change.reason)
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     b_first = golden is None and a.fingerprint != b.fingerprint
-    mode, rank, remarks = _matching(run_a, run_b, compared, b_first=b_first)
+    expected, matching, remarks = _matching(run_a, run_b, expecting, change, b_first=b_first)
     notes += remarks
+    compared = [query for query in expecting if expected[query.sample_id]]
+    rank = partial(_rank, expected, matching)
     ranked_a, ranked_b = _Ranked(run_a, compared, rank), _Ranked(run_b, compared, rank)
     for name, answers in (("A", run_a), ("B", run_b)):
         if len(answers.outputs) > 1:
@@ -158,14 +193,17 @@ def compare_answers(
     because = _because(causes(a, b))
     return QueryComparisons(
         per_query=[_comparison(query.sample_id, ranked_a, ranked_b, because) for query in compared],
-        chunker_version_match=mode,
+        chunker_version_match="exact" if change is None else "fallback_doc_span",
         only_in_a=len(ids_a - ids_b),
         only_in_b=len(ids_b - ids_a),
-        without_expected_chunk=len(both) - len(compared),
+        without_expected_chunk=len(both) - len(expecting),
+        without_place=len(expecting) - len(compared),
         ranks_a=ranked_a.metrics(),
         ranks_b=ranked_b.metrics(),
-        samples=both,
+        samples=both if change is None or change.parents_known else [_placed(query, expected) for query in both],
         notes=notes,
+        chunks_changed=None if change is None else change.reason,
+        hits_by_span=ranked_a.by_span or ranked_b.by_span,
     )
 
 
@@ -183,29 +221,57 @@ RankOf = Callable[[str, SystemOutputs], Rank]
 
 
 def _matching(
-    run_a: RunAnswers, run_b: RunAnswers, queries: Sequence[EvaluationSample], *, b_first: bool
-) -> tuple[ChunkerVersionMatch, RankOf, list[str]]:
-    """How the chunks of two runs are told to be expected ones, and what there is to say about it."""
-    version_a, version_b = chunker_versions(run_a.record, run_b.record)
-    if None in (version_a, version_b) or version_a == version_b:
-        ids = {query.sample_id: expected_ids(query) for query in queries}
-        silent = [name for name, version in (("A", version_a), ("B", version_b)) if version is None]
-        remarks = [f"run {name} does not say its chunker_version; chunks are matched by id" for name in silent]
-        # Where neither says so, there is nothing to tell the two apart by.
-        return "exact", partial(_by_id, ids), remarks if len(silent) == 1 else []
+    run_a: RunAnswers,
+    run_b: RunAnswers,
+    queries: Sequence[EvaluationSample],
+    change: ChunkChange | None,
+    *,
+    b_first: bool,
+) -> tuple[dict[str, list[GoldDocument]], Matching, list[str]]:
+    """What each query expects, how the chunks of two runs are matched with it, and what there is to say about it."""
+    if change is None:
+        return {query.sample_id: gold_documents(query) for query in queries}, "id_or_span", _id_notes(run_a, run_b)
     by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
     asked = [run_b, run_a] if b_first else by_age
-    places = Places(queries, asked)
+    places = Places(queries, asked, ids_reused=change.ids_reused)
     expected = {query.sample_id: places.expected(query) for query in queries}
-    return "fallback_doc_span", partial(_by_place, expected), _place_notes(places, asked[0].record.run_id)
+    notes = [] if change.by_version else [_change_note(change)]
+    return expected, "place", notes + _place_notes(places, expected, asked[0].record.run_id)
 
 
-def _by_id(expected: Mapping[str, list[str]], query_id: str, output: SystemOutputs) -> Rank:
-    return rank_by_id(expected[query_id], output)
+def _placed(query: EvaluationSample, expected: Mapping[str, list[GoldDocument]]) -> EvaluationSample:
+    """The query with what is known of its gold in place of ids that mean nothing, so that documents can be compared."""
+    if query.sample_id not in expected:
+        return query
+    docs = [passage for one in expected[query.sample_id] for passage in one.passages]
+    return replace(query, relevant_docs=docs or None)
 
 
-def _by_place(expected: Mapping[str, Expected], query_id: str, output: SystemOutputs) -> Rank:
-    return rank_by_place(expected[query_id], output)
+def _change_note(change: ChunkChange) -> str:
+    return (
+        f"the chunks changed between the runs ({change.reason}): chunks are matched by where they lie in their "
+        "documents, and there is no verdict on metrics that go by the ids of chunks"
+    )
+
+
+def _id_notes(run_a: RunAnswers, run_b: RunAnswers) -> list[str]:
+    versions = zip("AB", chunker_versions(run_a.record, run_b.record), strict=True)
+    silent = [name for name, version in versions if version is None]
+    # Where neither says so, there is nothing to tell the two apart by.
+    notes = [f"run {name} does not say its chunker_version; chunks are matched by id" for name in silent]
+    notes = notes if len(silent) == 1 else []
+    counts = same_id_counts(run_a, run_b)
+    if counts.different:
+        known = counts.same + counts.different
+        notes.append(
+            f"{counts.different} of {known} ids that both runs retrieved name another text or span in each; chunks are "
+            "matched by id"
+        )
+    return notes
+
+
+def _rank(expected: Mapping[str, list[GoldDocument]], matching: Matching, query_id: str, output: SystemOutputs) -> Rank:
+    return rank_of(expected[query_id], output, matching)
 
 
 class _Ranked:
@@ -227,6 +293,11 @@ class _Ranked:
             }
             for outputs in run.outputs
         ]
+
+    @property
+    def by_span(self) -> bool:
+        """Whether any rank is that of a span."""
+        return any(rank.by_span for ranks in self._ranks for rank in ranks.values())
 
     def first(self, query_id: str) -> Rank:
         """The rank in the first repeat."""
@@ -280,8 +351,14 @@ def _changed_expectations(run_a: RunAnswers, run_b: RunAnswers) -> list[str]:
     return [f"the datasets expect other chunks for {named(changed)}; both runs are held against what B expects"]
 
 
-def _place_notes(places: Places, first: str) -> list[str]:
+def _place_notes(places: Places, expected: Mapping[str, list[GoldDocument]], first: str) -> list[str]:
     notes = []
+    lost = [query_id for query_id, golds in expected.items() if not golds]
+    if lost:
+        notes.append(
+            f"not compared, because neither a span nor a parent document of their expected chunks is stored: "
+            f"{named(lost)}; let the system return parent_id and span"
+        )
     if places.unknown:
         notes.append(
             f"where these expected chunks lie is not known, so any chunk of their document counts: "

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..core.batch import Batch
 from ..core.types import EvaluationSample, SystemOutputs
-from ..features.rankings import RankingColumns, document_rankings, rankings
+from ..features.gold_match import GoldDocument, Matching, gold_documents, gold_ranks
+from ..features.rankings import RankingColumns, document_rankings
 from ..features.refusals import RefusalDetector
 from ..store.records import RunRecord
 from ..store.runs import RunStore
+from .match import Places
+from .rechunking import ChunkChange, chunk_change
+from .stores import RunAnswers, read_answers
 
 __all__ = ["GoldRanks", "QuerySide", "both_sides"]
 
-Outputs = Mapping[str, Sequence[SystemOutputs | None]]
-"""By the id of a sample what came back for it, repeat by repeat; ``None`` where nothing is stored."""
+_BY_ID: Matching = "id_or_span"
+_BY_PLACE: Matching = "place"
 
 
 class GoldRanks(NamedTuple):
@@ -53,82 +57,64 @@ def both_sides(
 ) -> Iterator[tuple[str, QuerySide, QuerySide]]:
     """The id of each wanted sample, in the order of run B, with what both runs gave for it.
 
-    Gold is run B's. Where both runs say which chunker cut their documents, and it is not the same one, ids of chunks
-    mean nothing: gold is then a document, and any chunk of it will do.
+    Gold is run B's. Where the chunks of the runs differ, ids of chunks mean nothing: gold is then a place in a
+    document, or the document where a span is not known.
     """
+    run_a, run_b = read_answers(store, record_a), read_answers(store, record_b)
+    change = chunk_change(run_a, run_b, run_b.samples)
     names = set(wanted)
-    samples = [sample for sample in store.samples(record_b.run_id, texts=False) if sample.sample_id in names]
-    outputs_a, outputs_b = _outputs(store, record_a, names), _outputs(store, record_b, names)
-    recut = _recut(record_a, record_b)
-    if recut:
-        samples = _with_parents(samples, (outputs_a, outputs_b))
-    sides_a, sides_b = _sides(samples, outputs_a, recut=recut), _sides(samples, outputs_b, recut=recut)
+    samples = [sample for sample in run_b.samples if sample.sample_id in names]
+    if change is None:
+        expected, matching = {one.sample_id: gold_documents(one) for one in samples}, _BY_ID
+    else:
+        expected, matching = _places(run_a, run_b, samples, change), _BY_PLACE
+    sides_a, sides_b = (_sides(samples, run, expected, matching) for run in (run_a, run_b))
     for sample, side_a, side_b in zip(samples, sides_a, sides_b, strict=True):
         yield sample.sample_id, side_a, side_b
 
 
-def _recut(record_a: RunRecord, record_b: RunRecord) -> bool:
-    versions = [record.config.get("chunker_version") for record in (record_a, record_b)]
-    return None not in versions and str(versions[0]) != str(versions[1])
+def _places(
+    run_a: RunAnswers, run_b: RunAnswers, samples: Sequence[EvaluationSample], change: ChunkChange
+) -> dict[str, list[GoldDocument]]:
+    by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
+    places = Places(samples, by_age, ids_reused=change.ids_reused)
+    return {sample.sample_id: places.expected(sample) for sample in samples}
 
 
-def _outputs(store: RunStore, record: RunRecord, wanted: Iterable[str]) -> Outputs:
-    found: dict[str, list[SystemOutputs | None]] = {name: [None] * max(record.repeats, 1) for name in wanted}
-    for row in store.outputs(record.run_id, texts=False):
-        if row.sample_id in found:
-            found[row.sample_id][row.repeat] = row.output
-    return found
-
-
-def _with_parents(samples: Sequence[EvaluationSample], runs: Sequence[Outputs]) -> list[EvaluationSample]:
-    """The samples, gold chunks that do not name their document getting it from a hit of the same id."""
-    parents: dict[str, str] = {}
-    for outputs in runs:
-        given = (output for repeats in outputs.values() for output in repeats if output is not None)
-        for item in (item for output in given for item in output.retrieved):
-            if item.doc.parent_id is not None:
-                parents.setdefault(item.doc.doc_id, item.doc.parent_id)
-    return [
-        sample
-        if sample.relevant_docs is None
-        else replace(
-            sample,
-            relevant_docs=[
-                replace(gold, parent_id=parents.get(gold.doc_id)) if gold.parent_id is None else gold
-                for gold in sample.relevant_docs
-            ],
-        )
-        for sample in samples
-    ]
-
-
-def _sides(samples: Sequence[EvaluationSample], outputs: Outputs, *, recut: bool) -> list[QuerySide]:
-    each = [outputs[sample.sample_id] for sample in samples]
+def _sides(
+    samples: Sequence[EvaluationSample],
+    run: RunAnswers,
+    expected: Mapping[str, Sequence[GoldDocument]],
+    matching: Matching,
+) -> list[QuerySide]:
+    each = [[outputs.get(sample.sample_id) for outputs in run.outputs] for sample in samples]
     answered = [[one for one in repeats if one is not None and one.error is None] for repeats in each]
-    batch = Batch(samples, [given[0] if given else None for given in answered])
-    columns = (document_rankings(batch),) if recut else (rankings(batch), document_rankings(batch))
+    documents = document_rankings(Batch(samples, [given[0] if given else None for given in answered]))
     detector = RefusalDetector()
     sides = []
     for row, (sample, repeats, given) in enumerate(zip(samples, each, answered, strict=True)):
         errors = [one.error for one in repeats if one is not None and one.error is not None]
         missing = None if len(given) == len(repeats) else "no output is stored"
+        gold = expected[sample.sample_id]
         sides.append(
             QuerySide(
                 failed=(len(repeats) - len(given)) / len(repeats),
                 refused=sum(detector.refused(sample, one) is True for one in given) / len(repeats),
-                context=_context(given[0], recut=recut) if given else None,
+                context=_context(given[0], matching) if given else None,
                 answers=tuple(_answer(one) for one in given if one.response is not None),
-                gold=_gold_ranks(columns, row),
+                gold=_gold_ranks(gold, given[0] if given else None, matching)
+                if gold or gold_documents(sample)
+                else _listed(documents, row),
                 error=errors[0] if errors else missing,
             )
         )
     return sides
 
 
-def _context(output: SystemOutputs, *, recut: bool) -> tuple[Any, ...]:
+def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
     """The documents in their order. Cut by another chunker, only what is known to lie in the same place is the same."""
     documents = [item.doc for item in output.retrieved]
-    if not recut:
+    if matching == _BY_ID:
         return tuple(document.doc_id for document in documents)
     return tuple((one.parent, object() if one.span is None else tuple(one.span)) for one in documents)
 
@@ -141,19 +127,30 @@ def _answer(output: SystemOutputs) -> tuple[Any, ...]:
     return response.text, repr(response.structured), repr(response.sentences), cited
 
 
-def _gold_ranks(columns: Sequence[RankingColumns], row: int) -> GoldRanks | None:
-    """Where gold stands, by the first of these columns that has any for this query."""
-    for one in columns:
-        gold = one.gold[row] or {}
-        levels = gold if isinstance(gold, dict) else dict.fromkeys(gold, 1)
-        known = sorted({level for level in levels.values() if level > 0}, reverse=True)
-        if not known:
-            continue
-        first: dict[str, int] = {}
-        for rank, doc_id in enumerate(one.ranked[row], 1):
-            if doc_id in levels:
-                first.setdefault(doc_id, rank)
-        return GoldRanks(
-            tuple(tuple(rank for doc_id, rank in first.items() if levels[doc_id] >= level) for level in known)
-        )
-    return None
+def _gold_ranks(gold: Sequence[GoldDocument], output: SystemOutputs | None, matching: Matching) -> GoldRanks | None:
+    """Where gold stands, level by level; ``None`` where nobody knows what its ids name."""
+    if not gold:
+        return None
+    ranks = gold_ranks(gold, [] if output is None else output.retrieved, matching)
+    hits = [(one.level, found.rank) for one, found in zip(gold, ranks, strict=True) if found.rank is not None]
+    return _by_level({one.level for one in gold}, hits)
+
+
+def _listed(documents: RankingColumns, row: int) -> GoldRanks | None:
+    """Where the documents stand that the sample lists as expected; ``None`` where it lists none."""
+    gold = documents.gold[row] or {}
+    levels = gold if isinstance(gold, dict) else dict.fromkeys(gold, 1)
+    known = {level for level in levels.values() if level > 0}
+    if not known:
+        return None
+    first: dict[str, int] = {}
+    for rank, doc_id in enumerate(documents.ranked[row], 1):
+        if doc_id in levels:
+            first.setdefault(doc_id, rank)
+    return _by_level(known, [(levels[doc_id], rank) for doc_id, rank in first.items()])
+
+
+def _by_level(levels: Iterable[int], hits: Sequence[tuple[int, int]]) -> GoldRanks:
+    return GoldRanks(
+        tuple(tuple(sorted(rank for own, rank in hits if own >= level)) for level in sorted(levels, reverse=True))
+    )

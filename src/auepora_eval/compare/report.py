@@ -15,7 +15,7 @@ from .causes import QueryChange
 from .golden import Golden, golden_queries
 from .markdown import render_report_md
 from .queries import compare_answers, require_same_chunks
-from .stores import read_answers
+from .stores import StoredAnswers
 from .types import CompareReport
 from .versions import version_notes
 
@@ -32,21 +32,29 @@ def golden_report(
     strict_chunker_version: bool = False,
     aggregates: bool = True,
     corpus: CorpusIds | None = None,
+    answers: StoredAnswers | None = None,
 ) -> CompareReport:
     """Two runs by their golden queries: aggregates, their differences, each query. It holds no other metric.
 
     The aggregates are over the queries that both runs have, by one set of expectations, so that they can be subtracted.
     Where chunks are matched by place, hit rates and MRR are those of the ranks so found; what is stored stays. Without
     ``aggregates`` their metrics are not computed: only how many queries there are, and how many failed. Citations must
-    name documents of ``corpus``, else documents that were retrieved.
+    name documents of ``corpus``, else documents that were retrieved. ``answers`` are those of the store where some were
+    read before.
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
-    run_a, run_b = read_answers(store, record_a), read_answers(store, record_b)
-    queries = compare_answers(run_a, run_b, golden=None if golden is None else golden_queries(golden))
+    answers = StoredAnswers(store) if answers is None else answers
+    run_a, run_b = answers.of(record_a), answers.of(record_b)
+    queries = compare_answers(
+        run_a,
+        run_b,
+        golden=None if golden is None else golden_queries(golden),
+        strict_chunker_version=strict_chunker_version,
+    )
     known = None if corpus is None else corpus_ids(corpus)
     a, b = (aggregate_of(run, queries.samples, counts_only=not aggregates, corpus=known) for run in (run_a, run_b))
-    if aggregates and queries.chunker_version_match == "fallback_doc_span":
+    if aggregates and queries.by_place:
         a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
     return CompareReport(
         run_a=record_a.run_id,

@@ -9,10 +9,11 @@ from ..core.errors import BadValueError
 from ..core.metrics_base import Metric
 from .aggregate import CorpusIds
 from .analysis import Adjustment
-from .golden import Golden
+from .golden import Golden, golden_queries
 from .paired import compare_metrics
+from .queries import require_same_chunks
 from .report import golden_report
-from .stores import Store, opened_store
+from .stores import Store, StoredAnswers, opened_store
 from .types import CompareReport
 from .verdict import Margin
 
@@ -47,6 +48,10 @@ def compare_runs(
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
         if record_a.run_id == record_b.run_id:
             raise BadValueError(f"{record_a.run_id} is there twice; name two runs to compare")
+        if strict_chunker_version:
+            require_same_chunks(record_a, record_b)
+        answers = StoredAnswers(opened)
+        queries = None if golden is None else golden_queries(golden)
         compared = compare_metrics(
             opened,
             record_a,
@@ -57,15 +62,18 @@ def compare_runs(
             metrics=metrics,
             other_dataset=other_dataset,
             seed=seed,
+            golden=queries,
+            answers=answers,
         )
         report = golden_report(
             opened,
             record_a,
             record_b,
-            golden=golden,
+            golden=queries,
             strict_chunker_version=strict_chunker_version,
             aggregates=aggregates,
             corpus=corpus,
+            answers=answers,
         )
     return replace(
         report,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..core.collector import collector_paused
@@ -13,7 +13,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 
-__all__ = ["RunAnswers", "Store", "opened_store", "read_answers"]
+__all__ = ["RunAnswers", "Store", "StoredAnswers", "opened_store", "read_answers"]
 
 Store = RunStore | str | Path | None
 """A store, the path or URL of one, or ``None`` for ``$AUEPORA_STORE``, else ``runs.sqlite``."""
@@ -38,6 +38,9 @@ class RunAnswers:
     """In the order of the dataset."""
     outputs: list[dict[str, SystemOutputs]]
     """For each repeat, the outputs by the id of their sample."""
+    text_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By the id of a retrieved document the key of its text: equal texts have equal keys. Left out are ids without a
+    text, and ids with several."""
 
     @property
     def unanswered(self) -> int:
@@ -53,7 +56,26 @@ class RunAnswers:
 def read_answers(store: RunStore, record: RunRecord) -> RunAnswers:
     """What a run asked and what came back."""
     outputs: list[dict[str, SystemOutputs]] = [{} for _ in range(max(record.repeats, 1))]
+    keys: dict[str, str] = {}
     with collector_paused():
         for row in store.outputs(record.run_id, texts=False):
             outputs[row.repeat][row.sample_id] = row.output
-        return RunAnswers(record, store.samples(record.run_id, texts=False), outputs)
+            for item, key in zip(row.output.retrieved, row.text_keys or (), strict=False):
+                doc_id = item.doc.doc_id
+                keys[doc_id] = key if keys.get(doc_id, key) == key else ""
+        known = {doc_id: key for doc_id, key in keys.items() if key}
+        return RunAnswers(record, store.samples(record.run_id, texts=False), outputs, known)
+
+
+class StoredAnswers:
+    """The answers of stored runs, each read once."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._read: dict[str, RunAnswers] = {}
+
+    def of(self, record: RunRecord) -> RunAnswers:
+        """What a run asked and what came back."""
+        if record.run_id not in self._read:
+            self._read[record.run_id] = read_answers(self._store, record)
+        return self._read[record.run_id]

@@ -98,12 +98,15 @@ def _remarks(metrics: Sequence[MetricComparison]) -> list[str]:
 
 def _queries(report: CompareReport) -> str:
     if not report.per_query:
-        return ""
+        unknown = report.deltas.get("without_known_place")
+        return f"golden queries: {unknown} not compared, chunks changed and places are not known" if unknown else ""
     counts = Counter(one.kind for one in report.per_query)
     told = ", ".join(f"{counts[kind]} {kind.value.lower()}" for kind in ComparisonKind if counts[kind])
     match = report.deltas.get("chunker_version_match", "exact")
     how = "" if match == "exact" else "; chunks are matched by where they lie in their document"
     lines = [f"golden queries: {told}{how}"]
+    if match != "exact":
+        lines.append(f"  {_rank_metrics(report)}")
     for kind in (ComparisonKind.REGRESSION, ComparisonKind.LOSS):
         ones = [one for one in report.per_query if one.kind is kind]
         for one in ones[:SHOWN]:
@@ -113,3 +116,15 @@ def _queries(report: CompareReport) -> str:
         if len(ones) > SHOWN:
             lines.append(f"  ... and {len(ones) - SHOWN} more")
     return "\n".join(lines)
+
+
+def _rank_metrics(report: CompareReport) -> str:
+    """Hit rates and MRR of both runs, as the ranks of golden queries give them."""
+    a, b = report.aggregate_a, report.aggregate_b
+    pairs = [(f"hit@{k}", a.hit_at_k[k], b.hit_at_k.get(k)) for k in a.hit_at_k]
+    pairs.append(("MRR", a.mrr, b.mrr))
+    return ", ".join(
+        f"{name} {figure(first)} -> {figure(second)}"
+        for name, first, second in pairs
+        if first is not None and second is not None
+    )

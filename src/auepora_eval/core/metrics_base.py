@@ -97,6 +97,8 @@ class BatchMetric(Metric):
     """Skip reasons that lie in the output. A failed system has no output to skip: the failure wins over these."""
     by_chunk_id: ClassVar[bool] = False
     """Whether it compares ids of chunks, so that runs whose chunks were cut differently cannot be compared by it."""
+    by_parent_id: ClassVar[bool] = False
+    """Whether it compares the documents that chunks are parts of, which gold must then name."""
     settles_failures: ClassVar[bool] = False
     """Whether ``score`` has settled failed outputs itself, as a metric over another metric does."""
     needs_all: ClassVar[bool] = False

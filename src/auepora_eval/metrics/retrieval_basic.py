@@ -194,6 +194,7 @@ class RecallDocAtK(CutOffMetric):
 
     ranks_ids: ClassVar[bool] = False
     by_chunk_id: ClassVar[bool] = False  # parents are the same however they were cut
+    by_parent_id: ClassVar[bool] = True
     suggested: ClassVar[bool] = False  # the same as recall where nothing has a parent
     reference: ClassVar[str] = "recall over parent documents"
 

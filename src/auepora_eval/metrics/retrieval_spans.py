@@ -17,6 +17,7 @@ from ..core.metrics_base import RunFacts
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
+from ..features.gold_match import Piece, covered
 from ..features.hits import reject_duplicates
 from ..features.rankings import rankings
 from .base import ConfiguredMetric
@@ -25,26 +26,8 @@ from .ranking import check_k, relevant_ids
 __all__ = ["SpanIoUAtK", "SpanPrecisionAtK", "SpanRecallAtK", "covered"]
 
 Floats = npt.NDArray[np.float64]
-Piece = tuple[str, int, int]
-"""A parent's id, a first character, and one past the last."""
 Character = tuple[str, int]
 """A parent's id and a position in it."""
-
-
-def covered(pieces: Iterable[Piece]) -> int:
-    """How many characters the pieces cover, each counted once.
-
-    >>> covered([("a", 0, 10), ("a", 5, 12), ("b", 0, 3)])
-    15
-    """
-    total, parent, reached = 0, "", 0
-    for owner, start, end in sorted(pieces):
-        if owner != parent:
-            parent, reached = owner, 0
-        if end > reached:
-            total += end - max(start, reached)
-            reached = end
-    return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ def read_outputs(
             if texts:
                 found = reader.read(connection, (key for one in packed for key in one.texts or ()))
         for (number, place, name, _), one in zip(rows, packed, strict=True):
-            yield StoredOutput(place, number, one.sample_id or name, unpack_output(one, found))
+            yield StoredOutput(place, number, one.sample_id or name, unpack_output(one, found), one.texts)
 
 
 def places(connection: Connection, run_id: str, *, failed: bool = False) -> set[Place]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -63,6 +63,8 @@ class StoredOutput:
     repeat: int
     sample_id: str
     output: SystemOutputs
+    text_keys: Sequence[str] | None = field(default=None, repr=False, compare=False)
+    """Of an output that was read: for each retrieved document the key of its text; equal texts have equal keys."""
 
 
 def record_of(row: RowMapping) -> RunRecord:

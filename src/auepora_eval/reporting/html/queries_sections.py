@@ -41,9 +41,9 @@ _KINDS = (
     (ComparisonKind.WIN, "Wins: found in B only, or further up"),
 )
 _MATCHED = (
-    "The two runs were made with different chunkers, so chunks are matched by where they lie in their document: a hit "
-    "shares at least half of the shorter of the two spans with an expected one. Hit rates and ranks of both runs are "
-    "those so found."
+    "The two runs have different chunks, so chunks are matched by where they lie in their document: a query is hit at "
+    "the first rank up to which the chunks of the expected document together cover at least half of the expected span. "
+    "Hit rates and ranks of both runs are computed so."
 )
 
 
@@ -87,6 +87,7 @@ def changed_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Sectio
             ("only_in_a", "in A only"),
             ("only_in_b", "in B only"),
             ("without_expected_chunk", "without an expected document"),
+            ("without_known_place", "whose expected chunks lie nobody knows where"),
         )
         if (count := report.deltas.get(key))
     ]

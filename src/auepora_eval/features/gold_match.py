@@ -1,0 +1,169 @@
+"""Which retrieved documents are hits for which gold: by id, or by the characters of the gold passage that they cover.
+
+This is the only place that decides it. A gold document is hit at the rank of its id. Where its id is not returned, or
+names another passage, the gold span decides: it is hit at the first rank at which the retrieved chunks of its parent,
+taken together up to that rank, cover at least half of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ..core.types import Document, EvaluationSample, RetrievedDocument
+from .rankings import level_of
+
+__all__ = [
+    "GoldDocument",
+    "GoldRank",
+    "Matching",
+    "Piece",
+    "Span",
+    "covered",
+    "first_rank",
+    "gold_documents",
+    "gold_ranks",
+    "has_spans",
+    "span_of",
+]
+
+Span = tuple[int, int]
+Piece = tuple[str, int, int]
+"""A parent's id, a first character, and one past the last."""
+Matching = Literal["id_or_span", "place"]
+"""``id_or_span``: the id, and the span where the id is not returned. ``place``: for chunks that were cut anew, where an
+id means nothing: the span, and the same parent where one side has no span."""
+
+
+class GoldRank(NamedTuple):
+    """Where a gold document is hit; ``rank`` is ``None`` where it is not."""
+
+    rank: int | None
+    by: Literal["id", "span", "document"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoldDocument:
+    """A gold document with its highest level, and the passages given for it."""
+
+    doc_id: str
+    level: int
+    passages: tuple[Document, ...]
+
+
+def span_of(doc: Document) -> Span | None:
+    """The span of a document; an empty one says no more than none."""
+    return None if doc.span is None or doc.span[0] >= doc.span[1] else (doc.span[0], doc.span[1])
+
+
+def has_spans(sample: EvaluationSample) -> bool:
+    """Whether any gold document of a sample has a span."""
+    return any(doc.span is not None and span_of(doc) is not None for doc in sample.relevant_docs or ())
+
+
+def covered(pieces: Iterable[Piece]) -> int:
+    """How many characters the pieces cover, each counted once.
+
+    >>> covered([("a", 0, 10), ("a", 5, 12), ("b", 0, 3)])
+    15
+    """
+    total, parent, reached = 0, "", 0
+    for owner, start, end in sorted(pieces):
+        if owner != parent:
+            parent, reached = owner, 0
+        if end > reached:
+            total += end - max(start, reached)
+            reached = end
+    return total
+
+
+def gold_documents(sample: EvaluationSample, *, min_relevance: int = 1) -> list[GoldDocument]:
+    """The relevant documents of a sample, each id once."""
+    levels: dict[str, int] = {}
+    passages: dict[str, list[Document]] = {}
+    for doc in sample.relevant_docs or ():
+        level = level_of((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)
+        levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
+        passages.setdefault(doc.doc_id, []).append(doc)
+    return [
+        GoldDocument(doc_id, level, tuple(passages[doc_id]))
+        for doc_id, level in levels.items()
+        if level >= min_relevance
+    ]
+
+
+def gold_ranks(
+    gold: Sequence[GoldDocument], retrieved: Sequence[RetrievedDocument], matching: Matching = "id_or_span"
+) -> list[GoldRank]:
+    """The rank at which each gold document is hit, in the order of ``gold``."""
+    docs = [item.doc for item in retrieved]
+    return [_rank(one, docs, matching) for one in gold]
+
+
+def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
+    """The first of several ranks; of two equal ones, that of an id or a span goes before that of a document."""
+    hits = [one for one in ranks if one.rank is not None]
+    return min(hits, key=lambda one: (one.rank, one.by == "document"), default=GoldRank(None))
+
+
+def _rank(gold: GoldDocument, docs: Sequence[Document], matching: Matching) -> GoldRank:
+    if matching == "place":
+        return first_rank(_place_rank(passage, docs) for passage in gold.passages)
+    for rank, doc in enumerate(docs, 1):
+        if doc.doc_id == gold.doc_id and not all(_elsewhere(passage, doc) for passage in gold.passages):
+            return GoldRank(rank, "id")
+    return first_rank(_span_rank(passage, docs) for passage in gold.passages)
+
+
+def _elsewhere(passage: Document, doc: Document) -> bool:
+    """Whether a document of the same id is known to be another passage."""
+    wanted, span = span_of(passage), span_of(doc)
+    if wanted is None or span is None:
+        return False
+    if None not in (passage.parent_id, doc.parent_id) and passage.parent_id != doc.parent_id:
+        return True
+    return not _half_of(wanted, [span])
+
+
+def _span_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
+    """The first rank up to which the chunks of the passage's parent cover half of it."""
+    wanted, parent = span_of(passage), passage.parent
+    if wanted is None:
+        return GoldRank(None)
+    spans: list[Span] = []
+    for rank, doc in enumerate(docs, 1):
+        if doc.parent != parent:
+            continue
+        span = span_of(doc)
+        if span is None:
+            if doc.parent_id is not None or doc.span is not None:
+                continue
+            span = wanted  # a whole document covers all of its passages
+        spans.append(span)
+        if _half_of(wanted, spans):
+            return GoldRank(rank, "span")
+    return GoldRank(None)
+
+
+def _place_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
+    """The same, where a chunk of the same parent suffices if either has no span."""
+    wanted, parent = span_of(passage), passage.parent
+    spans: list[Span] = []
+    for rank, doc in enumerate(docs, 1):
+        if doc.parent != parent:
+            continue
+        span = span_of(doc)
+        if wanted is None or span is None:
+            return GoldRank(rank, "document")
+        spans.append(span)
+        if _half_of(wanted, spans):
+            return GoldRank(rank, "span")
+    return GoldRank(None)
+
+
+def _half_of(wanted: Span, spans: Iterable[Span]) -> bool:
+    """Whether the spans together cover at least half of the wanted one."""
+    start, end = wanted
+    common = [("", max(start, first), min(end, last)) for first, last in spans if first < end and start < last]
+    return 2 * covered(common) >= end - start

@@ -73,6 +73,13 @@ class SteadyBareCritic(LLMCritic):
         return low + steady(prompt) * (high - low)
 
 
+class SteadyYesNoCritic(LLMCritic):
+    """The same where 1 means yes and 0 no."""
+
+    def score(self, *, prompt: str, metadata: dict[str, Any] | None = None) -> float:
+        return float(steady(prompt) > 0.5)
+
+
 Said = dict[str, Any] | float | Judgement | JudgeError
 
 

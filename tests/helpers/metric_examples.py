@@ -14,7 +14,7 @@ from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, metric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.resources import given_resources
 from helpers.builders import output, sample
-from helpers.critics import SteadyBareCritic, SteadyCritic, shares_words
+from helpers.critics import SteadyBareCritic, SteadyCritic, SteadyYesNoCritic, shares_words
 from helpers.tiny_models import FOLDER, model_path
 
 LETTERS = {"python": "helpers.letter_vectors:letters"}
@@ -138,7 +138,7 @@ EXAMPLES: dict[str, list[Spec]] = {
     "judged": ["judged@2", "judged@5"],
     "judged_context_precision": [
         {"judged_context_precision": {"critic": {"use": "judge"}}},
-        {"judged_context_precision@3": {"critic": {"use": "bare judge"}, "against": "answer"}},
+        {"judged_context_precision@3": {"critic": {"use": "yes or no"}, "against": "answer"}},
     ],
     "judged_context_relevance": [
         {"judged_context_relevance": {"critic": {"use": "judge"}}},
@@ -268,7 +268,12 @@ EXAMPLES: dict[str, list[Spec]] = {
     ],
     "token_f1": ["token_f1", {"token_f1": {"ignore_case": False}}],
 }
-RESOURCES = {"judge": SteadyCritic(), "bare judge": SteadyBareCritic(), "entails": shares_words}
+RESOURCES = {
+    "judge": SteadyCritic(),
+    "bare judge": SteadyBareCritic(),
+    "yes or no": SteadyYesNoCritic(),
+    "entails": shares_words,
+}
 SPECS = [spec for specs in EXAMPLES.values() for spec in specs]
 
 

@@ -177,12 +177,10 @@ def test_a_document_is_useful_or_not() -> None:
     assert framed(critic.asked[0].prompt, "document") == ["a document"]
     assert framed(critic.asked[0].prompt, "answer") == ["Ann."]
     assert not useful(ScriptedCritic(lambda _: {"why": "so", "useful": "no"}))
-    assert [useful(ScriptedBareCritic(lambda *_, n=number: n)) for number in (1, 0.6, 0.5, 0)] == [
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert [useful(ScriptedBareCritic(lambda *_, n=number: n)) for number in (1, 0)] == [True, False]
+    for number in (0.6, 0.5):
+        with pytest.raises(JudgeError, match="where 1 for yes or 0 for no was asked for"):
+            useful(ScriptedBareCritic(lambda *_, n=number: n))
     nobody = ScriptedCritic(lambda _: {})
     assert not useful(nobody, " ")
     assert nobody.asked == []

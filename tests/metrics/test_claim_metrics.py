@@ -586,6 +586,14 @@ def test_a_critic_that_gives_a_number_is_told_what_to_do() -> None:
         built.require_ready()
 
 
+def test_a_number_between_0_and_1_is_no_answer_to_yes_or_no() -> None:
+    yes = ScriptedBareCritic(lambda *_: 1)
+    assert outcome(metric({"judged_context_precision": {"critic": yes}})) == 1.0
+    unsure = ScriptedBareCritic(lambda *_: 0.7)
+    with pytest.warns(AueporaWarning, match="no judgement .unparseable"):
+        assert outcome(metric({"judged_context_precision": {"critic": unsure}})) == "measure_failed:unparseable"
+
+
 @pytest.mark.parametrize(
     "name", [*FAMILY, "judged_context_precision", "judged_context_relevance", "reverse_question_relevance"]
 )

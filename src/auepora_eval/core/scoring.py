@@ -183,7 +183,7 @@ def result_of(
         if status is not Status.SCORED:
             key = f"{'skipped' if status is Status.SKIPPED else 'failed'}_{reason}"
             details[key] = details.get(key, 0) + count
-    if "empty_gold" in metric.skip_reasons:
+    if "empty_gold" in metric.skip_reasons and "relevant_docs" in metric.required_fields():
         details.setdefault("skipped_empty_gold", 0)
     if totals[Status.SYSTEM_FAILED]:
         details["value_completed"] = None if math.isnan(completed) else completed

@@ -50,7 +50,7 @@ async def is_useful(
 ) -> bool:
     """Whether a document helps to arrive at an answer; one without text does not, and nobody is asked about it.
 
-    Of a critic that gives a bare number, one above a half means yes.
+    Of a critic that gives a bare number, 1 means yes and 0 no; anything between is no judgement.
     """
     if not document.strip():
         return False
@@ -70,7 +70,10 @@ async def is_useful(
     )
     said = await judge.ask(critic, request)
     if bare:
-        return _SCALE.normalised(said.answer.get("score")) > 0.5
+        value = _SCALE.normalised(said.answer.get("score"))
+        if value not in (0.0, 1.0):
+            raise JudgeError("unparseable", f"the judge gave {value!r} where 1 for yes or 0 for no was asked for")
+        return value == 1.0
     word = said.answer.get("useful")
     folded = word.strip().lower() if isinstance(word, str) else ""
     if folded not in ("yes", "no"):

@@ -167,7 +167,13 @@ EXAMPLES: dict[str, list[Spec]] = {
     "misleading_rate": ["misleading_rate", {"misleading_rate": {"base": "token_f1", "threshold": 0.2}}],
     "mistake_reappearance_rate": ["mistake_reappearance_rate"],
     "mrr": ["mrr", "mrr@2", {"mrr": {"conventions": "golden"}}],
-    "ndcg": ["ndcg", "ndcg@3", {"ndcg@3": {"gain_scheme": "linear"}}, {"ndcg": {"gain_scheme": "exponential"}}],
+    "ndcg": [
+        "ndcg",
+        "ndcg@3",
+        {"ndcg@3": {"gain_scheme": "linear"}},
+        {"ndcg": {"gain_scheme": "exponential"}},
+        {"ndcg@3": {"gain_scheme": "linear", "ties": "average"}},
+    ],
     "bertscore": [
         {"bertscore": {"model_type": model_path("bert"), "num_layers": 2}},
         {"bertscore": {"model_type": model_path("bert"), "num_layers": 1, "score_type": "recall"}},

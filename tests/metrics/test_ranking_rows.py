@@ -2,11 +2,24 @@
 
 from collections.abc import Callable, Sequence
 from math import log2
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from auepora_eval import BatchMetric, evaluate_rankings, metric
+from auepora_eval import (
+    BatchMetric,
+    Conventions,
+    Document,
+    EvaluationSample,
+    RetrievedDocument,
+    SystemOutputs,
+    evaluate,
+    evaluate_rankings,
+    metric,
+)
 from auepora_eval.core.errors import BadTypeError, BadValueError, DuplicateIdError
 from auepora_eval.metrics.judged_ranking import rbp_residual
 from auepora_eval.metrics.ranking import (
@@ -19,6 +32,7 @@ from auepora_eval.metrics.ranking import (
     recall_at_k,
 )
 from helpers.builders import output, sample
+from helpers.requirements import need
 
 Plain = Callable[[Sequence[str], Sequence[str], int], float]
 
@@ -315,3 +329,72 @@ def test_the_number_of_samples_skipped_for_empty_gold_is_always_there(name: str)
     for gold, skipped in (([["a"], ["b"]], 0), ([["a"], []], 1), ([[], []], 2)):
         (result,) = evaluate_rankings(gold, [["a"], ["x"]], [name])
         assert result.details["skipped_empty_gold"] == skipped
+
+
+# --- ties ------------------------------------------------------------------------------------------------------------
+
+
+def scored_output(scores: dict[str, float | None]) -> SystemOutputs:
+    order = sorted(scores, key=lambda doc: -(scores[doc] or 0.0))
+    return SystemOutputs([RetrievedDocument(Document(doc), scores[doc], rank) for rank, doc in enumerate(order, 1)])
+
+
+def judged_sample(levels: dict[str, int]) -> EvaluationSample:
+    return EvaluationSample("1", "q", relevant_docs=[Document(d, metadata={"relevance": n}) for d, n in levels.items()])
+
+
+def tied_ndcg(levels: dict[str, int], scores: dict[str, float | None], **options: Any) -> float:
+    chosen = {"ndcg": {"gain_scheme": "linear", "ties": "average", **options}}
+    (result,) = evaluate([judged_sample(levels)], [scored_output(scores)], [chosen])
+    return result.value
+
+
+TIED = [  # levels, scores, k, want, why
+    ({"a": 1}, {"a": 1.0, "b": 1.0}, None, (1 + 1 / log2(3)) / 2, "a is first or second"),
+    ({"a": 1}, {"a": 1.0, "b": 1.0}, 1, 1 / 2, "the tie goes beyond k"),
+    ({"a": 1}, {"a": 2.0, "b": 1.0, "c": 1.0}, None, 1.0, "a tie of others"),
+    ({"a": 1}, {"b": None, "a": None, "c": 1.0}, None, 1 / log2(4), "unknown scores do not tie"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("levels", "scores", "k", "want", "why"), TIED, ids=[row[-1] for row in TIED])
+def test_tied_documents_share_their_gains(levels: Any, scores: Any, k: int | None, want: float, why: str) -> None:
+    assert tied_ndcg(levels, scores, k=k) == pytest.approx(want, abs=1e-15)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=2),
+    st.integers(1, 9),
+    st.sampled_from(["linear", "exponential"]),
+)
+def test_ties_are_averaged_as_in_scikit_learn(rows: dict[str, tuple[int, int]], k: int, gain: str) -> None:
+    oracle = need("sklearn.metrics")
+    levels = [level for level, _ in rows.values()]
+    wanted = oracle.ndcg_score(
+        [levels if gain == "linear" else [2**level - 1 for level in levels]],
+        [[score for _, score in rows.values()]],
+        k=k,
+    )
+    got = tied_ndcg(
+        {doc: level for doc, (level, _) in rows.items() if level},
+        {doc: float(score) for doc, (_, score) in rows.items()},
+        k=k,
+        gain_scheme=gain,
+        conventions=Conventions.of(empty_gold="zero"),
+    )
+    assert got == pytest.approx(wanted, abs=1e-12)
+
+
+def test_ties_on_the_command_line_and_without_scores(
+    tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]
+) -> None:
+    (tmp_path / "qrels").write_text("q 0 a 1\n")
+    (tmp_path / "run").write_text("q Q0 a 1 1.0 t\nq Q0 b 2 1.0 t\n")
+    files = ("score", "--qrels", str(tmp_path / "qrels"), "--run", str(tmp_path / "run"))
+    code, out, err = auepora(*files, "-m", "ndcg@1:ties=average", "-m", "ndcg@2")
+    assert code == 0, err
+    assert "0.5000" in out
+    assert auepora(*files, "-m", "ndcg@1[ties=average]")[0] == 0
+    with pytest.raises(BadValueError, match="no retrieved document has a score"):
+        evaluate_rankings([["a"]], [["a", "b"]], [{"ndcg": {"ties": "average"}}])
+    assert str(metric("ndcg@2", ties="average").signature) == "ndcg@2|gain:binary|ties:average|empty:skip|v1"  # type: ignore[attr-defined]

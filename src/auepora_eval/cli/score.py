@@ -173,6 +173,10 @@ def command(
             say(remark)
         return rules, said
 
+    if qrels is not None and run_file is not None and _needs_scores(specs):
+        # The fast reader of TREC files keeps the order of documents, not their scores.
+        dataset, outputs, qrels, run_file = qrels, run_file, None, None
+        sample_format = outputs_format = "trec"
     if qrels is not None and run_file is not None:
         rules, said = rules_for(True)
         results = _score_trec(qrels, run_file, specs, rules)
@@ -215,6 +219,12 @@ def command(
     if results.failure is not None:
         say(f"Error: {results.failure}", always=True)
         sys.exit(STOPPED_EARLY)
+
+
+def _needs_scores(specs: Sequence[Spec]) -> bool:
+    """Whether a metric looks at the scores of retrieved documents, not at their order alone."""
+    named = [spec if isinstance(spec, str) else ",".join(next(iter(spec.values())) or ()) for spec in specs]
+    return any("ties" in one for one in named)
 
 
 def _choices(min_relevance: int | None, complete: bool, depth: int | None, duplicates: str | None) -> dict[str, object]:

@@ -6,6 +6,7 @@ position. Nothing relevant gives 0.0 everywhere.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import groupby
 from math import log2
 from typing import Literal
 
@@ -150,16 +151,35 @@ def ndcg_at_k(
     *,
     gain: Literal["binary", "exponential", "linear"] = "binary",
     min_relevance: int = 1,
+    scores: Sequence[float | None] | None = None,
 ) -> float:
-    """Discounted gain of the first ``k`` over that of the best possible ranking, with discount log2(rank + 1)."""
+    """Discounted gain of the first ``k`` over that of the best possible ranking, with discount log2(rank + 1).
+
+    With the ``scores`` of the ranked documents, neighbours with equal scores share their gains: the value is the mean
+    over all orders of tied documents, as in scikit-learn.
+    """
     check_k(k)
     levels = dict(gold_ids) if isinstance(gold_ids, Mapping) else dict.fromkeys(gold_ids, 1)
     gains = {doc_id: gain_of(level, gain, min_relevance) for doc_id, level in levels.items()}
     best = sorted(gains.values(), reverse=True)
     ideal = _discounted(best if k is None else best[:k])
     left = dict(gains)
-    got = _discounted([left.pop(doc_id, 0.0) for doc_id in ranked_ids[:k]])
+    ranked_gains = [left.pop(doc_id, 0.0) for doc_id in (ranked_ids[:k] if scores is None else ranked_ids)]
+    if scores is not None:
+        ranked_gains = _shared_by_ties(ranked_gains, scores)[:k]
+    got = _discounted(ranked_gains)
     return got / ideal if ideal > 0.0 else 0.0
+
+
+def _shared_by_ties(gains: Sequence[float], scores: Sequence[float | None]) -> list[float]:
+    """The gains, each the mean over the neighbours with the same score; a score of ``None`` ties with nothing."""
+    shared: list[float] = []
+    for _, group in groupby(
+        range(len(scores)), key=lambda place: (scores[place], place if scores[place] is None else None)
+    ):
+        places = list(group)
+        shared += [sum(gains[place] for place in places) / len(places)] * len(places)
+    return shared
 
 
 def _discounted(gains: Sequence[float]) -> float:

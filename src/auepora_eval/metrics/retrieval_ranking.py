@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, get_args
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.derivation import Derivation
-from ..core.errors import UnknownConventionError
+from ..core.errors import BadValueError, UnknownConventionError
 from ..core.registry import register
-from ..core.scores import Scores
-from ..core.types import TargetCategory
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import (
     BestRanking,
     Found,
@@ -175,10 +175,14 @@ class NDCGAtK(OrderMetric):
 
     The gain of a document is 1 if relevant (`binary`), 2^level − 1 (`exponential`) or its level (`linear`, preset
     `trec`); g* are the gains of all gold, largest first. `gain_scheme` overrides the conventions. Levels are
-    `relevant_docs[i].metadata["relevance"]`; only the binary gain looks at `min_relevance`, as in trec_eval.
+    `relevant_docs[i].metadata["relevance"]`; only the binary gain looks at `min_relevance`, as in trec_eval. With
+    `ties: average` neighbours with equal scores share their gains, so that the value does not depend on the order of
+    tied documents, as in scikit-learn; it needs the scores of the retrieved documents.
     """
 
     gain_scheme: GainScheme | None = None
+    ties: Literal["order", "average"] = field(default="order", kw_only=True)
+    """Documents with equal scores: as they are ordered, or the mean over all their orders."""
 
     reference: ClassVar[str] = (
         "Järvelin & Kekäläinen 2002; Burges et al. 2005 (exponential); trec_eval `ndcg`, `ndcg_cut` (linear)"
@@ -187,6 +191,8 @@ class NDCGAtK(OrderMetric):
     def __post_init__(self) -> None:
         if self.gain_scheme is not None and self.gain_scheme not in get_args(GainScheme):
             raise UnknownConventionError("gain_scheme", self.gain_scheme, get_args(GainScheme))
+        if self.ties not in ("order", "average"):
+            raise UnknownConventionError("ties", self.ties, ("order", "average"))
         super().__post_init__()
 
     @property
@@ -196,6 +202,8 @@ class NDCGAtK(OrderMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Gain over ideal gain."""
+        if self.ties == "average":
+            return self._averaged(batch)
         every = found(batch)
         # With every level at 1 all schemes agree, provided that level 1 is relevant.
         plain = self.gain == "binary" or (every.level is None and self.rules.min_relevance <= 1)
@@ -208,11 +216,41 @@ class NDCGAtK(OrderMetric):
         k = self.plain_k(self.k, ranked)
         return 0.0 if k == 0 else ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.rules.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: Ranked) -> Derivation | None:
         """The calculation, position by position."""
+        if self.ties == "average":
+            return None
         return ndcg_steps(
             one, self.plain_k(self.k, one.ranked), self.gain, effective=self.rules.k_policy == "effective"
         )
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
+        """The outcome of one sample by the plain definitions."""
+        plain = super().reference_score(sample, output)
+        return plain if self.ties == "order" or plain.value is None else Score(self._with_ties(sample, output))
+
+    def _averaged(self, batch: Batch) -> Scores:
+        retrieved = [item for output in batch.outputs if output is not None for item in output.retrieved]
+        if retrieved and all(item.score is None for item in retrieved):
+            raise BadValueError(
+                f"metric '{self.name}' averages over documents with equal scores, and no retrieved document has a "
+                "score; give the scores in the outputs, or leave out 'ties: average'"
+            )
+        values = [
+            0.0 if output is None else self._with_ties(sample, output)
+            for sample, output in zip(batch.samples, batch.outputs, strict=True)
+        ]
+        return self.scores(batch, np.array(values, dtype=np.float64))
+
+    def _with_ties(self, sample: EvaluationSample, output: SystemOutputs) -> float:
+        """The value of one query whose tied documents share their gains."""
+        gold, ranked = self.reference_ranking(sample, output)
+        ranked, depth = ranked[: self.rules.depth], self.rules.depth
+        k = self.plain_k(self.k, ranked)
+        if gold is None or k == 0:
+            return 0.0
+        scores = [item.score for item in output.retrieved[:depth]]
+        return ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.rules.min_relevance, scores=scores)
 
     def _binary(self, batch: Batch) -> tuple[Floats, Floats]:
         all_hits = hits(batch, self.rules)
@@ -255,4 +293,5 @@ class NDCGAtK(OrderMetric):
 
     def choices(self) -> dict[str, str]:
         """Adds the gain; a threshold of relevance is shown only where the gain looks at it or gold depends on it."""
-        return {"gain": self.gain, **self.k_choice(), **self.ranking_choices()}
+        ties = {} if self.ties == "order" else {"ties": self.ties}
+        return {"gain": self.gain, **ties, **self.k_choice(), **self.ranking_choices()}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,8 +15,6 @@ from .saying import quiet_option, say
 from .stores import complete_run, opened_store, store_option
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..compare.causes import QueryChange
     from ..compare.league import League
     from ..compare.types import CompareReport
@@ -51,6 +50,7 @@ SHOWN = 20
     show_default=True,
     help="How p-values allow for several metrics; tukey goes with three runs or more.",
 )
+@click.option("--qrels", type=click.Path(), help="RUNS are TREC run files: score them by these judgements and compare.")
 @click.option("--golden", type=click.Path(), help="The golden queries, where they are not the runs' own samples.")
 @click.option("--corpus", type=click.Path(), help="JSONL with the documents that golden answers may cite.")
 @click.option("--strict-chunker-version", is_flag=True, help="Refuse runs whose chunks were cut differently.")
@@ -69,6 +69,7 @@ def command(
     metrics: tuple[str, ...],
     primary: tuple[str, ...],
     adjust: Literal["max-t", "holm", "tukey"],
+    qrels: str | None,
     golden: str | None,
     corpus: str | None,
     strict_chunker_version: bool,
@@ -83,6 +84,8 @@ def command(
 ) -> None:
     """Hold RUNS against each other: first A, then B, on the samples that both have; differences are B - A.
 
+    RUNS are stored runs or, with --qrels, TREC run files, which are scored as trec_eval scores them and not stored.
+
     Every metric has its difference with a 95 % interval, a p-value that allows for the number of metrics, and a
     verdict: better, worse, inconclusive, or, where --delta says what does not matter, equal. Three runs or more make a
     league. Exits with 0 whatever it finds; `auepora gate` is for builds.
@@ -91,6 +94,7 @@ def command(
     auepora compare baseline latest
     auepora compare latest~1 latest --delta 0.02 --delta mrr=0.01 --why
     auepora compare one two three -m recall@5 --adjust tukey
+    auepora compare --qrels qrels.txt baseline.run new.run -m map -m ndcg@10
     """
     from .output import output_format, write_out
 
@@ -105,16 +109,18 @@ def command(
     form = "json" if as_json else output_format(output)
     if form == "csv" and why:
         raise click.UsageError("a CSV has metrics alone; for --why write .json, .md or a table")
+    if qrels is not None and (store or golden):
+        raise click.UsageError(
+            "with --qrels nothing is stored and the qrels are the gold: leave out --store and --golden"
+        )
     chosen: dict[str, Any] = {
         "delta": _margin(deltas),
-        "metrics": metrics or None,
+        "metrics": None if qrels is not None else metrics or None,  # those of TREC files are scored for this
         "primary": primary or None,
         "other_dataset": other_dataset,
         "seed": seed,
     }
-    with opened_store(store, output=output) as found:
-        records = [found.find(one) for one in runs]
-        _store_aggregates(found, records, corpus)
+    with _compared_runs(runs, qrels, metrics, store, output, corpus) as (found, records):
         if len(records) > 2:
             from ..compare.league import league
 
@@ -137,6 +143,30 @@ def command(
         changes = _changes(found, records, why_metric) if why else None
         judged_by = _judged_by(found, records, why_metric) if why else ""
     _write(report, records, changes, judged_by, form, output, runs_dir)
+
+
+@contextmanager
+def _compared_runs(
+    runs: Sequence[str],
+    qrels: str | None,
+    metrics: Sequence[str],
+    store: str | None,
+    output: str | None,
+    corpus: str | None,
+) -> Iterator[tuple[RunStore, list[RunRecord]]]:
+    """The store and the runs to compare: those that are stored, or TREC files scored by qrels."""
+    if qrels is not None:
+        from .compare_trec import scored_trec_runs
+        from .output import refuse_input_as_output
+
+        refuse_input_as_output(output, [qrels, *runs])
+        with scored_trec_runs(qrels, runs, metrics) as scored:
+            yield scored
+        return
+    with opened_store(store, output=output) as found:
+        records = [found.find(one) for one in runs]
+        _store_aggregates(found, records, corpus)
+        yield found, records
 
 
 def _store_aggregates(store: RunStore, records: Sequence[RunRecord], corpus: str | None) -> None:

@@ -51,6 +51,18 @@ def test_one_run(project: Path, auepora: Cli) -> None:
     assert "30 of other runs" in out
 
 
+def test_correlations_have_intervals(project: Path, auepora: Cli) -> None:
+    options = ("judge", "calibrate", "new", "--labels", "ann.jsonl", "-m", "containment")
+    out = auepora(*options)[1]
+    for name in ("Pearson", "Spearman", "Kendall"):
+        assert sum(line.startswith(f"{name} ") and "–" in line for line in out.splitlines()) == 1
+    (one,) = json.loads(auepora(*options, "--json")[1])["judged"]
+    for name in ("pearson", "spearman", "kendall"):
+        low, high = one[name]["interval"]
+        assert -1 <= low < one[name]["value"] <= high <= 1
+        assert one[name]["units"] == 30
+
+
 def test_two_annotators(project: Path, auepora: Cli) -> None:
     code, out, _ = auepora(
         "judge", "calibrate", "new", "--labels", "ann.jsonl", "--labels", "bob.jsonl", "-m", "token_f1", "--json"

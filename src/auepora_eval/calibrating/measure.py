@@ -26,6 +26,7 @@ from ..stats.calibration import (
     reliability_table,
 )
 from ..stats.chance import chance_p_value
+from ..stats.correlation import kendall_report, pearson_report, spearman_report
 from ..stats.interval import mean_interval
 from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
@@ -39,6 +40,7 @@ __all__ = ["calibrate"]
 Floats = npt.NDArray[np.float64]
 
 _HALF = 0.5
+_CORRELATIONS = {"pearson": pearson_report, "spearman": spearman_report, "kendall": kendall_report}
 
 
 def calibrate(
@@ -164,6 +166,7 @@ def _judged(
         _conclusion(run, ids, label, cut, p_chance, area, agreed, corrects=corrected.weight > 0),
         dict(left_out),
         (*run.notes, *_notes(run, said), *stands.notes),
+        {name: report(signed, label, seed=seed) for name, report in _CORRELATIONS.items()},
     )
 
 

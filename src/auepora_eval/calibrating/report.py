@@ -75,6 +75,8 @@ class JudgeCalibration:
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many labels did not count, by reason."""
     notes: tuple[str, ...] = ()
+    correlations: Mapping[str, Measured] = field(default_factory=dict)
+    """``pearson``, ``spearman`` and ``kendall`` of score and label; positive where both call the same answers good."""
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -96,6 +98,7 @@ class JudgeCalibration:
             "conclusion": self.conclusion.to_dict(),
             "left_out": dict(self.left_out),
             "notes": list(self.notes),
+            **{name: one.to_dict() for name, one in self.correlations.items()},
         }
 
 

@@ -31,6 +31,13 @@ _LEFT_OUT = {
 }
 
 
+_CORRELATIONS = {
+    "pearson": "correlation of score and label",
+    "spearman": "correlation of their ranks",
+    "kendall": "pairs in the same order (tau-b)",
+}
+
+
 def told(report: CalibrationReport, *, shown: int, markdown: bool) -> str:
     """The whole report."""
     page = _Page(markdown)
@@ -96,6 +103,7 @@ def _judge(one: JudgeCalibration, page: _Page) -> list[str]:
         ("kappa", one.kappa, "beyond chance (Cohen)"),
         ("alpha", one.alpha, f"beyond chance (Krippendorff, {one.alpha_level})"),
         ("AUROC", one.auroc, "a right answer scores above a wrong one"),
+        *((name.capitalize(), value, _CORRELATIONS[name]) for name, value in one.correlations.items()),
         ("TPR", one.tpr, "right answers called right"),
         ("TNR", one.tnr, "wrong answers called wrong"),
         ("balanced accuracy", one.balanced_accuracy, "mean of the two"),
@@ -203,6 +211,7 @@ def _intervals(report: CalibrationReport) -> list[Interval]:
     means = [] if report.difference is None else [report.difference]
     for one in report.judged:
         measured += [one.agreement, one.kappa, one.alpha, one.auroc, one.tpr, one.tnr, one.balanced_accuracy]
+        measured += one.correlations.values()
         means.append(one.corrected)
     found = [each.interval for each in measured]
     found += [end for each in means for end in (each.interval, each.labels_interval)]

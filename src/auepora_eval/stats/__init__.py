@@ -17,6 +17,7 @@
 ``roc``                 ``auroc``, ``average_precision``, ``tpr_at_fpr``: how well scores tell two classes apart
 ``measured``            ``Measured``: a number with its interval, or why there is none
 ``agreement``           ``krippendorff_alpha``, ``cohen_kappa``, ``agreement``: how far raters say the same
+``correlation``         ``pearson``, ``spearman``, ``kendall``: whether two columns of numbers rise together
 ``raters``              ``raters_report``: several raters at once, every pair of them and all together
 ``calibration``         ``expected_calibration_error``, ``brier_score``, ``confusion_rates``: scores against labels
 ``chance``              ``chance_p_value``: whether scores go with labels beyond chance

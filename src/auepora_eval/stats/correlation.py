@@ -1,0 +1,143 @@
+"""Correlation of two columns of numbers: Pearson's r, Spearman's rho, Kendall's tau-b, each with its interval.
+
+1 means that one column rises with the other, -1 that it falls, 0 that there is no such relation. Pearson looks at the
+numbers, Spearman at their ranks, Kendall at pairs: how many are in the same order in both columns, less how many are
+not. All are NaN where a column has one value only; ``why_undefined`` of a report says so in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import AlignmentError, BadTypeError
+from .measured import Measured
+from .resample import bootstrap_interval_of
+
+__all__ = ["kendall", "kendall_report", "pearson", "pearson_report", "spearman", "spearman_report"]
+
+Floats = npt.NDArray[np.float64]
+_TOO_FEW = "fewer than two pairs"
+_CONSTANT = "one of the two is the same everywhere"
+
+
+def pearson(a: Sequence[Any], b: Sequence[Any]) -> float:
+    """Pearson's r of the pairs in which neither number is missing (``None`` or NaN)."""
+    return _pearson(*_columns(a, b))
+
+
+def spearman(a: Sequence[Any], b: Sequence[Any]) -> float:
+    """Spearman's rho: Pearson's r of the ranks; equal numbers share the mean of their ranks."""
+    return _spearman(*_columns(a, b))
+
+
+def kendall(a: Sequence[Any], b: Sequence[Any]) -> float:
+    r"""Kendall's tau-b.
+
+    .. math:: \tau_b = \frac{C - D}{\sqrt{(C + D + T_a)(C + D + T_b)}}
+
+    C pairs are in the same order in both columns, D in opposite order, :math:`T_a` are tied in b alone and :math:`T_b`
+    in a alone.
+    """
+    return _kendall(*_columns(a, b))
+
+
+def pearson_report(
+    a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
+) -> Measured:
+    """``pearson`` with an interval from resampling the pairs."""
+    return _report(_pearson, a, b, draws=draws, seed=seed, level=level)
+
+
+def spearman_report(
+    a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
+) -> Measured:
+    """``spearman`` with an interval from resampling the pairs."""
+    return _report(_spearman, a, b, draws=draws, seed=seed, level=level)
+
+
+def kendall_report(
+    a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
+) -> Measured:
+    """``kendall`` with an interval from resampling the pairs."""
+    return _report(_kendall, a, b, draws=draws, seed=seed, level=level)
+
+
+def _report(
+    statistic: Callable[[Floats, Floats], float],
+    a: Sequence[Any],
+    b: Sequence[Any],
+    *,
+    draws: int,
+    seed: int,
+    level: float,
+) -> Measured:
+    first, second = _columns(a, b)
+    n = len(first)
+    value = statistic(first, second)
+    if math.isnan(value):
+        return Measured(None, None, n, _TOO_FEW if n < 2 else _CONSTANT)
+    interval = bootstrap_interval_of(
+        lambda rows: statistic(first[rows], second[rows]),
+        n,
+        draws=draws,
+        seed=seed,
+        level=level,
+        lowest=-1.0,
+        highest=1.0,
+    )
+    return Measured(value, interval, n)
+
+
+def _columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:
+    if len(a) != len(b):
+        raise AlignmentError(len(a), len(b), what=("numbers in the first column", "numbers in the second"))
+    try:
+        pairs = np.array([[math.nan if one is None else float(one) for one in column] for column in (a, b)])
+    except (TypeError, ValueError) as error:
+        raise BadTypeError(f"a correlation is between numbers: {error}") from error
+    pairs = pairs.reshape(2, -1)
+    there = ~np.isnan(pairs).any(axis=0)
+    return pairs[0, there], pairs[1, there]
+
+
+def _pearson(first: Floats, second: Floats) -> float:
+    if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
+        return math.nan
+    one, two = first - first.mean(), second - second.mean()
+    spread = math.sqrt(float(one @ one)) * math.sqrt(float(two @ two))
+    return min(1.0, max(-1.0, float(one @ two) / spread)) if spread else math.nan
+
+
+def _spearman(first: Floats, second: Floats) -> float:
+    return _pearson(_ranks(first), _ranks(second))
+
+
+def _ranks(values: Floats) -> Floats:
+    """Ranks from 1; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: Floats = (last - (counts - 1) / 2)[place]
+    return ranks
+
+
+def _kendall(first: Floats, second: Floats) -> float:
+    n = len(first)
+    if n < 2:
+        return math.nan
+    rows, row = np.unique(first, return_inverse=True)
+    columns, column = np.unique(second, return_inverse=True)
+    shape = len(rows), len(columns)
+    table = np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1]).reshape(shape)
+    # Of each cell, how many pairs lie in smaller rows: in smaller columns the order is the same, in larger opposite.
+    above = np.cumsum(np.cumsum(table, axis=0), axis=1)[:-1]
+    same = int((table[1:, 1:] * above[:, :-1]).sum())
+    opposite = int((table[1:] * (above[:, -1:] - above)).sum())
+    pairs = n * (n - 1) // 2
+    tied = [int((counts * (counts - 1) // 2).sum()) for counts in (table.sum(axis=1), table.sum(axis=0))]
+    spread = math.sqrt(pairs - tied[0]) * math.sqrt(pairs - tied[1])
+    return min(1.0, max(-1.0, (same - opposite) / spread)) if spread else math.nan

@@ -99,6 +99,7 @@ def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
         _outputs(checked),
         _corpus(checked),
         _targets(checked),
+        _advice(checked),
         _verdict(checked),
     ]
 
@@ -207,6 +208,13 @@ def _targets(checked: Validation) -> str:
         else:
             lines.append(f"  - {one.title}: {one.missing}")
     return "\n".join(lines)
+
+
+def _advice(checked: Validation) -> str:
+    if not checked.advice:
+        return ""
+    why, *ways = checked.advice
+    return "\n".join([f"No gold: {why}. Ways to go on:", *(f"  {one}" for one in ways)])
 
 
 def _verdict(checked: Validation) -> str:

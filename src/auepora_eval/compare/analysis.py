@@ -52,6 +52,8 @@ class Question:
     repeats: tuple[int, int] = (1, 1)
     runs: tuple[int, int] = (0, 1)
     """Which runs these are, where there are more than two."""
+    withheld: str | None = None
+    """Why there is no verdict by word overlap with the question, whatever the numbers say."""
 
 
 def require_adjustment(adjust: str, known: Sequence[str] = ("max-t", "holm")) -> None:
@@ -195,6 +197,8 @@ class _Look:
 
     def verdict(self, place: int) -> Verdict:
         """The verdict on one metric under this reading."""
+        if self.questions[place].withheld is not None:
+            return "inconclusive"
         return verdict_of(
             _number(self.readings[place].delta),
             p_adjusted=_number(self.p_adjusted[place]),
@@ -212,7 +216,7 @@ class _Look:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
         verdict, bounds = self.verdict(place), None
-        doubt: Doubt | None = None
+        doubt: Doubt | None = None if one.withheld is None else "question_overlap"
         if pair.lost and pair.can_fill:
             ends = [look.readings[place].delta for look in others]
             bounds = (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None

@@ -21,6 +21,7 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Adjustment, Question, analysed, require_adjustment
 from .metric_of import Definition, definition_of
+from .overlap import OVERLAP_NOTE, is_question_overlap, need_other_basis
 from .reading import Pair
 from .rechunking import ChunkChange, chunk_change_among
 from .shared import SharedSamples, shared_samples
@@ -269,17 +270,23 @@ def _question(
         reducer, second = over_repeats(reducer, second)
         definition = replace(definition, reducer=reducer)
     defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
+    notes = [definition.note]
+    withheld = None
+    if is_question_overlap(results[1]):
+        withheld = need_other_basis(one for run in runs for found in run.results.values() for one in found)
+        notes += [OVERLAP_NOTE, withheld]
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return Question(
         Pair(results[1].name, definition, first, _settled(first, second, definition.rounding)),
         results[1].target.name,
         primary,
         margin,
-        (definition.note,) if definition.note else (),
+        tuple(filter(None, notes)),
         (results[0].value, results[1].value) if defined else None,
         None if spreads == [None, None] else (spreads[0], spreads[1]),
         (runs[two[0]].record.repeats, runs[two[1]].record.repeats),
         two,
+        withheld,
     )
 
 

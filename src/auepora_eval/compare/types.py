@@ -22,8 +22,9 @@ __all__ = [
 ]
 
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
-Doubt = Literal["measure_failures", "system_failures"]
-"""What could turn a verdict: measurements that failed; or it holds only because a system failed on some samples."""
+Doubt = Literal["measure_failures", "system_failures", "question_overlap"]
+"""What could turn a verdict: measurements that failed; or it holds only because a system failed on some samples; or the
+metric is word overlap with the question, and no other one rests on gold or a judge."""
 
 
 class ComparisonKind(StrEnum):

@@ -19,6 +19,7 @@ __all__ = [
     "coverage",
     "display_name",
     "judged_share",
+    "plain_name",
     "plain_value",
     "results_to_dict",
     "results_to_markdown",
@@ -176,15 +177,22 @@ def _cell(name: str) -> str:
 def display_name(result: MetricResult) -> str:
     """The name for a table.
 
-    Average precision over hits says so, since it must not be taken for the usual one; a metric over another metric says
-    which.
+    Average precision over hits says so, since it must not be taken for the usual one, and answer relevance that it is
+    word overlap with the question; a metric over another metric says which.
     """
     signature = result.signature or ""
+    if plain_name(result) == "answer_relevance":
+        return f"{result.name} (word overlap)"
     if "|ap:hits|" in signature:
         return f"{result.name} (over hits)"
     base = re.search(r"\|(?:base|similarity):([^|]*)\|", signature)
     hits = " over hits" if "|base.ap:hits|" in signature else ""
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"
+
+
+def plain_name(result: MetricResult) -> str:
+    """The registered name of the metric, whatever the plan calls it, without a cut-off."""
+    return (result.signature or result.name).partition("|")[0].partition("@")[0]
 
 
 def coverage(result: MetricResult) -> str:

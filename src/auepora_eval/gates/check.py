@@ -130,6 +130,8 @@ class _Compared:
         one = self._of(gate.metric)
         if isinstance(one, str):
             return _open(gate, one)
+        if one.doubt == "question_overlap":
+            return _open(gate, f"the difference in {gate.metric} is {_numbers(one)}: {one.note}", one.delta)
         if gate.by is not None:
             margin = gate.by if gate.wanted == "better" else 0.0 - gate.by  # never a minus zero
             if one.higher_is_better:

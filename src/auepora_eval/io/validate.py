@@ -28,6 +28,16 @@ SCHEMA = 1
 GUESSES = 20
 """So many ids without a partner are held against those of the other file: a suggestion each would take too long."""
 _NONE = "there is no {} in it"
+_NO_GOLD = (
+    "no sample has relevant_docs or reference_answer: nothing here tells a right answer from a wrong one, and "
+    "answer_relevance is only word overlap with the question",
+    "judges: metrics that a model gives without gold, such as `auepora score DATASET OUTPUTS -m llm_faithfulness "
+    "--judge-model MODEL`",
+    "pooling: relevance grades for what your runs returned, with `auepora pool RUN ...`, `auepora judge relevance` and "
+    "`auepora rescore --qrels`",
+    "labels: what people say of some answers, with `auepora label RUN`; `auepora judge calibrate` then tells how far a "
+    "judge can be trusted",
+)
 _FIELD = re.compile(r"(?:unknown )?field ('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")")
 
 
@@ -48,6 +58,13 @@ class Validation:
     targets: list[TargetSupport] = field(default_factory=list)
     documents: int | None = None
     """How many documents the corpus has; ``None`` where none was given."""
+
+    @property
+    def advice(self) -> list[str]:
+        """What to do about samples without gold; nothing where there is some, or no sample."""
+        if not self.samples["samples"] or self.samples["relevant_docs"] or self.samples["reference_answer"]:
+            return []
+        return list(_NO_GOLD)
 
     @property
     def fine(self) -> bool:
@@ -74,6 +91,7 @@ class Validation:
                 }
                 for one in self.targets
             ],
+            "advice": self.advice,
         }
 
 

@@ -145,8 +145,9 @@ class AnswerRelevance(AnswerMetric):
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{query}|
 
-    A lexical stand-in: a good answer that uses other words scores low, a repeated question scores 1. Normalisation as
-    in `token_f1`.
+    A lexical stand-in, shown as "answer_relevance (word overlap)": a good answer that uses other words scores low, a
+    repeated question scores 1. So it gives no verdict on runs of which no other metric rests on gold or a judge.
+    Normalisation as in `token_f1`.
     """
 
     target = TargetCategory.GENERATION_RELEVANCE

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...compare.league import League, LeagueMetric, league
+from ...compare.overlap import OVERLAP_NOTE
 from ...core.errors import AueporaError
 from ...core.targets import TARGETS
 from .blocks import Cell, Column, Fold, Group, Prose, Row, Section, Table, Verdict, bare_table, present
@@ -136,7 +137,8 @@ def _row(runs: Sequence[StoredRun], one: LeagueMetric) -> Row:
         for place, value in enumerate(one.values)
     ]
     told = ", ".join(beats) or "none" if one.primary else "exploratory"
-    note = "" if one.higher_is_better else "lower is better"
+    overlap = any(OVERLAP_NOTE in (pair.comparison.note or "") for pair in one.pairs)
+    note = "; ".join(filter(None, [OVERLAP_NOTE * overlap, "lower is better" * (not one.higher_is_better)]))
     return [Cell(one.name, note=note, href=card_link(one.name)), *cells, Cell(told, tone="" if beats else "muted")]
 
 

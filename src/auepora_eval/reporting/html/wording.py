@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from ...core.results import display_name
 from ...core.types import MetricResult
 from ..tables import figure
 
@@ -42,9 +43,9 @@ def interval_text(ends: tuple[float, float] | None) -> str:
 def counted(result: MetricResult) -> str:
     """A result in words: its name, value and interval."""
     if not result.defined:
-        return f"{result.name} has no value"
+        return f"{display_name(result)} has no value"
     ends = f" (95 % interval {interval_text(result.interval)})" if result.interval is not None else ""
-    return f"{result.name} is {figure(result.value)}{ends}"
+    return f"{display_name(result)} is {figure(result.value)}{ends}"
 
 
 def share(part: int, whole: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,17 @@ from ..core.plan import with_corpus_ids
 from ..core.repeats import evaluate_repeats
 from ..core.results import Results
 from ..core.types import EvaluationSample, SystemOutputs, Unsaid
+from ..features.gold_match import gold_documents, has_spans
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 from .golden import Golden, expected_ids, golden_queries, known_queries
+from .match import Rank, rank_of
 from .stores import RunAnswers, Store, opened_store, read_answers
 from .types import AggregateMetrics
 
 __all__ = [
     "CorpusIds",
+    "RankMetrics",
     "aggregate_deltas",
     "aggregate_of",
     "compute_aggregate",
@@ -39,6 +43,30 @@ RULES = Conventions.of("golden")
 DIGITS = 4
 """So many decimals are stored."""
 _WHOLE = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
+
+
+@dataclass(frozen=True, slots=True)
+class RankMetrics:
+    """Hit rate at each cut-off and mean reciprocal rank, from the ranks of queries."""
+
+    hit_at_k: Mapping[int, float | None]
+    mrr: float | None
+
+    @classmethod
+    def of(cls, ranks: Sequence[int | None]) -> RankMetrics:
+        """Those of ranks; ``None`` is a miss."""
+
+        def mean(values: list[float]) -> float | None:
+            return math.fsum(values) / len(values) if values else None
+
+        return cls(
+            hit_at_k={k: mean([float(one is not None and one <= k) for one in ranks]) for k in RULES.k_values},
+            mrr=mean([0.0 if one is None else 1.0 / one for one in ranks]),
+        )
+
+    def put_into(self, aggregate: AggregateMetrics) -> AggregateMetrics:
+        """The aggregate with these in the place of its own."""
+        return replace(aggregate, hit_at_k=self.hit_at_k, mrr=self.mrr)
 
 
 def compute_aggregate(
@@ -114,13 +142,30 @@ def aggregate_of(
     """
     results = () if counts_only else _results(run, samples, corpus)
     values = {result.name: result.value if result.defined else None for result in results}
-    return AggregateMetrics(
+    aggregate = AggregateMetrics(
         hit_at_k={k: values.get(f"hit_rate@{k}") for k in RULES.k_values},
         recall_at_k_doc={k: values.get(f"recall_doc@{k}") for k in RULES.k_values},
         total_queries=len(samples),
         failed_queries=sum(_failed(run, sample.sample_id) for sample in samples),
         **{name: values.get(name) for name in _WHOLE},
     )
+    ranks = None if counts_only else _ranks_by_span(run, samples)
+    return aggregate if ranks is None else ranks.put_into(aggregate)
+
+
+def _ranks_by_span(run: RunAnswers, samples: Sequence[EvaluationSample]) -> RankMetrics | None:
+    """Hit rates and MRR where an expected chunk is hit by its span; ``None`` where ids alone tell."""
+    if not any(map(has_spans, samples)):
+        return None
+    expected = {sample.sample_id: gold for sample in samples if (gold := gold_documents(sample))}
+    ranks = [
+        Rank(None)
+        if (output := outputs.get(sample_id)) is None or output.error is not None
+        else rank_of(gold, output, "id_or_span")
+        for outputs in run.outputs
+        for sample_id, gold in expected.items()
+    ]
+    return RankMetrics.of([one.position for one in ranks]) if any(one.by_span for one in ranks) else None
 
 
 def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]:

@@ -31,7 +31,7 @@ class Rank(NamedTuple):
 
 def rank_of(expected: Sequence[GoldDocument], output: SystemOutputs, matching: Matching) -> Rank:
     """The first position at which an expected chunk is hit."""
-    rank, by = first_rank(gold_ranks(expected, output.retrieved[:DEPTH], matching))
+    rank, by = first_rank(gold_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
     return Rank(rank, by == "document", by == "span")
 
 

@@ -349,15 +349,12 @@ class Chunks:
         if change is None:
             return None
         if definition.by_chunk_id:
-            return (
-                f"chunks were cut differently ({change.reason}), so their ids do not meet; compare recall_doc, spans, "
-                "or the golden queries"
-            )
+            return f"{change.description}, so their ids do not meet; compare recall_doc, spans, or the golden queries"
         if change.parents_known:
             return None
         return (
-            f"chunks were cut differently ({change.reason}), and the gold does not name the documents it is a part of; "
-            "give parent_id, or expected_doc_ids"
+            f"{change.description}, and the gold does not name the documents it is a part of; give parent_id, or "
+            "expected_doc_ids"
         )
 
 

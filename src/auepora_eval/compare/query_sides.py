@@ -64,7 +64,7 @@ def both_sides(
     change = chunk_change(run_a, run_b, run_b.samples)
     names = set(wanted)
     samples = [sample for sample in run_b.samples if sample.sample_id in names]
-    if change is None:
+    if change is None or change.gold_only:
         expected, matching = {one.sample_id: gold_documents(one) for one in samples}, _BY_ID
     else:
         expected, matching = _places(run_a, run_b, samples, change), _BY_PLACE
@@ -131,7 +131,7 @@ def _gold_ranks(gold: Sequence[GoldDocument], output: SystemOutputs | None, matc
     """Where gold stands, level by level; ``None`` where nobody knows what its ids name."""
     if not gold:
         return None
-    ranks = gold_ranks(gold, [] if output is None else output.retrieved, matching)
+    ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
     hits = [(one.level, found.rank) for one, found in zip(gold, ranks, strict=True) if found.rank is not None]
     return _by_level({one.level for one in gold}, hits)
 

@@ -26,7 +26,7 @@ _MOST_CHANGED = 20
 
 @dataclass(frozen=True, slots=True)
 class ChunkChange:
-    """That two runs have different chunks."""
+    """That two runs have different chunks, or that the gold has other chunks than both."""
 
     reason: str
     """How that is known."""
@@ -36,6 +36,13 @@ class ChunkChange:
     """Whether ids that both runs retrieved name another passage in each."""
     parents_known: bool = True
     """Whether every gold document says which document it is a part of, so that documents can be compared."""
+    gold_only: bool = False
+    """Whether the chunks of both runs may be the same, and only the gold has others."""
+
+    @property
+    def description(self) -> str:
+        """Why ids cannot be compared."""
+        return self.reason if self.gold_only else f"chunks were cut differently ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,7 @@ def chunk_change(run_a: RunAnswers, run_b: RunAnswers, queries: Sequence[Evaluat
             "runs retrieved name another text or span in each"
         )
         return ChunkChange(reason, False, True, parents)
-    told = _gold_never_returned(run_a, run_b, gold, docs, every)
-    return None if told is None else ChunkChange(told, False, False, parents)
+    return _gold_never_returned(run_a, run_b, gold, docs, every, parents)
 
 
 def same_id_counts(run_a: RunAnswers, run_b: RunAnswers) -> SameIds:
@@ -144,8 +150,9 @@ def _gold_never_returned(
     gold: Mapping[str, Sequence[GoldDocument]],
     docs: tuple[Documents, Documents],
     ids: SameIds,
-) -> str | None:
-    """How the gold shows that chunks changed: a run has none of the gold ids, and yet the passages they name."""
+    parents_known: bool,
+) -> ChunkChange | None:
+    """The change that the gold shows: a run has none of the gold ids, and yet the passages they name."""
     wanted = {one.doc_id for ones in gold.values() for one in ones}
     runs = {"A": run_a, "B": run_b}
     without = [name for name, found in zip("AB", docs, strict=True) if wanted.isdisjoint(found)]
@@ -154,11 +161,14 @@ def _gold_never_returned(
     places = _placed(gold, docs)
     covering = [name for name in without if _hits(runs[name], places, by="span")]
     if len(covering) == 2:
-        return "neither run ever returns a gold id, and the chunks of both cover gold spans"
+        reason = "neither run ever returns a gold id, and the chunks of both cover gold spans"
+        return ChunkChange(reason, parents_known=parents_known, gold_only=True)
     if covering and not ids.same:
-        return f"run {covering[0]} never returns a gold id, and its chunks cover gold spans"
+        reason = f"run {covering[0]} never returns a gold id, and its chunks cover gold spans"
+        return ChunkChange(reason, parents_known=parents_known)
     if len(without) == 1 and not ids.common and _hits(runs[without[0]], places, by="document"):
-        return f"run {without[0]} never returns a gold id, and the two runs have no id in common, but documents"
+        reason = f"run {without[0]} never returns a gold id, and the two runs have no id in common, but documents"
+        return ChunkChange(reason, parents_known=parents_known)
     return None
 
 
@@ -183,7 +193,7 @@ def _hits(run: RunAnswers, gold: Mapping[str, Sequence[GoldDocument]], *, by: st
     """Whether any output hits gold by a span, or at least by its document."""
     kinds = ("span",) if by == "span" else ("span", "document")
     return any(
-        first_rank(gold_ranks(ones, output.retrieved, "place")).by in kinds
+        first_rank(gold_ranks(ones, [item.doc for item in output.retrieved], "place")).by in kinds
         for outputs in run.outputs
         for query_id, ones in gold.items()
         if ones and (output := outputs.get(query_id)) is not None and output.error is None

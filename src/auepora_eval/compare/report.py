@@ -54,7 +54,7 @@ def golden_report(
     )
     known = None if corpus is None else corpus_ids(corpus)
     a, b = (aggregate_of(run, queries.samples, counts_only=not aggregates, corpus=known) for run in (run_a, run_b))
-    if aggregates and queries.by_place:
+    if aggregates and queries.chunker_version_match == "fallback_doc_span":
         a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
     return CompareReport(
         run_a=record_a.run_id,

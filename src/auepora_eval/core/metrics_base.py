@@ -114,6 +114,8 @@ class BatchMetric(Metric):
     """What an output must hold for this metric to say anything: ``retrieved``, ``response``, ``timings``."""
     suggested: ClassVar[bool] = True
     """Whether the metric runs where the user names none; one that needs a deliberate choice does not."""
+    suggested_with_spans: ClassVar[frozenset[str]] = frozenset()
+    """Of a metric that is not suggested otherwise: who must have spans for it to be, ``gold``, ``returned`` or both."""
     python_options: ClassVar[frozenset[str]] = frozenset()
     """Options that no spec can hold, such as a function."""
     skip_reasons: ClassVar[dict[str, str]] = {}

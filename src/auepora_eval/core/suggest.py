@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from ..features.gold_match import has_spans, span_of
 from .conventions import Conventions
 from .errors import BadValueError
 from .metrics_base import BatchMetric, Metric
@@ -54,6 +55,7 @@ class DataSeen:
         self._fields: set[str] = set()
         self._held: set[str] = set()
         self._timing_keys: dict[str, None] = {}
+        self._gold_spans = self._returned_spans = False
         # Metrics that must find something to look at before they are suggested, and have not yet.
         self._idle: dict[str, BatchMetric] = {}
         for info in metric_infos().values():
@@ -79,6 +81,9 @@ class DataSeen:
             if name not in self._held and any(map(holds, given)):
                 self._held.add(name)
         self._timing_keys |= dict.fromkeys(key for output in given for key in output.timings if key != STARTED)
+        self._gold_spans = self._gold_spans or any(map(has_spans, samples))
+        if self._gold_spans and not self._returned_spans:
+            self._returned_spans = any(span_of(item.doc) is not None for output in given for item in output.retrieved)
         nothing = SystemOutputs([], Response(""))
         for name, built in list(self._idle.items()):
             if any(built.has_work(sample, output or nothing) for sample, output in zip(samples, outputs, strict=True)):
@@ -92,7 +97,11 @@ class DataSeen:
             held |= {"retrieved", "response"}
         if self._timing_keys:
             held.add("timings")
-        specs = specs_for(self._fields, held, timing_keys=list(self._timing_keys), conventions=conventions)
+        spans = {"gold"} if self._gold_spans else set()
+        spans |= {"returned"} if self._returned_spans else set()
+        specs = specs_for(
+            self._fields, held, timing_keys=list(self._timing_keys), conventions=conventions, spans=frozenset(spans)
+        )
         return [spec for spec in specs if metric_info(spec).name not in self._idle]
 
 
@@ -114,16 +123,20 @@ def specs_for(
     timing_keys: Sequence[str] = (),
     conventions: str | Conventions = "auepora",
     bare_ids: bool = False,
+    spans: frozenset[str] = frozenset(),
 ) -> list[str]:
     """Specs of the metrics supported by samples with these fields and outputs that hold these things.
 
     Where there are ``bare_ids`` and nothing else, metrics that look for more in a sample or an output are left out.
+    ``spans`` says who has some, the ``gold`` or what was ``returned``: metrics of spans and documents go with them.
     """
     ks = Conventions.of(conventions).k_values or USUAL_K
     found: list[tuple[int, str]] = []
     for info in metric_infos().values():
         cls = info.cls
-        if not issubclass(cls, BatchMetric) or not cls.suggested or _asks(info):
+        if not issubclass(cls, BatchMetric) or _asks(info):
+            continue
+        if not cls.suggested and not (cls.suggested_with_spans and cls.suggested_with_spans <= spans):
             continue
         if bare_ids and cls.has_work is not BatchMetric.has_work:
             continue

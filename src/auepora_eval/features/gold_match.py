@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from ..core.types import Document, EvaluationSample, RetrievedDocument
+from ..core.types import Document, EvaluationSample, SystemOutputs
 from .rankings import level_of
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Piece",
     "Span",
     "covered",
+    "first_gold_rank",
     "first_rank",
     "gold_documents",
     "gold_ranks",
@@ -53,13 +54,19 @@ class GoldDocument:
 
 
 def span_of(doc: Document) -> Span | None:
-    """The span of a document; an empty one says no more than none."""
-    return None if doc.span is None or doc.span[0] >= doc.span[1] else (doc.span[0], doc.span[1])
+    """The span of a document; ``None`` also for an empty one, which says no more, and for what is no pair."""
+    if doc.span is None:
+        return None
+    try:
+        start, end = doc.span
+        return (start, end) if start < end else None
+    except (TypeError, ValueError):
+        return None
 
 
 def has_spans(sample: EvaluationSample) -> bool:
     """Whether any gold document of a sample has a span."""
-    return any(doc.span is not None and span_of(doc) is not None for doc in sample.relevant_docs or ())
+    return any(span_of(doc) is not None for doc in sample.relevant_docs or ())
 
 
 def covered(pieces: Iterable[Piece]) -> int:
@@ -94,11 +101,20 @@ def gold_documents(sample: EvaluationSample, *, min_relevance: int = 1) -> list[
 
 
 def gold_ranks(
-    gold: Sequence[GoldDocument], retrieved: Sequence[RetrievedDocument], matching: Matching = "id_or_span"
+    gold: Sequence[GoldDocument], documents: Sequence[Document], matching: Matching = "id_or_span"
 ) -> list[GoldRank]:
-    """The rank at which each gold document is hit, in the order of ``gold``."""
-    docs = [item.doc for item in retrieved]
-    return [_rank(one, docs, matching) for one in gold]
+    """The rank at which each gold document is hit among the documents retrieved, in the order of ``gold``."""
+    return [_rank(one, documents, matching) for one in gold]
+
+
+def first_gold_rank(
+    sample: EvaluationSample, output: SystemOutputs | None, *, min_relevance: int = 1, depth: int | None = None
+) -> GoldRank:
+    """The first rank at which an output hits any gold of its sample, by id or by span; a failed one hits nothing."""
+    if output is None or output.error is not None:
+        return GoldRank(None)
+    documents = [item.doc for item in output.retrieved[:depth]]
+    return first_rank(gold_ranks(gold_documents(sample, min_relevance=min_relevance), documents))
 
 
 def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:

@@ -24,8 +24,8 @@ from ..features.refusals import is_unanswerable, refusals, unanswerable
 from ..stats.interval import mean_interval
 from .answers import require_count
 from .derivations_over import inner_score
+from .gold_hit import GoldHitAtK
 from .refusals import DetectingMetric
-from .retrieval_basic import HitRateAtK
 from .wrappers import ComputedReducer, base_choices, joins, require_within, scored_by, scoring_metric
 
 __all__ = ["CAUSES", "FailureAttribution", "attribute_failures"]
@@ -62,7 +62,8 @@ class FailureAttribution(DetectingMetric):
 
     What bears an answer out is told by `faithfulness` (default: `support_density` over the first k documents, so that
     words stand in for meaning; a judge's metric is better) with at least `faithful_from` (default 0.5). Where that
-    cannot be told, for want of texts, the cause is `unused`. `attribute_failures` gives the cause of every sample.
+    cannot be told, for want of texts, the cause is `unused`. `attribute_failures` gives the cause of every sample. Gold
+    with spans is also returned where chunks of other ids cover half of a gold span.
     """
 
     k: int = field(default=5, kw_only=True)
@@ -126,7 +127,7 @@ class FailureAttribution(DetectingMetric):
     def _parts(self) -> tuple[BatchMetric, BatchMetric, BatchMetric, BatchMetric]:
         """What tells right from wrong, hit from miss at the cut and at any depth, and borne out from not."""
         faithfulness = metric("support_density", k=self.k) if self.faithfulness is None else self.faithfulness
-        hit, returned = HitRateAtK(self.k), HitRateAtK(_NO_CUT)
+        hit, returned = GoldHitAtK(self.k), GoldHitAtK(_NO_CUT)
         return (
             bound_to(scoring_metric(self.correct), self.rules),
             bound_to(hit, self.rules),

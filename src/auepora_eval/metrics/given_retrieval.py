@@ -17,7 +17,7 @@ from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from .answers import require_count
 from .derivations_over import before, inner_derivation
-from .retrieval_basic import HitRateAtK
+from .gold_hit import GoldHitAtK
 from .wrappers import MetricOverMetric, base_choices, joins, scored_by
 
 __all__ = ["QualityGivenHit", "QualityGivenMiss"]
@@ -56,9 +56,9 @@ class _GivenRetrieval(MetricOverMetric):
         return None
 
     @property
-    def hit(self) -> HitRateAtK:
+    def hit(self) -> GoldHitAtK:
         """The question whether a relevant document is among the first k."""
-        return bound_to(HitRateAtK(self.k), self.rules)
+        return bound_to(GoldHitAtK(self.k), self.rules)
 
     def choices(self) -> dict[str, str]:
         """The other metric, and what a hit is."""
@@ -107,7 +107,8 @@ class QualityGivenHit(_GivenRetrieval):
     .. math:: M(\{s : \text{hit@}k(s) = 1\})
 
     What the generator makes of good retrieval: with `quality_given_miss@k` beside it one sees whether to work on the
-    retriever or on the generator. M is any metric of the answer. Failed answers are on neither side.
+    retriever or on the generator. M is any metric of the answer. Failed answers are on neither side. Gold with spans is
+    also hit where chunks of other ids cover half of a gold span.
     """
 
     on_hit: ClassVar[bool] = True
@@ -127,7 +128,8 @@ class QualityGivenMiss(_GivenRetrieval):
     .. math:: M(\{s : \text{hit@}k(s) = 0\})
 
     What is left without retrieval: answers from memory, or by luck. Well above 0 it says that the questions do not need
-    the documents. M is any metric of the answer. Failed answers are on neither side.
+    the documents. M is any metric of the answer. Failed answers are on neither side. Gold with spans is also hit where
+    chunks of other ids cover half of a gold span.
     """
 
     on_hit: ClassVar[bool] = False

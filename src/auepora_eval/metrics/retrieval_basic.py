@@ -196,6 +196,7 @@ class RecallDocAtK(CutOffMetric):
     by_chunk_id: ClassVar[bool] = False  # parents are the same however they were cut
     by_parent_id: ClassVar[bool] = True
     suggested: ClassVar[bool] = False  # the same as recall where nothing has a parent
+    suggested_with_spans: ClassVar[frozenset[str]] = frozenset({"gold"})
     reference: ClassVar[str] = "recall over parent documents"
 
     def required_fields(self) -> list[str]:

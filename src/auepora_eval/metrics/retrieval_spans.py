@@ -49,6 +49,7 @@ class SpanMetric(ConfiguredMetric):
     target = TargetCategory.RETRIEVAL_RELEVANCE
     reads: ClassVar[frozenset[str]] = frozenset({"retrieved"})
     suggested: ClassVar[bool] = False
+    suggested_with_spans: ClassVar[frozenset[str]] = frozenset({"gold", "returned"})
     output_skips: ClassVar[frozenset[str]] = frozenset({"no_returned_spans"})
     skip_reasons: ClassVar[dict[str, str]] = {
         "no_gold": "`relevant_docs` is not annotated",

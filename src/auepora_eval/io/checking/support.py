@@ -13,7 +13,7 @@ from ...core.types import Document, EvaluationSample, Response, RetrievedDocumen
 
 __all__ = ["EVERYTHING", "TargetSupport", "no_support", "supported_targets"]
 
-_DOCUMENT = Document("?", "?", {"embedding": [1.0]})
+_DOCUMENT = Document("?", "?", {"embedding": [1.0]}, span=(0, 1))
 EVERYTHING = SystemOutputs(
     [RetrievedDocument(_DOCUMENT, 1.0, 1), RetrievedDocument(_DOCUMENT, 1.0, 2)],
     Response("?", {}, sentences=[{"text": "?", "citations": ["?"]}]),

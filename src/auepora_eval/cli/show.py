@@ -218,7 +218,17 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         "scores": scores,
         "outcomes": outcomes,
         "judgements": judgements_of(store, record, position),
+        "gold_ranks": [_gold_ranks(sample, one) for one in outputs],
     }
+
+
+def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[str, Any]]:
+    """Where an output hits the gold, by id or by span."""
+    from ..features.gold_match import gold_documents, gold_ranks
+
+    gold = gold_documents(sample)
+    ranks = gold_ranks(gold, [item.doc for item in output.retrieved])
+    return [{"doc_id": one.doc_id, "rank": at.rank, "by": at.by} for one, at in zip(gold, ranks, strict=True)]
 
 
 def _sample_text(told: dict[str, Any]) -> str:
@@ -233,8 +243,9 @@ def _sample_text(told: dict[str, Any]) -> str:
         lines.append(f"reference  {_short(reference if isinstance(reference, str) else reference['text'])}")
     if sample.get("labels"):
         lines.append(f"labels     {_short(sample['labels'])}")
-    for output in told["outputs"]:
+    for output, ranks in zip(told["outputs"], told["gold_ranks"], strict=True):
         lines.append("")
+        by_span = {one["rank"] for one in ranks if one["by"] == "span"}
         if output.get("error"):
             lines.append(f"error      {_short(output['error'])}")
         response = output.get("response")
@@ -243,7 +254,7 @@ def _sample_text(told: dict[str, Any]) -> str:
         for rank, item in enumerate(output.get("retrieved") or (), start=1):
             doc = item if isinstance(item, str) else item["doc"]
             text = "" if isinstance(doc, str) else " ".join(doc.get("text", "").split())
-            mark = "*" if _id(doc) in gold else " "
+            mark = "*" if _id(doc) in gold or rank in by_span else " "
             lines.append(f"  {rank:>3} {mark} {_id(doc)}  {text[:100]}".rstrip())
     rows = [
         [name, "" if value is None else figure(value), told["outcomes"].get(name, "")]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import BadValueError
 from ..core.slices import require_members, slices_of
+from ..features.gold_match import gold_documents, gold_ranks
 from ..judge.asking import question_frames
 from .draw import EVERY
 
@@ -102,11 +103,14 @@ def read_items(
 def item_of(sample: EvaluationSample, output: SystemOutputs, said: Iterable[Said] = ()) -> Item:
     """What is shown of one sample and its output."""
     gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
+    golds = gold_documents(sample)
+    ranks = gold_ranks(golds, [hit.doc for hit in output.retrieved])
+    by_span = {at.rank: one.doc_id for one, at in zip(golds, ranks, strict=True) if at.by == "span"}
     evidence = [
-        Evidence(hit.doc.doc_id, hit.doc.text, rank, hit.doc.doc_id in gold)
+        Evidence(hit.doc.doc_id, hit.doc.text, rank, hit.doc.doc_id in gold or rank in by_span)
         for rank, hit in enumerate(output.retrieved, start=1)
     ]
-    there = {one.doc_id for one in evidence}
+    there = {one.doc_id for one in evidence} | {*by_span.values()}
     evidence += [Evidence(doc.doc_id, doc.text, None, True) for doc in gold.values() if doc.doc_id not in there]
     asked = question_frames(sample)
     conversation = asked["conversation"] if isinstance(asked, Mapping) else ""

@@ -14,12 +14,17 @@ from ...core.errors import AueporaError
 from ...core.registry import Spec
 from ...core.results import Results
 from ...core.scores import Scores, Status
+from ...features.gold_match import GoldRank, first_gold_rank, has_spans
+from ...stats.interval import mean_interval
 from ...store.planned import planned_conventions, run_facts
 from .stored_run import StoredRun
 
-__all__ = ["FAMILIES", "RankedRun", "ranked"]
+__all__ = ["FAMILIES", "RankedRun", "hits_by_span", "ranked"]
 
-FAMILIES = ("recall", "precision", "ndcg", "hit_rate")
+FAMILIES = ("recall", "precision", "ndcg", "hit_rate", "span_recall", "span_precision", "span_iou")
+_BY_ID, _BY_SPAN = FAMILIES[:4], FAMILIES[4:]
+Point = tuple[int, float, tuple[float, float] | None]
+"""A depth, the value there, and its interval."""
 _DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
@@ -28,14 +33,23 @@ class RankedRun:
     """Retrieval metrics of one run at several depths, and each sample's first hit."""
 
     depths: tuple[int, ...] = ()
-    curves: Mapping[str, list[tuple[int, float, tuple[float, float] | None]]] = field(default_factory=dict)
+    curves: Mapping[str, list[Point]] = field(default_factory=dict)
     """By metric its depth, value and interval."""
     first_hit: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     """Per sample the rank of the first relevant document; infinite where none was returned, NaN where none is known."""
 
 
-def ranked(run: StoredRun) -> RankedRun:
-    """The rankings of a run looked at again, by its own conventions; nothing where it has no rankings or no gold."""
+def hits_by_span(run: StoredRun) -> bool:
+    """Whether a run hits gold by spans alone, its ids being other ones."""
+    return any(one.by == "span" for one in _gold_ranks(run) if one is not None)
+
+
+def ranked(run: StoredRun, *, by_span: bool | None = None) -> RankedRun:
+    """The rankings of a run looked at again, by its own conventions; nothing where it has no rankings or no gold.
+
+    ``by_span`` takes the metrics of spans in place of those of ids; by default where ids do not match and spans do.
+    """
+    by_span = hits_by_span(run) if by_span is None else by_span
     depth = run.depth
     if depth < 1 or not any(sample.relevant_docs for sample in run.samples):
         return RankedRun()
@@ -43,14 +57,52 @@ def ranked(run: StoredRun) -> RankedRun:
     depths = tuple(sorted(depths))
     options = _options(run)
     specs: list[Spec] = ["mrr"]
-    specs += [{f"{family}@{k}": options.get(family, {})} for family in FAMILIES for k in depths]
+    families = _BY_SPAN if by_span else _BY_ID
+    specs += [{f"{family}@{k}": options.get(family, {})} for family in families for k in depths]
     try:
         results = evaluate(
             run.samples, run.outputs, specs, conventions=planned_conventions(run.record), run=run_facts(run.record)
         )
     except AueporaError:  # a stored ranking that today's rules refuse
         return RankedRun()
-    return RankedRun(depths, _curves(results, depths), _first_hits(results))
+    first_hits, curves = _first_hits(results), _curves(results, depths)
+    if by_span:
+        first_hits = _first_hits_by_span(run, first_hits)
+        curves = {"hit_rate": _hit_rates(run, first_hits, depths), **curves}
+    return RankedRun(depths, curves, first_hits)
+
+
+def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
+    """Where each sample's gold is hit first; ``None`` where no gold has a span."""
+    rules = planned_conventions(run.record)
+    return [
+        first_gold_rank(sample, output, min_relevance=rules.min_relevance, depth=rules.depth)
+        if has_spans(sample)
+        else None
+        for sample, output in zip(run.samples, run.outputs, strict=True)
+    ]
+
+
+def _first_hits_by_span(run: StoredRun, by_id: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The first hits, of gold with spans by id or by span."""
+    ranks = by_id.copy()
+    for row, one in enumerate(_gold_ranks(run)):
+        if one is not None and not np.isnan(by_id[row]):
+            ranks[row] = np.inf if one.rank is None else one.rank
+    return ranks
+
+
+def _hit_rates(run: StoredRun, first_hits: npt.NDArray[np.float64], depths: tuple[int, ...]) -> list[Point]:
+    """The share of samples with a hit within each depth."""
+    known = ~np.isnan(first_hits)
+    clusters = None if run.clusters is None else run.clusters[known]
+    points: list[Point] = []
+    for k in depths:
+        hits = (first_hits[known] <= k).astype(np.float64)
+        found = mean_interval(hits, clusters=clusters, binary=True) if len(hits) else None
+        if len(hits):
+            points.append((k, float(hits.mean()), None if found is None else (found.low, found.high)))
+    return points
 
 
 def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
@@ -66,9 +118,7 @@ def _options(run: StoredRun) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _curves(
-    results: Results, depths: tuple[int, ...]
-) -> dict[str, list[tuple[int, float, tuple[float, float] | None]]]:
+def _curves(results: Results, depths: tuple[int, ...]) -> dict[str, list[Point]]:
     by_name = {one.name: one for one in results}
     curves = {}
     for family in FAMILIES:

@@ -10,19 +10,28 @@ from ...core.types import MetricResult
 from ...stats.interval import mean_interval
 from .blocks import Block, Cell, Column, Fold, Gallery, Group, Row, Section, Table, bare_table
 from .figures import curve_figure, quality_figure
-from .rankings import FAMILIES, RankedRun, ranked
+from .rankings import FAMILIES, RankedRun, hits_by_span, ranked
 from .stored_run import Floats, StoredRun, column_of
 from .wording import interval_text, value_text
 
 __all__ = ["retrieval_sections"]
 
 _RANGES = ((1, 1), (2, 2), (3, 3), (4, 5), (6, 10), (11, 20), (21, 50), (51, np.inf))
-_TITLES = {"recall": "recall", "precision": "precision", "ndcg": "nDCG", "hit_rate": "hit rate"}
+_TITLES = {
+    "recall": "recall",
+    "precision": "precision",
+    "ndcg": "nDCG",
+    "hit_rate": "hit rate",
+    "span_recall": "span recall",
+    "span_precision": "span precision",
+    "span_iou": "span IoU",
+}
 
 
 def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[Section]:
     """The curves over depth, and the quality of answers by rank."""
-    looked = [(run, ranked(run)) for run in runs]
+    by_span = any(map(hits_by_span, runs))
+    looked = [(run, ranked(run, by_span=by_span)) for run in runs]
     made = [_curves(looked), _quality(looked, None if answers is None else answers.name)]
     return [one for one in made if one is not None]
 
@@ -59,6 +68,8 @@ def _curves(looked: Sequence[tuple[StoredRun, RankedRun]]) -> Section | None:
     lead = "Computed from the stored rankings, by the conventions of the plan; the bands are 95 % intervals." + (
         " Of the first answers, where queries were asked several times." if again else ""
     )
+    if any("span_recall" in each.curves for _, each in looked):
+        lead += " Returned chunks have other ids than the gold, so hits are those of spans."
     return Section("curves", "Retrieval over k", [drawn, Fold("The same as a table", tables)], lead)
 
 

@@ -19,7 +19,7 @@ from ...store.records import RunRecord
 from ...store.run_rows import PERTURBED_TAG
 from ...store.runs import RunStore
 from ..charts import Chart, curve_over_k, latency_chart, noise_curve, quality_by_rank
-from ..html.rankings import ranked
+from ..html.rankings import hits_by_span, ranked
 from ..html.split_section import stored_replay, stored_splits
 from ..html.stored_run import StoredRun, column_of
 from ..result_rows import metric_range
@@ -159,8 +159,10 @@ def _latency(asked: _Asked) -> Chart:
 def _over_k(asked: _Asked) -> Chart:
     curves: dict[str, dict[str, list[dict[str, Any]]]] = {}
     families: dict[str, None] = {}
-    for name, record in zip(asked.names, asked.records, strict=True):
-        found = ranked(StoredRun(asked.store, record)).curves
+    runs = [StoredRun(asked.store, record) for record in asked.records]
+    by_span = any(map(hits_by_span, runs))
+    for name, run in zip(asked.names, runs, strict=True):
+        found = ranked(run, by_span=by_span).curves
         families |= dict.fromkeys(found)
         for family, points in found.items():
             if asked.metrics and family not in asked.metrics:

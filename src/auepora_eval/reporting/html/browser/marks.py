@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from ....core.errors import AueporaError
 from ....core.types import Document, EvaluationSample, SystemOutputs, Unsaid
+from ....features.gold_match import GoldDocument, GoldRank, first_rank, gold_ranks, has_spans
 from ....features.rankings import level_of
 from ....text.cutting import plain_words
 
@@ -130,16 +131,45 @@ class Gold:
         if isinstance(expected, (list, tuple)):
             self._parents.update(one for one in expected if isinstance(one, str))
         self._not_relevant = {one.doc_id for one in sample.candidate_docs or ()} - self.levels.keys()
+        docs = sample.relevant_docs or ()
+        self._with_spans = [
+            GoldDocument(doc_id, level, tuple(one for one in docs if one.doc_id == doc_id))
+            for doc_id, level in (self.levels.items() if has_spans(sample) else ())
+            if level > 0
+        ]
 
-    def marks(self, documents: Sequence[Document]) -> list[str]:
-        """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing."""
+    def ranks(self, documents: Sequence[Document]) -> dict[str, GoldRank] | None:
+        """By id where each gold document is hit, by id or by span; ``None`` where no gold has a span and ids tell."""
+        if not self._with_spans:
+            return None
+        ranks = gold_ranks(self._with_spans, documents)
+        return {one.doc_id: rank for one, rank in zip(self._with_spans, ranks, strict=True) if rank.rank is not None}
+
+    def first_rank(self, documents: Sequence[Document]) -> int | None:
+        """The rank of the first gold document."""
+        ranks = self.ranks(documents)
+        if ranks is not None:
+            return first_rank(ranks.values()).rank
+        return next((rank for rank, one in enumerate(documents, 1) if self.levels.get(one.doc_id, 0) > 0), None)
+
+    def marks(self, documents: Sequence[Document], ranks: Mapping[str, GoldRank] | None = None) -> list[str]:
+        """Per position ``gold``, ``again`` (the same id), ``part`` (same document), ``not`` (judged so) or nothing.
+
+        ``ranks`` are those of the gold documents, where they have spans.
+        """
         seen: set[str] = set()
         marks = []
         levels = self.levels
-        for document in documents:
+        ranks = self.ranks(documents) if ranks is None else ranks
+        at = None if ranks is None else {one.rank for one in ranks.values()}
+        for rank, document in enumerate(documents, 1):
             doc_id = document.doc_id
             level = levels.get(doc_id)
-            if level is not None and level > 0:
+            if at is not None and rank in at:
+                marks.append("gold")
+            elif at is not None and level is not None and level > 0 and doc_id not in seen:
+                marks.append("part")  # an id of the gold that names another passage, or stands below a hit by span
+            elif level is not None and level > 0:
                 marks.append("again" if doc_id in seen else "gold")
             elif level == 0 or doc_id in self._not_relevant:
                 marks.append("not")

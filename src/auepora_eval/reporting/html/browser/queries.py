@@ -55,7 +55,10 @@ def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: Numb
     """What came back, with what is to be marked in it."""
     response = output.response
     documents = [item.doc for item in output.retrieved]
-    marks = gold.marks(documents)
+    ranks = gold.ranks(documents)
+    marks = gold.marks(documents, ranks)
+    by_span = {doc_id: one.rank for doc_id, one in (ranks or {}).items() if one.by == "span"}
+    levels = {rank: gold.levels[doc_id] for doc_id, rank in by_span.items()}
     value = _without_nothing(
         {
             "error": output.error,
@@ -65,6 +68,7 @@ def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: Numb
             "steps": output.steps,
             "extra": output.extra,
             "unsaid": isinstance(output.retrieved, Unsaid) or None,
+            "by_span": by_span,
         }
     )
     value["docs"] = [
@@ -74,14 +78,14 @@ def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: Numb
                 number_of(item.doc.text),
                 item.score,
                 mark,
-                gold.levels.get(item.doc.doc_id),
+                levels.get(rank, gold.levels.get(item.doc.doc_id)),
                 item.doc.parent_id,
                 item.doc.span,
                 gold.passages_in(item.doc) or None,
                 item.doc.metadata or None,
             ]
         )
-        for item, mark in zip(output.retrieved, marks, strict=True)
+        for rank, (item, mark) in enumerate(zip(output.retrieved, marks, strict=True), 1)
     ]
     if output.citations is not None:
         value["citations"] = output.citations

@@ -76,8 +76,5 @@ def read_run(
 
 
 def _first_hit(output: SystemOutputs, gold: Gold) -> float:
-    levels = gold.levels
-    for rank, item in enumerate(output.retrieved, 1):
-        if levels.get(item.doc.doc_id, 0) > 0:
-            return float(rank)
-    return np.nan
+    rank = gold.first_rank([item.doc for item in output.retrieved])
+    return np.nan if rank is None else float(rank)

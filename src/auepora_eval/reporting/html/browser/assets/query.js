@@ -149,8 +149,9 @@ class QueryView {
     const items = sample.gold.map(([id, text, level, parent, span, metadata]) => {
       const ranks = runs.map((run) => {
         const output = this.output(run);
-        const place = output?.docs?.findIndex((doc) => doc[0] === id) ?? -1;
-        const found = place < 0 ? "not retrieved" : `rank ${place + 1}`;
+        const covered = output?.by_span?.[id];
+        const place = covered ? covered - 1 : output?.docs?.findIndex((doc) => doc[0] === id && doc[3] !== "part") ?? -1;
+        const found = place < 0 ? "not retrieved" : `rank ${place + 1}${covered ? ", by span" : ""}`;
         return badge(place < 0 ? "\u2715" : "\u25cf", runs.length > 1 ? `${letter(run)}: ${found}` : found, place < 0 ? "qb-miss" : "qb-gold");
       });
       const known = text >= 0 ? query.textOf(text) : this.textOfId(id);

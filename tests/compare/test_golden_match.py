@@ -82,3 +82,9 @@ BY_ID_OR_SPAN: list[tuple[list[Document], list[Document], Rank, str]] = [
 @pytest.mark.parametrize(("gold", "hits", "want", "why"), BY_ID_OR_SPAN, ids=[row[3] for row in BY_ID_OR_SPAN])
 def test_rank_by_id_or_span(gold: list[Document], hits: list[Document], want: Rank, why: str) -> None:
     assert rank(gold, list(hits), "id_or_span") == want
+
+
+def test_one_id_that_is_returned_says_that_ids_decide() -> None:
+    gold = [GOLD, chunk("d", "B", (0, 50))]
+    hits: list[str | Document] = [chunk("n", "A", (0, 100)), chunk("d", "B", (0, 50))]
+    assert rank(gold, hits, "id_or_span") == Rank(2)

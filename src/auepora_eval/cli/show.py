@@ -196,6 +196,7 @@ def _failures_text(rows: list[dict[str, Any]]) -> str:
 
 def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any]:
     from ..core.errors import BadValueError, did_you_mean
+    from ..features.gold_match import has_spans
     from ..io.codec import encode_output, encode_sample
 
     ids = store.sample_ids(record.run_id)
@@ -218,7 +219,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         "scores": scores,
         "outcomes": outcomes,
         "judgements": judgements_of(store, record, position),
-        "gold_ranks": [_gold_ranks(sample, one) for one in outputs],
+        **({"gold_ranks": [_gold_ranks(sample, one) for one in outputs]} if has_spans(sample) else {}),
     }
 
 
@@ -243,7 +244,8 @@ def _sample_text(told: dict[str, Any]) -> str:
         lines.append(f"reference  {_short(reference if isinstance(reference, str) else reference['text'])}")
     if sample.get("labels"):
         lines.append(f"labels     {_short(sample['labels'])}")
-    for output, ranks in zip(told["outputs"], told["gold_ranks"], strict=True):
+    every_rank = told.get("gold_ranks") or [[] for _ in told["outputs"]]
+    for output, ranks in zip(told["outputs"], every_rank, strict=True):
         lines.append("")
         by_span = {one["rank"] for one in ranks if one["by"] == "span"}
         if output.get("error"):

@@ -1,8 +1,8 @@
 """Which retrieved documents are hits for which gold: by id, or by the characters of the gold passage that they cover.
 
-This is the only place that decides it. A gold document is hit at the rank of its id. Where its id is not returned, or
-names another passage, the gold span decides: it is hit at the first rank at which the retrieved chunks of its parent,
-taken together up to that rank, cover at least half of it.
+This is the only place that decides it. A gold document is hit at the rank of its id. Where no gold id of the sample is
+returned, or those that are name other passages, the gold spans decide: a gold document is hit at the first rank at
+which the retrieved chunks of its parent, taken together up to that rank, cover at least half of its span.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ Span = tuple[int, int]
 Piece = tuple[str, int, int]
 """A parent's id, a first character, and one past the last."""
 Matching = Literal["id_or_span", "place"]
-"""``id_or_span``: the id, and the span where the id is not returned. ``place``: for chunks that were cut anew, where an
-id means nothing: the span, and the same parent where one side has no span."""
+"""``id_or_span``: the ids, and the spans where no gold id is returned. ``place``: for chunks that were cut anew, where
+an id means nothing: the span, and the same parent where one side has no span."""
 
 
 class GoldRank(NamedTuple):
@@ -85,8 +85,8 @@ def covered(pieces: Iterable[Piece]) -> int:
     return total
 
 
-def gold_documents(sample: EvaluationSample, *, min_relevance: int = 1) -> list[GoldDocument]:
-    """The relevant documents of a sample, each id once."""
+def gold_documents(sample: EvaluationSample, *, min_relevance: int | None = 1) -> list[GoldDocument]:
+    """The relevant documents of a sample, each id once; those of every level where ``min_relevance`` is ``None``."""
     levels: dict[str, int] = {}
     passages: dict[str, list[Document]] = {}
     for doc in sample.relevant_docs or ():
@@ -96,7 +96,7 @@ def gold_documents(sample: EvaluationSample, *, min_relevance: int = 1) -> list[
     return [
         GoldDocument(doc_id, level, tuple(passages[doc_id]))
         for doc_id, level in levels.items()
-        if level >= min_relevance
+        if min_relevance is None or level >= min_relevance
     ]
 
 
@@ -104,7 +104,12 @@ def gold_ranks(
     gold: Sequence[GoldDocument], documents: Sequence[Document], matching: Matching = "id_or_span"
 ) -> list[GoldRank]:
     """The rank at which each gold document is hit among the documents retrieved, in the order of ``gold``."""
-    return [_rank(one, documents, matching) for one in gold]
+    if matching == "place":
+        return [first_rank(_place_rank(passage, documents) for passage in one.passages) for one in gold]
+    by_id = [_id_rank(one, documents) for one in gold]
+    if any(one.rank is not None for one in by_id):
+        return by_id
+    return [first_rank(_span_rank(passage, documents) for passage in one.passages) for one in gold]
 
 
 def first_gold_rank(
@@ -113,8 +118,11 @@ def first_gold_rank(
     """The first rank at which an output hits any gold of its sample, by id or by span; a failed one hits nothing."""
     if output is None or output.error is not None:
         return GoldRank(None)
-    documents = [item.doc for item in output.retrieved[:depth]]
-    return first_rank(gold_ranks(gold_documents(sample, min_relevance=min_relevance), documents))
+    gold = gold_documents(sample, min_relevance=None)
+    ranks = gold_ranks(gold, [item.doc for item in output.retrieved])
+    wanted = (rank for one, rank in zip(gold, ranks, strict=True) if one.level >= min_relevance)
+    found = first_rank(wanted)
+    return found if depth is None or found.rank is None or found.rank <= depth else GoldRank(None)
 
 
 def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
@@ -123,13 +131,11 @@ def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
     return min(hits, key=lambda one: (one.rank, one.by == "document"), default=GoldRank(None))
 
 
-def _rank(gold: GoldDocument, docs: Sequence[Document], matching: Matching) -> GoldRank:
-    if matching == "place":
-        return first_rank(_place_rank(passage, docs) for passage in gold.passages)
+def _id_rank(gold: GoldDocument, docs: Sequence[Document]) -> GoldRank:
     for rank, doc in enumerate(docs, 1):
         if doc.doc_id == gold.doc_id and not all(_elsewhere(passage, doc) for passage in gold.passages):
             return GoldRank(rank, "id")
-    return first_rank(_span_rank(passage, docs) for passage in gold.passages)
+    return GoldRank(None)
 
 
 def _elsewhere(passage: Document, doc: Document) -> bool:

@@ -12,7 +12,7 @@ versions  what else differs between two runs
 report    both together, and where its page is written; ``markdown``: the page
 paired    two runs on every metric: differences, tests, ``verdict``; ``league``: more than two, and ``league_tables``
 overlap   metrics of words that answers share with questions, and when they decide nothing
-doubt     what a verdict may owe to answers that were not given
+doubt     what a verdict may owe to answers that were not given; ``missing``: outputs that are not there
 runs      everything of two runs in one report; ``tables``: as a terminal shows it, with ``remarks``
 stores    which store is read, and a run's queries and answers
 ========= ============================================================================================

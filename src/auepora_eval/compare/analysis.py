@@ -20,10 +20,10 @@ from ..stats.paired import SignFlips
 from ..stats.paired_bootstrap import PairedStatistics, paired_bootstrap_of, paired_bootstraps
 from ..stats.power import effect_size, mde, n_for, unit_sd
 from ..stats.swaps import swap_flips
-from .doubt import held_against_failures
+from .doubt import HeldAgainst, held_against_failures, held_against_missing
 from .reading import Fill, Pair, Reading, completed_difference, read_pair
 from .types import Doubt, MetricComparison, Verdict
-from .verdict import verdict_of, within
+from .verdict import ALPHA, verdict_of, within
 
 __all__ = ["Adjuster", "Adjustment", "Question", "analysed", "require_adjustment"]
 
@@ -73,15 +73,18 @@ def analysed(
         if any(one.pair.lost and one.pair.can_fill for one in questions)
     ]
     compared = [seen.comparison(place, others) for place in range(len(questions))]
-    return _without_gain_by_failing(seen, compared)
+    compared = _without_gain(seen, compared, held_against_missing)
+    return _without_gain(seen, compared, held_against_failures)
 
 
-def _without_gain_by_failing(seen: _Look, compared: list[MetricComparison]) -> list[MetricComparison]:
+def _without_gain(
+    seen: _Look, compared: list[MetricComparison], held_against: Callable[[Pair, Verdict, str], HeldAgainst | None]
+) -> list[MetricComparison]:
     """Take back a verdict that the winner owes to answers it did not give."""
     hard = {
         place: held
         for place, (one, found) in enumerate(zip(seen.questions, compared, strict=True))
-        if (held := held_against_failures(one.pair, found.verdict, one.target)) is not None
+        if (held := held_against(one.pair, found.verdict, one.target)) is not None
     }
     changed = list(seen.questions)
     for place, held in hard.items():
@@ -92,14 +95,15 @@ def _without_gain_by_failing(seen: _Look, compared: list[MetricComparison]) -> l
     look = _Look(changed, seen.clusters, seen.adjust, seen.seed, verdicts_only=True)
     for place, held in hard.items():
         found = compared[place]
-        if held.pair is None or look.verdict(place) != found.verdict:
+        stands = held.pair is not None and look.verdict(place) == found.verdict
+        if not stands or (held.by_itself and not seen.sure_by_itself(place)):
             note = held.remark if found.note is None else f"{found.note}; {held.remark}"
             compared[place] = replace(
                 found,
                 verdict="inconclusive",
                 negligible=False,
                 n_needed=seen.power(place, open_=True).n_needed,
-                doubt="system_failures",
+                doubt=held.doubt,
                 note=note,
             )
     return compared
@@ -207,6 +211,11 @@ class _Look:
             margin=self.questions[place].margin,
         )
 
+    def sure_by_itself(self, place: int) -> bool:
+        """Whether the p-value is small enough when multiplied by the number of primary metrics (Bonferroni)."""
+        tested = sum(one.primary and not math.isnan(p) for one, p in zip(self.questions, self.p_values, strict=True))
+        return bool(self.p_values[place] * tested < ALPHA)
+
     def comparison(self, place: int, others: Sequence[_Look]) -> MetricComparison:
         """One metric, with what failed measurements could make of it."""
         one, reading = self.questions[place], self.readings[place]
@@ -262,6 +271,7 @@ class _Look:
             higher_is_better=pair.definition.higher_is_better,
             note="; ".join(notes) or None,
             own_spread=one.own_spread,
+            missing=pair.missing,
         )
 
     def _tests(self, place: int) -> bool:

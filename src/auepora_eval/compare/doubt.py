@@ -11,10 +11,11 @@ import numpy.typing as npt
 from ..core.reduce import OfSums
 from ..core.scores import Scores, Status
 from ..core.types import TargetCategory
+from .missing import at_best
 from .reading import Pair, failed_without_value
-from .types import Verdict
+from .types import Doubt, Verdict
 
-__all__ = ["HeldAgainst", "held_against_failures"]
+__all__ = ["HeldAgainst", "held_against_failures", "held_against_missing"]
 
 Bools = npt.NDArray[np.bool_]
 
@@ -26,6 +27,39 @@ class HeldAgainst:
     pair: Pair | None
     """``None`` where it cannot be read so: then no verdict stands."""
     remark: str
+    doubt: Doubt = "system_failures"
+    by_itself: bool = False
+    """Whether the p-value of the metric must be small enough by itself (Bonferroni)."""
+
+
+def held_against_missing(pair: Pair, verdict: Verdict, target: str) -> HeldAgainst | None:
+    """The pair read so that missing outputs cannot have helped; ``None`` where they cannot have.
+
+    * Where a missing output has no worst value, there is no verdict.
+    * Nobody knows whether missing outputs would have been equal.
+    * A worst value lowers a mean, but it may also lower the spread of the differences. So who is better must be better
+      with its missing outputs at the best value, too, and by its own p-value, whatever the other metrics do.
+    """
+    if not any(pair.missing):
+        return None
+    lacking = " and ".join(f"{n} outputs of {run}" for run, n in zip("AB", pair.missing, strict=True) if n)
+    if not pair.definition.counts_missing:
+        return HeldAgainst(None, f"no verdict: {lacking} are missing, and have no worst value here", "missing_outputs")
+    if verdict == "equal":
+        return HeldAgainst(None, f"not 'equal': {lacking} are missing", "missing_outputs")
+    if verdict == "inconclusive" or pair.at_worst is None:
+        return None
+    second = verdict == "better"
+    missing = pair.at_worst[second]
+    if not missing.any():
+        return None
+    filled = at_best(pair.second if second else pair.first, missing, pair.definition)
+    changed = None if filled is None else replace(pair, second=filled) if second else replace(pair, first=filled)
+    if not np.array_equal(pair.first.counted, pair.second.counted):
+        changed = None  # the samples that count depend on the outputs, so the value is a ratio
+    lacking = f"{int(missing.sum())} missing outputs of {'B' if second else 'A'}"
+    remark = f"'{verdict}' is not certain: {lacking} could change it"
+    return HeldAgainst(changed, remark, "missing_outputs", by_itself=True)
 
 
 def held_against_failures(pair: Pair, verdict: Verdict, target: str) -> HeldAgainst | None:

@@ -80,12 +80,17 @@ class League:
     refused: dict[str, str] = field(default_factory=dict)
     samples: int = 0
     """How many samples all runs have."""
+    missing: tuple[int, ...] = ()
+    """How many outputs each run lacks, of these samples."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
         return {
             "schema": 1,
-            "runs": [{"run_id": run_id, "name": name} for run_id, name in zip(self.run_ids, self.names, strict=True)],
+            "runs": [
+                {"run_id": run_id, "name": name, "missing_outputs": missing}
+                for run_id, name, missing in zip(self.run_ids, self.names, self.missing, strict=True)
+            ],
             "samples": self.samples,
             "metrics": {
                 one.name: {
@@ -131,20 +136,21 @@ def league(
     twice = {one.run_id for one in records if sum(other.run_id == one.run_id for other in records) > 1}
     if twice:
         raise BadValueError(f"{min(twice)} is there twice; name every run once")
-    shared, questions, refused = asked_of(
-        store, records, metrics=metrics, delta=delta, primary=primary, other_dataset=other_dataset
+    asked = asked_of(store, records, metrics=metrics, delta=delta, primary=primary, other_dataset=other_dataset)
+
+    def by_tukey(questions: Sequence[Question], readings: Sequence[Reading]) -> Floats:
+        return _tukey(questions, readings, asked.shared.clusters, seed)
+
+    compared = analysed(
+        asked.questions, asked.shared.clusters, adjust=by_tukey if adjust == "tukey" else adjust, seed=seed
     )
-
-    def by_tukey(asked: Sequence[Question], readings: Sequence[Reading]) -> Floats:
-        return _tukey(asked, readings, shared.clusters, seed)
-
-    compared = analysed(questions, shared.clusters, adjust=by_tukey if adjust == "tukey" else adjust, seed=seed)
     return League(
         tuple(one.run_id for one in records),
         tuple(one.name for one in records),
-        _by_metric(questions, compared, len(records)),
-        refused,
-        len(shared.ids),
+        _by_metric(asked.questions, compared, len(records)),
+        asked.refused,
+        len(asked.shared.ids),
+        tuple(asked.missing),
     )
 
 

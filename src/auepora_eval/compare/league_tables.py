@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..reporting.markdown import escaped, markdown_table
 from ..reporting.tables import figure, one_line, table
 from .league import League, LeagueMetric, LeaguePair
-from .remarks import other_readings, signed
+from .remarks import missing_remark, other_readings, signed
 from .types import MetricComparison
 
 __all__ = ["league_markdown", "league_text"]
@@ -104,6 +104,8 @@ def _verdict(one: MetricComparison, second: str) -> str:
 def _remarks(made: League, letters: list[str]) -> list[str]:
     samples = "sample" if made.samples == 1 else f"{made.samples} samples"
     lines = [f"over the {samples} that all runs have; * no other run is surely better"]
+    if lacking := missing_remark(made.missing, letters):
+        lines.append(lacking)
     if any(not one.primary for one in made.metrics):
         lines.append("exploratory: not among the primary metrics; its p-value is not adjusted, and no verdict is given")
     for metric in made.metrics:

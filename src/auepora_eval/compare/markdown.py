@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..reporting.markdown import escaped, markdown_table
 from ..reporting.tables import figure
-from .remarks import failure_remarks, other_readings
+from .remarks import failure_remarks, missing_remark, other_readings
 from .types import CompareReport, ComparisonKind, MetricComparison
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def render_report_md(
         f"A is {a}, B is {b}; differences are B − A.",
         *_notes(report.notes),
         *_aggregates(report),
-        *_metrics(report.metrics),
+        *_metrics(report.metrics, report.missing),
         *_refused(report.refused),
         *_queries(report),
         *([] if changes is None else _changes(changes, judged_by)),
@@ -97,7 +97,7 @@ def _aggregates(report: CompareReport) -> list[str]:
     return ["## Golden queries", *told, markdown_table(["", "A", "B", "B − A"], lines, right=(1, 2, 3))]
 
 
-def _metrics(metrics: Sequence[MetricComparison]) -> list[str]:
+def _metrics(metrics: Sequence[MetricComparison], missing: Sequence[int]) -> list[str]:
     if not metrics:
         return []
     rows = [
@@ -122,7 +122,8 @@ def _metrics(metrics: Sequence[MetricComparison]) -> list[str]:
     told = "Over the samples of both runs; failures of a system count at the worst value."
     if not all(one.primary for one in metrics):
         told += " Exploratory metrics are not among the primary ones: no verdict is given, and no p-value adjusted."
-    return ["## Metrics", told, table]
+    lacking = missing_remark(missing)
+    return ["## Metrics", told, *([f"- {lacking}"] if lacking else []), table]
 
 
 def _refused(refused: Mapping[str, str]) -> list[str]:

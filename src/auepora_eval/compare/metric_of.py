@@ -44,6 +44,12 @@ class Definition:
     """Whether ids of chunks are compared, which mean nothing where chunks were cut otherwise."""
     by_parent_id: bool = False
     """Whether ids of the documents that chunks are parts of are compared."""
+    worst_failed: float | None = None
+    """The value a failed answer counts at; ``None`` where there is none."""
+    missing: str = "fail"
+    """What the convention makes of a missing output in the number of a single run."""
+    joins: bool = False
+    """Whether the score of a sample depends on the outputs of other samples."""
 
     @property
     def worst(self) -> float:
@@ -56,6 +62,11 @@ class Definition:
         if not isinstance(self.reducer, Mean):
             return False
         return type(self.reducer).value is Mean.value and type(self.reducer).interval is Mean.interval
+
+    @property
+    def counts_missing(self) -> bool:
+        """Whether a missing output counts at the worst value; else a comparison with missing outputs has no verdict."""
+        return self.worst_failed is not None and self.is_mean and not self.joins
 
 
 def definition_of(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> Definition:
@@ -97,6 +108,9 @@ def _defined(one: BatchMetric, scores: Scores | None) -> Definition:
         one.rounding,
         one.by_chunk_id,
         one.by_parent_id,
+        one.worst,
+        one.rules.missing,
+        one.joins and one.needs_all,
     )
 
 

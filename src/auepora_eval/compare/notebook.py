@@ -13,6 +13,7 @@ from ..reporting.charts.words import in_chart
 from ..reporting.notebook import html_table, with_chart
 from ..reporting.result_rows import SECONDS, metric_range
 from ..reporting.tables import figure
+from .remarks import missing_remark
 from .types import CompareReport, MetricComparison
 
 __all__ = ["comparison_html", "forest_plot", "forest_rows"]
@@ -70,7 +71,8 @@ def comparison_html(report: CompareReport) -> str:
     headers = ["Metric", "A", "B", "B − A", "95 % interval", "p, adjusted", "Verdict", "n"]
     table = html_table(headers, rows, right=(1, 2, 3, 5, 7)) if rows else "<p>no metric was compared</p>"
     heading = f"<p>A: {_told(report.run_a)}, B: {_told(report.run_b)}</p>"
-    notes = "".join(f"<li>{_told(note)}</li>" for note in report.notes)
+    lacking = missing_remark(report.missing)
+    notes = "".join(f"<li>{_told(note)}</li>" for note in [*([lacking] if lacking else []), *report.notes])
     notes += "".join(f"<li>not compared: {_told(name)} ({_told(why)})</li>" for name, why in report.refused.items())
     return with_chart(heading + table + (f"<ul>{notes}</ul>" if notes else ""), forest_plot(report))
 

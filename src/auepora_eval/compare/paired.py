@@ -21,6 +21,7 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .analysis import Adjustment, Question, analysed, require_adjustment
 from .metric_of import Definition, definition_of
+from .missing import MissingOutputs, missing_outputs, with_missing_at_worst
 from .overlap import OVERLAP_NOTE, is_question_overlap, need_other_basis
 from .reading import Pair
 from .rechunking import ChunkChange, chunk_change_among
@@ -29,7 +30,7 @@ from .stores import StoredAnswers
 from .types import MetricComparison
 from .verdict import Margin, margin_of, require_margin
 
-__all__ = ["Held", "MetricComparisons", "asked_of", "compare_metrics"]
+__all__ = ["Asked", "Held", "MetricComparisons", "asked_of", "compare_metrics"]
 
 Ints = npt.NDArray[np.intp]
 
@@ -44,6 +45,8 @@ class MetricComparisons:
     only_in_a: int = 0
     """How many samples only the first run has."""
     only_in_b: int = 0
+    missing: tuple[int, int] = (0, 0)
+    """How many outputs each run lacks, of the samples that both have."""
 
     @property
     def by_name(self) -> dict[str, MetricComparison]:
@@ -55,6 +58,7 @@ class MetricComparisons:
         return {
             "only_in_a": self.only_in_a,
             "only_in_b": self.only_in_b,
+            "missing_outputs": dict(zip("ab", self.missing, strict=True)),
             "metrics": {one.name: one.to_dict() for one in self.metrics},
             "refused": dict(self.refused),
         }
@@ -86,7 +90,7 @@ def compare_metrics(
     ``answers`` are those of the store where some were read before.
     """
     require_adjustment(adjust)
-    shared, questions, refused = asked_of(
+    asked = asked_of(
         store,
         [record_a, record_b],
         metrics=metrics,
@@ -95,8 +99,9 @@ def compare_metrics(
         other_dataset=other_dataset,
         chunks=Chunks(StoredAnswers(store) if answers is None else answers, golden),
     )
-    compared = analysed(questions, shared.clusters, adjust=adjust, seed=seed)
-    return MetricComparisons(compared, refused, *shared.only)
+    compared = analysed(asked.questions, asked.shared.clusters, adjust=adjust, seed=seed)
+    first, second = asked.missing
+    return MetricComparisons(compared, asked.refused, *asked.shared.only, missing=(first, second))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +110,20 @@ class Held:
 
     record: RunRecord
     results: dict[str, list[MetricResult]]
+    missing: MissingOutputs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """What is asked of some runs."""
+
+    shared: SharedSamples
+    questions: list[Question]
+    """Of each metric and each two runs."""
+    refused: dict[str, str]
+    """Metrics that cannot be compared, and why."""
+    missing: list[int]
+    """For each run how many outputs it lacks, of the samples that all runs have."""
 
 
 def asked_of(
@@ -116,8 +135,8 @@ def asked_of(
     primary: Sequence[str] | None,
     other_dataset: bool,
     chunks: Chunks | None = None,
-) -> tuple[SharedSamples, list[Question], dict[str, str]]:
-    """The samples that all runs have, what is asked of each metric and each two runs, and what is refused."""
+) -> Asked:
+    """The samples that all runs have, and what is asked of each metric and each two runs."""
     shared = shared_samples(store, records, other_dataset=other_dataset)
     held = [held_results(store, record) for record in records]
     chosen = chosen_names(held, metrics)
@@ -132,7 +151,8 @@ def asked_of(
         primary=primary_of(reversed(records), primary, chosen),
         margin=delta,
     )
-    return shared, questions, refused
+    missing = [one.missing.take(rows).total for one, rows in zip(held, shared.rows, strict=True)]
+    return Asked(shared, questions, refused, missing)
 
 
 def held_results(store: RunStore, record: RunRecord) -> Held:
@@ -147,7 +167,8 @@ def held_results(store: RunStore, record: RunRecord) -> Held:
             f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score what is "
             "there with `auepora rescore`"
         )
-    return Held(record, found)
+    every = [result for results in found.values() for result in results]
+    return Held(record, found, missing_outputs(store, record, every))
 
 
 def primary_of(records: Iterable[RunRecord], given: Sequence[str] | None, known: Iterable[str]) -> set[str]:
@@ -269,6 +290,12 @@ def _question(
         _, first = over_repeats(reducer, first)
         reducer, second = over_repeats(reducer, second)
         definition = replace(definition, reducer=reducer)
+    missing = [runs[run].missing.take(shared.rows[run]) for run in two]
+    second = _settled(first, second, definition.rounding)
+    (first, gone_first), (second, gone_second) = (
+        with_missing_at_worst(scores, lacking, definition)
+        for scores, lacking in zip((first, second), missing, strict=True)
+    )
     defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
     notes = [definition.note]
     withheld = None
@@ -277,7 +304,14 @@ def _question(
         notes += [OVERLAP_NOTE, withheld]
     spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
     return Question(
-        Pair(results[1].name, definition, first, _settled(first, second, definition.rounding)),
+        Pair(
+            results[1].name,
+            definition,
+            first,
+            second,
+            (missing[0].total, missing[1].total),
+            (gone_first, gone_second),
+        ),
         results[1].target.name,
         primary,
         margin,

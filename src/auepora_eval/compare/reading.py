@@ -43,6 +43,10 @@ class Pair:
     definition: Definition
     first: Scores
     second: Scores
+    missing: tuple[int, int] = (0, 0)
+    """How many outputs each run lacks."""
+    at_worst: tuple[Bools, Bools] | None = None
+    """Which samples of each run have a worst value because their output is missing."""
 
     @property
     def lost(self) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ..reporting.tables import figure
 from .types import CompareReport, MetricComparison
 
-__all__ = ["failure_remarks", "other_readings", "signed"]
+__all__ = ["failure_remarks", "missing_remark", "other_readings", "signed"]
 
 _ROUNDING = 1e-9
 
@@ -27,6 +28,14 @@ def other_readings(one: MetricComparison) -> str | None:
         low, high = one.bounds
         told.append(f"with failed measurements at their worst and best: {signed(low)} … {signed(high)}")
     return "; ".join(told) or None
+
+
+def missing_remark(missing: Sequence[int], names: Sequence[str] = "AB") -> str | None:
+    """How many outputs each run lacks; ``None`` where none is missing."""
+    if not any(missing):
+        return None
+    told = ", ".join(f"{count} in {name}" for name, count in zip(names, missing, strict=True))
+    return f"missing outputs: {told}; in a comparison they count as failed, at the worst value of a metric"
 
 
 def failure_remarks(report: CompareReport) -> list[str]:

@@ -80,4 +80,5 @@ def compare_runs(
         deltas={**report.deltas, "metrics": {one.name: one.to_dict() for one in compared.metrics}},
         metrics=compared.metrics,
         refused=compared.refused,
+        missing=compared.missing,
     )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
 from ..reporting.tables import figure, one_line, table
-from .remarks import failure_remarks, other_readings, signed
+from .remarks import failure_remarks, missing_remark, other_readings, signed
 from .types import CompareReport, ComparisonKind, MetricComparison
 
 __all__ = ["comparison_table", "comparison_text"]
@@ -26,7 +26,7 @@ def comparison_text(report: CompareReport, *, names: tuple[str, str] | None = No
         parts.append("\n".join(map(one_line, report.notes)))
     if report.metrics:
         parts.append(comparison_table(report.metrics))
-    if failed := failure_remarks(report):
+    if failed := [*filter(None, [missing_remark(report.missing)]), *failure_remarks(report)]:
         parts.append("\n".join(failed))
     if report.refused:
         parts.append("\n".join(one_line(f"not compared: {name} ({why})") for name, why in report.refused.items()))

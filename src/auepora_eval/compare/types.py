@@ -22,9 +22,10 @@ __all__ = [
 ]
 
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
-Doubt = Literal["measure_failures", "system_failures", "question_overlap"]
-"""What could turn a verdict: measurements that failed; or it holds only because a system failed on some samples; or the
-metric is word overlap with the question, and no other one rests on gold or a judge."""
+Doubt = Literal["measure_failures", "system_failures", "missing_outputs", "question_overlap"]
+"""What could turn a verdict: measurements that failed; or it holds only because a system failed on some samples, or
+because outputs are missing; or the metric is word overlap with the question, and no other one rests on gold or a judge.
+"""
 
 
 class ComparisonKind(StrEnum):
@@ -126,11 +127,14 @@ class MetricComparison:
     note: str | None = None
     own_spread: tuple[float | None, float | None] | None = None
     """How far each system's answers to one sample lie apart (a standard deviation), where samples were repeated."""
+    missing: tuple[int, int] = (0, 0)
+    """How many outputs each run lacks, of the samples that both have."""
 
     def to_dict(self) -> dict[str, Any]:
         """As the comparison document has it, without the name."""
         values = asdict(self)
         del values["name"]
+        values["missing_outputs"] = dict(zip("ab", values.pop("missing"), strict=True))
         return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
@@ -150,6 +154,8 @@ class CompareReport:
     """Metrics that cannot be compared, and why."""
     notes: list[str] = field(default_factory=list)
     """What else differs between the runs: versions of chunker, embedding, model, prompt."""
+    missing: tuple[int, int] = (0, 0)
+    """How many outputs each run lacks, of the samples that both have."""
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison document."""
@@ -163,6 +169,7 @@ class CompareReport:
             "per_query": [asdict(one) for one in self.per_query],
             "refused": dict(self.refused),
             "notes": list(self.notes),
+            "missing_outputs": dict(zip("ab", self.missing, strict=True)),
         }
 
     def to_json(self, *, indent: int | None = 2) -> str:

@@ -51,7 +51,7 @@ def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
     missing = batch.missing
     if missing.any():
         if rules.missing == "skip":
-            scores = scores.replaced(missing, Status.SKIPPED, "missing_output", math.nan)
+            scores = scores.replaced(missing & in_output, Status.SKIPPED, "missing_output", math.nan)
         else:
             # Read as nothing returned, a missing output that still cannot be scored is a failure after all.
             unscored = missing & in_output & (scores.status != Status.SCORED)

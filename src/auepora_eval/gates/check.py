@@ -72,6 +72,13 @@ def _value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
     if not result.defined:
         because = result.details.get("undefined_because") or "no sample was scored"
         return _open(gate, f"{name} has no value: {because}")
+    if skipped := result.details.get("skipped_missing_output"):
+        return _open(
+            gate,
+            f"{name} is {number(result.value)} without {skipped} missing output{'s' * (skipped != 1)}, which its "
+            f"conventions skip; count them with `auepora rescore RUN -m '{gate.metric}:missing=fail'`",
+            result.value,
+        )
     value, what, flags = result.value, name, ()
     if gate.part != "point":
         if result.interval is None:
@@ -164,6 +171,8 @@ class _Compared:
         if one.doubt == "system_failures":
             because = f" ({one.note})" if one.note else ""
             return f"the difference in {name} is {_numbers(one)}, but only because a system failed on some{because}"
+        if one.doubt == "missing_outputs":
+            return f"the difference in {name} is {_numbers(one)}, but outputs are missing ({one.note})"
         return one
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...compare.remarks import failure_remarks, other_readings
+from ...compare.remarks import failure_remarks, missing_remark, other_readings
 from ...compare.types import CompareReport, MetricComparison
 from ...core.targets import TARGETS
 from ..tables import figure
@@ -58,7 +58,7 @@ def comparison_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Sec
                 is_open=not report.metrics,
             )
         )
-    failed = failure_remarks(report)
+    failed = [*filter(None, [missing_remark(report.missing)]), *failure_remarks(report)]
     if failed:
         blocks.append(Bullets(failed))
     return Section("deltas", "Differences", blocks, "B − A, over the queries that both runs have.")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...compare.league import League, LeagueMetric, league
 from ...compare.overlap import OVERLAP_NOTE
+from ...compare.remarks import missing_remark
 from ...core.errors import AueporaError
 from ...core.targets import TARGETS
 from .blocks import Cell, Column, Fold, Group, Prose, Row, Section, Table, Verdict, bare_table, present
@@ -118,6 +119,8 @@ def _league(runs: Sequence[StoredRun], made: League, main: LeagueMetric | None) 
     if made.refused:
         refused: list[Row] = [[Cell(name), why] for name, why in made.refused.items()]
         blocks.append(Fold(f"Not compared: {amount(len(refused), 'metric')}", [bare_table(["metric", "why"], refused)]))
+    if lacking := missing_remark(made.missing, [run.letter for run in runs]):
+        blocks.append(Prose(lacking, tone="muted"))
     lead = f"Over the {amount(made.samples, 'query', 'queries')} that all runs have. ★ no other run is surely better."
     return Section("league", "League", blocks or [Prose("There is no metric that all runs have.", tone="open")], lead)
 

@@ -56,6 +56,7 @@ LAYERS = {
     "core.registry": 3,
     "core.suggest": 3,
     "core.mass_failures": 3,
+    "core.data_checks": 3,
     "metrics": 4,
     "metrics.retrieval_eval": 6,  # functions over the engine, for those who come with rows
     "core.plan": 5,

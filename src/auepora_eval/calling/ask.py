@@ -22,7 +22,7 @@ from .systems import System, as_system
 
 __all__ = ["Asked", "Ended", "ask"]
 
-Ended = Literal["done", "stopped", "max_failures", "connection_errors", "hung"]
+Ended = Literal["done", "stopped", "max_failures", "hung", "connection_errors"]
 
 _LONGEST_NAP = 1.0  # seconds; some platforms notice Ctrl-C only between two waits
 _log = logging.getLogger(__name__)

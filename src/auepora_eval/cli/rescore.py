@@ -71,6 +71,7 @@ def command(
     from ..running.judging import judges_of_run
     from ..running.scoring import ScoringOptions, rescore
     from .output import output_format, refuse_input_as_output, rendered, write_out
+    from .remarks import show_warnings
     from .specs import parse_specs
     from .telling import STOPPED_EARLY, run_failure
 
@@ -109,6 +110,7 @@ def command(
                 progress=line.scoring(record.num_samples * record.repeats),
                 judged=line.judging,
             )
+        show_warnings(results)
         said = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_of(record)}"
         write_out(rendered(results, form, said), output)
         say(f"stored with {record.run_id}")

@@ -13,6 +13,7 @@ from .executors import ExecutorChoice, executor_options
 from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
 from .judging import JudgingOptions, judging_options, preview_text
 from .perturbed_options import perturb_options
+from .remarks import show_warnings
 from .saying import quiet_option, say
 from .score import PRESETS
 from .stores import conventions_of, store_option
@@ -160,6 +161,7 @@ def command(
     if outcome.gates is not None:  # before anything is printed: its reader may have left
         publish(outcome.gates, outcome.record, junit=junit)
     if outcome.results is not None:
+        show_warnings(outcome.results)
         said = f"conventions: {conventions_of(outcome.record)}"
         write_out(_document(outcome, form, said, per_query=per_query), output)
     if outcome.gates is not None and form in ("csv", "json"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -135,7 +136,7 @@ def command(
     """
     from ..core.engine import BATCH_SIZE
     from .output import output_format, refuse_input_as_output, rendered, require_per_query, write_out
-    from .remarks import warn_of_no_hit
+    from .remarks import show_warnings
     from .score_files import data_files, preview_files, score_files
     from .score_shards import ShardedFiles, preview_shards, score_shards, wants_shards
     from .specs import parse_specs, translations
@@ -214,7 +215,7 @@ def command(
         if judging.preview:
             write_out(preview_text(would, as_json=form == "json"), output)
             return
-    warn_of_no_hit(results)
+    show_warnings(results)
     write_out(rendered(results, form, said, per_query=per_query), output)
     if results.failure is not None:
         say(f"Error: {results.failure}", always=True)
@@ -260,18 +261,28 @@ def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], convent
     whose = counts_by_query(qrels_path)
     if whose is None:
         with progress("scoring"):
-            return _with_failure(rankings.evaluate(chosen, conventions=conventions))
+            return _checked(rankings.evaluate(chosen, conventions=conventions), qrels_path, run_path)
     from ..pooling.beside import JudgedBeside
 
     total: Counter[str] = sum(map(Counter, whose.values()), Counter())
     beside = JudgedBeside(resolved, total)
     with progress("scoring"):
         every = rankings.evaluate([*resolved, *beside.metrics], conventions=conventions)
-    return _with_failure(beside.noted(every))
+    return _checked(beside.noted(every), qrels_path, run_path)
 
 
-def _with_failure(results: Results) -> Results:
+def _checked(results: Results, qrels_path: str, run_path: str) -> Results:
+    """The results, with why they failed as a whole and what is suspicious; files are read again where no id matches."""
+    from ..core.data_checks import IdCheck, no_hit_warning
     from ..core.mass_failures import mass_failure
 
     results.failure = mass_failure(results)
+    warning, check = no_hit_warning(results), IdCheck()
+    if warning is not None and all(Path(path).is_file() for path in (qrels_path, run_path)):
+        from ..io.trec import load_qrels, load_run
+
+        rankings = load_run(run_path)
+        for query, judged in load_qrels(qrels_path).items():
+            check.add([doc_id for doc_id, level in judged.items() if level > 0], rankings.get(query, []))
+    results.warnings = list(filter(None, [warning, check.warning()]))
     return results

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ShardedFiles", "preview_shards", "score_shards", "wants_shards"]
 
+CHECKED = 1000
+"""So many samples are read once more to see whether their data is suspicious."""
+
 
 @dataclass(frozen=True, slots=True)
 class ShardedFiles:
@@ -145,6 +148,7 @@ def score_shards(
         )
     if beside is not None:
         results = beside.noted(results)
+    _check(found, chosen, results)
     if session is not None:
         told_usage(results, session)
     for one in opened:
@@ -154,6 +158,20 @@ def score_shards(
     outputs = (output for source in found.sources for output in source.read()[1])
     results.failure = mass_failure(results, (one.error for one in outputs if one is not None and one.error is not None))
     return results
+
+
+def _check(found: ShardedInput, metrics: Sequence[Metric], results: Results) -> None:
+    """Put into the results what is suspicious; of the data, only its beginning is read here."""
+    from ..core.data_checks import DataCheck
+
+    check, seen = DataCheck(), 0
+    for source in found.sources:
+        samples, outputs = source.read()
+        check.add(samples, outputs)
+        seen += len(samples)
+        if seen >= CHECKED:
+            break
+    check.finish(metrics, results)
 
 
 def _judged_beside(files: ShardedFiles, found: ShardedInput, metrics: Sequence[Metric]) -> JudgedBeside | None:

@@ -19,6 +19,7 @@ from ..store.runs import RunStore
 from .analysis import Question, analysed, require_adjustment
 from .paired import asked_of
 from .reading import Reading, failed_without_value, value_of, without
+from .remarks import empty_answer_notes
 from .types import MetricComparison
 from .verdict import Margin
 
@@ -82,6 +83,8 @@ class League:
     """How many samples all runs have."""
     missing: tuple[int, ...] = ()
     """How many outputs each run lacks, of these samples."""
+    notes: tuple[str, ...] = ()
+    """What else a reader should know of the runs, which are called A, B, ... there."""
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
@@ -111,6 +114,7 @@ class League:
                 for one in self.metrics
             },
             "refused": dict(self.refused),
+            **({"notes": list(self.notes)} if self.notes else {}),
         }
 
 
@@ -144,13 +148,16 @@ def league(
     compared = analysed(
         asked.questions, asked.shared.clusters, adjust=by_tukey if adjust == "tukey" else adjust, seed=seed
     )
+    found = _by_metric(asked.questions, compared, len(records))
+    run_ids = tuple(one.run_id for one in records)
     return League(
-        tuple(one.run_id for one in records),
+        run_ids,
         tuple(one.name for one in records),
-        _by_metric(asked.questions, compared, len(records)),
+        found,
         asked.refused,
         len(asked.shared.ids),
         tuple(asked.missing),
+        tuple(empty_answer_notes(store, run_ids, found)),
     )
 
 

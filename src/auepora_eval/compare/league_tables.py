@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..reporting.markdown import escaped, markdown_table
 from ..reporting.tables import figure, one_line, table
 from .league import League, LeagueMetric, LeaguePair
-from .remarks import missing_remark, other_readings, signed
+from .remarks import missing_remark, other_readings, run_labels, signed
 from .types import MetricComparison
 
 __all__ = ["league_markdown", "league_text"]
@@ -51,7 +51,7 @@ def _markdown_cells(row: list[str]) -> list[str]:
 
 
 def _letters(made: League) -> list[str]:
-    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(len(made.run_ids))]
+    return run_labels(len(made.run_ids))
 
 
 def _value_headers(letters: list[str]) -> list[str]:
@@ -113,7 +113,7 @@ def _remarks(made: League, letters: list[str]) -> list[str]:
             compared = pair.comparison
             told = filter(None, [_needed(compared), other_readings(compared), compared.note])
             lines += [f"{metric.name}, {_difference(pair, letters)}: {one}" for one in told]
-    return lines
+    return [*lines, *made.notes]
 
 
 def _needed(one: MetricComparison) -> str | None:

@@ -100,8 +100,9 @@ def compare_metrics(
         chunks=Chunks(StoredAnswers(store) if answers is None else answers, golden),
     )
     compared = analysed(asked.questions, asked.shared.clusters, adjust=adjust, seed=seed)
+    only_in_a, only_in_b = asked.shared.only
     first, second = asked.missing
-    return MetricComparisons(compared, asked.refused, *asked.shared.only, missing=(first, second))
+    return MetricComparisons(compared, asked.refused, only_in_a, only_in_b, missing=(first, second))
 
 
 @dataclass(frozen=True, slots=True)

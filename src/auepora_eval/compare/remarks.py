@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from ..core.results import empty_answers
+from ..core.types import TargetCategory
 from ..reporting.tables import figure
+from ..store.runs import RunStore
 from .types import CompareReport, MetricComparison
 
-__all__ = ["failure_remarks", "missing_remark", "other_readings", "signed"]
+if TYPE_CHECKING:
+    from .league import LeagueMetric
+
+__all__ = ["empty_answer_notes", "failure_remarks", "missing_remark", "other_readings", "run_labels", "signed"]
 
 _ROUNDING = 1e-9
 
@@ -36,6 +43,24 @@ def missing_remark(missing: Sequence[int], names: Sequence[str] = "AB") -> str |
         return None
     told = ", ".join(f"{count} in {name}" for name, count in zip(names, missing, strict=True))
     return f"missing outputs: {told}; in a comparison they count as failed, at the worst value of a metric"
+
+
+def empty_answer_notes(
+    store: RunStore, run_ids: Sequence[str], metrics: Sequence[MetricComparison | LeagueMetric]
+) -> list[str]:
+    """Which of the runs, named A, B, ..., have many empty answers, where abstention metrics are compared."""
+    names = [one.name for one in metrics if one.target == TargetCategory.NEGATIVE_REJECTION.name]
+    notes = []
+    for label, run_id in zip(run_labels(len(run_ids)), run_ids, strict=True):
+        found = next(filter(None, (empty_answers(store.result(run_id, name)) for name in names)), None)
+        if found is not None:
+            notes.append(f"{label}: {found}; abstention metrics count an empty answer as a refusal")
+    return notes
+
+
+def run_labels(count: int) -> list[str]:
+    """What runs are called in a comparison: A, B, ..., Z, 27, ..."""
+    return [chr(ord("A") + place) if place < 26 else str(place + 1) for place in range(count)]
 
 
 def failure_remarks(report: CompareReport) -> list[str]:

@@ -12,6 +12,7 @@ from .analysis import Adjustment
 from .golden import Golden, golden_queries
 from .paired import compare_metrics
 from .queries import require_same_chunks
+from .remarks import empty_answer_notes
 from .report import golden_report
 from .stores import Store, StoredAnswers, opened_store
 from .types import CompareReport
@@ -75,8 +76,10 @@ def compare_runs(
             corpus=corpus,
             answers=answers,
         )
+        empty = empty_answer_notes(opened, [record_a.run_id, record_b.run_id], compared.metrics)
     return replace(
         report,
+        notes=[*report.notes, *empty],
         deltas={**report.deltas, "metrics": {one.name: one.to_dict() for one in compared.metrics}},
         metrics=compared.metrics,
         refused=compared.refused,

@@ -11,6 +11,7 @@ from ..judge.executor import with_judges
 from .batch import Batch, check_samples, warn_notes
 from .collector import collector_paused
 from .conventions import Conventions
+from .data_checks import DataCheck
 from .errors import (
     AlignmentError,
     BadTypeError,
@@ -88,13 +89,14 @@ def evaluate(
     EvaluationPlan(chosen).validate_dataset(rows)
     size = checked_batch_size(batch_size)
     memory: dict[Hashable, Any] = {}
-    grouping = Grouping(slices_of(slices), keep=True)
+    grouping, check = Grouping(slices_of(slices), keep=True), DataCheck()
     require_members(grouping.slices, rows)
 
     def batches() -> Iterator[Batch]:
         for start in range(0, len(rows), size):
             part = rows[start : start + size]
             grouping.add(part)
+            check.add(part, given[start : start + size])
             yield Batch(part, given[start : start + size], memory=memory)
 
     def whole(chosen_rows: Rows | None = None) -> Batch:
@@ -112,6 +114,7 @@ def evaluate(
             executor=with_judges(scoring, chosen, judging),
             grouping=grouping,
             whole=whole,
+            check=check,
         )
 
 
@@ -137,7 +140,7 @@ def evaluate_stream(
     chosen = resolve_metrics(metrics, conventions)
     _require_batch_metrics(chosen)
     size = checked_batch_size(batch_size)
-    grouping = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen))
+    grouping, check = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen)), DataCheck()
     memory: dict[Hashable, Any] = {}
     fields = {name for one in chosen for name in one.required_fields()}
 
@@ -147,6 +150,7 @@ def evaluate_stream(
             samples, outputs = _unzipped(chunk)
             check_samples(samples)
             grouping.add(samples, fields - grouping.annotated)
+            check.add(samples, outputs)
             yield Batch(samples, outputs, memory=memory)
 
     with chosen_executor(executor, workers) as scoring:
@@ -159,6 +163,7 @@ def evaluate_stream(
             executor=with_judges(scoring, chosen, judging),
             grouping=grouping,
             whole=None,
+            check=check,
         )
     _require_annotated(grouping, chosen, results)
     return results
@@ -318,9 +323,10 @@ def run_metrics(
     grouping: Grouping,
     whole: Callable[[Rows | None], Batch] | None,
     joined: bool = False,
+    check: DataCheck | None = None,
     stacklevel: int = 5,
 ) -> Results:
-    """Score batches and fold what comes of them into results."""
+    """Score batches and fold what comes of them into results. ``check`` took in what the batches are made of."""
     tallies = {
         one.name: tally_for(one.for_run(run), run, keep_scores=keep_scores, joined=joined)
         for one in metrics
@@ -330,7 +336,7 @@ def run_metrics(
     # caller's own generator makes is not ours to keep.
     with collector_paused() if whole is not None else nullcontext():
         collect(batches, list(tallies.values()), executor, grouping, progress, stacklevel=stacklevel)
-    results = []
+    results = Results()
     everything: Batch | None = None
     for one in metrics:
         if one.name in tallies:
@@ -344,4 +350,7 @@ def run_metrics(
                 for name, groups in grouping.rows().items()
             }
             results.append(result)
-    return Results(results, sample_ids=grouping.ids if keep_scores else ())
+    results.sample_ids = grouping.ids if keep_scores else ()
+    if check is not None:
+        check.finish(metrics, results)
+    return results

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..judge.executor import with_judges
 from .batch import Batch, check_samples
 from .conventions import Conventions
+from .data_checks import DataCheck
 from .engine import BATCH_SIZE, Metrics, Progress, collect, evaluate, resolve_metrics
 from .errors import AlignmentError, BadValueError
 from .executors import Executor, ExecutorName, chosen_executor
@@ -62,7 +63,7 @@ def evaluate_repeats(
     if not repeats:
         raise BadValueError("there must be at least one repeat to score")
     tallies = {one.name: RepeatedScores(one.for_run(facts), facts) for one in chosen if isinstance(one, BatchMetric)}
-    grouping = Grouping(groups, keep=True)
+    grouping, check = Grouping(groups, keep=True), DataCheck()
     with chosen_executor(executor, workers) as plain:
         scoring = with_judges(plain, chosen, judging)
         for outputs in repeats:
@@ -70,7 +71,7 @@ def evaluate_repeats(
             for tally in tallies.values():
                 tally.begin()
             collect(
-                _batches(samples, outputs(), batch_size, grouping),
+                _batches(samples, outputs(), batch_size, grouping, check),
                 list(tallies.values()),
                 scoring,
                 grouping,
@@ -83,10 +84,14 @@ def evaluate_repeats(
         else _computed(one, samples, repeats, slices=groups, run=facts)
         for one in chosen
     ]
-    return Results(results, sample_ids=[sample.sample_id for sample in samples])
+    whole = Results(results, sample_ids=[sample.sample_id for sample in samples])
+    check.finish(chosen, whole)
+    return whole
 
 
-def _batches(samples: Sequence[EvaluationSample], outputs: Outputs, size: int, grouping: Grouping) -> Iterator[Batch]:
+def _batches(
+    samples: Sequence[EvaluationSample], outputs: Outputs, size: int, grouping: Grouping, check: DataCheck
+) -> Iterator[Batch]:
     memory: dict[Hashable, Any] = {}
     source, given = iter(outputs), 0
     for start in range(0, len(samples), size):
@@ -96,6 +101,7 @@ def _batches(samples: Sequence[EvaluationSample], outputs: Outputs, size: int, g
         if len(answers) != len(part):
             raise AlignmentError(len(samples), given)
         grouping.add(part)
+        check.add(part, answers)
         yield Batch(part, answers, memory=memory)
     if next(source, _END) is not _END:
         raise AlignmentError(len(samples), given + 1)

@@ -18,6 +18,7 @@ __all__ = [
     "Results",
     "coverage",
     "display_name",
+    "empty_answers",
     "judged_share",
     "plain_name",
     "plain_value",
@@ -46,6 +47,8 @@ class Results(list[MetricResult]):
         self.run_id = run_id
         self.failure: str | None = None
         """Why the evaluation failed as a whole, where most samples have no answer or a judge judged nothing."""
+        self.warnings: list[str] = []
+        """What is suspicious about the data and the scores: ids that never match, many empty answers, ..."""
 
     @property
     def by_name(self) -> dict[str, MetricResult]:
@@ -78,6 +81,8 @@ class Results(list[MetricResult]):
         }
         if self.failure is not None:
             document["failure"] = self.failure
+        if self.warnings:
+            document["warnings"] = self.warnings
         if per_query:
             document["per_query"] = self.per_query()
         return document
@@ -157,7 +162,9 @@ def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, floa
 
 def results_to_markdown(results: Sequence[MetricResult]) -> str:
     """A Markdown table; a fourth column tells what each value is a mean of where any sample was not scored."""
-    remarks = ["; ".join(filter(None, [coverage(result), judged_share(result)])) for result in results]
+    remarks = [
+        "; ".join(filter(None, [coverage(result), judged_share(result), empty_answers(result)])) for result in results
+    ]
     with_coverage = any(remarks)
     lines = ["| Target | Metric | Value |", "|--------|--------|-------|"]
     if with_coverage:
@@ -217,6 +224,14 @@ def judged_share(result: MetricResult) -> str:
     seen = f"judged nothing of {within}" if share is None else f"judged {_percent(share)} of {within}"
     whose = ", ".join(f"{by} {count}" for by, count in details["gold_by"].items())
     return f"{seen}; gold by {whose}" if whose else seen
+
+
+def empty_answers(result: MetricResult) -> str:
+    """How many answers are empty, of an abstention metric where that are many: ``6 of 40 answers are empty``."""
+    details = result.details
+    if "num_empty_answers" not in details:
+        return ""
+    return f"{details['num_empty_answers']} of {details['num_answers']} answers are empty"
 
 
 def _percent(share: float) -> str:

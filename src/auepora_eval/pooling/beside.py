@@ -108,7 +108,9 @@ class JudgedBeside:
             if one.name in self._depths:
                 depth = self._depths[one.name]
                 self._note(one, held[depth], whose, depth)
-        return Results(rest, sample_ids=results.sample_ids, run_id=results.run_id)
+        alone = Results(rest, sample_ids=results.sample_ids, run_id=results.run_id)
+        alone.failure, alone.warnings = results.failure, results.warnings
+        return alone
 
     def _note(self, result: MetricResult, share: MetricResult, whose: MetricResult | None, depth: int | None) -> None:
         told = share.details

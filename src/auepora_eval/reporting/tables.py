@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..core.results import Results, coverage, display_name, judged_share, results_to_dict, results_to_markdown
+from ..core.results import (
+    Results,
+    coverage,
+    display_name,
+    empty_answers,
+    judged_share,
+    results_to_dict,
+    results_to_markdown,
+)
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from .markdown import escaped, markdown_table
@@ -140,7 +148,8 @@ def _breakdown(result: MetricResult) -> list[list[str]]:
 def remark(result: MetricResult) -> str:
     """What the value is a mean of and, where there is none, why."""
     because = "" if result.defined else result.details.get("undefined_because", "")
-    return "; ".join(filter(None, [because, coverage(result), _spread(result), judged_share(result)]))
+    told = [because, coverage(result), _spread(result), judged_share(result), empty_answers(result)]
+    return "; ".join(filter(None, told))
 
 
 def _spread(result: MetricResult) -> str:

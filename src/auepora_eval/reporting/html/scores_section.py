@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.results import display_name, judged_share
+from ...core.results import display_name, empty_answers, judged_share
 from ...core.targets import TARGETS
 from ...core.types import MetricResult
 from .blocks import Block, Cell, Column, Fold, Group, Prose, Row, Section, Table
@@ -117,8 +117,7 @@ def coverage_lines(result: MetricResult) -> list[str]:
     repeats = details.get("repeats") or {}
     if isinstance(repeats, dict) and repeats.get("count", 1) > 1 and repeats.get("sd") is not None:
         lines.append(f"{amount(repeats['count'], 'repeat')}, standard deviation {value_text(repeats['sd'])}")
-    if judged := judged_share(result):
-        lines.append(judged)
+    lines += filter(None, [judged_share(result), empty_answers(result)])
     return lines
 
 

@@ -1,0 +1,170 @@
+"""What is suspicious about data and scores: ids that never match, empty answers, a judge whose scores are all equal."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from .judged import JudgedMetric
+from .metrics_base import Metric
+from .results import Results
+from .scores import Scores, Status
+from .types import EvaluationSample, MetricResult, SystemOutputs, TargetCategory
+
+__all__ = ["DataCheck", "IdCheck", "no_hit_warning"]
+
+_SAMPLES_COMPARED = 1000
+"""The ids of so many samples are compared."""
+_IDS_COMPARED = 20
+"""So many ids of a sample are searched for prefixes."""
+_FEWEST_EQUAL, _FEWEST_LOWEST = 5, 2
+"""So many equal scores of a judge, and so many at the bottom of the scale, are suspicious."""
+_OF_HITS = {"f1", "hit_rate", "map", "mrr", "ndcg", "precision", "r_precision", "recall"}
+"""Metrics that are 0 where nothing relevant was returned within their cut-off, and only there."""
+_NUMBER = re.compile(r"\s*0*(\d+)(\.0+)?\s*")
+
+
+def no_hit_warning(results: Sequence[MetricResult]) -> str | None:
+    """A warning where every metric of hits is 0: mostly gold and outputs name their documents differently."""
+    values = [
+        result.value
+        for result in results
+        if (result.signature or "").partition("|")[0].partition("@")[0] in _OF_HITS
+        and result.details["num_samples"] > result.details["num_system_failed"]
+    ]
+    if not values or any(values):
+        return None
+    return (
+        "no relevant document stands where these metrics look; if that is a surprise, do both files name documents in "
+        "the same way, and does any judgement reach the level that counts as relevant?"
+    )
+
+
+def _as_number(doc_id: str) -> str:
+    found = _NUMBER.fullmatch(doc_id)
+    return doc_id if found is None else found[1]
+
+
+_RULES: dict[str, tuple[Callable[[str], str], str, str]] = {
+    "case": (str.casefold, "if upper and lower case are ignored", "doc_id.lower()"),
+    "type": (_as_number, "if ids are compared as numbers", "str(int(float(doc_id)))"),
+}
+"""How ids may differ: what makes them equal, how that is described, and how to map them."""
+
+
+class IdCheck:
+    """Compares the retrieved ids of samples with their gold: equal, or equal but for case, type or a prefix."""
+
+    def __init__(self) -> None:
+        self._compared = self._equal = 0
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._examples: dict[tuple[str, str], tuple[str, str]] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether further samples are compared."""
+        return self._compared < _SAMPLES_COMPARED
+
+    def add(self, gold: Collection[str], retrieved: Sequence[str]) -> None:
+        """Compare the ids of one sample."""
+        if not self.is_open or not gold or not retrieved:
+            return
+        self._compared += 1
+        if not set(gold).isdisjoint(retrieved):
+            self._equal += 1
+            return
+        found: dict[tuple[str, str], tuple[str, str]] = {}
+        for rule, (changed, _, _) in _RULES.items():
+            known = {changed(one): one for one in gold}
+            hit = next((one for one in retrieved if changed(one) in known), None)
+            if hit is not None:
+                found[rule, ""] = hit, known[changed(hit)]
+        for hit in retrieved[:_IDS_COMPARED]:
+            for one in list(gold)[:_IDS_COMPARED]:
+                if hit.endswith(one):
+                    found["retrieved", hit.removesuffix(one)] = hit, one
+                elif one.endswith(hit):
+                    found["gold", one.removesuffix(hit)] = hit, one
+        self._counts.update(found.keys())
+        self._examples = found | self._examples
+
+    def warning(self) -> str | None:
+        """How ids can be mapped, where many samples have a hit only then."""
+        for rule, prefix in sorted(self._counts, key=lambda key: (key[0] not in _RULES, -self._counts[key], key)):
+            count = self._counts[rule, prefix]
+            if rule in _RULES:
+                enough = count * 10 >= self._compared
+                _, how, mapping = _RULES[rule]
+            else:  # an id may end like another by chance
+                enough = not self._equal and count * 2 >= self._compared
+                how = f"without the prefix {prefix!r} of the {rule} ids"
+                mapping = f"doc_id.removeprefix({prefix!r})"
+            if enough:
+                hit, gold = self._examples[rule, prefix]
+                return (
+                    f"{count} of {self._compared} samples have a hit only {how}, such as {hit!r} for the gold id "
+                    f"{gold!r}; map the ids before scoring, for example with {mapping}"
+                )
+        return None
+
+
+class DataCheck:
+    """Takes in samples and outputs as they pass, and tells what is suspicious about them and about their scores."""
+
+    def __init__(self) -> None:
+        self.num_answers = 0
+        self.num_empty = 0
+        """Empty answers of outputs that do not say whether the system refused."""
+        self._ids = IdCheck()
+
+    def add(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> None:
+        """Take in aligned samples and outputs; what is malformed is left to those who score it."""
+        try:
+            answered = [
+                (sample, output)
+                for sample, output in zip(samples, outputs, strict=True)
+                if output is not None and output.error is None
+            ]
+            answers = [(output.response.text, output.refused) for _, output in answered if output.response is not None]
+            self.num_answers += len(answers)
+            self.num_empty += sum(refused is None and not text.strip() for text, refused in answers)
+            for sample, output in answered if self._ids.is_open else ():
+                gold = [document.doc_id for document in sample.relevant_docs or ()]
+                self._ids.add(gold, [item.doc.doc_id for item in output.retrieved])
+        except (AttributeError, TypeError):
+            return
+
+    def finish(self, metrics: Sequence[Metric], results: Results) -> None:
+        """Put what is suspicious into the results: warnings, and empty answers into details of abstention metrics."""
+        by_name = {one.name: one for one in metrics}
+        many = self.num_empty * 10 > self.num_answers
+        abstention = [one for one in results if one.target is TargetCategory.NEGATIVE_REJECTION]
+        for result in abstention if many else ():
+            result.details |= {"num_answers": self.num_answers, "num_empty_answers": self.num_empty}
+        empty = f"{self.num_empty} of {self.num_answers} answers are empty"
+        if abstention:
+            empty += "; abstention metrics count an empty answer as a refusal"
+        judged = [_judge_warning(by_name[one.name], one) for one in results if one.name in by_name]
+        found: list[str | None] = [no_hit_warning(results), self._ids.warning(), empty if many else None, *judged]
+        results.warnings = list(filter(None, found))
+
+
+def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
+    if not isinstance(metric, JudgedMetric) or not isinstance(result.scores, Scores):
+        return None
+    values = result.scores.values[result.scores.status == Status.SCORED]
+    if len(values) < _FEWEST_LOWEST or not np.all(values == values[0]):
+        return None
+    scale: Any = getattr(metric, "scale", None)
+    if scale is not None and values[0] == metric.range[0]:
+        return (
+            f"all {len(values)} scores of {result.name} are at the bottom of the scale {scale}; the critic may use "
+            "another scale"
+        )
+    if len(values) < _FEWEST_EQUAL:
+        return None
+    return f"all {len(values)} scores of {result.name} are {values[0]:g}; the judge may not tell answers apart"

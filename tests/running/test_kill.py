@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def killed_at(project: Project, target: int, *arguments: str) -> bool:
     return killed
 
 
-def stored(path: Path) -> tuple[dict[str, object], list[object]]:
+def stored(path: Path) -> tuple[dict[str, Any], list[object]]:
     """The results and outputs of the only run, without what time tells."""
     with RunStore.open(path) as store:
         (record,) = store.runs()
@@ -134,3 +135,101 @@ def test_interrupted_once_and_twice(project: Callable[[int], Project]) -> None:
         check=True,
     )
     assert json.loads(code.stdout)["results"][0]["details"]["num_samples"] == 400
+
+
+JUDGE = """
+import os, signal
+from importlib import import_module
+from pathlib import Path
+from auepora_eval.judge.critic import LLMCritic
+
+class Judge(LLMCritic):
+    def score(self, *, prompt, metadata=None):
+        return sum(prompt.encode()) % 11 / 10
+
+def kill_at(name, when, number):
+    module, _, path = name.partition(":")
+    owner, method = path.split(".")
+    owner = Judge if module == "judge_rag" else getattr(import_module(module), owner)
+    original, calls = getattr(owner, method), []
+
+    def counted(*given, **options):
+        calls.append(None)
+        if (when, len(calls)) == ("before", int(number)):
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = original(*given, **options)
+        if (when, len(calls)) == ("after", int(number)):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+
+    setattr(owner, method, counted)
+
+if Path("kill_at").exists():
+    kill_at(*Path("kill_at").read_text().split())
+"""
+SCORED_BY = "metrics: [recall@5, mrr, bleu, {llm_faithfulness: {critic: {use: judge}}}]"
+MOMENTS = [  # what is called, whether the process is killed before or after it, and at which call
+    "auepora_eval.core.tally:KeptScores.add after 5",
+    "auepora_eval.store.runs:RunStore.put_results after 1",
+    "judge_rag:Judge.score before 31",
+    "judge_rag:Judge.score before 1",
+    "judge_rag:Judge.score after 60",
+    "auepora_eval.core.tally:KeptScores.add before 1",
+    "auepora_eval.store.runs:RunStore.put_judgements after 1",
+    "auepora_eval.store.runs:RunStore.add_usage after 1",
+    "auepora_eval.store.runs:RunStore.put_results before 1",
+    "auepora_eval.store.runs:RunStore.finish before 1",
+]
+IN_THE_FAST_SET = 3
+
+
+def judged_results(path: Path) -> tuple[object, object, object]:
+    """The results, outputs and judgements of the only run, without what time and the cache tell."""
+    with RunStore.open(path) as store:
+        (record,) = store.runs()
+        assert record.status == "finished"
+        document = store.results(record.run_id).to_dict(per_query=True)
+        outputs = [(row.position, row.sample_id, row.output) for row in store.outputs(record.run_id)]
+        judgements = [
+            (row.metric, row.signature, row.position, row.repeat, row.reason, row.body.get("answer"))
+            for row in store.judgements(record.run_id)
+        ]
+    document["run_id"] = None
+    for one in document["results"]:
+        one["details"].pop("judging", None)
+    for _, _, output in outputs:
+        output.timings.clear()
+    return document, outputs, sorted(judgements, key=repr)
+
+
+@pytest.mark.parametrize(
+    "moment", [*MOMENTS[:IN_THE_FAST_SET], *(pytest.param(one, marks=pytest.mark.slow) for one in MOMENTS[3:])]
+)
+def test_killed_while_scoring_and_resumed(project: Callable[[int], Project], moment: str) -> None:
+    mine = project(60)
+    (mine.folder / "judge_rag.py").write_text(JUDGE)
+    plan = Path(mine.plan(more='resources: {judge: {python: "judge_rag:Judge"}}\nscoring: {batch_size: 16}\n'))
+    text = plan.read_text()
+    plan.write_text(text.replace(text[text.index("metrics:") : text.index("\nslices")], SCORED_BY))
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            command("run", "plan.yaml", *arguments),
+            cwd=mine.folder,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    (mine.folder / "kill_at").write_text(moment)
+    assert run().returncode == -signal.SIGKILL, "it was killed"
+    assert len(mine.calls()) == 60, "every sample was answered before"
+    (mine.folder / "kill_at").unlink()
+    resumed = run("--resume")
+    assert resumed.returncode == 0, resumed.stderr
+    assert len(mine.calls()) == 60, "nothing is asked again"
+    (mine.folder / "once").mkdir()
+    once = run("--store", "once/runs.sqlite")
+    assert once.returncode == 0, once.stderr
+    assert judged_results(mine.folder / "runs.sqlite") == judged_results(mine.folder / "once" / "runs.sqlite")

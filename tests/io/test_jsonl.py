@@ -4,6 +4,7 @@ import errno
 import gc
 import gzip
 import os
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -373,3 +374,19 @@ def test_a_pipe_is_written_to_and_stays(tmp_path: Path, name: str) -> None:
     data = gzip.decompress(received[0]) if name.endswith("gz") else received[0]
     assert data.startswith(b'{"sample_id":"1"')
     assert names(tmp_path) == [name]
+
+
+def test_an_id_that_comes_twice_says_where(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", A + b"\n" + B + b"\n" + A)
+    with pytest.raises(DuplicateIdError) as caught:
+        load_jsonl_dataset(path)
+    assert (caught.value.path, caught.value.line) == (str(path), 3)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.path, again.line) == (str(caught.value), str(path), 3)
+
+
+def test_ranks_that_count_from_0_are_named(tmp_path: Path, auepora: Callable[..., tuple[int, str, str]]) -> None:
+    data = written(tmp_path / "data.jsonl", b'{"sample_id": "a", "query": "q", "relevant_docs": ["x"]}')
+    row = b'{"sample_id": "a", "retrieved": [{"doc": "x", "score": 2, "rank": 0}, {"doc": "y", "score": 1, "rank": 1}]}'
+    out = auepora("validate", str(data), str(written(tmp_path / "out.jsonl", row)))[1]
+    assert "'rank' is 0; ranks count from 1" in out

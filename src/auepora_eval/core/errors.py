@@ -122,7 +122,11 @@ class MissingFieldError(AueporaError, ValueError):
 
 
 class DuplicateIdError(AueporaError, ValueError):
-    """An id that must be unique comes twice."""
+    """An id that must be unique comes twice; ``path`` and ``line`` say where, if it is in a file."""
+
+    def __init__(self, message: str, *, path: str | Path | None = None, line: int | None = None) -> None:
+        self.path, self.line = None if path is None else str(path), line
+        super().__init__(message)
 
 
 class MetricDefinitionError(AueporaError, TypeError):

@@ -45,7 +45,8 @@ def read_nuggets(path: str | Path) -> list[NuggetTopic]:
     for topic in iter_nuggets(path):
         key = topic.qid, str([topic.more.get(name) for name in ("run_id", "docid")])
         if key in seen:
-            raise DuplicateIdError(f"{path}: qid {topic.qid!r} comes twice; each question may come once")
+            message = f"{path}: qid {topic.qid!r} comes twice; each question may come once"
+            raise DuplicateIdError(message, path=path)
         seen.add(key)
         topics.append(topic)
     if not topics:

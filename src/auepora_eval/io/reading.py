@@ -125,7 +125,11 @@ class Problems:
         """Raise an error that names file and line, or take it down."""
         problem = Problem(path, line, message, record)
         if not self.gather:
-            raise DataFileError(path, line, problem.told) if kind is DataFileError else kind(str(problem))
+            if kind is DataFileError:
+                raise DataFileError(path, line, problem.told)
+            raise (
+                DuplicateIdError(str(problem), path=path, line=line) if kind is DuplicateIdError else kind(str(problem))
+            )
         self.found.append(problem)
 
     def add_all(self, path: Path, line: int | None, messages: Iterable[str], *, record: int | None = None) -> None:

@@ -72,7 +72,7 @@ class OutputIndex:
         first = self._places.setdefault(sample_id, place)
         if first is not place:
             message = f"sample_id {sample_id!r} is already on line {first.line}; each id may come once"
-            raise DuplicateIdError(f"{self._path}:{place.line}: {message}")
+            raise DuplicateIdError(f"{self._path}:{place.line}: {message}", path=self._path, line=place.line)
 
     def __contains__(self, sample_id: object) -> bool:
         return sample_id in self._places
@@ -270,7 +270,8 @@ class _Kept(_Lookup):
         self._by_id: dict[str, ReadOutput] = {}
         for read in outputs:
             if self._by_id.setdefault(read.sample_id, read) is not read:
-                raise DuplicateIdError(f"{path}: sample_id {read.sample_id!r} comes twice; each id may come once")
+                message = f"{path}: sample_id {read.sample_id!r} comes twice; each id may come once"
+                raise DuplicateIdError(message, path=path, line=read.line)
 
     def take(self, sample_id: str) -> ReadOutput | None:
         return self._by_id.pop(sample_id, None)

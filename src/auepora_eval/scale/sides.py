@@ -213,7 +213,8 @@ class Side:
                 if (before, first) != (path, line):
                     where = f"line {first}" if before == path else f"{before}:{first}"
                     on = "is already on" if before == path else "is already at"
-                    raise DuplicateIdError(f"{path}:{line}: sample_id {name!r} {on} {where}; each id may come once")
+                    message = f"{path}:{line}: sample_id {name!r} {on} {where}; each id may come once"
+                    raise DuplicateIdError(message, path=path, line=line)
         return np.unique(pairs)
 
 

@@ -161,6 +161,8 @@ def output_warnings(path: Path, outputs: Sequence[ReadOutput], *, repeats: bool 
         ranks = [item.rank for item in output.retrieved]
         if ranks != sorted(ranks):
             told.add("rank", RANK_CONTRADICTION)
+        elif ranks and ranks[0] < 1:
+            told.add("rank", f"'rank' is {ranks[0]}; ranks count from 1, and the list order is what counts")
         ids = [item.doc.doc_id for item in output.retrieved]
         if repeats and (twice := _twice(ids)) is not None:
             told.add("twice", f"'retrieved' holds {shown(twice)} twice; it counts once, at its first position")

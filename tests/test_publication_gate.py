@@ -73,7 +73,7 @@ class TestMetricRangeAssertions:
         ids=[f"{row[2]}: {row[4]}" for row in RANKING_EDGES],
     )
     def test_ranking_edge(self, gold: list[str], ranked: list[str], population: str, want: dict[str, float]) -> None:
-        got = dict(paper_evaluate([{"gold_ids": gold, "ranked_ids": ranked}], [3]))[population]
+        got: Any = dict(paper_evaluate([{"gold_ids": gold, "ranked_ids": ranked}], [3]))[population]
         assert {name: got[name] for name in want} == pytest.approx(want, abs=1e-15)
 
     @pytest.mark.parametrize(

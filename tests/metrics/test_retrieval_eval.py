@@ -101,7 +101,7 @@ def test_agrees_with_the_plain_functions(rows: list[dict[str, list[str]]], ks: l
         (dual_evaluate, lambda k, n: None if k == "ALL" else k),
         (paper_evaluate, compute_k_eff),
     ):
-        found = function(rows, ks)
+        found: dict[str, Any] = dict(function(rows, ks))
         for population, members in (("positives_only", positives), ("all_queries", rows)):
             assert len(found[population]) == 4 * len({None if k == "ALL" else k for k in ks})
             for k in ks:

@@ -76,7 +76,7 @@ def test_citations_may_name_any_document_of_the_corpus(project: Path, auepora: C
     def coverage(*arguments: str) -> float:
         code, out, err = auepora(*arguments, "--json")
         assert code == 0, err
-        return next(one["value"] for one in json.loads(out)["results"] if one["name"] == "citation_coverage")
+        return next(float(one["value"]) for one in json.loads(out)["results"] if one["name"] == "citation_coverage")
 
     score = ("score", "data.jsonl", "out.jsonl", "-m", "citation_coverage")
     assert (coverage(*score), coverage(*score, "--corpus", "corpus.jsonl")) == (0.5, 1.0)

@@ -166,7 +166,7 @@ def _judged(
         _conclusion(run, ids, label, cut, p_chance, area, agreed, corrects=corrected.weight > 0),
         dict(left_out),
         (*run.notes, *_notes(run, said), *stands.notes),
-        {name: report(signed, label, seed=seed) for name, report in _CORRELATIONS.items()},
+        {name: report(signed.tolist(), label.tolist(), seed=seed) for name, report in _CORRELATIONS.items()},
     )
 
 

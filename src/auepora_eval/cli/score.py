@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -224,8 +225,10 @@ def command(
 
 def _needs_scores(specs: Sequence[Spec]) -> bool:
     """Whether a metric looks at the scores of retrieved documents, not at their order alone."""
-    named = [spec if isinstance(spec, str) else ",".join(next(iter(spec.values())) or ()) for spec in specs]
-    return any("ties" in one for one in named)
+    return any(
+        "ties" in (spec if isinstance(spec, str) else {*chain(*(options or () for options in spec.values()))})
+        for spec in specs
+    )
 
 
 def _choices(min_relevance: int | None, complete: bool, depth: int | None, duplicates: str | None) -> dict[str, object]:

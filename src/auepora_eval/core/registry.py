@@ -112,7 +112,7 @@ def _take_name(cls: type[Metric]) -> None:
         construct(self, *args, **options)
         set_name(self, name)
 
-    cls.__init__ = construct_with_name  # type: ignore[method-assign]
+    cls.__init__ = construct_with_name  # type: ignore[method-assign, assignment]
 
 
 def _load_built_in() -> None:

@@ -63,4 +63,4 @@ class GoldHitAtK(HitRateAtK):
 
     def _hits(self, sample: EvaluationSample, output: SystemOutputs | None) -> bool:
         rank = self._rank(sample, output).rank
-        return rank is not None and rank <= self.k
+        return rank is not None and (self.k is None or rank <= self.k)

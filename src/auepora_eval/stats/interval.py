@@ -307,6 +307,8 @@ class _Shape:
 
 
 def _t_flags(evenly: float, units: int, skewness: float, shape: _Shape) -> tuple[str, ...]:
-    few = evenly < _FEW_FOR_T or (units < _FEW_FOR_RANGE and shape.is_moved_by_one(units))
-    skewed = is_skewed(units, skewness) or units < _COCHRAN_OF_SHAPE * shape.skewness() ** 2
+    few, skewed = evenly < _FEW_FOR_T, is_skewed(units, skewness)
+    if not few:  # fewer units have their flag already, and no shape
+        few = units < _FEW_FOR_RANGE and shape.is_moved_by_one(units)
+        skewed = skewed or units < _COCHRAN_OF_SHAPE * shape.skewness() ** 2
     return (*(("few",) if few else ()), *(("skewed",) if skewed else ()))

@@ -220,10 +220,11 @@ def test_one_query_with_everything_that_is_known(opened: Open, pages: dict[str, 
     assert article.locator(".qb-unsupported").all_inner_texts() == ["Texas maybe.", "like this"]
     assert "2 of 3 words in none of the documents retrieved" in text
     documents = article.locator(".qb-side .qb-doc")
-    assert documents.nth(0).locator(".qb-mark").inner_text() == "◐ same document"
+    assert documents.nth(0).locator(".qb-mark").inner_text() == "● gold, level 2"
     assert documents.nth(0).locator(".qb-text mark").all_inner_texts() == ["Paris is the capital of France."]
     assert documents.nth(0).get_by_text("cited").count() == 1
-    assert article.get_by_text("not retrieved").count() == 2, "the gold chunk, and a citation"
+    assert article.get_by_text("rank 1, by span").count() == 1, "a chunk of another id covers the gold passage"
+    assert article.get_by_text("not retrieved").count() == 1, "a citation"
     assert "level 2" in article.locator(".qb-known").inner_text()
     page.goto(page.url.partition("#")[0] + "#q/failed")
     expect(page.locator(".qb-error")).to_have_text("TimeoutError: gave up after 3 s")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..core.types import Document, EvaluationSample, SystemOutputs
@@ -13,7 +13,7 @@ from ..features.gold_match import GoldDocument, Matching, first_rank, gold_docum
 from .golden import expected_ids
 from .stores import RunAnswers
 
-__all__ = ["DEPTH", "Places", "Rank", "rank_of"]
+__all__ = ["DEPTH", "Places", "Rank", "id_or_span", "rank_of"]
 
 DEPTH = 10
 """Ranks beyond this are misses."""
@@ -33,6 +33,16 @@ def rank_of(expected: Sequence[GoldDocument], output: SystemOutputs, matching: M
     """The first position at which an expected chunk is hit."""
     rank, by = first_rank(gold_ranks(expected, [item.doc for item in output.retrieved[:DEPTH]], matching))
     return Rank(rank, by == "document", by == "span")
+
+
+def id_or_span(expected: Sequence[GoldDocument], outputs: Iterable[SystemOutputs | None]) -> Matching:
+    """How one query is matched in all of these outputs: by id where any of them returns an expected id, else by span.
+
+    So that outputs that are compared are matched alike.
+    """
+    given = ([item.doc for item in output.retrieved] for output in outputs if output is not None and not output.error)
+    by_id = any(one.rank is not None for documents in given for one in gold_ranks(expected, documents, "id"))
+    return "id" if by_id else "id_or_span"
 
 
 class Places:

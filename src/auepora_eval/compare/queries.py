@@ -11,12 +11,12 @@ from typing import Any, Literal
 from ..core.collector import collector_paused
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
-from ..features.gold_match import GoldDocument, Matching, gold_documents
+from ..features.gold_match import GoldDocument, Matching, gold_documents, has_spans
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .aggregate import RankMetrics
 from .golden import Golden, expected_ids, golden_queries, known_queries, named
-from .match import Places, Rank, rank_of
+from .match import Places, Rank, id_or_span, rank_of
 from .rechunking import ChunkChange, chunk_change, same_id_counts
 from .stores import RunAnswers, read_answers
 from .types import ComparisonKind, QueryComparison
@@ -57,6 +57,11 @@ class QueryComparisons:
     notes: list[str] = field(default_factory=list)
     chunks_changed: str | None = None
     """How it is known that the runs have different chunks, where they have."""
+
+    @property
+    def by_rank(self) -> bool:
+        """Whether hit rates and MRR follow from the ranks, which ids alone may not give."""
+        return self.chunks_changed is not None or any(map(has_spans, self.samples))
 
     @property
     def kinds(self) -> dict[str, int]:
@@ -164,9 +169,10 @@ def compare_answers(
         raise _different_chunks(a, b, change.reason)
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     b_first = golden is None and a.fingerprint != b.fingerprint
-    expected, matching, remarks = _matching(run_a, run_b, expecting, change, b_first=b_first)
+    expected, remarks = _expected(run_a, run_b, expecting, change, b_first=b_first)
     notes += remarks
     compared = [query for query in expecting if expected[query.sample_id]]
+    matching = {query.sample_id: _matching(query, expected, (run_a, run_b), change) for query in compared}
     rank = partial(_rank, expected, matching)
     ranked_a, ranked_b = _Ranked(run_a, compared, rank), _Ranked(run_b, compared, rank)
     for name, answers in (("A", run_a), ("B", run_b)):
@@ -202,22 +208,38 @@ RankOf = Callable[[str, SystemOutputs], Rank]
 
 
 def _matching(
+    query: EvaluationSample,
+    expected: Mapping[str, list[GoldDocument]],
+    runs: Sequence[RunAnswers],
+    change: ChunkChange | None,
+) -> Matching:
+    """How the chunks of both runs are matched with what a query expects."""
+    if change is not None:
+        return "place"
+    if not has_spans(query):
+        return "id"
+    return id_or_span(
+        expected[query.sample_id], [outputs.get(query.sample_id) for run in runs for outputs in run.outputs]
+    )
+
+
+def _expected(
     run_a: RunAnswers,
     run_b: RunAnswers,
     queries: Sequence[EvaluationSample],
     change: ChunkChange | None,
     *,
     b_first: bool,
-) -> tuple[dict[str, list[GoldDocument]], Matching, list[str]]:
-    """What each query expects, how the chunks of two runs are matched with it, and what there is to say about it."""
+) -> tuple[dict[str, list[GoldDocument]], list[str]]:
+    """What each query expects, and what there is to say about it."""
     if change is None:
-        return {query.sample_id: gold_documents(query) for query in queries}, "id_or_span", _id_notes(run_a, run_b)
+        return {query.sample_id: gold_documents(query) for query in queries}, _id_notes(run_a, run_b)
     by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
     asked = [run_b, run_a] if b_first else by_age
     places = Places(queries, asked, ids_reused=change.ids_reused)
     expected = {query.sample_id: places.expected(query) for query in queries}
     notes = [] if change.by_version else [_change_note(change)]
-    return expected, "place", notes + _place_notes(places, expected, asked[0].record.run_id)
+    return expected, notes + _place_notes(places, expected, asked[0].record.run_id)
 
 
 def _placed(query: EvaluationSample, expected: Mapping[str, list[GoldDocument]]) -> EvaluationSample:
@@ -251,8 +273,10 @@ def _id_notes(run_a: RunAnswers, run_b: RunAnswers) -> list[str]:
     return notes
 
 
-def _rank(expected: Mapping[str, list[GoldDocument]], matching: Matching, query_id: str, output: SystemOutputs) -> Rank:
-    return rank_of(expected[query_id], output, matching)
+def _rank(
+    expected: Mapping[str, list[GoldDocument]], matching: Mapping[str, Matching], query_id: str, output: SystemOutputs
+) -> Rank:
+    return rank_of(expected[query_id], output, matching[query_id])
 
 
 class _Ranked:

@@ -13,14 +13,11 @@ from ..features.rankings import RankingColumns, document_rankings
 from ..features.refusals import RefusalDetector
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .match import Places
+from .match import Places, id_or_span
 from .rechunking import ChunkChange, chunk_change
 from .stores import RunAnswers, read_answers
 
 __all__ = ["GoldRanks", "QuerySide", "both_sides"]
-
-_BY_ID: Matching = "id_or_span"
-_BY_PLACE: Matching = "place"
 
 
 class GoldRanks(NamedTuple):
@@ -64,10 +61,14 @@ def both_sides(
     change = chunk_change(run_a, run_b, run_b.samples)
     names = set(wanted)
     samples = [sample for sample in run_b.samples if sample.sample_id in names]
+    matching: dict[str, Matching]
     if change is None or change.gold_only:
-        expected, matching = {one.sample_id: gold_documents(one) for one in samples}, _BY_ID
+        expected = {one.sample_id: gold_documents(one) for one in samples}
+        runs = [*run_a.outputs, *run_b.outputs]
+        matching = {name: id_or_span(gold, [one.get(name) for one in runs]) for name, gold in expected.items()}
     else:
-        expected, matching = _places(run_a, run_b, samples, change), _BY_PLACE
+        expected = _places(run_a, run_b, samples, change)
+        matching = dict.fromkeys(expected, "place")
     sides_a, sides_b = (_sides(samples, run, expected, matching) for run in (run_a, run_b))
     for sample, side_a, side_b in zip(samples, sides_a, sides_b, strict=True):
         yield sample.sample_id, side_a, side_b
@@ -85,7 +86,7 @@ def _sides(
     samples: Sequence[EvaluationSample],
     run: RunAnswers,
     expected: Mapping[str, Sequence[GoldDocument]],
-    matching: Matching,
+    matching: Mapping[str, Matching],
 ) -> list[QuerySide]:
     each = [[outputs.get(sample.sample_id) for outputs in run.outputs] for sample in samples]
     answered = [[one for one in repeats if one is not None and one.error is None] for repeats in each]
@@ -95,14 +96,14 @@ def _sides(
     for row, (sample, repeats, given) in enumerate(zip(samples, each, answered, strict=True)):
         errors = [one.error for one in repeats if one is not None and one.error is not None]
         missing = None if len(given) == len(repeats) else "no output is stored"
-        gold = expected[sample.sample_id]
+        gold, how = expected[sample.sample_id], matching[sample.sample_id]
         sides.append(
             QuerySide(
                 failed=(len(repeats) - len(given)) / len(repeats),
                 refused=sum(detector.refused(sample, one) is True for one in given) / len(repeats),
-                context=_context(given[0], matching) if given else None,
+                context=_context(given[0], how) if given else None,
                 answers=tuple(_answer(one) for one in given if one.response is not None),
-                gold=_gold_ranks(gold, given[0] if given else None, matching)
+                gold=_gold_ranks(gold, given[0] if given else None, how)
                 if gold or gold_documents(sample)
                 else _listed(documents, row),
                 error=errors[0] if errors else missing,
@@ -114,7 +115,7 @@ def _sides(
 def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
     """The documents in their order. Cut by another chunker, only what is known to lie in the same place is the same."""
     documents = [item.doc for item in output.retrieved]
-    if matching == _BY_ID:
+    if matching != "place":
         return tuple(document.doc_id for document in documents)
     return tuple((one.parent, object() if one.span is None else tuple(one.span)) for one in documents)
 

@@ -37,7 +37,7 @@ def golden_report(
     """Two runs by their golden queries: aggregates, their differences, each query. It holds no other metric.
 
     The aggregates are over the queries that both runs have, by one set of expectations, so that they can be subtracted.
-    Where chunks are matched by place, hit rates and MRR are those of the ranks so found; what is stored stays. Without
+    Where chunks are matched by place or span, hit rates and MRR are those of these ranks; what is stored stays. Without
     ``aggregates`` their metrics are not computed: only how many queries there are, and how many failed. Citations must
     name documents of ``corpus``, else documents that were retrieved. ``answers`` are those of the store where some were
     read before.
@@ -54,7 +54,7 @@ def golden_report(
     )
     known = None if corpus is None else corpus_ids(corpus)
     a, b = (aggregate_of(run, queries.samples, counts_only=not aggregates, corpus=known) for run in (run_a, run_b))
-    if aggregates and queries.chunker_version_match == "fallback_doc_span":
+    if aggregates and queries.by_rank:
         a, b = queries.ranks_a.put_into(a), queries.ranks_b.put_into(b)
     return CompareReport(
         run_a=record_a.run_id,

@@ -32,9 +32,9 @@ __all__ = [
 Span = tuple[int, int]
 Piece = tuple[str, int, int]
 """A parent's id, a first character, and one past the last."""
-Matching = Literal["id_or_span", "place"]
-"""``id_or_span``: the ids, and the spans where no gold id is returned. ``place``: for chunks that were cut anew, where
-an id means nothing: the span, and the same parent where one side has no span."""
+Matching = Literal["id_or_span", "id", "place"]
+"""``id_or_span``: the ids, and the spans where no gold id is returned. ``id``: the ids alone. ``place``: for chunks
+that were cut anew, where an id means nothing: the span, and the same parent where one side has no span."""
 
 
 class GoldRank(NamedTuple):
@@ -107,7 +107,7 @@ def gold_ranks(
     if matching == "place":
         return [first_rank(_place_rank(passage, documents) for passage in one.passages) for one in gold]
     by_id = [_id_rank(one, documents) for one in gold]
-    if any(one.rank is not None for one in by_id):
+    if matching == "id" or any(one.rank is not None for one in by_id):
         return by_id
     return [first_rank(_span_rank(passage, documents) for passage in one.passages) for one in gold]
 

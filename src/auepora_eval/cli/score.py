@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -225,10 +224,11 @@ def command(
 
 def _needs_scores(specs: Sequence[Spec]) -> bool:
     """Whether a metric looks at the scores of retrieved documents, not at their order alone."""
-    return any(
-        "ties" in (spec if isinstance(spec, str) else {*chain(*(options or () for options in spec.values()))})
-        for spec in specs
-    )
+    for spec in specs:
+        options = [spec] if isinstance(spec, str) else [key for given in spec.values() for key in given or ()]
+        if any("ties" in option for option in options):
+            return True
+    return False
 
 
 def _choices(min_relevance: int | None, complete: bool, depth: int | None, duplicates: str | None) -> dict[str, object]:

@@ -127,9 +127,9 @@ class Problems:
         if not self.gather:
             if kind is DataFileError:
                 raise DataFileError(path, line, problem.told)
-            raise (
-                DuplicateIdError(str(problem), path=path, line=line) if kind is DuplicateIdError else kind(str(problem))
-            )
+            if kind is DuplicateIdError:
+                raise DuplicateIdError(str(problem), path=path, line=line)
+            raise kind(str(problem))
         self.found.append(problem)
 
     def add_all(self, path: Path, line: int | None, messages: Iterable[str], *, record: int | None = None) -> None:

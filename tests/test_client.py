@@ -280,7 +280,7 @@ def test_the_document() -> None:
     report = report_of_saved()
     document = json.loads(report.to_json())
     assert document == report.to_dict()
-    assert list(document) == ["schema", "run_id", "results", "missing", "per_query"]
+    assert list(document) == ["schema", "run_id", "results", "warnings", "missing", "per_query"]
     assert document["schema"] == 1
     assert {result["name"]: result["value"] for result in document["results"]} == report.corpus  # not rounded
     assert document["per_query"] == report.per_query

@@ -159,7 +159,7 @@ def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
     values = result.scores.values[result.scores.status == Status.SCORED]
     if len(values) < _FEWEST_LOWEST or not np.all(values == values[0]):
         return None
-    scale: Any = getattr(metric, "scale", None)
+    scale: Any = getattr(metric, "scale_used", None)
     if scale is not None and values[0] == metric.range[0]:
         return (
             f"all {len(values)} scores of {result.name} are at the bottom of the scale {scale}; the critic may use "

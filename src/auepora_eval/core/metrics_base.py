@@ -24,17 +24,7 @@ from .scores import Score, Scores, Status, reason_of
 from .signature import Signature
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
 
-__all__ = [
-    "BatchMetric",
-    "Metric",
-    "PerSampleMetric",
-    "RunFacts",
-    "SampleMetric",
-    "bound_to",
-    "renamed",
-    "set_name",
-    "snake_case",
-]
+__all__ = ["BatchMetric", "Metric", "PerSampleMetric", "RunFacts", "SampleMetric", "bound_to", "renamed", "snake_case"]
 
 MetricT = TypeVar("MetricT", bound="Metric")
 

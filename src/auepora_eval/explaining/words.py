@@ -29,6 +29,7 @@ CHOICES: dict[str, str] = {
     "gain:binary": "a relevant document gains 1, whatever its level",
     "gain:exponential": "a document gains 2^level − 1",
     "gain:linear": "a document gains its level",
+    "ties:average": "neighbours with equal scores share their gains",
     "rel": "a document is relevant from this level on",
     "depth": "every ranking is cut here before anything is computed",
     "k:eff": "a cut-off is as deep as the list can fill: min(k, returned)",

@@ -138,7 +138,8 @@ class RankingMetric(ConfiguredMetric):
     def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
         """Which position holds what, and what is made of it."""
         gold, ranked = self.reference_ranking(sample, output)
-        told = self.steps(Ranked.of(gold or {}, ranked, self.rules.min_relevance, self.rules.depth))
+        scores = [item.score for item in output.retrieved]
+        told = self.steps(Ranked.of(gold or {}, ranked, self.rules.min_relevance, self.rules.depth, scores))
         return super().derivation(sample, output, around) if told is None else told
 
     def steps(self, one: Ranked) -> Derivation | None:

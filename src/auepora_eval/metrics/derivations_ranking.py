@@ -8,7 +8,7 @@ from math import log2
 from typing import Literal
 
 from ..core.derivation import Cell, Derivation, Derived, listed, number
-from .ranking import Gold, gain_of, relevant_ids
+from .ranking import Gold, gain_of, relevant_ids, shared_by_ties
 
 __all__ = [
     "Ranked",
@@ -32,12 +32,20 @@ class Ranked:
     ranked: Sequence[str]
     min_relevance: int
     depth: int | None = None
+    scores: Sequence[float | None] = ()
 
     @classmethod
-    def of(cls, gold: Gold, ranked: Sequence[str], min_relevance: int, depth: int | None) -> Ranked:
+    def of(
+        cls,
+        gold: Gold,
+        ranked: Sequence[str],
+        min_relevance: int,
+        depth: int | None,
+        scores: Sequence[float | None] = (),
+    ) -> Ranked:
         """From gold as the plain definitions take it, cut where the conventions cut."""
         levels = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
-        return cls(levels, ranked[:depth], min_relevance, depth)
+        return cls(levels, ranked[:depth], min_relevance, depth, scores[:depth])
 
     @property
     def relevant(self) -> set[str]:
@@ -182,7 +190,12 @@ def average_precision_steps(one: Ranked, k: int | None, divide_by: Literal["hits
 
 
 def ndcg_steps(
-    one: Ranked, k: int | None, gain: Literal["binary", "exponential", "linear"], *, effective: bool
+    one: Ranked,
+    k: int | None,
+    gain: Literal["binary", "exponential", "linear"],
+    *,
+    effective: bool,
+    average_ties: bool = False,
 ) -> Derivation:
     """Discounted gain over that of the best ranking."""
     steps = one.begun(k)
@@ -195,7 +208,11 @@ def ndcg_steps(
     }[gain]
     gains = {doc_id: gain_of(level, gain, one.min_relevance) for doc_id, level in one.levels.items()}
     left = dict(gains)
-    got = [(doc_id, left.pop(doc_id, 0.0)) for doc_id in one.ranked[:k]]
+    got = [(doc_id, left.pop(doc_id, 0.0)) for doc_id in (one.ranked if average_ties else one.ranked[:k])]
+    if average_ties:
+        shared = shared_by_ties([value for _, value in got], one.scores)
+        got = list(zip(one.ranked, shared, strict=True))[:k]
+        words += ", averaged over neighbours with equal scores"
     dcg = _discounted(steps, f"What was returned, with the gain {words} and the discount log2(rank + 1)", got)
     steps.say(f"DCG: {number(dcg)}", dcg)
     best = sorted(gains.items(), key=lambda item: item[1], reverse=True)

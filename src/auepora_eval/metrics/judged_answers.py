@@ -24,9 +24,6 @@ from .replaying import StandIn
 
 __all__ = ["CriticMetric", "told_of_repeats"]
 
-_ENOUGH = 5
-"""So many scores that are all the lowest are a hint at another scale."""
-
 
 @dataclass(frozen=True)
 class CriticMetric(RepeatedlyJudged):
@@ -81,16 +78,7 @@ class CriticMetric(RepeatedlyJudged):
     async def ascore(self, batch: Batch, judge: Judging) -> Scores:
         """One outcome per sample, all asked for at once."""
         critic_at_hand(self.critic, self.name)  # a mistake to be told at once, not sample by sample
-        scores = await super().ascore(batch, judge)
-        judged = [row for row, asked in enumerate(self.times_asked(scores)) if asked and scores.counted[row]]
-        if len(judged) >= _ENOUGH and not scores.values[judged].any():
-            for row in judged:
-                batch.note(
-                    f"metric '{self.name}': every judgement is the lowest of the scale {self.scale_used}; the critic "
-                    "may use another scale, which the option 'scale' names",
-                    batch.samples[row].sample_id,
-                )
-        return scores
+        return await super().ascore(batch, judge)
 
     async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
         """The mean over the judgements of one sample."""

@@ -166,12 +166,12 @@ def ndcg_at_k(
     left = dict(gains)
     ranked_gains = [left.pop(doc_id, 0.0) for doc_id in (ranked_ids[:k] if scores is None else ranked_ids)]
     if scores is not None:
-        ranked_gains = _shared_by_ties(ranked_gains, scores)[:k]
+        ranked_gains = shared_by_ties(ranked_gains, scores)[:k]
     got = _discounted(ranked_gains)
     return got / ideal if ideal > 0.0 else 0.0
 
 
-def _shared_by_ties(gains: Sequence[float], scores: Sequence[float | None]) -> list[float]:
+def shared_by_ties(gains: Sequence[float], scores: Sequence[float | None]) -> list[float]:
     """The gains, each the mean over the neighbours with the same score; a score of ``None`` ties with nothing."""
     shared: list[float] = []
     for _, group in groupby(

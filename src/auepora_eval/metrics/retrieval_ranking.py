@@ -218,10 +218,12 @@ class NDCGAtK(OrderMetric):
 
     def steps(self, one: Ranked) -> Derivation | None:
         """The calculation, position by position."""
-        if self.ties == "average":
-            return None
         return ndcg_steps(
-            one, self.plain_k(self.k, one.ranked), self.gain, effective=self.rules.k_policy == "effective"
+            one,
+            self.plain_k(self.k, one.ranked),
+            self.gain,
+            effective=self.rules.k_policy == "effective",
+            average_ties=self.ties == "average",
         )
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:

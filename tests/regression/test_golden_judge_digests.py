@@ -188,7 +188,7 @@ def test_requests_to_critics_that_give_a_number() -> None:
             texts.setdefault(f"{name} {metadata.get('dimension', '')}".strip(), prompt)
         asked[name] = {"asked": sorted(rows), "outcome": found}
     check_golden("judge/requests_number.json", asked)
-    shown = ("llm_faithfulness", "llm_answer_quality relevance", "nugget_recall", "judged_context_precision@2")
+    shown = ("llm_faithfulness", "llm_answer_quality", "nugget_recall", "judged_context_precision@2")
     chosen = {name: texts[name] for name in (*shown, "preference preference", "relevance")}
     check_golden_text("judge/prompts_number.txt", "".join(f"=== {name}\n{text}\n\n" for name, text in chosen.items()))
 

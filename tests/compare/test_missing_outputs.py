@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import ClassVar
@@ -26,7 +27,7 @@ from auepora_eval.store.runs import RunStore
 from helpers.builders import output, sample
 from helpers.golden_runs import put_run
 from helpers.metric_examples import SPECS, built, made_data, model_names
-from helpers.requirements import examples, profile
+from helpers.requirements import profile
 
 Outputs = Sequence[SystemOutputs | None]
 Compared = tuple[MetricComparison, np.ndarray, bool]
@@ -116,7 +117,7 @@ def stored(
     results: Results = (
         evaluate(queries, list(repeats[0]), metrics, conventions=rules)
         if len(repeats) == 1
-        else evaluate_repeats(queries, [lambda one=one: one for one in repeats], metrics, conventions=rules)
+        else evaluate_repeats(queries, [partial(list, one) for one in repeats], metrics, conventions=rules)
     )
     store.put_results(record.run_id, results, reducers={})
     return record
@@ -250,9 +251,8 @@ def compared(
 @pytest.mark.filterwarnings("ignore::auepora_eval.core.errors.AueporaWarning")  # of samples that say odd things
 def test_removing_outputs_never_helps(store: RunStore) -> None:
     """No value of a sample rises by it, and no verdict turns into better or equal."""
-    for seed, preset in product(range(examples(200)), PRESETS):
-        if profile() == "fast" and seed % len(PRESETS) != list(PRESETS).index(preset):
-            continue
+    sets = product(range(200), PRESETS) if profile() == "thorough" else enumerate(list(PRESETS) * 3)
+    for seed, preset in sets:
         rng = random.Random(f"{preset} {seed}")
         rows, first, second = random_runs(seed)
         fewer = [None if rng.random() < 0.25 else one for one in second]
@@ -264,6 +264,8 @@ def test_removing_outputs_never_helps(store: RunStore) -> None:
         delta = 0.2 if seed % 2 else None
         before, after = (compared(store, a, one, metrics, delta) for one in (whole, part))
         for name, (found, new, higher) in after.items():
+            if name not in before:  # refused there: rankings of unequal length, or other chunks
+                continue
             then, old, _ = before[name]
             where = f"{name} by {preset} in set {seed}: {then}, with outputs removed {found}"
             assert found.verdict in ("worse", "inconclusive", then.verdict), where

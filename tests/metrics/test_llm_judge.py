@@ -197,11 +197,12 @@ def test_options_ask_a_bare_critic_for_more(options: Any, scale: str, dimensions
 def test_scores_that_are_all_the_lowest_hint_at_another_scale() -> None:
     pairs = [asked(place) for place in range(6)]
     samples, outputs = [sample for sample, _ in pairs], [output for _, output in pairs]
-    for critic, options, found in (
+    rows: list[tuple[ScriptedBareCritic, dict[str, Any], list[str]]] = [
         (ScriptedBareCritic(lambda *_: 1), {"scale": "1-5"}, ["bottom of the scale 1-5; the critic may use another"]),
         (ScriptedBareCritic(lambda *_: 0), {}, ["bottom of the scale 0-1; the critic may use another"]),
         (ScriptedBareCritic(lambda _, about: float(about["sample_id"] == "3")), {}, []),
-    ):
+    ]
+    for critic, options, found in rows:
         warned = evaluate(samples, outputs, [LLMAnswerQuality(critic, **options)]).warnings
         assert [part in text for part, text in zip(found, warned, strict=True)] == [True] * len(found)
 

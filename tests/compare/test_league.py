@@ -32,7 +32,7 @@ def test_a_league_of_four(store: RunStore) -> None:
     verdicts = {(pair.first, pair.second): pair.comparison.verdict for pair in quality.pairs}
     assert verdicts == {
         (0, 1): "better",
-        (0, 2): "inconclusive",
+        (0, 2): "equal",
         (0, 3): "better",
         (1, 2): "worse",
         (1, 3): "better",

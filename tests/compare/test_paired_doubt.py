@@ -162,7 +162,7 @@ class TestFailedAnswers:
         data = samples(60, reference="the cat sat on the mat and looked at the dog")
         good, poor = "the cat sat on the mat and looked at a dog", "the cat sat on the mat and ate"
         spec: list[Spec] = [{"bleu": {"on_system_failure": "exclude"}}]
-        a = run(store, "a", data, lambda n: good if n < 30 else poor, spec)
+        a = run(store, "a", data, lambda n: good if n < 30 or n % 9 == 0 else poor, spec)
         b = run(store, "b", data, lambda n: ValueError("no") if n < 30 else good, spec)
         found = only(store, a, b, "bleu")
         assert found.delta is not None
@@ -250,18 +250,12 @@ class TestChunks:
 
 
 class TestUnbounded:
-    def test_equal_times_do_not_bound_the_next(self, store: RunStore) -> None:
-        data, values, name = samples(50), np.linspace(1, 2, 50), "mean_latency[x]"
-        a, b = (scored(store, one, data, {name: values}) for one in "ab")
-        found = only(store, a, b, name, delta=0.5)
-        assert (found.delta, found.verdict) == (0.0, "inconclusive")
-        assert "nothing bounds what another sample would show" in str(found.note)
-
-    def test_nor_do_times_that_differ_by_the_same(self, store: RunStore) -> None:
+    def test_times_that_differ_by_the_same_do_not_bound_the_next(self, store: RunStore) -> None:
         data, name = samples(50), "mean_latency[x]"
         a, b = (scored(store, f"{at}", data, {name: np.full(50, at)}) for at in (1.0, 1.25))
         found = only(store, a, b, name, delta=0.5)
         assert (found.verdict, found.negligible) == ("worse", False)
+        assert "nothing bounds what another sample would show" in str(found.note)
 
     @pytest.mark.parametrize("size", [1e-200, 1e200, 1e300])
     def test_numbers_at_the_ends_of_what_a_float_holds(self, store: RunStore, size: float) -> None:

@@ -19,6 +19,9 @@ ROWS: list[tuple[float | None, float | None, bool, tuple[float, float] | None, f
     (0.01, 0.6, True, (-0.05, 0.05), 0.05, "equal", "its ends may lie on the margin"),
     (0.01, 0.6, True, (-0.01, 0.06), 0.05, "inconclusive", "one end lies outside"),
     (0.01, 0.001, True, (0.005, 0.015), 0.05, "better", "sure and small is still better"),
+    (0.1, 0.01, True, (0.0, 0.2), None, "inconclusive", "the adjusted interval must leave out 0"),
+    (-0.1, 0.01, True, (-0.2, 0.01), None, "inconclusive", "on the other side, too"),
+    (0.1, 0.01, True, None, None, "inconclusive", "without an interval there is no verdict"),
     (0.01, None, True, (0.005, 0.015), 0.05, "equal", "an exploratory metric may be equal"),
     (0.1, None, True, (0.05, 0.15), None, "inconclusive", "an exploratory metric has no adjusted p"),
     (None, 0.01, True, None, 0.05, "inconclusive", "no difference, no verdict"),
@@ -37,8 +40,15 @@ def test_verdict(
     want: Verdict,
     why: str,
 ) -> None:
-    found = verdict_of(delta, p_adjusted=p, higher_is_better=higher, interval_90=ends, margin=margin)
+    found = verdict_of(
+        delta, p_adjusted=p, higher_is_better=higher, interval_adjusted=ends, interval_90=ends, margin=margin
+    )
     assert found == want, why
+
+
+def test_identical_values_are_equal() -> None:
+    assert verdict_of(0.0, p_adjusted=1.0, higher_is_better=True, identical=True) == "equal"
+    assert verdict_of(0.0, p_adjusted=1.0, higher_is_better=True) == "inconclusive"
 
 
 @pytest.mark.parametrize("margin", [0, -0.1, math.inf, math.nan, True, "0.1", {"recall@5": 0}])

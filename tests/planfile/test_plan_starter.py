@@ -186,3 +186,14 @@ def test_samples_without_annotations(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(starter_plan(tmp_path / "d.jsonl", folder=tmp_path))
     assert "# 1 sample, without any annotation" in (tmp_path / "plan.yaml").read_text()
     assert check_plan(tmp_path / "plan.yaml", need_system=False).fine
+
+
+def test_primary_metrics_are_a_short_list(tmp_path: Path) -> None:
+    """One metric per target, each of which the plan computes; the word overlap of the answer is none of them."""
+    save_jsonl_dataset(SAMPLES, tmp_path / "data.jsonl")
+    text = starter_plan(tmp_path / "data.jsonl", folder=tmp_path, system="python")
+    (tmp_path / "plan.yaml").write_text(text)
+    plan = read_plan(tmp_path / "plan.yaml")
+    assert plan.primary == ("recall@5", "ndcg@10", "support_density", "token_f1")
+    # Other metrics on the command line take the primary ones with them.
+    assert read_plan(tmp_path / "plan.yaml", changes={"metrics": ["recall@5", "mrr"]}).primary == ("recall@5",)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..core.errors import BadValueError
 from ..core.reduce import Clusters
-from ..stats.adjust import holm, max_t
+from ..stats.adjust import holm, joint_level, max_t
 from ..stats.difference import paired_interval
 from ..stats.interval import Interval
 from ..stats.paired import SignFlips
@@ -21,11 +21,13 @@ from ..stats.paired_bootstrap import PairedStatistics, paired_bootstrap_of, pair
 from ..stats.power import effect_size, mde, n_for, unit_sd
 from ..stats.swaps import swap_flips
 from .doubt import HeldAgainst, held_against_failures, held_against_missing
+from .notes import bounds_nothing, notes_of
+from .question import Question
 from .reading import Fill, Pair, Reading, completed_difference, read_pair
 from .types import Doubt, MetricComparison, Verdict
 from .verdict import ALPHA, verdict_of, within
 
-__all__ = ["Adjuster", "Adjustment", "Question", "analysed", "require_adjustment"]
+__all__ = ["Adjuster", "Adjustment", "analysed", "require_adjustment"]
 
 Floats = npt.NDArray[np.float64]
 Adjustment = Literal["max-t", "holm"]
@@ -35,25 +37,6 @@ Adjuster = Callable[[Sequence["Question"], Sequence[Reading]], Floats]
 _DRAWS = 10_000
 _FOLD_DRAWS = 1000
 """Numbers that do not follow from sums are computed anew for each draw."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Question:
-    """A metric of two runs, and what is asked of it."""
-
-    pair: Pair
-    target: str
-    primary: bool = True
-    margin: float | None = None
-    notes: tuple[str, ...] = ()
-    stored: tuple[float, float] | None = None
-    """The runs' own values, for a metric whose scores do not tell them; only where the runs have the same samples."""
-    own_spread: tuple[float | None, float | None] | None = None
-    repeats: tuple[int, int] = (1, 1)
-    runs: tuple[int, int] = (0, 1)
-    """Which runs these are, where there are more than two."""
-    withheld: str | None = None
-    """Why there is no verdict by word overlap with the question, whatever the numbers say."""
 
 
 def require_adjustment(adjust: str, known: Sequence[str] = ("max-t", "holm")) -> None:
@@ -124,8 +107,10 @@ class _Look:
     ) -> None:
         self.questions, self.clusters, self.adjust, self.seed = questions, clusters, adjust, seed
         self.readings = [read_pair(one.pair, fill) for one in questions]
+        self.levels = np.full(len(questions), 1 - ALPHA)
         self.p_values, self.p_adjusted = self._tested(adjust)
         self.intervals = self._intervals(0.95, () if verdicts_only else None)
+        self.adjusted = self._adjusted_intervals(verdicts_only=verdicts_only)
         wanted = [place for place, one in enumerate(questions) if one.margin is not None]
         self.narrow = self._intervals(0.90, wanted) if wanted else [None] * len(questions)
 
@@ -153,7 +138,9 @@ class _Look:
         )
         p_values[order] = flips.p_values
         primary = [column for column, place in enumerate(order) if self.questions[place].primary]
+        self.levels[order] = joint_level(flips, primary)
         if adjust == "holm":
+            self.levels[order] = 1 - ALPHA / max(len(primary), 1)
             only = np.full(len(order), np.nan)
             only[primary] = flips.p_values[primary]
             adjusted[order] = holm(only)
@@ -162,7 +149,26 @@ class _Look:
         if callable(adjust):
             other = adjust(self.questions, readings)
             adjusted = np.where(np.isnan(other), adjusted, other)
+            for name in {self.questions[place].pair.name for place in np.flatnonzero(~np.isnan(other)).tolist()}:
+                own = [column for column, place in enumerate(order) if self.questions[place].pair.name == name]
+                self.levels[[order[column] for column in own]] = joint_level(flips, own)
         return p_values, adjusted
+
+    def _adjusted_intervals(self, *, verdicts_only: bool) -> list[Interval | None]:
+        """Of each primary metric the interval at its own level; where only verdicts are asked for, if one needs it."""
+        found: list[Interval | None] = [None] * len(self.questions)
+        wanted = [
+            place
+            for place, one in enumerate(self.questions)
+            if one.primary and (not verdicts_only or self.p_adjusted[place] < ALPHA)
+        ]
+        for level in sorted({float(self.levels[place]) for place in wanted}):
+            places = [place for place in wanted if self.levels[place] == level]
+            same = level == 1 - ALPHA and not verdicts_only
+            intervals = self.intervals if same else self._intervals(level, places)
+            for place in places:
+                found[place] = intervals[place]
+        return found
 
     def _intervals(self, level: float, places: Sequence[int] | None = None) -> list[Interval | None]:
         found: list[Interval | None] = [None] * len(self.readings)
@@ -207,8 +213,10 @@ class _Look:
             _number(self.readings[place].delta),
             p_adjusted=_number(self.p_adjusted[place]),
             higher_is_better=self.questions[place].pair.definition.higher_is_better,
+            interval_adjusted=_ends(self.adjusted[place]),
             interval_90=_bounding(self.narrow[place]),
             margin=self.questions[place].margin,
+            identical=self.readings[place].identical,
         )
 
     def sure_by_itself(self, place: int) -> bool:
@@ -221,7 +229,7 @@ class _Look:
         one, reading = self.questions[place], self.readings[place]
         pair, interval = one.pair, self.intervals[place]
         a, b = reading.a, reading.b
-        if math.isnan(a) and math.isnan(b) and one.stored is not None and not self._tests(place):
+        if math.isnan(a) and math.isnan(b) and one.stored is not None and not reading.has_test:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
         verdict, bounds = self.verdict(place), None
@@ -236,13 +244,13 @@ class _Look:
             flags.append("unbounded")
             notes.append(f"{pair.lost} failed measurements are left out; what they could change is unknown")
             verdict, doubt = "inconclusive", "measure_failures"
-        notes += self._remarks(place)
+        notes += notes_of(one, reading, interval, self._units(place))
         power = self.power(place, open_=verdict == "inconclusive")
         if power.enough and doubt is None and _straddles(self.intervals[place], one.margin):
             notes.append(
                 f"as many samples as would detect a difference of {one.margin:g}; the interval still straddles it"
             )
-        delta = _number(reading.delta if self._tests(place) else b - a)
+        delta = _number(reading.delta if reading.has_test else b - a)
         wins, losses, draws = self._counts(place)
         return MetricComparison(
             name=pair.name,
@@ -250,7 +258,7 @@ class _Look:
             a=_number(a),
             b=_number(b),
             delta=delta,
-            delta_completed=_number(completed_difference(pair)) if self._tests(place) else None,
+            delta_completed=_number(completed_difference(pair)) if reading.has_test else None,
             bounds=bounds,
             interval=_ends(interval),
             p_value=_number(self.p_values[place]),
@@ -272,11 +280,8 @@ class _Look:
             note="; ".join(notes) or None,
             own_spread=one.own_spread,
             missing=pair.missing,
+            interval_adjusted=_ends(self.adjusted[place]),
         )
-
-    def _tests(self, place: int) -> bool:
-        reading = self.readings[place]
-        return reading.values is not None or reading.sums is not None or reading.fold is not None
 
     def _units(self, place: int) -> int:
         used = self.readings[place].used
@@ -314,43 +319,6 @@ class _Look:
             detects = None  # no two runs differ by so much
         return _Power(_number(effect), detects, None if enough else needed, enough)
 
-    def _remarks(self, place: int) -> list[str]:
-        one, reading = self.questions[place], self.readings[place]
-        remarks = []
-        if not reading.used.any() and one.pair.definition.reducer is not None:
-            return ["no sample has a score in both runs"]
-        if self._tests(place) and self._units(place) == 1:
-            what = "sample" if reading.used.sum() == 1 else "cluster of samples"
-            remarks.append(f"one {what} cannot tell")
-        if one.margin is not None and _unbounded(self.intervals[place]):
-            remarks.append("no two differences are unlike, so nothing bounds what another sample would show")
-        if one.pair.definition.reducer is not None and not self._tests(place):
-            remarks.append("its samples hang together, so there is no interval and no test")
-        alone = reading.used & ~reading.both
-        if self._tests(place) and alone.any():
-            remarks.append(
-                f"scored on {int(reading.first.counted.sum())} samples in A and {int(reading.second.counted.sum())} in "
-                f"B, {int(reading.both.sum())} of them in both"
-            )
-        return remarks + self._of_repeats(place)
-
-    def _of_repeats(self, place: int) -> list[str]:
-        one, reading = self.questions[place], self.readings[place]
-        if one.own_spread is None:
-            return []
-        told = " and ".join(
-            f"±{spread:.3g} in {run}" for run, spread in zip("AB", one.own_spread, strict=True) if spread is not None
-        )
-        remark = f"repeats: the answers to one sample spread by {told}"
-        if reading.values is not None and None not in one.own_spread:
-            used = reading.used
-            differences = reading.differences[used]
-            variance = float(differences.var(ddof=1)) if len(differences) > 1 else 0.0
-            own = sum((spread or 0.0) ** 2 / n for spread, n in zip(one.own_spread, one.repeats, strict=True))
-            if variance > 0:
-                remark += f"; that makes {min(1.0, own / variance):.0%} of the variance of the differences"
-        return [remark]
-
 
 @dataclass(frozen=True, slots=True)
 class _Power:
@@ -370,13 +338,9 @@ def _ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
-def _unbounded(interval: Interval | None) -> bool:
-    return interval is not None and interval.method == "all_equal" and "unbounded" in interval.flags
-
-
 def _bounding(interval: Interval | None) -> tuple[float, float] | None:
     """The ends of an interval that says how far a difference may go: one of equal values without bounds does not."""
-    return None if _unbounded(interval) else _ends(interval)
+    return None if bounds_nothing(interval) else _ends(interval)
 
 
 def _straddles(interval: Interval | None, margin: float | None) -> bool:

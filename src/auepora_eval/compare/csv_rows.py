@@ -33,6 +33,8 @@ COLUMNS = (
     "delta_completed",
     "effect_size",
     "mde",
+    "low_adjusted",
+    "high_adjusted",
 )
 
 
@@ -57,5 +59,6 @@ def _written(rows: Iterable[tuple[str, str, MetricComparison]]) -> str:
     for run_a, run_b, one in rows:
         low, high = one.interval or (None, None)
         values = {**one.to_dict(), "run_a": run_a, "run_b": run_b, "metric": one.name, "low": low, "high": high}
+        values["low_adjusted"], values["high_adjusted"] = one.interval_adjusted or (None, None)
         writer.writerow([values[name] for name in COLUMNS])
     return text.getvalue().rstrip("\n")

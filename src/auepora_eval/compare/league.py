@@ -16,8 +16,9 @@ from ..core.reduce import Clusters
 from ..stats.tukey import tukey_hsd
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .analysis import Question, analysed, require_adjustment
+from .analysis import analysed, require_adjustment
 from .paired import asked_of
+from .question import Question
 from .reading import Reading, failed_without_value, value_of, without
 from .remarks import empty_answer_notes
 from .types import MetricComparison

@@ -84,7 +84,7 @@ def _pairs(made: League, letters: list[str], *, repeat_name: bool = False) -> It
                 name,
                 _difference(pair, letters),
                 "n/a" if one.delta is None else signed(one.delta),
-                "" if one.interval is None else f"{signed(one.interval[0])} … {signed(one.interval[1])}",
+                "" if (ends := one.shown_interval) is None else f"{signed(ends[0])} … {signed(ends[1])}",
                 "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001",
                 _verdict(one, letters[pair.second]),
             ]
@@ -107,7 +107,7 @@ def _remarks(made: League, letters: list[str]) -> list[str]:
     if lacking := missing_remark(made.missing, letters):
         lines.append(lacking)
     if any(not one.primary for one in made.metrics):
-        lines.append("exploratory: not among the primary metrics; its p-value is not adjusted, and no verdict is given")
+        lines.append("exploratory: not among the primary metrics; nothing is adjusted, and no verdict is given")
     for metric in made.metrics:
         for pair in metric.pairs:
             compared = pair.comparison

@@ -120,8 +120,11 @@ def _metrics(metrics: Sequence[MetricComparison], missing: Sequence[int]) -> lis
     shown = 11 if any(row[10] for row in rows) else 10
     table = markdown_table([*headers, "remark"][:shown], [row[:shown] for row in rows], right=(1, 2, 3, 5, 6))
     told = "Over the samples of both runs; failures of a system count at the worst value."
-    if not all(one.primary for one in metrics):
-        told += " Exploratory metrics are not among the primary ones: no verdict is given, and no p-value adjusted."
+    primary = sum(one.primary for one in metrics)
+    if primary > 1:
+        told += f" Intervals are adjusted for {primary} metrics, as is the adjusted p-value; a verdict needs both."
+    if primary < len(metrics):
+        told += " Exploratory metrics are not among the primary ones: no verdict is given, and nothing is adjusted."
     lacking = missing_remark(missing)
     return ["## Metrics", told, *([f"- {lacking}"] if lacking else []), table]
 
@@ -194,7 +197,8 @@ def _signed(value: float | None) -> str:
 
 
 def _interval(one: MetricComparison) -> str:
-    return "n/a" if one.interval is None else f"{_signed(one.interval[0])} to {_signed(one.interval[1])}"
+    ends = one.shown_interval
+    return "n/a" if ends is None else f"{_signed(ends[0])} to {_signed(ends[1])}"
 
 
 def _probability(value: float | None) -> str:

@@ -25,7 +25,7 @@ def forest_rows(metrics: Iterable[MetricComparison]) -> list[dict[str, Any]]:
     order = list(titles)
     rows = []
     for one in sorted(metrics, key=lambda one: order.index(one.target) if one.target in titles else len(order)):
-        low, high = one.interval or (None, None)
+        low, high = one.shown_interval or (None, None)
         ends = metric_range(one.name)
         row: dict[str, Any] = {
             "name": one.name,
@@ -61,7 +61,7 @@ def comparison_html(report: CompareReport) -> str:
             _value(one.a),
             _value(one.b),
             "" if one.delta is None else f"{one.delta:+.4f}",
-            "" if one.interval is None else f"{one.interval[0]:+.4f} … {one.interval[1]:+.4f}",
+            "" if (ends := one.shown_interval) is None else f"{ends[0]:+.4f} … {ends[1]:+.4f}",
             "" if one.p_adjusted is None else f"{one.p_adjusted:.4f}",
             one.verdict if one.primary else "",
             str(one.n),

@@ -19,10 +19,11 @@ from ..core.signature import Signature
 from ..core.types import EvaluationSample, MetricResult
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .analysis import Adjustment, Question, analysed, require_adjustment
+from .analysis import Adjustment, analysed, require_adjustment
 from .metric_of import Definition, definition_of
 from .missing import MissingOutputs, missing_outputs, with_missing_at_worst
 from .overlap import OVERLAP_NOTE, is_question_overlap, need_other_basis
+from .question import Question
 from .reading import Pair
 from .rechunking import ChunkChange, chunk_change_among
 from .shared import SharedSamples, shared_samples
@@ -101,8 +102,8 @@ def compare_metrics(
     )
     compared = analysed(asked.questions, asked.shared.clusters, adjust=adjust, seed=seed)
     only_in_a, only_in_b = asked.shared.only
-    first, second = asked.missing
-    return MetricComparisons(compared, asked.refused, only_in_a, only_in_b, missing=(first, second))
+    missing_a, missing_b = asked.missing
+    return MetricComparisons(compared, asked.refused, only_in_a, only_in_b, (missing_a, missing_b))
 
 
 @dataclass(frozen=True, slots=True)

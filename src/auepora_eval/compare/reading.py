@@ -98,6 +98,23 @@ class Reading:
         return paired_differences(self.first.values, self.second.values)
 
     @property
+    def has_test(self) -> bool:
+        """Whether there is a test of the difference."""
+        return self.values is not None or self.sums is not None or self.fold is not None
+
+    @property
+    def identical(self) -> bool:
+        """Whether both runs have the same values, and not only of failures."""
+        scored = (self.first.status == Status.SCORED) & (self.second.status == Status.SCORED)
+        if not scored.any():
+            return False
+        if self.sums is not None:
+            return np.array_equal(self.sums.first, self.sums.second)
+        if self.fold is not None:
+            return not self.fold.differs.any()
+        return self.values is not None and not self.differences[self.used].any()
+
+    @property
     def delta(self) -> float:
         """What the second run has more; NaN where a run has no value."""
         if self.values is not None and self.used.any() and not self.differences[self.used].any():

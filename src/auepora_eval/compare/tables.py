@@ -50,8 +50,8 @@ def comparison_table(metrics: Sequence[MetricComparison]) -> str:
 
 
 def _row(one: MetricComparison) -> list[str]:
-    doubt = " ?" if one.flags and one.interval is not None else ""
-    interval = "" if one.interval is None else f"{signed(one.interval[0])} … {signed(one.interval[1])}{doubt}"
+    doubt, ends = " ?" if one.flags and one.interval is not None else "", one.shown_interval
+    interval = "" if ends is None else f"{signed(ends[0])} … {signed(ends[1])}{doubt}"
     p = one.p_adjusted if one.primary else one.p_value
     shown = "" if p is None else f"{p:.4f}" if p >= 0.0001 else "<.0001"
     verdict = f"{_MARKS[one.verdict]} {one.verdict}".strip() + (", negligible" if one.negligible else "")
@@ -77,9 +77,9 @@ def _remarks(metrics: Sequence[MetricComparison]) -> list[str]:
         lines.append(f"over up to {max(n for n, _ in sizes)} samples")
     adjusted = sum(one.primary for one in metrics)
     if adjusted > 1:
-        lines.append(f"p-values are adjusted for {adjusted} metrics")
+        lines.append(f"p-values and intervals are adjusted for {adjusted} metrics")
     if any(not one.primary for one in metrics):
-        lines.append("exploratory: not among the primary metrics; its p-value is not adjusted, and no verdict is given")
+        lines.append("exploratory: not among the primary metrics; nothing is adjusted, and no verdict is given")
     if any(one.flags and one.interval is not None for one in metrics):
         lines.append("? few or skewed samples: the interval may be too narrow")
     for one in metrics:

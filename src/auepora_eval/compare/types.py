@@ -129,6 +129,14 @@ class MetricComparison:
     """How far each system's answers to one sample lie apart (a standard deviation), where samples were repeated."""
     missing: tuple[int, int] = (0, 0)
     """How many outputs each run lacks, of the samples that both have."""
+    interval_adjusted: tuple[float, float] | None = None
+    """An interval that holds together with those of all primary metrics in 95 % of cases; ``None`` for other metrics.
+    A verdict of better or worse needs one without 0."""
+
+    @property
+    def shown_interval(self) -> tuple[float, float] | None:
+        """The interval that tables show: the adjusted one, or that of a metric without one."""
+        return self.interval if self.interval_adjusted is None else self.interval_adjusted
 
     def to_dict(self) -> dict[str, Any]:
         """As the comparison document has it, without the name."""
@@ -219,6 +227,8 @@ _METRIC_COLUMNS: dict[str, Held] = {
     "doubt": "text",
     "flags": "text",
     "note": "text",
+    "low_adjusted": "number",
+    "high_adjusted": "number",
 }
 
 
@@ -228,6 +238,7 @@ def _metric_columns(report: CompareReport) -> dict[str, Column]:
         worst, best = one.bounds or (None, None)
         flags = ", ".join(one.flags) or None
         own = {"metric": one.name, "low": low, "high": high, "worst": worst, "best": best, "flags": flags}
+        own["low_adjusted"], own["high_adjusted"] = one.interval_adjusted or (None, None)
         return {**{name: getattr(one, name) for name in _METRIC_COLUMNS if name not in own}, **own}
 
     rows = [row(one) for one in report.metrics]

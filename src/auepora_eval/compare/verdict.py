@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from ..core.errors import BadValueError, UnknownMetricError
 from .types import Verdict
 
-__all__ = ["ALPHA", "Ends", "Margin", "margin_of", "require_margin", "verdict_of", "within"]
+__all__ = ["ALPHA", "Ends", "Margin", "excludes_zero", "margin_of", "require_margin", "verdict_of", "within"]
 
 ALPHA = 0.05
 """A difference that chance alone would make less often than this is one."""
@@ -24,19 +24,28 @@ def verdict_of(
     *,
     p_adjusted: float | None,
     higher_is_better: bool,
+    interval_adjusted: Ends = None,
     interval_90: Ends = None,
     margin: float | None = None,
+    identical: bool = False,
 ) -> Verdict:
     """The verdict on one metric.
 
-    ``better`` and ``worse`` need an adjusted p-value below .05; ``equal`` needs a margin that the user gave and a 90 %
-    interval within it, which is two one-sided tests at 5 %. What is neither is open.
+    ``better`` and ``worse`` need an adjusted p-value below .05 and an adjusted interval without 0: few skewed
+    differences can have a small p-value by chance, but not both. ``equal`` needs values that are ``identical`` on all
+    samples, or a margin that the user gave and a 90 % interval within it, which is two one-sided tests at 5 %. What is
+    neither is open.
     """
     if delta is None:
         return "inconclusive"
-    if p_adjusted is not None and p_adjusted < ALPHA and delta != 0:
+    if p_adjusted is not None and p_adjusted < ALPHA and delta != 0 and excludes_zero(interval_adjusted):
         return "better" if (delta > 0) == higher_is_better else "worse"
-    return "equal" if within(interval_90, margin) else "inconclusive"
+    return "equal" if identical or within(interval_90, margin) else "inconclusive"
+
+
+def excludes_zero(ends: Ends) -> bool:
+    """Whether a whole interval lies on one side of zero."""
+    return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
 
 def within(ends: Ends, margin: float | None) -> bool:

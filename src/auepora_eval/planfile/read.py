@@ -71,7 +71,8 @@ def plan_findings(
     source = read_source(Path(path)).changed(changes or {})
     findings = Findings(source)
     try:
-        plan = _plan(source, findings, Environment(findings, environment))
+        other_metrics = (changes or {}).get("metrics") is not None
+        plan = _plan(source, findings, Environment(findings, environment), other_metrics=other_metrics)
     except RecursionError as error:
         raise PlanError(source.path, None, "", TOO_DEEP) from error
     findings.errors.sort(key=_place)
@@ -83,7 +84,9 @@ def _place(error: AueporaError) -> int:
     return line if isinstance(line, int) else 0
 
 
-def _plan(source: PlanSource, findings: Findings, environment: Environment) -> Plan | None:
+def _plan(
+    source: PlanSource, findings: Findings, environment: Environment, *, other_metrics: bool = False
+) -> Plan | None:
     values = source.values
     top = Section(findings, "", values)
     top.refuse_unknown(PLAN_KEYS)
@@ -112,7 +115,7 @@ def _plan(source: PlanSource, findings: Findings, environment: Environment) -> P
         given_resources(dict.fromkeys(resources)),
     ):  # by name alone: what they stand for is built later
         metrics = metrics_section(findings)
-    primary = primary_section(findings, None if metrics is None else metrics[1])
+    primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
     slices = slices_section(findings)
     gates = gates_section(findings, None if metrics is None else metrics[1], slices)
     policy, repeats, seed, run = run_section(findings)

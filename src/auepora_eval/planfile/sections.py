@@ -197,8 +197,11 @@ def _spec_problem(spec: object) -> str | None:
     return None
 
 
-def primary_section(findings: Findings, built: list[Metric] | None) -> tuple[str, ...]:
-    """``primary``: names of metrics of the plan."""
+def primary_section(findings: Findings, built: list[Metric] | None, *, other_metrics: bool = False) -> tuple[str, ...]:
+    """``primary``: names of metrics of the plan.
+
+    With ``other_metrics`` than the plan's, which the command line names, those that are not among them are left out.
+    """
     listed = Section(findings, "", findings.source.values).listed("primary", example="[recall@5]") or []
     names: list[str] = []
     for place, name in enumerate(listed):
@@ -215,6 +218,8 @@ def primary_section(findings: Findings, built: list[Metric] | None) -> tuple[str
             except AueporaError as error:
                 findings.add_error(key, error)
         elif name not in [one.name for one in built]:
+            if other_metrics:
+                continue
             there = [one.name for one in built]
             listing = f"; they are {', '.join(there)}" if there else ""
             findings.add(key, f"'{name}' is not among the metrics{did_you_mean(name, there, otherwise=listing)}")

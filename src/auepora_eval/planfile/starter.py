@@ -12,7 +12,7 @@ from ..core.errors import BadValueError
 from ..core.metrics_base import BatchMetric
 from ..core.registry import metric
 from ..core.slices import group_names
-from ..core.types import EvaluationSample
+from ..core.types import EvaluationSample, TargetCategory
 from ..io.align import align_outputs
 from ..io.checking.inventory import count_samples
 from ..io.checking.support import TargetSupport, supported_targets
@@ -27,6 +27,17 @@ MOST_GROUPS = 20
 MOST_SLICES = 3
 USUAL_CUT = 5
 """Of a metric that would be computed at several cut-offs, the one that is written."""
+
+_PRIMARY = {
+    TargetCategory.RETRIEVAL_RELEVANCE: ("recall", "recall_doc", "span_recall"),
+    TargetCategory.RETRIEVAL_ACCURACY: ("ndcg", "mrr", "map"),
+    TargetCategory.GENERATION_CORRECTNESS: ("token_f1", "exact_match", "label_accuracy"),
+    TargetCategory.GENERATION_FAITHFULNESS: ("support_density",),
+    TargetCategory.NEGATIVE_REJECTION: ("rejection_f1",),
+    TargetCategory.NOISE_ROBUSTNESS: ("noise_robustness",),
+    TargetCategory.COUNTERFACTUAL_ROBUSTNESS: ("counterfactual_consistency",),
+}
+"""Of each target, the metrics a comparison may decide by: the first that the data supports."""
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./@-]*")
 _WORDS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
@@ -82,6 +93,7 @@ def starter_plan(
         subject,
         _CONVENTIONS,
         _metrics(targets, cites=outputs is not None),
+        _primary(targets),
         _slices(samples),
         _RUN if outputs is None else "",
         _REST,
@@ -181,6 +193,18 @@ def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
         "options.\n# `auepora metrics` lists them all, `auepora metrics ndcg` explains one."
     )
     return "\n".join([head, "metrics:", *lines])
+
+
+def _primary(targets: Sequence[TargetSupport]) -> str:
+    """One metric per target, which share one 5 % in a comparison: the fewer they are, the more a comparison finds."""
+    found = []
+    for target in targets:
+        written = {spec.partition("@")[0]: spec for spec in _usual(target.metrics)}
+        found += [written[name] for name in _PRIMARY.get(target.target, ()) if name in written][:1]
+    if not found:
+        return ""
+    head = "# What a comparison of runs decides by, one metric per target; the others are secondary, without a verdict."
+    return f"{head}\nprimary: [{', '.join(map(_scalar, found))}]"
 
 
 def _metric_line(spec: str, *, cites: bool) -> str:

@@ -92,7 +92,7 @@ def _point(level: Level, result: MetricResult | None, change: MetricComparison |
             "delta_interval": change.interval,
             "p_value": change.p_value,
             "p_adjusted": change.p_adjusted,
-            "verdict": change.verdict if change.delta is not None else None,
+            "verdict": None if change.delta is None else change.verdict if change.primary else "exploratory",
         }
     interval = None if result.interval is None else (float(result.interval[0]), float(result.interval[1]))
     flags = tuple((result.details.get("interval") or {}).get("flags") or ())

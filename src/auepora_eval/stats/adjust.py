@@ -1,4 +1,4 @@
-"""P-values of several metrics at once: step-down max-T from the sign flips, and Holm's from the p-values alone.
+"""Several metrics at once: p-values by step-down max-T from the sign flips or by Holm, and joint intervals.
 
 Of twenty metrics that do not differ, one will have p < .05 in most comparisons. An adjusted p-value below .05 is wrong
 about any of the metrics it was adjusted among in 5 % of comparisons at most.
@@ -7,6 +7,7 @@ about any of the metrics it was adjusted among in 5 % of comparisons at most.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from ..core.errors import BadValueError
 from .paired import SignFlips
 from .whole import share_at_least
 
-__all__ = ["holm", "max_t"]
+__all__ = ["holm", "joint_level", "max_t"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,6 +42,20 @@ def max_t(flips: SignFlips, among: Sequence[int] | None = None) -> Floats:
     # Who seems less sure never gets the smaller p-value.
     adjusted[surest_first] = np.maximum.accumulate(adjusted[surest_first])
     return adjusted
+
+
+def joint_level(flips: SignFlips, among: Sequence[int], *, alpha: float = 0.05) -> float:
+    """The level of each interval at which the intervals of all these metrics hold together in 1 - ``alpha`` of cases.
+
+    It is the normal level of the largest z that 1 - ``alpha`` of the flips stay below, over all metrics. Metrics that
+    move together so have narrower intervals than by Bonferroni's level, 1 - ``alpha`` / m, which is the most.
+    """
+    columns = [column for column in among if not np.isnan(flips.z[column])]
+    if len(columns) < 2:
+        return 1 - alpha
+    largest = flips.flipped[:, columns].max(axis=1)
+    tail = 2 * NormalDist().cdf(-float(np.quantile(largest, 1 - alpha, method="higher")))
+    return 1 - min(max(tail, alpha / len(columns)), alpha)
 
 
 def holm(p_values: Floats) -> Floats:

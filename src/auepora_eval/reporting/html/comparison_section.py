@@ -86,9 +86,8 @@ def _table(report: CompareReport) -> Table:
 
 def _row(one: MetricComparison) -> Row:
     doubt = " ?" if one.flags and one.interval is not None else ""
-    interval = (
-        "" if one.interval is None else f"{signed_text(one.interval[0])} to {signed_text(one.interval[1])}{doubt}"
-    )
+    ends = one.shown_interval
+    interval = "" if ends is None else f"{signed_text(ends[0])} to {signed_text(ends[1])}{doubt}"
     n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
     told = [] if one.higher_is_better else ["lower is better"]
     told += [text for text in (other_readings(one), one.note) if text]
@@ -112,7 +111,10 @@ def _remarks(report: CompareReport) -> list[str]:
     lines = []
     adjusted = sum(one.primary for one in report.metrics)
     if adjusted > 1:
-        lines.append(f"p-values are adjusted for {adjusted} metrics: a verdict needs one below .05.")
+        lines.append(
+            f"p-values and intervals are adjusted for {adjusted} metrics: a verdict needs a p-value below .05 and an "
+            "interval without 0."
+        )
     if any(not one.primary for one in report.metrics):
         lines.append("Exploratory: not among the primary metrics; no verdict is given.")
     if any(one.flags and one.interval is not None for one in report.metrics):

@@ -158,7 +158,8 @@ def _pairs(runs: Sequence[StoredRun], made: League) -> Table:
     for metric in made.metrics:
         for pair in metric.pairs:
             one = pair.comparison
-            ends = "" if one.interval is None else f"{signed_text(one.interval[0])} to {signed_text(one.interval[1])}"
+            shown = one.shown_interval
+            ends = "" if shown is None else f"{signed_text(shown[0])} to {signed_text(shown[1])}"
             rows.append(
                 [
                     Cell(metric.name),

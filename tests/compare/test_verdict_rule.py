@@ -1,0 +1,143 @@
+"""The verdict on several metrics: how often it is wrong by chance, and what the adjusted interval has to do with it."""
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from auepora_eval.compare.analysis import analysed
+from auepora_eval.compare.metric_of import Definition
+from auepora_eval.compare.paired import compare_metrics
+from auepora_eval.compare.question import Question
+from auepora_eval.compare.reading import Pair
+from auepora_eval.compare.types import MetricComparison
+from auepora_eval.core.reduce import Mean
+from auepora_eval.core.scores import Scores
+from auepora_eval.stats.adjust import joint_level
+from auepora_eval.stats.paired import sign_flips
+from auepora_eval.store.runs import RunStore
+from helpers.requirements import examples
+from helpers.stored_runs import samples, scored
+
+Floats = npt.NDArray[np.float64]
+Generator = np.random.Generator
+
+DRAWS = examples(600)
+
+
+def compared(differences: Floats) -> list[MetricComparison]:
+    """The comparison of runs whose scores differ by this: a column per metric."""
+    questions = [
+        Question(
+            Pair(str(at), Definition(Mean(), (-1.0, 1.0)), Scores.of(np.zeros(len(column))), Scores.of(column)), ""
+        )
+        for at, column in enumerate(differences.T)
+    ]
+    return analysed(questions, None)
+
+
+def wrong(draw: Callable[[Generator], Floats], verdicts: tuple[str, ...] = ("better", "worse")) -> float:
+    """How often any metric has one of these verdicts."""
+    rng = np.random.default_rng(0)
+    return float(np.mean([any(one.verdict in verdicts for one in compared(draw(rng))) for _ in range(DRAWS)]))
+
+
+def gains(rng: Generator, n: int) -> Floats:
+    """One sample in ten gains .36, the others lose .04: no difference on average."""
+    return np.where(rng.random((n, 1)) < 0.1, 0.36, -0.04)
+
+
+def test_few_skewed_differences_have_no_false_verdict() -> None:
+    """One in ten gains much: the p-value alone is wrong in 15 % of cases at n = 30."""
+    assert wrong(lambda rng: gains(rng, 30)) <= 0.02
+
+
+MARGIN = 0.0 if DRAWS == 600 else 0.03  # for the few draws of the fast set
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [30, 100])
+@pytest.mark.parametrize(
+    ("draw", "most"),
+    [
+        (lambda rng, n: rng.choice([-1.0, 0.0, 1.0], (n, 1), p=[0.15, 0.7, 0.15]), 0.06),
+        (lambda rng, n: rng.random((n, 1)) - rng.random((n, 1)), 0.06),
+        (lambda rng, n: rng.normal(0, 0.1, (n, 1)) + rng.normal(0, 0.1, (n, 5)), 0.065),
+    ],
+    ids=["right or wrong", "uniform", "any of five metrics"],
+)
+def test_symmetric_differences(draw: Callable[[Generator, int], Floats], most: float, n: int) -> None:
+    assert wrong(lambda rng: draw(rng, n)) <= most + MARGIN
+
+
+@pytest.mark.slow
+def test_the_wrong_direction() -> None:
+    assert wrong(lambda rng: rng.normal(0.011, 0.1, (30, 1)), ("worse",)) <= 0.015
+
+
+@pytest.mark.slow
+def test_a_true_difference_is_still_found() -> None:
+    """.059 with a standard deviation of .4: the p-value alone finds it in about 85 % of cases at n = 500."""
+    assert wrong(lambda rng: rng.normal(0.059, 0.44, (500, 1)).clip(-1, 1), ("better",)) >= 0.75
+
+
+class TestLevels:
+    def test_one_metric_keeps_its_level(self) -> None:
+        flips = sign_flips(np.random.default_rng(0).normal(size=(40, 1)))
+        assert joint_level(flips, [0]) == 0.95
+
+    def test_metrics_that_move_together_cost_less_than_bonferroni(self) -> None:
+        rng = np.random.default_rng(0)
+        both = rng.normal(size=(60, 1))
+        alike = sign_flips(both + 0.1 * rng.normal(size=(60, 4)))
+        apart = sign_flips(rng.normal(size=(60, 4)))
+        assert 0.95 < joint_level(alike, range(4)) < joint_level(apart, range(4)) <= 1 - 0.05 / 4
+
+    def test_few_flips_give_bonferronis(self) -> None:
+        flips = sign_flips(np.random.default_rng(0).normal(size=(5, 3)))
+        assert 0.95 <= joint_level(flips, range(3)) <= 1 - 0.05 / 3
+
+
+class TestIntervals:
+    def test_the_adjusted_interval_is_wider_and_the_other_stays(self, store: RunStore) -> None:
+        rng, data = np.random.default_rng(1), samples(60)
+        names = ["token_f1", "exact_match", "rougeL_answer"]
+        a = scored(store, "a", data, {name: rng.random(60) for name in names})
+        b = scored(store, "b", data, {name: rng.random(60) for name in names})
+        alone = compare_metrics(store, a, b, primary=["token_f1"]).by_name["token_f1"]
+        among = compare_metrics(store, a, b, primary=names).by_name["token_f1"]
+        assert alone.interval == alone.interval_adjusted == alone.shown_interval == among.interval
+        assert among.interval_adjusted is not None
+        assert alone.interval is not None
+        assert among.interval_adjusted[0] < alone.interval[0] < alone.interval[1] < among.interval_adjusted[1]
+        assert among.shown_interval == among.interval_adjusted
+        other = compare_metrics(store, a, b, primary=["token_f1"]).by_name["exact_match"]
+        assert (other.interval_adjusted, other.shown_interval) == (None, other.interval)
+        assert json.loads(json.dumps(among.to_dict()))["interval_adjusted"] == list(among.interval_adjusted)
+
+    @pytest.mark.parametrize("adjust", ["max-t", "holm"])
+    def test_a_verdict_has_an_interval_without_zero(self, store: RunStore, adjust: str) -> None:
+        for seed in range(examples(50)):
+            rng, data = np.random.default_rng(seed), samples(20)
+            names = ["token_f1", "rougeL_answer", "mean_latency[x]"]
+            shift = rng.random(3) * 0.3
+            first = {name: rng.random(20) * 0.5 for name in names}
+            second = {
+                name: first[name] + rng.normal(move, 0.3, 20).clip(0, 0.5)
+                for name, move in zip(names, shift, strict=True)
+            }
+            a, b = scored(store, f"a{seed}", data, first), scored(store, f"b{seed}", data, second)
+            for one in compare_metrics(store, a, b, adjust=adjust).metrics:  # type: ignore[arg-type]
+                assert one.p_adjusted is not None
+                assert one.interval_adjusted is not None
+                low, high = one.interval_adjusted
+                sure = one.p_adjusted < 0.05 and (low > 0 or high < 0)
+                assert (one.verdict in ("better", "worse")) == sure
+
+
+def test_identical_values_are_equal(store: RunStore) -> None:
+    data, values = samples(12), np.linspace(0, 1, 12)
+    a, b = (scored(store, name, data, {"token_f1": values, "mean_latency[x]": values}) for name in "ab")
+    assert {one.verdict for one in compare_metrics(store, a, b).metrics} == {"equal"}

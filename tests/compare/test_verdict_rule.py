@@ -2,19 +2,26 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from auepora_eval.compare.analysis import analysed
+from auepora_eval.compare.markdown import render_report_md
 from auepora_eval.compare.metric_of import Definition
 from auepora_eval.compare.paired import compare_metrics
 from auepora_eval.compare.question import Question
 from auepora_eval.compare.reading import Pair
-from auepora_eval.compare.types import MetricComparison
+from auepora_eval.compare.runs import compare_runs
+from auepora_eval.compare.sentence import comparison_summary
+from auepora_eval.compare.tables import comparison_text
+from auepora_eval.compare.types import CompareReport, MetricComparison, Verdict
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores
+from auepora_eval.reporting.html.stored_run import StoredRun
+from auepora_eval.reporting.html.told_comparison import comparison_of, verdict_of_comparison
 from auepora_eval.stats.adjust import joint_level
 from auepora_eval.stats.paired import sign_flips
 from auepora_eval.store.runs import RunStore
@@ -141,3 +148,47 @@ def test_identical_values_are_equal(store: RunStore) -> None:
     data, values = samples(12), np.linspace(0, 1, 12)
     a, b = (scored(store, name, data, {"token_f1": values, "mean_latency[x]": values}) for name in "ab")
     assert {one.verdict for one in compare_metrics(store, a, b).metrics} == {"equal"}
+
+
+class TestSentence:
+    @pytest.fixture
+    def report(self, store: RunStore) -> CompareReport:
+        """Two runs: B is worse on the primary metric and better on two others."""
+        rng, data = np.random.default_rng(3), samples(60)
+        base = rng.random(60) * 0.5
+        metrics = {"recall@5": 0.4, "token_f1": -0.2, "rougeL_answer": 0.4}
+        a = scored(store, "first", data, dict.fromkeys(metrics, base + 0.3), plan={"primary": ["token_f1"]})
+        noise = rng.normal(0, 0.05, 60)
+        moved = {name: base + 0.3 + move + noise for name, move in metrics.items()}
+        b = scored(store, "second", data, moved, plan={"primary": ["token_f1"]})
+        return compare_runs(a.run_id, b.run_id, store=store)
+
+    def test_it_speaks_of_the_primary_metrics(self, report: CompareReport) -> None:
+        found = comparison_summary(report, ("first", "second"))
+        assert found.outcome == "worse"
+        assert found.sentence.startswith(
+            "Of 1 primary metric, B (second) against A (first) is worse on 1; token_f1 falls from "
+        )
+
+    def test_tables_begin_with_it(self, report: CompareReport) -> None:
+        sentence = comparison_summary(report, ("first", "second")).sentence
+        assert comparison_text(report, names=("first", "second")).splitlines()[0] == sentence
+        page = render_report_md(report, names=("first", "second"))
+        assert page.splitlines()[2].startswith("**Of 1 primary metric, B")
+
+    def test_the_page_has_the_same_in_the_colour_of_the_primary_metrics(
+        self, report: CompareReport, store: RunStore
+    ) -> None:
+        runs = [StoredRun(store, store.find(name), letter) for name, letter in (("first", "A"), ("second", "B"))]
+        verdict = verdict_of_comparison(comparison_of(*runs))
+        assert (verdict.sentence, verdict.tone) == (comparison_summary(report, ("first", "second")).sentence, "bad")
+
+    def test_both_ways_is_open(self, report: CompareReport) -> None:
+        both = replace(report, metrics=[replace(one, primary=True) for one in report.metrics])
+        verdicts = [replace(one, verdict=verdict) for one, verdict in zip(both.metrics, VERDICTS, strict=False)]
+        found = comparison_summary(replace(both, metrics=verdicts))
+        assert found.outcome == "open"
+        assert found.sentence.startswith("Of 3 metrics, B against A is better on 1, worse on 1, equal on 1; ")
+
+
+VERDICTS: tuple[Verdict, ...] = ("better", "worse", "equal")

@@ -207,7 +207,7 @@ def _write(
         page = render_report_md(report, names=(first, second), changes=changes, judged_by=judged_by)
         write_out(page.rstrip("\n"), output)
     else:
-        text = comparison_text(report, names=(f"{report.run_a}  {first}", f"{report.run_b}  {second}"))
+        text = comparison_text(report, names=(first, second))
         write_out("\n\n".join([text, *([] if changes is None else [_changes_text(changes, judged_by)])]), output)
 
 

@@ -13,7 +13,7 @@ report    both together, and where its page is written; ``markdown``: the page
 paired    two runs on every metric: differences, tests, ``verdict``; ``league``: more than two, and ``league_tables``
 overlap   metrics of words that answers share with questions, and when they decide nothing
 doubt     what a verdict may owe to answers that were not given; ``missing``: outputs that are not there
-runs      everything of two runs in one report; ``tables``: as a terminal shows it, with ``remarks``
+runs      everything of two runs in one report; ``sentence``: in short; ``tables``, ``remarks``: in a terminal
 stores    which store is read, and a run's queries and answers
 ========= ============================================================================================
 """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..reporting.markdown import escaped, markdown_table
 from ..reporting.tables import figure
 from .remarks import failure_remarks, missing_remark, other_readings
+from .sentence import comparison_summary
 from .types import CompareReport, ComparisonKind, MetricComparison
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def render_report_md(
     a, b = _runs(report, names)
     parts = [
         f"# {b} against {a}",
+        *([f"**{escaped(comparison_summary(report, names).sentence)}**"] if report.metrics else []),
         f"A is {a}, B is {b}; differences are B − A.",
         *_notes(report.notes),
         *_aggregates(report),

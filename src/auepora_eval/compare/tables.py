@@ -9,6 +9,7 @@ from ..core.targets import TARGETS
 from ..core.types import TargetCategory
 from ..reporting.tables import figure, one_line, table
 from .remarks import failure_remarks, missing_remark, other_readings, signed
+from .sentence import comparison_summary
 from .types import CompareReport, ComparisonKind, MetricComparison
 
 __all__ = ["comparison_table", "comparison_text"]
@@ -19,9 +20,11 @@ _MARKS = {"better": "+", "worse": "-", "equal": "=", "inconclusive": ""}
 
 
 def comparison_text(report: CompareReport, *, names: tuple[str, str] | None = None) -> str:
-    """The whole comparison: what differs, every metric with its verdict, the golden queries that changed."""
-    a, b = names or (report.run_a, report.run_b)
-    parts = [f"A  {one_line(a)}\nB  {one_line(b)}"]
+    """The whole comparison: in a sentence, what differs, every metric with its verdict, golden queries that changed."""
+    parts = [one_line(comparison_summary(report, names).sentence)]
+    ids = (report.run_a, report.run_b)
+    runs = ids if names is None else tuple(f"{run}  {name}" for run, name in zip(ids, names, strict=True))
+    parts.append(f"A  {one_line(runs[0])}\nB  {one_line(runs[1])}")
     if report.notes:
         parts.append("\n".join(map(one_line, report.notes)))
     if report.metrics:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from ...compare.report import golden_report
 from ...compare.runs import compare_runs
+from ...compare.sentence import comparison_summary
 from ...compare.types import CompareReport, MetricComparison
 from ...core.errors import AueporaError
 from .blocks import Prose, Section, Tone, Verdict
 from .cards_section import cards_section
-from .comparison_section import comparison_section, probability, signed_text
+from .comparison_section import comparison_section
 from .distributions_section import distributions_section
 from .failures_section import failures_section
 from .gates_section import Checked, checked_gates, gates_point, gates_section
@@ -25,7 +26,7 @@ from .slices_section import slices_section
 from .split_section import split_section
 from .stored_run import StoredRun
 from .told_run import answers_result
-from .wording import amount, short, value_text, when
+from .wording import amount, short, when
 
 __all__ = ["Compared", "compared_sections", "comparison_of", "subtitle_of_comparison", "verdict_of_comparison"]
 
@@ -87,44 +88,10 @@ def verdict_of_comparison(compared: Compared) -> Verdict:
     if compared.refused or compared.report is None:
         what = "The two runs" if compared.report is None else "The metrics of the two runs"
         return Verdict(f"{what} cannot be compared: {compared.refused}", "bad", _points(compared))
-    primary = [one for one in compared.report.metrics if one.primary]
-    better = [one for one in primary if one.verdict == "better"]
-    worse = [one for one in primary if one.verdict == "worse"]
-    if not primary:
-        return Verdict("The two runs have no metric in common that can be compared.", "open", _points(compared))
-    of_all = amount(len(primary), "metric" if _all_primary(compared.report) else "primary metric")
-    rest = [one for one in primary if one.verdict not in ("better", "worse")]
-    equal = sum(one.verdict == "equal" for one in rest)
-    parts = [f"better on {len(better)}" if better else "", f"worse on {len(worse)}" if worse else ""]
-    parts += [f"equal on {equal}" if equal else "", f"open on {len(rest) - equal}" if len(rest) > equal else ""]
-    told = ", ".join(filter(None, parts))
-    head = f"Of {of_all}, B ({b.record.name}) against A ({a.record.name}) is {told}"
-    main = compared.main
-    number = "" if main is None or main.delta is None else f"; {_moved(main)}"
-    tone: Tone = "open" if bool(better) == bool(worse) else "good" if better else "bad"
-    return Verdict(f"{head}{number}.", tone, _points(compared, worse))
-
-
-def _all_primary(report: CompareReport) -> bool:
-    return all(one.primary for one in report.metrics)
-
-
-def _moved(one: MetricComparison) -> str:
-    """A metric's difference in words."""
-    assert one.delta is not None
-    p = one.p_value if one.p_adjusted is None else one.p_adjusted
-    interval = (
-        ""
-        if one.interval is None
-        else f", 95 % interval {signed_text(one.interval[0])} to {signed_text(one.interval[1])}"
-    )
-    chance = "" if p is None else f", p {probability(p)}"
-    way = "stays at" if one.delta == 0 else "rises" if one.delta > 0 else "falls"
-    if one.delta == 0:
-        return f"{one.name} stays at {value_text(one.b)}"
-    return (
-        f"{one.name} {way} from {value_text(one.a)} to {value_text(one.b)} ({signed_text(one.delta)}{interval}{chance})"
-    )
+    summary = comparison_summary(compared.report, (a.record.name, b.record.name))
+    tones: dict[str, Tone] = {"better": "good", "worse": "bad", "open": "open"}
+    worse = [one for one in compared.report.metrics if one.primary and one.verdict == "worse"]
+    return Verdict(summary.sentence, tones[summary.outcome], _points(compared, worse))
 
 
 def _points(compared: Compared, worse: Sequence[MetricComparison] = ()) -> list[str]:

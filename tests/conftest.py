@@ -41,6 +41,7 @@ PART_FIXTURES = {
 }
 # Modules that take longest: they start first, so that no worker is left alone with one of them at the end.
 LONGEST = (
+    "test_missing_outputs",
     "test_common",
     "test_command_system",
     "test_docs",

@@ -4,7 +4,6 @@ import json
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
@@ -251,8 +250,8 @@ def compared(
 @pytest.mark.filterwarnings("ignore::auepora_eval.core.errors.AueporaWarning")  # of samples that say odd things
 def test_removing_outputs_never_helps(store: RunStore) -> None:
     """No value of a sample rises by it, and no verdict turns into better or equal."""
-    sets = product(range(200), PRESETS) if profile() == "thorough" else enumerate(list(PRESETS) * 3)
-    for seed, preset in sets:
+    for seed in range(200 if profile() == "thorough" else 18):
+        preset = list(PRESETS)[seed % len(PRESETS)]
         rng = random.Random(f"{preset} {seed}")
         rows, first, second = random_runs(seed)
         fewer = [None if rng.random() < 0.25 else one for one in second]

@@ -23,5 +23,5 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project
 
 def _forget_systems() -> None:
     """The next project has a module of the same name."""
-    for module in [name for name in sys.modules if name.endswith("_rag")]:
+    for module in [name for name in sys.modules if name.endswith("_rag") and "." not in name]:
         del sys.modules[module]

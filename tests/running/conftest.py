@@ -16,5 +16,5 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
     monkeypatch.setattr(sys, "path", sys.path[:])  # plans put their folder there
     yield lambda samples: Project(tmp_path, samples)
-    for module in [name for name in sys.modules if name.endswith("_rag")]:
+    for module in [name for name in sys.modules if name.endswith("_rag") and "." not in name]:
         del sys.modules[module]  # the next project has one of the same name

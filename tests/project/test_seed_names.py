@@ -110,8 +110,8 @@ def missing_names() -> list[str]:
     return problems
 
 
-def test_the_readme_maps_every_target_to_its_category() -> None:
-    rows = (REPO / "README.md").read_text(encoding="utf-8").splitlines()
+def test_concepts_map_every_target_to_its_category() -> None:
+    rows = (REPO / "docs" / "concepts.md").read_text(encoding="utf-8").splitlines()
     named = {tuple(cell.strip(" `") for cell in row.split("|")[1:3]) for row in rows if row.startswith("| ")}
     assert {(target.title, category.name) for category, target in TARGETS_BY_CATEGORY.items()} <= named
 

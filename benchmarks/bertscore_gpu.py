@@ -1,4 +1,4 @@
-"""BERTScore and SBERT over many pairs on a GPU, beside a loop that works as bert-score does.
+"""BERTScore and SBERT over many pairs on a GPU, compared with a loop that works as bert-score does.
 
     python -m benchmarks.bertscore_gpu FOLDER [--pairs 100000]
 
@@ -62,7 +62,7 @@ def peer_sbert(model: Any, given: list[str], wanted: list[str]) -> Any:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds, and what came of it."""
+    """Seconds and the result."""
     import torch
 
     torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""Sign flips and resamples of two runs on many metrics: ours against scipy's permutation_test and bootstrap.
+"""Sign flips and resamples of two runs on many metrics: ours compared with scipy's permutation_test and bootstrap.
 
     python -m benchmarks.comparison [--quick]
 
@@ -41,7 +41,7 @@ def mean_of_sums(sums: Floats) -> Floats:
 
 
 def as_statistics(first: Floats, second: Floats) -> list[PairedStatistics]:
-    """Each metric as a ratio of sums, which is how BLEU and its like come; scipy is asked for the plain mean."""
+    """Each metric as a ratio of sums, as for BLEU; scipy computes the plain mean."""
     ones = np.ones(len(first))
     return [
         PairedStatistics(np.stack([a, ones], axis=1), np.stack([b, ones], axis=1), mean_of_sums)
@@ -70,7 +70,7 @@ def peers(differences: Floats) -> dict[str, Callable[[], object]]:
 
 
 def check(first: Floats, second: Floats) -> None:
-    """The numbers agree, or the times mean nothing."""
+    """Check that the numbers agree."""
     from scipy import stats
 
     part = slice(0, 2_000)

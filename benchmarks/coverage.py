@@ -1,4 +1,4 @@
-"""How often the intervals hold the true value: simulated on data of known mean, for each method and number of units.
+"""Coverage of the intervals: simulated on data with a known mean, for each method and number of units.
 
     python -m benchmarks.coverage [--quick]
 
@@ -32,7 +32,7 @@ QUANTILE_FLAGS = ("few", "unbounded")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kind of data, the true value, and the interval of one drawing of ``n`` units."""
+    """A kind of data, the true value, and the interval of one draw of ``n`` units."""
 
     name: str
     truth: float

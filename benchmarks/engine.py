@@ -1,4 +1,4 @@
-"""What asking costs: time per sample beside the system's own, and how near many calls at once come to the ideal.
+"""Cost of calling a system: time per sample without the system's own, and many calls at once compared with the ideal.
 
     python -m benchmarks.engine [--quick]
 
@@ -36,7 +36,7 @@ class PromptAsync:
 
 
 class Slow:
-    """Answers after a nap."""
+    """Answers after a sleep."""
 
     def run(self, sample: EvaluationSample, *, top_k: int) -> SystemOutputs:
         time.sleep(NAP)
@@ -44,7 +44,7 @@ class Slow:
 
 
 class SlowAsync:
-    """The same, and counts how many naps are taken at once."""
+    """The same, and counts how many sleep at once."""
 
     def __init__(self) -> None:
         self.running = self.most = 0
@@ -63,14 +63,14 @@ def tasks(samples: list[EvaluationSample]) -> Iterator[Task]:
 
 def asking(system: object, samples: list[EvaluationSample], policy: CallPolicy) -> None:
     def deliver(answers: list[Answer]) -> None:
-        """Into the void."""
+        """Discard the output."""
 
     asked = ask(system, tasks(samples), policy, deliver)
     assert (asked.delivered, asked.failed, asked.ended) == (len(samples), 0, "done")
 
 
 def overhead(samples: list[EvaluationSample]) -> None:
-    """Prints the time per sample where the system takes none."""
+    """Print the time per sample of a system that answers at once."""
     ways = {
         "in the asking thread": (Prompt(), CallPolicy()),
         "threads, 1 at a time": (Prompt(), CallPolicy(concurrency=1, timeout=30)),
@@ -89,7 +89,7 @@ def overhead(samples: list[EvaluationSample]) -> None:
 
 
 def against_the_ideal(samples: list[EvaluationSample]) -> None:
-    """Prints how much longer than the sleeping alone it takes, and how many calls were in flight."""
+    """Print the time relative to the sleeping alone, and the number of calls in flight."""
     many = SlowAsync()
     ways: list[tuple[str, object, int]] = [
         ("threads", Slow(), 64),

@@ -44,7 +44,7 @@ def write_files(folder: Path, count: int) -> tuple[Path, Path]:
 
 
 def by_hand(samples: Path, outputs: Path) -> tuple[list[EvaluationSample], dict[str, SystemOutputs]]:
-    """What people write: ``json.loads`` and constructors, no checks."""
+    """The plain way: ``json.loads`` and constructors, no checks."""
     rows, given = [], {}
     with samples.open() as lines:
         for line in lines:

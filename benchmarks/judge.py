@@ -1,4 +1,4 @@
-"""What judging takes beside the judge's own time: how near many calls at once come to the ideal, and reruns.
+"""Cost of judging without the judge's own time: many calls at once compared with the ideal, and reruns.
 
     python -m benchmarks.judge [--quick]
 
@@ -39,7 +39,7 @@ PASSAGES = "A passage that an answer may lean on, with some words in it. " * 40
 
 
 class Plain(StructuredCritic):
-    """Waits as long as the server does, and does nothing else: what the session itself takes."""
+    """A critic that only sleeps as long as the server does: measures the session itself."""
 
     name = "plain"
 
@@ -49,7 +49,7 @@ class Plain(StructuredCritic):
 
 
 class Judged(JudgedMetric):
-    """As plain as a judged metric can be."""
+    """A minimal judged metric."""
 
     name = "judged"
     target = TargetCategory.GENERATION_FAITHFULNESS
@@ -65,7 +65,7 @@ class Judged(JudgedMetric):
 
 
 def judged(critic: StructuredCritic, count: int, policy: JudgePolicy) -> JudgeSession:
-    """Judge so many answers; every one of them must get its score."""
+    """Judge `count` answers; each must get a score."""
     samples = [EvaluationSample(str(n), "why?") for n in range(count)]
     outputs = [SystemOutputs([], Response(f"Because of reason number {n}.")) for n in range(count)]
     session = JudgeSession(policy)
@@ -75,20 +75,20 @@ def judged(critic: StructuredCritic, count: int, policy: JudgePolicy) -> JudgeSe
 
 
 def timed(call: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds by the clock and of this process."""
+    """Wall time and CPU time of a call, in seconds."""
     clock, own = time.perf_counter(), time.process_time()
     call()
     return time.perf_counter() - clock, time.process_time() - own
 
 
 def against_the_ideal(count: int, rounds: int) -> None:
-    """Prints how much longer than the server's own time it takes."""
+    """Print the time relative to the server's own time."""
     ideal = count / AT_ONCE * LATENCY
     print(f"\n{count:,} judgements, {1000 * LATENCY:.0f} ms each, {AT_ONCE} at once: at best {ideal:.2f} s\n")
     print("| critic, server | seconds | times the ideal | own ms a judgement | requests | repeated |")
     print("|---|---|---|---|---|---|")
     policy = JudgePolicy(concurrency=AT_ONCE)
-    for told, rates in (
+    for setup, rates in (
         ("no server: the session alone", None),
         ("OpenAICritic", {}),
         ("OpenAICritic, 10 % 429, 5 % 500", FAULTS),
@@ -107,7 +107,7 @@ def against_the_ideal(count: int, rounds: int) -> None:
                 taken.append((*_one_round(critic, count, policy), server.stats["requests"] - before))
         seconds, own, repeated, requests = min(taken)
         times, each = f"{seconds / ideal:.3f}", f"{1000 * own / count:.2f}"
-        print(f"| {told} | {seconds:.2f} | {times} | {each} | {requests:,} | {repeated:,} |", end=" ")
+        print(f"| {setup} | {seconds:.2f} | {times} | {each} | {requests:,} | {repeated:,} |", end=" ")
         print(f"all rounds: {', '.join(f'{one[0] / ideal:.2f}' for one in taken)}")
 
 
@@ -118,7 +118,7 @@ def _one_round(critic: StructuredCritic, count: int, policy: JudgePolicy) -> tup
 
 
 def rerun(count: int, rounds: int) -> None:
-    """Prints how fast judgements are that are known, and makes sure that nothing is sent."""
+    """Print the rate of cached judgements, and check that no request is sent."""
     with tempfile.TemporaryDirectory() as folder, served_apart(answer=ANSWER) as server:
         policy = JudgePolicy(concurrency=AT_ONCE, cache=Path(folder) / "judgements.sqlite")
         critic = OpenAICritic("judge", base_url=server.base_url, api_key_env=None)
@@ -126,7 +126,7 @@ def rerun(count: int, rounds: int) -> None:
         sent = _sent(server)
         assert sent == count, sent
         taken = [timed(lambda: judged(critic, count, policy)) for _ in range(rounds)]
-        assert _sent(server) == sent, "a rerun asked the judge"
+        assert _sent(server) == sent, "a rerun called the judge"
         seconds, own = min(taken)
     print(f"\n{count:,} judgements from the cache, no request sent: {seconds:.2f} s, {count / seconds:,.0f} a second")
     rates = ", ".join(f"{count / one[0]:,.0f}" for one in taken)

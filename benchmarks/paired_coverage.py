@@ -1,4 +1,4 @@
-"""How often paired intervals hold the true difference, and how often sign flips find one where there is none.
+"""Coverage of paired intervals, and how often sign flips find a difference where there is none.
 
     python -m benchmarks.paired_coverage [--quick]
 
@@ -159,7 +159,7 @@ def null_cases() -> list[Null]:
 
 
 def rejections(case: Null, n: int, repetitions: int) -> float:
-    """The share of repetitions with p < .05."""
+    """The proportion of repetitions with p < .05."""
     rng = np.random.default_rng([n, *case.name.encode()])
     rejected = 0
     for seed in range(repetitions // case.at_once):
@@ -179,7 +179,7 @@ def family(rng: Generator, n: int, truly: int) -> Floats:
 
 
 def family_wise(n: int, truly: int, repetitions: int) -> tuple[float, float]:
-    """The share of repetitions with a false alarm: by max-T, and by p-values as they are."""
+    """The proportion of repetitions with a false alarm: by max-T, and by p-values as they are."""
     rng = np.random.default_rng([n, truly])
     alarms = np.zeros(2)
     for seed in range(repetitions):

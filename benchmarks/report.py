@@ -43,7 +43,7 @@ FILTER = """(text) => {
 
 
 def store_run(store: RunStore, name: str, count: int, seed: int) -> RunRecord:
-    """A run of so many queries over twice as many documents."""
+    """Store a run of `queries` queries over twice as many documents."""
     rng = random.Random(0)
     passages = [" ".join(rng.choices(WORDS, k=WORDS_EACH)) for _ in range(2 * count)]
     samples = [

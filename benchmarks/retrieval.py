@@ -15,7 +15,7 @@ from typing import Any
 
 from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs, evaluate, evaluate_rankings
 
-from .peers import say_what_is_left_out
+from .peers import print_missing_peers
 from .rankings import make_rankings
 from .timing import best_times
 
@@ -119,7 +119,7 @@ def main() -> None:
     scale = 10 if options.quick else 1
     print(f"Python {platform.python_version()}, {platform.machine()}")
     if not options.ours:
-        say_what_is_left_out("ranx", "pytrec_eval", "ir_measures")
+        print_missing_peers("ranx", "pytrec_eval", "ir_measures")
     if options.only != "deep":
         workload(50_000 // scale, 100, with_peers=not options.ours)
     if options.only != "wide":

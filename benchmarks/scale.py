@@ -1,4 +1,4 @@
-"""Beyond one machine: a Ray cluster of two workers against one process, and what a million samples cost.
+"""A Ray cluster of two workers compared with one process, and the cost of a million samples.
 
     python -m benchmarks.scale [--quick] [--only speed|memory|cost]
 
@@ -46,7 +46,7 @@ LEAN: list[Any] = ["recall@5", "ndcg@10", "exact_match"]
 
 
 class Sure(StructuredCritic):
-    """A judge that answers at once: what is left is what judging costs us."""
+    """A judge that answers at once: measures our own cost of judging."""
 
     name = "sure"
 
@@ -58,7 +58,7 @@ class Sure(StructuredCritic):
 
 
 class Weighed(SerialExecutor):
-    """One process, with what would travel from a worker weighed."""
+    """One process that measures the bytes a worker would send."""
 
     def __init__(self) -> None:
         self.moved = 0
@@ -74,7 +74,7 @@ class Weighed(SerialExecutor):
 
 
 class Replayed:
-    """What workers returned, handed out again: what is left is the driver's own work."""
+    """Replays the results of workers: measures the driver's own work."""
 
     def __init__(self, returned: Sequence[bytes]) -> None:
         self._returned = returned
@@ -86,7 +86,7 @@ class Replayed:
 
 
 def speed(folder: Path, count: int, rounds: int) -> None:
-    """One process against two workers."""
+    """Compare one process with two workers."""
     began = time.perf_counter()
     data, out = write_texts(folder / "texts", count)
     print(f"\n{count:,} samples, {_bytes(folder / 'texts') / 1e6:.0f} MB of Parquet, written in {_since(began):.0f} s")
@@ -120,8 +120,8 @@ def speed(folder: Path, count: int, rounds: int) -> None:
     print(f"| one process | {one:.1f} ({min(serial)[1]:.1f} of its processor) | {count / one:,.0f} |")
     print(f"| two workers of a cluster | {two[0]:.1f} | {count / two[0]:,.0f} |")
     print(f"| the same into parts, lean | {with_parts:.1f} | {count / with_parts:,.0f} |")
-    told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-    print(f"\nspeed-up by rounds, taken in turn: {told}; median {median(ratios):.2f}, of the best {one / two[0]:.2f}")
+    listed = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    print(f"\nspeed-up by rounds, taken in turn: {listed}; median {median(ratios):.2f}, of the best {one / two[0]:.2f}")
     print(f"the cluster was up after {up:.1f} s and warm after {ready:.1f} s, apart")
     print(f"of both, {splitting:.1f} s go into splitting the files; parts take {stored / 1e6:.1f} MB")
     print(f"workers: {two[1]:.1f} s at work on {batches} batches ({two[1] / batches * 1e3:.0f} ms each),", end=" ")
@@ -129,20 +129,20 @@ def speed(folder: Path, count: int, rounds: int) -> None:
 
 
 def memory(folder: Path, counts: Sequence[int]) -> None:
-    """The driver's largest resident size, each time in a process of its own."""
+    """Print the driver's peak resident size, each time in a separate process."""
     print("\n| samples, lean, two workers | driver at the start, MB | at most, MB | after splitting, MB | seconds |")
     print("|---|---|---|---|---|")
     for count in counts:
         data, out = write_texts(folder / f"lean{count}", count)
         made = [sys.executable, "-m", "benchmarks.scale", "--driver", data, out]
         done = subprocess.run(made, check=True, capture_output=True, text=True)
-        told = json.loads(done.stdout.splitlines()[-1])
-        figures = " | ".join(f"{told[name]:.0f}" for name in ("start", "most", "split", "seconds"))
+        measured = json.loads(done.stdout.splitlines()[-1])
+        figures = " | ".join(f"{measured[name]:.0f}" for name in ("start", "most", "split", "seconds"))
         print(f"| {count:,} | {figures} |")
 
 
 def driver(data: str, out: str) -> None:
-    """What ``memory`` measures."""
+    """The process that ``memory`` measures."""
     began = time.perf_counter()
     with RayExecutor("local", workers=2) as cluster:
         evaluate_files(data.replace("*", "part-0000"), out.replace("*", "part-0000"), LEAN, executor=cluster)
@@ -150,12 +150,12 @@ def driver(data: str, out: str) -> None:
         sharded_sources(data, out)
         split = _resident()
         evaluate_files(data, out, LEAN, executor=cluster, keep_scores=False)
-        told = {"start": start, "split": split, "most": _resident(), "seconds": _since(began)}
-    print(json.dumps(told))
+        measured = {"start": start, "split": split, "most": _resident(), "seconds": _since(began)}
+    print(json.dumps(measured))
 
 
 def cost(folder: Path, quick: bool) -> None:
-    """What a million samples take, by family of metrics."""
+    """Print the cost of a million samples, by family of metrics."""
     scale = 10 if quick else 1
     plain = write_texts(folder / "plain", 40_000 // scale)
     grounded = write_texts(folder / "grounded", 10_000 // scale, passages=5)
@@ -176,8 +176,8 @@ def cost(folder: Path, quick: bool) -> None:
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name, metrics, (data, out), count in kinds:
         figures = _cost(metrics, data, out, folder / name.partition(",")[0].replace(" ", "_"))
-        told = " | ".join(f"{1e6 / count * one:,.0f}" for one in figures)
-        print(f"| {name} | {count:,} | {told} |", flush=True)
+        cells = " | ".join(f"{1e6 / count * one:,.0f}" for one in figures)
+        print(f"| {name} | {count:,} | {cells} |", flush=True)
 
 
 def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, ...]:

@@ -9,7 +9,7 @@ from .made_texts import make_texts
 
 FILE_ROWS = 50_000
 _DISTINCT = 20_000
-"""So many different texts; each comes again with other ids once they are used up."""
+"""Number of distinct texts; they are repeated with other ids."""
 
 
 def write_texts(folder: Path, count: int, *, passages: int = 0, variants: bool = False) -> tuple[str, str]:

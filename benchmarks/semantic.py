@@ -1,4 +1,4 @@
-"""Metrics of meaning on the CPU: ours against a plain ``encode`` of all texts for each metric.
+"""Semantic metrics on the CPU: ours compared with a plain ``encode`` of all texts for each metric.
 
     python -m benchmarks.semantic [--quick] [--rounds N] [--model PATH]
 
@@ -21,7 +21,7 @@ from .timing import best_times
 
 
 def cosines(model: Any, ours: list[str], theirs: list[str]) -> Any:
-    """What a script would do: encode everything, multiply."""
+    """The plain way: encode everything, multiply."""
     vectors = model.encode(ours + theirs, show_progress_bar=False, normalize_embeddings=True)
     return (vectors[: len(ours)] * vectors[len(ours) :]).sum(axis=1)
 

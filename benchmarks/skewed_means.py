@@ -1,4 +1,4 @@
-"""Intervals of skewed means: how often they hold the true mean, with and without a flag, and whether others do better.
+"""Coverage of intervals of skewed means, with and without a flag, and of other kinds of intervals.
 
     python -m benchmarks.skewed_means [--quick]
 
@@ -96,7 +96,7 @@ def kinds() -> list[Scores]:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of the intervals of one kind of scores at one number of samples."""
+    """Coverage of the intervals of one kind of scores at one number of samples."""
 
     covers: npt.NDArray[np.bool_]
     flagged: npt.NDArray[np.bool_]
@@ -179,8 +179,8 @@ def method_rows(repetitions: int, draws: int = 500) -> Iterator[str]:
     for kind in kinds():
         for n in (30, 100):
             rng = np.random.default_rng([1, n, *kind.name.encode()])
-            held: dict[str, list[bool]] = {name: [] for name in ("t", "Johnson", "bootstrap-t", "BCa", "logarithms")}
-            widths: dict[str, list[float]] = {name: [] for name in held}
+            covered: dict[str, list[bool]] = {name: [] for name in ("t", "Johnson", "bootstrap-t", "BCa", "logarithms")}
+            widths: dict[str, list[float]] = {name: [] for name in covered}
             for _ in range(repetitions):
                 values = kind.draw(rng, n)
                 if values.min() == values.max():
@@ -195,14 +195,14 @@ def method_rows(repetitions: int, draws: int = 500) -> Iterator[str]:
                 if values.min() > 0:
                     found["logarithms"] = cox(values)
                 for name, (low, high) in found.items():
-                    held[name].append(low <= kind.truth <= high)
+                    covered[name].append(low <= kind.truth <= high)
                     widths[name].append(high - low)
             whole = np.median(widths["t"])
             cells = []
-            for name in held:
+            for name in covered:
                 width = np.median(widths[name]) / whole if widths[name] else math.inf
-                every = len(held[name]) == len(held["t"]) and width < 100
-                cells.append(f"{100 * np.mean(held[name]):.1f} % ({width:.2f})" if every else "–")
+                every = len(covered[name]) == len(covered["t"]) and width < 100
+                cells.append(f"{100 * np.mean(covered[name]):.1f} % ({width:.2f})" if every else "–")
             yield f"| {kind.name if n == 30 else ''} | {n} | {' | '.join(cells)} |"
 
 

@@ -1,4 +1,4 @@
-"""Writing a run to the store against the bare driver writing the same bytes, and how large the file becomes."""
+"""Writing a run to the store compared with the bare driver writing the same bytes, and the size of the file."""
 
 import argparse
 import gc
@@ -81,13 +81,13 @@ def write_bare(made: Path, path: Path) -> dict[str, float]:
     bare.execute("PRAGMA synchronous=NORMAL")
     for plan in plans:
         bare.execute(plan)
-    for table, held in rows.items():
-        marks = ", ".join("?" * len(held[0])) if held else "?"
-        size = CHUNK if table == "eval_query_results" else max(1, len(held))
+    for table, table_rows in rows.items():
+        marks = ", ".join("?" * len(table_rows[0])) if table_rows else "?"
+        size = CHUNK if table == "eval_query_results" else max(1, len(table_rows))
         start = time.perf_counter()
-        for first in range(0, len(held), size):
+        for first in range(0, len(table_rows), size):
             bare.execute("BEGIN IMMEDIATE")
-            bare.executemany(f"INSERT INTO {table} VALUES ({marks})", held[first : first + size])
+            bare.executemany(f"INSERT INTO {table} VALUES ({marks})", table_rows[first : first + size])
             bare.execute("COMMIT")
         seconds[table] = time.perf_counter() - start
     start = time.perf_counter()

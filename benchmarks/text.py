@@ -93,7 +93,7 @@ def main() -> None:
 
 
 def check(samples: Any, outputs: Any, texts: tuple[list[str], list[str], list[list[str]]], part: int) -> None:
-    """The numbers agree, or the times mean nothing."""
+    """Check that the numbers agree."""
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU
 
@@ -115,7 +115,7 @@ def check(samples: Any, outputs: Any, texts: tuple[list[str], list[str], list[li
 
 
 def memory(samples: Any, outputs: Any, texts: Any) -> None:
-    """How much this process grows while everything is scored for the first time, beside the size of the texts."""
+    """Growth of this process while everything is scored for the first time, and the size of the texts."""
     answers, references, evidence = texts
     size = sum(map(sys.getsizeof, [*answers, *references, *(text for row in evidence for text in row)]))
     before, highest, done = resident(), 0, threading.Event()

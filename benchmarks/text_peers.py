@@ -1,4 +1,4 @@
-"""What people write themselves for want of a tool: SQuAD's script, n-gram overlap with evidence, distinct n-grams."""
+"""Plain implementations without a tool: SQuAD's script, n-gram overlap with evidence, distinct n-grams."""
 
 import re
 import string

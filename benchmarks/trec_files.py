@@ -22,7 +22,7 @@ from auepora_eval import Results, evaluate_trec
 from auepora_eval.io.trec import Reader, load_qrels, load_run
 from auepora_eval.io.trec_parts.arrow import arrow_is_installed
 
-from .peers import say_what_is_left_out
+from .peers import print_missing_peers
 from .rankings import make_rankings
 from .retrieval import METRICS
 from .timing import best_times
@@ -102,7 +102,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # ranx's compiler remarks
     queries, depth = (1_000 if options.quick else 10_000), 100
     print(f"Python {platform.python_version()}, {platform.machine()}")
-    say_what_is_left_out("ranx")
+    print_missing_peers("ranx")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if find_spec("ranx") is not None:

@@ -158,7 +158,7 @@ class TestDemoInitCompare:
         # Fewer questions than the demo has: a model looks at each answer. A file that is there is kept.
         bundled = files("auepora_eval.examples.quickstart").joinpath("questions.jsonl").read_text(encoding="utf-8")
         (mine.folder / "auepora-demo").mkdir()
-        (mine.folder / "auepora-demo" / "questions.jsonl").write_text("".join(bundled.splitlines(keepends=True)[:60]))
+        (mine.folder / "auepora-demo" / "questions.jsonl").write_text("".join(bundled.splitlines(keepends=True)[:30]))
         code, out, err = auepora("demo")
         assert code == 0, err
         assert out.index("Retrieval relevance") < out.index("Did it get better?")

@@ -21,6 +21,7 @@ from .resample import bootstrap_interval_of
 __all__ = ["kendall", "kendall_report", "pearson", "pearson_report", "spearman", "spearman_report"]
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
 _TOO_FEW = "fewer than two pairs"
 _CONSTANT = "one of the two is the same everywhere"
 
@@ -32,7 +33,7 @@ def pearson(a: Sequence[Any], b: Sequence[Any]) -> float:
 
 def spearman(a: Sequence[Any], b: Sequence[Any]) -> float:
     """Spearman's rho: Pearson's r of the ranks; equal numbers share the mean of their ranks."""
-    return _spearman(*_columns(a, b))
+    return _spearman(*_codes(a, b))
 
 
 def kendall(a: Sequence[Any], b: Sequence[Any]) -> float:
@@ -43,40 +44,39 @@ def kendall(a: Sequence[Any], b: Sequence[Any]) -> float:
     C pairs are in the same order in both columns, D in opposite order, :math:`T_a` are tied in b alone and :math:`T_b`
     in a alone.
     """
-    return _kendall(*_columns(a, b))
+    return _kendall(*_codes(a, b))
 
 
 def pearson_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Measured:
     """``pearson`` with an interval from resampling the pairs."""
-    return _report(_pearson, a, b, draws=draws, seed=seed, level=level)
+    return _report(_pearson, _columns(a, b), draws=draws, seed=seed, level=level)
 
 
 def spearman_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Measured:
     """``spearman`` with an interval from resampling the pairs."""
-    return _report(_spearman, a, b, draws=draws, seed=seed, level=level)
+    return _report(_spearman, _codes(a, b), draws=draws, seed=seed, level=level)
 
 
 def kendall_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
 ) -> Measured:
     """``kendall`` with an interval from resampling the pairs."""
-    return _report(_kendall, a, b, draws=draws, seed=seed, level=level)
+    return _report(_kendall, _codes(a, b), draws=draws, seed=seed, level=level)
 
 
 def _report(
-    statistic: Callable[[Floats, Floats], float],
-    a: Sequence[Any],
-    b: Sequence[Any],
+    statistic: Callable[[npt.NDArray[Any], npt.NDArray[Any]], float],
+    columns: tuple[npt.NDArray[Any], npt.NDArray[Any]],
     *,
     draws: int,
     seed: int,
     level: float,
 ) -> Measured:
-    first, second = _columns(a, b)
+    first, second = columns
     n = len(first)
     value = statistic(first, second)
     if math.isnan(value):
@@ -105,6 +105,15 @@ def _columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:
     return pairs[0, there], pairs[1, there]
 
 
+def _codes(a: Sequence[Any], b: Sequence[Any]) -> tuple[Ints, Ints]:
+    """Each number as its index among the distinct numbers of its column: statistics of order need no more.
+
+    A column is sorted once, not once per draw.
+    """
+    first, second = _columns(a, b)
+    return np.unique(first, return_inverse=True)[1], np.unique(second, return_inverse=True)[1]
+
+
 def _pearson(first: Floats, second: Floats) -> float:
     if len(first) < 2 or (first == first[0]).all() or (second == second[0]).all():
         return math.nan
@@ -113,26 +122,23 @@ def _pearson(first: Floats, second: Floats) -> float:
     return min(1.0, max(-1.0, float(one @ two) / spread)) if spread else math.nan
 
 
-def _spearman(first: Floats, second: Floats) -> float:
+def _spearman(first: Ints, second: Ints) -> float:
     return _pearson(_ranks(first), _ranks(second))
 
 
-def _ranks(values: Floats) -> Floats:
+def _ranks(codes: Ints) -> Floats:
     """Ranks from 1; equal values share the mean of theirs."""
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: Floats = (last - (counts - 1) / 2)[place]
+    counts = np.bincount(codes)
+    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[codes]
     return ranks
 
 
-def _kendall(first: Floats, second: Floats) -> float:
+def _kendall(first: Ints, second: Ints) -> float:
     n = len(first)
     if n < 2:
         return math.nan
-    rows, row = np.unique(first, return_inverse=True)
-    columns, column = np.unique(second, return_inverse=True)
-    shape = len(rows), len(columns)
-    table = np.bincount(row * shape[1] + column, minlength=shape[0] * shape[1]).reshape(shape)
+    shape = int(first.max()) + 1, int(second.max()) + 1
+    table = np.bincount(first * shape[1] + second, minlength=shape[0] * shape[1]).reshape(shape)
     # Of each cell, how many pairs lie in smaller rows: in smaller columns the order is the same, in larger opposite.
     above = np.cumsum(np.cumsum(table, axis=0), axis=1)[:-1]
     same = int((table[1:, 1:] * above[:, :-1]).sum())

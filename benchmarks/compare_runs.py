@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from auepora_eval import Document, EvaluationSample
-from auepora_eval.compare.paired import compare_metrics
+from auepora_eval.compare.metric_comparisons import compare_metrics
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.registry import metric
 from auepora_eval.core.scores import Scores

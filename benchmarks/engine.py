@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 from functools import partial
 
-from auepora_eval.calling.ask import ask
-from auepora_eval.calling.policy import Answer, CallPolicy, Task
+from auepora_eval.calling.calls import call_system
+from auepora_eval.calling.policy import CallPolicy, Task, TaskOutput
 from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 
 from .timing import best_times
@@ -62,10 +62,10 @@ def tasks(samples: list[EvaluationSample]) -> Iterator[Task]:
 
 
 def asking(system: object, samples: list[EvaluationSample], policy: CallPolicy) -> None:
-    def deliver(answers: list[Answer]) -> None:
+    def deliver(answers: list[TaskOutput]) -> None:
         """Discard the output."""
 
-    asked = ask(system, tasks(samples), policy, deliver)
+    asked = call_system(system, tasks(samples), policy, deliver)
     assert (asked.delivered, asked.failed, asked.ended) == (len(samples), 0, "done")
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
-from auepora_eval.core.judged import JudgedMetric
-from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging, StructuredCritic, Usage
+from auepora_eval.core.judged_metric import JudgedMetric
+from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest, StructuredCritic, Usage
 from auepora_eval.judge.openai_compat import OpenAICritic
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
@@ -57,7 +57,7 @@ class Judged(JudgedMetric):
     def __init__(self, critic: StructuredCritic) -> None:
         self.critic = critic
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         assert output.response is not None
         prompt = f"{PASSAGES}\n\nIs this answer supported by the passages? {output.response.text}"
         asked = JudgeRequest(prompt, SCHEMA, prompt_id="benchmark/1", metric=self.name, sample_id=sample.sample_id)
@@ -114,7 +114,7 @@ def against_the_ideal(count: int, rounds: int) -> None:
 def _one_round(critic: StructuredCritic, count: int, policy: JudgePolicy) -> tuple[float, float, int]:
     kept: list[JudgeSession] = []
     seconds, own = timed(lambda: kept.append(judged(critic, count, policy)))
-    return seconds, own, kept[0].accounts.total.retried
+    return seconds, own, kept[0].usage_log.total.retried
 
 
 def rerun(count: int, rounds: int) -> None:

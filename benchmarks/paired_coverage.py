@@ -16,8 +16,8 @@ import numpy as np
 from auepora_eval.stats.adjust import max_t
 from auepora_eval.stats.difference import paired_interval
 from auepora_eval.stats.interval import Interval
-from auepora_eval.stats.paired import sign_flips
 from auepora_eval.stats.paired_bootstrap import paired_bootstrap
+from auepora_eval.stats.sign_flips import sign_flips
 
 from .coverage import (
     BOOTSTRAP_FLAGS,

@@ -27,13 +27,13 @@ from statistics import median
 from typing import Any
 
 from auepora_eval import evaluate_files
-from auepora_eval.core.collector import collector_paused
 from auepora_eval.core.engine import evaluate_sources, resolve_metrics
 from auepora_eval.core.executors import Scorable, ScoredBatch, SerialExecutor
+from auepora_eval.core.gc_pause import gc_paused
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.judge.critic import Judgement, JudgeRequest, StructuredCritic, Usage
 from auepora_eval.scale.ray_executor import RayExecutor
-from auepora_eval.scale.ray_worker import columns_of, scores_from
+from auepora_eval.scale.ray_worker import pack_scores, unpack_scores
 from auepora_eval.scale.shards import sharded_sources, wants_bases
 
 from .processes import PAIRS
@@ -68,7 +68,7 @@ class Weighed(SerialExecutor):
         for batch in batches:
             self.moved += len(pickle.dumps(batch, pickle.HIGHEST_PROTOCOL))
             for scored in super().score([batch], metrics):
-                self.returned.append(pickle.dumps(columns_of(scored), pickle.HIGHEST_PROTOCOL))
+                self.returned.append(pickle.dumps(pack_scores(scored), pickle.HIGHEST_PROTOCOL))
                 self.moved += len(self.returned[-1])
                 yield scored
 
@@ -82,7 +82,7 @@ class Replayed:
     def score(self, batches: Iterable[Scorable], metrics: Sequence[BatchMetric]) -> Iterator[ScoredBatch]:
         for batch, returned in zip(batches, self._returned, strict=True):
             pickle.dumps(batch, pickle.HIGHEST_PROTOCOL)
-            yield scores_from(pickle.loads(returned))
+            yield unpack_scores(pickle.loads(returned))
 
 
 def speed(folder: Path, count: int, rounds: int) -> None:
@@ -186,7 +186,7 @@ def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, 
     found = sharded_sources(data, out)
     splitting = time.process_time() - own
     own = time.process_time()
-    with collector_paused():
+    with gc_paused():
         for source in found.sources:
             source.read()
     reading = time.process_time() - own
@@ -209,9 +209,9 @@ def _cost(metrics: list[Any], data: str, out: str, parts: Path) -> tuple[float, 
 
 
 def _semantic() -> list[Any]:
-    from auepora_eval.semantic.models import model_at_hand
+    from auepora_eval.semantic.models import find_installed_model
 
-    model = model_at_hand()
+    model = find_installed_model()
     return [] if model is None else [{"sbert_similarity": {"model": model, "device": "cpu"}}]
 
 

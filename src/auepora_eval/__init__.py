@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from .core.engine import evaluate_stream as evaluate_stream
     from .core.errors import AueporaError as AueporaError
     from .core.errors import AueporaWarning as AueporaWarning
-    from .core.judged import JudgedMetric as JudgedMetric
+    from .core.evaluate_ids import evaluate_rankings as evaluate_rankings
+    from .core.judged_metric import JudgedMetric as JudgedMetric
     from .core.metrics_base import BatchMetric as BatchMetric
     from .core.metrics_base import Metric as Metric
     from .core.metrics_base import SampleMetric as SampleMetric
     from .core.plan import EvaluationPlan as EvaluationPlan
     from .core.rag_interface import RAGSystem as RAGSystem
-    from .core.ranked import evaluate_rankings as evaluate_rankings
     from .core.registry import metric as metric
     from .core.registry import register as register
     from .core.results import Results as Results
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from .judge.recorded import RecordedCritic as RecordedCritic
     from .judge.session import JudgeSession as JudgeSession
     from .perturb.queries import perturb_queries as perturb_queries
-    from .perturb.retrieval import PerturbedRetriever as PerturbedRetriever
+    from .perturb.retriever import PerturbedRetriever as PerturbedRetriever
     from .pooling.gold import with_gold as with_gold
     from .pooling.pool import pool_outputs as pool_outputs
     from .pooling.relevance import judge_relevance as judge_relevance
@@ -82,13 +82,13 @@ _EXPORTS = {
     "InMemoryDataset": "core.dataset",
     "JudgePolicy": "judge.policy",
     "JudgeSession": "judge.session",
-    "JudgedMetric": "core.judged",
+    "JudgedMetric": "core.judged_metric",
     "LLMCritic": "judge.critic",
     "LazyDataset": "core.dataset",
     "Metric": "core.metrics_base",
     "MetricResult": "core.types",
     "OpenAICritic": "judge.openai_compat",
-    "PerturbedRetriever": "perturb.retrieval",
+    "PerturbedRetriever": "perturb.retriever",
     "RAGEvaluationClient": "client",
     "RAGSystem": "core.rag_interface",
     "RecordedCritic": "judge.recorded",
@@ -105,7 +105,7 @@ _EXPORTS = {
     "calibrate": "calibrating.measure",
     "evaluate": "core.engine",
     "evaluate_files": "scale.sharded",
-    "evaluate_rankings": "core.ranked",
+    "evaluate_rankings": "core.evaluate_ids",
     "evaluate_trec": "io.trec_scores",
     "evaluate_stream": "core.engine",
     "explain": "explaining.explain",

@@ -25,15 +25,15 @@ from .core.results import Results
 from .core.runner import AueporaEvaluator, require_distinct_ids
 from .core.slices import SliceSpec
 from .core.types import EvaluationSample, SystemOutputs
-from .io.align import align_outputs, stray_remarks
+from .io.align import align_outputs, unmatched_warnings
 from .io.jsonl import load_jsonl_dataset, read_outputs
 from .reporting.progress import progress as progress_line
 from .reporting.tables import results_table, slices_tables
-from .semantic.models import CROSS_ENCODER, cross_encoder_at_hand, model_at_hand
+from .semantic.models import CROSS_ENCODER, find_cached_cross_encoder, find_installed_model
 
 __all__ = ["ClientReport", "RAGEvaluationClient"]
 
-OF_ANSWERS = (
+ANSWER_METRICS = (
     "exact_match",
     "token_f1",
     "rougeL_answer",
@@ -42,7 +42,7 @@ OF_ANSWERS = (
     "support_density",
     "hallucination_rate",
 )
-RUNS_MODELS = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "transformers"}
+MODEL_PACKAGES = {"sbert_similarity": "sentence_transformers", "cross_encoder_similarity": "transformers"}
 """Metrics that need a model, and the package that runs it."""
 INSTALLED = "installed"
 """Stands for a model that is on this machine: one that comes with the ``semantic`` extra, or was fetched before."""
@@ -138,9 +138,9 @@ class RAGEvaluationClient:
         self.conventions = Conventions.of(conventions)
         self.ks = _cut_offs(self.conventions.k_values or PRESETS["client"].k_values if ks is None else ks)
         if sbert_model == INSTALLED:
-            sbert_model = model_at_hand()
+            sbert_model = find_installed_model()
         if cross_encoder_model == INSTALLED:
-            cross_encoder_model = cross_encoder_at_hand() or (CROSS_ENCODER if allow_download else None)
+            cross_encoder_model = find_cached_cross_encoder() or (CROSS_ENCODER if allow_download else None)
         models = {"sbert_similarity": sbert_model, "cross_encoder_similarity": cross_encoder_model}
         self._unavailable = _unavailable(models)
         chosen: list[Spec] = [
@@ -173,24 +173,24 @@ class RAGEvaluationClient:
         Long work shows a line on a terminal; ``progress`` may also be a function, which is called with the number of
         samples of each step, or ``False``.
         """
-        rows = _loaded_samples(samples)
+        rows = _load_samples(samples)
         if outputs is None and self.system is None:
             raise BadValueError("give outputs, or give the client a system: RAGEvaluationClient(system)")
-        given, answers_only = (None, False) if outputs is None else self._loaded_outputs(outputs, rows)
+        given, answers_only = (None, False) if outputs is None else self._load_outputs(outputs, rows)
         unsupported = _unsupported(self.metrics, rows, answers_only=answers_only)
         chosen = [one for one in self.metrics if one.name not in unsupported]
         asked_for = {one.name for one in self.metrics}
         missing = unsupported | {name: why for name, why in self._unavailable.items() if name not in asked_for}
         if given is None:
-            results, given = self._ask(rows, chosen, slices, progress)
+            results, given = self._call_system(rows, chosen, slices, progress)
         else:
-            with _watched(progress, "scoring", len(rows)) as advance:
+            with _progress_callback(progress, "scoring", len(rows)) as advance:
                 results = evaluate(rows, given, chosen, slices=slices, progress=advance)
             _require_any_outcome(results, missing)
         changes = [f"{key} {value}" for key, value in self.conventions.changes().items()]
         return ClientReport(results, missing, given, ", ".join([self.conventions.name, *changes]))
 
-    def _ask(
+    def _call_system(
         self,
         samples: list[EvaluationSample],
         metrics: list[Metric],
@@ -206,11 +206,11 @@ class RAGEvaluationClient:
             timeout=self.policy.timeout,
             retries=self.policy.retries,
         )
-        with _watched(progress, "asking the system", len(samples)) as advance:
+        with _progress_callback(progress, "asking the system", len(samples)) as advance:
             results = evaluator.evaluate(InMemoryDataset("client", samples), slices=slices, progress=advance)
         return results, evaluator.outputs
 
-    def _loaded_outputs(
+    def _load_outputs(
         self, outputs: Outputs, samples: list[EvaluationSample]
     ) -> tuple[Sequence[SystemOutputs | None], bool]:
         """The outputs in the order of the samples, and whether they are a file's that never says ``retrieved``."""
@@ -219,9 +219,9 @@ class RAGEvaluationClient:
             read = read_outputs(outputs)
             outputs, answers_only = read.outputs, read.answers_only
         if not isinstance(outputs, Mapping):
-            return _listed(outputs, "outputs"), False
+            return _as_list(outputs, "outputs"), False
         aligned = align_outputs(samples, outputs)
-        remarks = stray_remarks(aligned.missing, aligned.unknown, total=len(samples), conventions=self.conventions)
+        remarks = unmatched_warnings(aligned.missing, aligned.unknown, total=len(samples), conventions=self.conventions)
         for remark in remarks:
             warnings.warn(remark, AueporaWarning, stacklevel=3)
         return aligned.outputs, answers_only
@@ -235,12 +235,12 @@ def _suite(ks: Sequence[int]) -> list[Spec]:
 
     ranking = [*at_each("precision"), *at_each("recall"), *at_each("mrr"), "mrr", *at_each("ndcg"), "map"]
     costs = [*at_each("aqwv"), "aqwv"]
-    return [*ranking, *costs, *OF_ANSWERS]
+    return [*ranking, *costs, *ANSWER_METRICS]
 
 
 def _cut_offs(ks: Iterable[int]) -> tuple[int, ...]:
     """The cut-offs, each once; whether one can be meant is for the metrics to say."""
-    listed = _listed(ks, "ks")
+    listed = _as_list(ks, "ks")
     if not listed:
         raise BadValueError("ks must name at least one cut-off")
     return tuple(k for place, k in enumerate(listed) if k not in listed[:place])
@@ -250,7 +250,7 @@ def _unavailable(models: Mapping[str, str | Path | None]) -> dict[str, str]:
     """The metrics of the suite that cannot be had here, and what to do about it."""
     reasons = {}
     for name, path in models.items():
-        if find_spec(RUNS_MODELS[name]) is None:
+        if find_spec(MODEL_PACKAGES[name]) is None:
             reasons[name] = NO_EXTRA
         elif path is None:
             reasons[name] = NO_MODEL[name]
@@ -288,8 +288,8 @@ def _require_any_outcome(results: Results, missing: Mapping[str, str]) -> None:
     raise BadValueError(f"nothing can be computed from these samples and outputs: {'; '.join(reasons)}")
 
 
-def _loaded_samples(samples: Samples) -> list[EvaluationSample]:
-    rows = list(load_jsonl_dataset(samples) if isinstance(samples, (str, Path)) else _listed(samples, "samples"))
+def _load_samples(samples: Samples) -> list[EvaluationSample]:
+    rows = list(load_jsonl_dataset(samples) if isinstance(samples, (str, Path)) else _as_list(samples, "samples"))
     if not rows:
         raise BadValueError("there are no samples to evaluate")
     check_samples(rows)
@@ -300,7 +300,7 @@ def _loaded_samples(samples: Samples) -> list[EvaluationSample]:
 T = TypeVar("T")
 
 
-def _listed(values: Iterable[T], what: str) -> list[T]:
+def _as_list(values: Iterable[T], what: str) -> list[T]:
     try:
         each = iter(values)
     except TypeError:
@@ -309,7 +309,7 @@ def _listed(values: Iterable[T], what: str) -> list[T]:
 
 
 @contextmanager
-def _watched(progress: bool | Progress, what: str, total: int) -> Iterator[Progress]:
+def _progress_callback(progress: bool | Progress, what: str, total: int) -> Iterator[Progress]:
     """Who is told how far the work is: the caller's function, whoever watches the terminal, or nobody."""
     if callable(progress):
         yield progress

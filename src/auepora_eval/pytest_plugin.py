@@ -39,7 +39,7 @@ def assert_gates(
     """
     __tracebackhide__ = True
     from .core.errors import AueporaWarning, BadValueError
-    from .gates.tell import gates_table
+    from .gates.rendering import gates_table
 
     outcome = None if isinstance(result, list) else result
     results = result if isinstance(result, list) else result.results
@@ -52,7 +52,7 @@ def assert_gates(
             gates = tuple(outcome.record.plan.get("gates") or ())
         if not gates:
             raise BadValueError("there is no gate to check; give one, such as 'recall@5 >= 0.80'")
-        report = _report(results, outcome, gates, against, store)
+        report = _check(results, outcome, gates, against, store)
     for warning in report.warnings:
         warnings.warn(warning, AueporaWarning, stacklevel=2)
     if report.status != "passed":
@@ -60,7 +60,7 @@ def assert_gates(
     return report
 
 
-def _report(
+def _check(
     results: Results,
     outcome: RunOutcome | None,
     texts: tuple[str, ...],
@@ -70,10 +70,10 @@ def _report(
     from .gates.check import check_gates
     from .gates.grammar import parse_gates
     from .gates.kinds import needs_baseline
-    from .gates.names import with_known_names
+    from .gates.names import require_known_names
 
     slices = list(dict.fromkeys(name for one in results for name in one.slices))
-    gates = with_known_names(parse_gates(texts), [one.name for one in results], slices=slices)
+    gates = require_known_names(parse_gates(texts), [one.name for one in results], slices=slices)
     if isinstance(against, Mapping):
         return check_gates(gates, results, comparison=against)
     place = store or (None if outcome is None else outcome.store)
@@ -83,18 +83,18 @@ def _report(
     from .store.runs import RunStore
 
     if isinstance(place, RunStore):
-        return _compared(place, outcome, results, gates, against)
+        return _check_stored_run(place, outcome, results, gates, against)
     with RunStore.open(place, create=False) as opened:
-        return _compared(opened, outcome, results, gates, against)
+        return _check_stored_run(opened, outcome, results, gates, against)
 
 
-def _compared(
+def _check_stored_run(
     store: RunStore, outcome: RunOutcome, results: Results, gates: list[Gate], against: str | RunOutcome | None
 ) -> GateReport:
-    from .gates.baseline import check_run, named_baseline
+    from .gates.baseline import check_run, get_baseline
 
     name = against if against is None or isinstance(against, str) else against.record.run_id
-    baseline = None if name is None else named_baseline(store, name)
+    baseline = None if name is None else get_baseline(store, name)
     return check_run(store, outcome.record, results, gates, baseline=baseline, strict=baseline is not None)
 
 

@@ -13,10 +13,10 @@ import pytest
 
 import auepora_eval
 from auepora_eval import EvaluationSample, RunStore, SystemOutputs
-from auepora_eval.adapters.documents import Found, Mapper
-from auepora_eval.adapters.kinds import framework_of
-from auepora_eval.adapters.recognise import adapted
-from auepora_eval.adapters.replies import counted
+from auepora_eval.adapters.auto_adapt import adapt
+from auepora_eval.adapters.detection import detect_framework
+from auepora_eval.adapters.documents import DocumentMapper, FrameworkDocument
+from auepora_eval.adapters.replies import sum_token_usage
 from auepora_eval.adapters.versions import FRAMEWORKS, Framework, major_version, require_tested
 from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, MissingDependencyError
@@ -87,8 +87,8 @@ print([name for name in sys.modules if name.partition(".")[0] in ("langchain_cor
     "value", [object(), len, "text", {}, (1, 2), 3.5, SystemOutputs], ids=lambda one: type(one).__name__
 )
 def test_everything_else_is_left_as_it_is(value: Any) -> None:
-    assert framework_of(value) is None
-    assert adapted(value) is value
+    assert detect_framework(value) is None
+    assert adapt(value) is value
 
 
 def test_a_class_of_a_framework_is_no_object(tmp_path: Path) -> None:
@@ -136,12 +136,14 @@ METADATA = {
 }
 
 
-def as_it_is(found: Any) -> Found:
-    return Found(*found)
+def as_it_is(found: Any) -> FrameworkDocument:
+    return FrameworkDocument(*found)
 
 
 def test_metadata_that_json_cannot_hold_is_made_plain(tmp_path: Path) -> None:
-    output = SystemOutputs(Mapper(as_it_is).ranked([Found("d", "text", METADATA, np.float32(0.5))]))
+    output = SystemOutputs(
+        DocumentMapper(as_it_is).to_ranking([FrameworkDocument("d", "text", METADATA, np.float32(0.5))])
+    )
     held = output.retrieved[0].doc.metadata
     assert held["when"] == "2024-02-29"
     assert held["vector"] == [1.0, None]
@@ -151,9 +153,9 @@ def test_metadata_that_json_cannot_hold_is_made_plain(tmp_path: Path) -> None:
 
 
 def test_documents_without_an_id_are_told_apart_by_their_texts() -> None:
-    mapper = Mapper(as_it_is)
+    mapper = DocumentMapper(as_it_is)
     with pytest.warns(AueporaWarning, match="documents come without an id.*id_key=") as warned:
-        first, second, again = (mapper.document(Found(None, text, {})).doc_id for text in ("a", "b", "a"))
+        first, second, again = (mapper.document(FrameworkDocument(None, text, {})).doc_id for text in ("a", "b", "a"))
     assert (first == again, first == second, len(warned)) == (True, False, 1)
     assert first == "ca978112ca1bbdca"  # the beginning of the text's SHA-256: the same in every process
 
@@ -161,7 +163,7 @@ def test_documents_without_an_id_are_told_apart_by_their_texts() -> None:
 def test_nothing_odd_is_nothing_said() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        document = Mapper(as_it_is).document(Found(7, None, None))
+        document = DocumentMapper(as_it_is).document(FrameworkDocument(7, None, None))
     assert (document.doc_id, document.text, document.metadata) == ("7", "", {})
 
 
@@ -181,7 +183,7 @@ def test_nothing_odd_is_nothing_said() -> None:
     ids=["none", "no reports", "the names of others", "added up", "the total as reported", "no numbers"],
 )
 def test_tokens(reports: list[Any], want: dict[str, int]) -> None:
-    assert counted(reports) == want
+    assert sum_token_usage(reports) == want
 
 
 def test_a_run_says_what_it_was_made_of(tmp_path: Path) -> None:

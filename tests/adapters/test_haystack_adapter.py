@@ -10,7 +10,7 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, from_haystack, run_system
 from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import BadTypeError, SystemCallError
-from auepora_eval.core.types import SystemOutputs, Unsaid
+from auepora_eval.core.types import SystemOutputs, UnknownRanking
 from helpers.requirements import need
 
 pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it
@@ -120,7 +120,7 @@ def test_inputs_and_data_by_name(hs: ModuleType) -> None:
     for inputs in (None, ["prompt.question"]):
         output = asked(from_haystack(pipeline, data={"prompt": {"city": "is about"}}, inputs=inputs))
         assert output.response == Response("read 1")
-        assert isinstance(output.retrieved, Unsaid)  # nothing in it says
+        assert isinstance(output.retrieved, UnknownRanking)  # nothing in it says
 
 
 def test_the_only_input_takes_the_question_whatever_its_name(hs: ModuleType) -> None:

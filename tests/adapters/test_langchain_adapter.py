@@ -11,8 +11,8 @@ from auepora_eval import Document, EvaluationSample, Response, from_langchain, r
 from auepora_eval.adapters.langchain import langchain_generator
 from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import BadTypeError, SystemCallError
-from auepora_eval.core.types import SystemOutputs, Unsaid
-from auepora_eval.running.replay_system import Context, replaying
+from auepora_eval.core.types import SystemOutputs, UnknownRanking
+from auepora_eval.running.replay_system import ReplayContext, make_replay_system
 from helpers.requirements import need
 
 pytestmark = pytest.mark.xdist_group("frameworks")  # slow to import: one worker does it
@@ -152,9 +152,9 @@ def test_of_several_retrievals_the_last_that_found_anything_counts(lc: ModuleTyp
 
 def test_an_answer_without_retrieval_says_nothing_of_documents(lc: ModuleType) -> None:
     output = asked(lc.chat_chain(lc.model()))
-    assert isinstance(output.retrieved, Unsaid)
+    assert isinstance(output.retrieved, UnknownRanking)
     assert output.response == Response("yes")
-    assert isinstance(asked(from_langchain(lc.model())).retrieved, Unsaid)
+    assert isinstance(asked(from_langchain(lc.model())).retrieved, UnknownRanking)
 
 
 REPLIES: list[Any] = [  # what the chain returns, options, answer or error
@@ -259,7 +259,7 @@ def test_a_pair_of_theirs_and_what_the_generator_is_given(lc: ModuleType) -> Non
 def test_a_pair_can_be_replayed_on_other_documents(lc: ModuleType) -> None:
     system = from_langchain(lc.Listing(held=lc.documents(2)), generator=lc.function(lambda given: given["context"]))
     (kept,) = from_langchain(lc.Listing(held=[lc.Document("other", id="o")])).retrieve("q")
-    output = asked(replaying(system, {"q1": Context([kept])}))
+    output = asked(make_replay_system(system, {"q1": ReplayContext([kept])}))
     assert (ids(output), output.response) == (["o"], Response("other"))
 
 

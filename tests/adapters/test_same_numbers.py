@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from auepora_eval import run_system
-from auepora_eval.examples.quickstart.answering import BestSentenceGenerator
+from auepora_eval.examples.quickstart.generators import BestSentenceGenerator
 from auepora_eval.examples.quickstart.handbook import corpus, dataset_path
 from auepora_eval.examples.quickstart.systems import bm25
 from auepora_eval.examples.quickstart.words import weights

@@ -10,9 +10,15 @@ import numpy as np
 import pytest
 
 from auepora_eval import RunStore, SystemOutputs
-from auepora_eval.calibrating.drawn import standing
 from auepora_eval.calibrating.measure import calibrate
-from auepora_eval.calibrating.scored import Scored, read_ids, scores_of_file, scores_of_run, with_answers_of
+from auepora_eval.calibrating.sample_scores import (
+    SampleScores,
+    attach_answers,
+    load_run_scores,
+    read_ids,
+    read_score_file,
+)
+from auepora_eval.calibrating.sample_weights import weigh_samples
 from auepora_eval.core.scores import Scores
 from auepora_eval.io.labels import Label
 from auepora_eval.labelling.draw import draw_samples
@@ -70,7 +76,7 @@ def test_another_threshold() -> None:
 
 
 def test_where_lower_is_better() -> None:
-    flipped = Scored({name: 1 - score for name, score in SCORES.items()}, "hallucination", higher_is_better=False)
+    flipped = SampleScores({name: 1 - score for name, score in SCORES.items()}, "hallucination", higher_is_better=False)
     (one,), (other,) = calibrate(LABELS, SCORES).judged, calibrate(LABELS, flipped).judged
     for name in ("agreement", "kappa", "alpha", "auroc", "tpr", "tnr", "brier"):
         assert getattr(other, name).value == pytest.approx(getattr(one, name).value), name
@@ -79,7 +85,7 @@ def test_where_lower_is_better() -> None:
 
 
 def test_scores_without_ends_need_a_threshold() -> None:
-    timed = Scored({name: 10 * score for name, score in SCORES.items()}, "seconds", range=(0.0, float("inf")))
+    timed = SampleScores({name: 10 * score for name, score in SCORES.items()}, "seconds", range=(0.0, float("inf")))
     with pytest.raises(ValueError, match="seconds have no worst or no best value"):
         calibrate(LABELS, timed)
     (one,) = calibrate(LABELS, timed, threshold=5).judged
@@ -109,7 +115,7 @@ def test_what_is_left_out_is_counted() -> None:
         Label("y", "right", "ann"),
         Label("b", "right", "ann", metric="other"),
     ]
-    scores = Scored(SCORES, "m", without_score={"y": "skipped:no_reference"})
+    scores = SampleScores(SCORES, "m", without_score={"y": "skipped:no_reference"})
     (one,) = calibrate(labels, scores).judged
     assert one.left_out == {"other_metric": 1, "by_model": 1, "tied": 1, "no_score": 1, "unknown_sample": 1}
     text = calibrate(labels, scores).to_text()
@@ -149,10 +155,10 @@ def test_people_come_first() -> None:
 
 
 def test_markdown_shows_what_a_model_wrote_as_it_is() -> None:
-    from auepora_eval.calibrating.scored import Answer
+    from auepora_eval.calibrating.sample_scores import ShownAnswer
 
-    nasty = Answer("<script>alert(1)</script>", "a | b\n# heading", "[x](javascript:1)")
-    told = Scored(SCORES, "m", answers=lambda ids: dict.fromkeys(ids, nasty))
+    nasty = ShownAnswer("<script>alert(1)</script>", "a | b\n# heading", "[x](javascript:1)")
+    told = SampleScores(SCORES, "m", answers=lambda ids: dict.fromkeys(ids, nasty))
     page = calibrate(LABELS, told).to_markdown()
     assert "<script>" not in page
     assert "a \\| b \\# heading" in page
@@ -180,7 +186,7 @@ def test_a_judge_of_a_run_with_its_reasons(store: RunStore) -> None:
         lambda number: SystemOutputs([], None) if number == 11 else _answer(number),
         [judge, "containment"],
     )
-    report = calibrate(right_and_wrong(11, 4, run=record.run_id), scores_of_run(store, record))
+    report = calibrate(right_and_wrong(11, 4, run=record.run_id), load_run_scores(store, record))
     (one,) = report.judged
     assert one.metric == "llm_faithfulness"  # the only one that a judge gave
     # Right are 4 to 10; the judge says so of the odd ones, 1, 3, 5, 7, 9.
@@ -205,15 +211,15 @@ def test_which_metric(store: RunStore) -> None:
     with pytest.raises(
         ValueError, match="no metric that a judge gave: say which with -m; there are containment, token_f1"
     ):
-        scores_of_run(store, record)
+        load_run_scores(store, record)
     with pytest.raises(ValueError, match="has no scores of 'token_f2'; did you mean 'token_f1'"):
-        scores_of_run(store, record, "token_f2")
-    assert scores_of_run(store, record, "token_f1").scores == {"q00000": 1, "q00001": 0, "q00002": 1, "q00003": 0}
+        load_run_scores(store, record, "token_f2")
+    assert load_run_scores(store, record, "token_f1").scores == {"q00000": 1, "q00001": 0, "q00002": 1, "q00003": 0}
 
 
 def test_an_answer_that_never_came_is_not_among_the_answers(store: RunStore) -> None:
     record = run(store, "failing", samples(4), lambda number: "yes" if number else ValueError("no"), ["containment"])
-    found = scores_of_run(store, record, "containment")
+    found = load_run_scores(store, record, "containment")
     assert list(found.scores) == ["q00001", "q00002", "q00003"]
     assert found.without_score["q00000"].startswith("system_failed")
 
@@ -233,7 +239,7 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
         for record, truth in zip(records, (first, second), strict=True)
         for number in range(0, n, 4)
     ]
-    report = calibrate(labels, *(scores_of_run(store, record, "containment") for record in records))
+    report = calibrate(labels, *(load_run_scores(store, record, "containment") for record in records))
     assert report.difference is not None
     assert report.difference.labelled == 50
     assert report.difference.labels_mean == pytest.approx(float(np.mean(second[::4] - first[::4])))
@@ -241,26 +247,26 @@ def test_two_runs_and_their_difference(store: RunStore) -> None:
     assert report.difference.narrowing < 1
     assert report.verdict == "better"
     assert [one.left_out for one in report.judged] == [{}, {}]  # the labels of one are not missing from the other
-    back = calibrate(labels, *(scores_of_run(store, record, "containment") for record in records[::-1]))
+    back = calibrate(labels, *(load_run_scores(store, record, "containment") for record in records[::-1]))
     assert back.verdict == "worse"
     assert "By people, one is worse than two." in back.to_text()
     assert json.loads(json.dumps(report.to_dict()))["verdict"] == "better"
     with pytest.raises(ValueError, match="does not say which run's answer"):
-        calibrate([Label("q00000", "right")], *(scores_of_run(store, record, "containment") for record in records))
+        calibrate([Label("q00000", "right")], *(load_run_scores(store, record, "containment") for record in records))
     apart = [label for label in labels if (label.run == records[0].run_id) == (label.sample_id < "q00100")]
     with pytest.raises(ValueError, match="no sample has a label of both its answers"):
-        calibrate(apart, *(scores_of_run(store, record, "containment") for record in records))
+        calibrate(apart, *(load_run_scores(store, record, "containment") for record in records))
 
 
 def test_two_sets_of_scores_need_names() -> None:
     with pytest.raises(ValueError, match="two sets of scores need run_names each"):
-        calibrate(LABELS, SCORES, Scored(SCORES))
+        calibrate(LABELS, SCORES, SampleScores(SCORES))
 
 
 def test_two_runs_of_one_name_are_told_apart_by_their_ids(store: RunStore) -> None:
     records = [scored(store, "nightly", samples(6), {"containment": values}) for values in ([1] * 6, [1, 0] * 3)]
     labels = [Label(f"q{n:05}", "right", run=record.run_id) for record in records for n in range(6)]
-    report = calibrate(labels, *(scores_of_run(store, record, "containment") for record in records))
+    report = calibrate(labels, *(load_run_scores(store, record, "containment") for record in records))
     assert [one.labelled for one in report.judged] == [6, 6]
     assert report.verdict == "inconclusive"
     assert "Inconclusive" in report.to_text()
@@ -274,7 +280,7 @@ def test_clusters_widen_the_interval(store: RunStore) -> None:
     widths = []
     for name, clusters in (("single", None), ("clustered", lambda number: f"doc{number // 4}")):
         record = scored(store, name, samples(200, clusters=clusters), {"containment": values.tolist()})
-        (one,) = calibrate(labels, scores_of_run(store, record, "containment")).judged
+        (one,) = calibrate(labels, load_run_scores(store, record, "containment")).judged
         assert one.corrected.interval is not None
         widths.append(one.corrected.interval.high - one.corrected.interval.low)
     assert widths[1] > 1.3 * widths[0]
@@ -286,16 +292,16 @@ def test_clusters_widen_the_interval(store: RunStore) -> None:
 def test_scores_of_a_file(tmp_path: Path, store: RunStore) -> None:
     path = tmp_path / "critic.jsonl"
     path.write_text('{"sample_id": "q00000", "score": 0.5}\n{"sample_id": "q00001", "score": true}\n')
-    found = scores_of_file(path)
+    found = read_score_file(path)
     assert (found.scores, found.metric, found.bounded) == ({"q00000": 0.5, "q00001": 1.0}, "critic", True)
     record = scored(store, "run", samples(3), {"containment": [1, 0, 1]})
-    told = with_answers_of(found, store, record)
+    told = attach_answers(found, store, record)
     assert told.without_score == {"q00002": "no score in the file"}
     assert told.answers(["q00000"])["q00000"].question == "question 0?"
     path.write_text('{"sample_id": "q0", "score": 3}\n')
-    assert not scores_of_file(path).bounded
+    assert not read_score_file(path).bounded
     with pytest.raises(ValueError, match="has no sample 'q0'"):
-        with_answers_of(scores_of_file(path), store, record)
+        attach_answers(read_score_file(path), store, record)
 
 
 BROKEN = [
@@ -314,7 +320,7 @@ def test_a_broken_file_of_scores(tmp_path: Path, text: str, message: str) -> Non
     path = tmp_path / "critic.jsonl"
     path.write_text(text)
     with pytest.raises(ValueError, match=message):
-        scores_of_file(path)
+        read_score_file(path)
 
 
 def test_ids_that_a_prompt_was_tuned_on(tmp_path: Path) -> None:
@@ -332,12 +338,12 @@ def test_ids_that_a_prompt_was_tuned_on(tmp_path: Path) -> None:
 def test_a_draw_by_strata_is_weighed() -> None:
     population = {f"big{n}": "big" for n in range(990)} | {f"small{n}": "small" for n in range(10)}
     draw = draw_samples(population, 11, run="run_1", stratify="labels.kind")
-    stands = standing(draw.sample_ids, {"run_1": [draw]}, ("run_1",))
+    stands = weigh_samples(draw.sample_ids, {"run_1": [draw]}, ("run_1",))
     assert stands.weights is not None
     counts = {name: sum(one.startswith(name) for one in draw.sample_ids) for name in ("big", "small")}
     assert stands.weights[draw.sample_ids[0]] == 990 / counts["big"]
     labels = [Label(one, one.startswith("big"), run="run_1") for one in draw.sample_ids]
-    scores = Scored(dict.fromkeys(population, 0.5), "m", run_names=("run_1",))
+    scores = SampleScores(dict.fromkeys(population, 0.5), "m", run_names=("run_1",))
     (one,) = calibrate(labels, scores, draws={"run_1": [draw]}).judged
     assert one.corrected.value == pytest.approx(0.99)  # and not ten of eleven
     assert any("11 labelled of 11 drawn at random from 1000 answers" in note for note in one.notes)
@@ -347,7 +353,7 @@ def test_what_was_not_drawn_does_not_enter_the_mean() -> None:
     population = dict.fromkeys(SCORES, "all")
     draw = draw_samples(population, 4, run="run_1", seed=3)
     labels = [Label(label.sample_id, label.label, run="run_1") for label in LABELS]
-    scores = Scored(SCORES, "m", run_names=("run_1",))
+    scores = SampleScores(SCORES, "m", run_names=("run_1",))
     (one,) = calibrate(labels, scores, draws={"run_1": [draw]}).judged
     inside = sum(label.sample_id in draw.sample_ids for label in LABELS)
     assert (one.labelled, one.corrected.labelled) == (6, inside)
@@ -358,7 +364,7 @@ def test_what_was_not_drawn_does_not_enter_the_mean() -> None:
     (three,) = calibrate(labels, scores, draws={"run_1": [draw, other]}).judged
     assert any("different draws" in note for note in three.notes)
     longer = draw_samples(population, 6, run="run_1", seed=3)
-    assert standing(longer.sample_ids, {"run_1": [draw, longer]}, ("run_1",)).ids == frozenset(longer.sample_ids)
+    assert weigh_samples(longer.sample_ids, {"run_1": [draw, longer]}, ("run_1",)).ids == frozenset(longer.sample_ids)
 
 
 # --- public answers --------------------------------------------------------------------------------------------------
@@ -369,7 +375,7 @@ def test_a_lexical_critic_against_people(system: str, agreement: float) -> None:
     data = judged(system)
     ids = [sample.sample_id for sample in data.samples]
     labels = [Label(one, bool(label), "human") for one, label in zip(ids, data.labels, strict=True)]
-    report = calibrate(labels, Scored(dict(zip(ids, data.scores.tolist(), strict=True)), "containment", system))
+    report = calibrate(labels, SampleScores(dict(zip(ids, data.scores.tolist(), strict=True)), "containment", system))
     (one,) = report.judged
     assert one.agreement.value == pytest.approx(agreement, abs=0.001)
     assert one.corrected.labels_mean == pytest.approx(float(data.labels.mean()))

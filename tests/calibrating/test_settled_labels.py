@@ -8,12 +8,12 @@ import pytest
 
 from auepora_eval.io.labels import Label, write_labels
 from auepora_eval.judge.scale import Scale
-from auepora_eval.labelling.people import (
-    agreement_of_people,
-    labels_about,
-    read_people,
-    refuse_tuned,
-    settled,
+from auepora_eval.labelling.human_labels import (
+    aggregate_labels,
+    rater_agreement,
+    read_annotations,
+    reject_tuning_labels,
+    select_labels,
 )
 
 
@@ -52,23 +52,23 @@ SETTLED: list[tuple[list[Label], dict[str, float], tuple[str, ...], str]] = [
 
 @pytest.mark.parametrize(("labels", "values", "ties"), [row[:3] for row in SETTLED], ids=[row[3] for row in SETTLED])
 def test_one_label_per_sample(labels: list[Label], values: dict[str, float], ties: tuple[str, ...]) -> None:
-    found = settled(labels)
+    found = aggregate_labels(labels)
     assert (dict(found.values), found.ties) == (values, ties)
 
 
 def test_labels_on_a_scale() -> None:
     labels = [said("q", 4), said("q", 5, "bob"), said("p", "wrong")]
-    found = settled(labels, Scale.parse("1-5"))
+    found = aggregate_labels(labels, Scale.parse("1-5"))
     assert found.values == {"q": float(Fraction(7, 8)), "p": 0.0}
     assert not found.binary
     with pytest.raises(ValueError, match="the label of sample 'q' is 4, beyond 0 to 1; say on which scale"):
-        settled(labels)
+        aggregate_labels(labels)
     with pytest.raises(ValueError, match="is 6, beyond 1 to 5; mend the label"):
-        settled([said("q", 6)], Scale.parse("1-5"))
+        aggregate_labels([said("q", 6)], Scale.parse("1-5"))
 
 
 def test_how_many_were_settled() -> None:
-    found = settled([said("q", "right", adjudicated=True), said("q", "wrong"), said("p", "right")])
+    found = aggregate_labels([said("q", "right", adjudicated=True), said("q", "wrong"), said("p", "right")])
     assert (found.adjudicated, found.binary) == (1, True)
 
 
@@ -86,37 +86,37 @@ ABOUT = [
 
 @pytest.mark.parametrize(("label", "counts", "why"), [row[:3] for row in ABOUT], ids=[row[3] for row in ABOUT])
 def test_which_labels_count(label: Label, counts: bool, why: str | None) -> None:
-    kept, left_out = labels_about([label], names=("run_1", "nightly"), metric="m")
+    kept, left_out = select_labels([label], names=("run_1", "nightly"), metric="m")
     assert bool(kept) is counts
     assert dict(left_out) == ({} if why is None else {why: 1})
 
 
 def test_with_two_runs_a_label_says_which() -> None:
     with pytest.raises(ValueError, match="sample 'q' does not say which run's answer"):
-        labels_about([said("q", "right")], names=("run_1",), metric="m", alone=False)
+        select_labels([said("q", "right")], names=("run_1",), metric="m", alone=False)
 
 
 def test_scores_without_a_run_take_labels_of_any() -> None:
-    kept, _ = labels_about([said("q", "right", run="whatever")], names=(), metric="m")
+    kept, _ = select_labels([said("q", "right", run="whatever")], names=(), metric="m")
     assert len(kept) == 1
 
 
 def test_labels_that_tuned_the_prompt_are_refused() -> None:
     labels = [said("q", "right", tuning=True), said("p", "right"), said("r", "wrong")]
     with pytest.raises(ValueError, match=r"1 of 3 labels served to tune .* sample 'q'.* --leave-out-tuned"):
-        refuse_tuned(labels, (), leave_out=False)
+        reject_tuning_labels(labels, (), leave_out=False)
     with pytest.raises(ValueError, match="1 of 2 labels served to tune"):
-        refuse_tuned(labels[1:], {"r"}, leave_out=False)
-    fresh, tuned = refuse_tuned(labels, {"r"}, leave_out=True)
+        reject_tuning_labels(labels[1:], {"r"}, leave_out=False)
+    fresh, tuned = reject_tuning_labels(labels, {"r"}, leave_out=True)
     assert ([one.sample_id for one in fresh], tuned) == (["p"], 2)
-    assert refuse_tuned(labels[1:], {"elsewhere"}, leave_out=False) == (labels[1:], 0)
+    assert reject_tuning_labels(labels[1:], {"elsewhere"}, leave_out=False) == (labels[1:], 0)
 
 
 def test_people_with_each_other() -> None:
     labels = [said(f"q{n}", "right" if n < 6 else "wrong") for n in range(10)]
     labels += [said(f"q{n}", "right" if n < 5 else "wrong", "bob") for n in range(8)]
     labels += [said("q9", "right", "eve", adjudicated=True)]
-    found = agreement_of_people(labels)
+    found = rater_agreement(labels)
     assert found is not None
     assert found.rated == {"ann": 10, "bob": 8}  # who settles is no annotator
     (pair,) = found.pairs
@@ -129,12 +129,12 @@ def test_people_with_each_other() -> None:
 
 
 def test_one_annotator_has_nobody_to_agree_with() -> None:
-    assert agreement_of_people([said("q", "right"), said("p", "wrong")]) is None
+    assert rater_agreement([said("q", "right"), said("p", "wrong")]) is None
 
 
 def test_a_scale_has_an_order() -> None:
     labels = [said(f"q{n}", n % 5) for n in range(10)] + [said(f"q{n}", min(4, n % 5 + 1), "bob") for n in range(10)]
-    found = agreement_of_people(labels)
+    found = rater_agreement(labels)
     assert found is not None
     assert found.level == "ordinal"
     assert found.pairs[0].kappa.value is not None
@@ -143,7 +143,7 @@ def test_a_scale_has_an_order() -> None:
 
 def test_answers_of_two_runs_are_different_things() -> None:
     labels = [said("q", "right", run="a"), said("q", "wrong", "bob", run="b")]
-    found = agreement_of_people(labels)
+    found = rater_agreement(labels)
     assert found is not None
     assert found.pairs == ()
     assert found.alpha.why_undefined == "nothing was rated by two"
@@ -152,8 +152,8 @@ def test_answers_of_two_runs_are_different_things() -> None:
 def test_several_files(tmp_path: Path) -> None:
     write_labels(tmp_path / "ann.jsonl", [Label("q", "right")])
     write_labels(tmp_path / "bob.jsonl", [Label("q", "wrong")])
-    found = read_people([tmp_path / "ann.jsonl", tmp_path / "bob.jsonl"])
+    found = read_annotations([tmp_path / "ann.jsonl", tmp_path / "bob.jsonl"])
     assert [one.annotator for one in found] == ["ann", "bob"]
     write_labels(tmp_path / "again.jsonl", [Label("q", "wrong", "ann")])
     with pytest.raises(ValueError, match=r"again.jsonl: 'ann' labelled sample 'q' in .*ann.jsonl too"):
-        read_people([tmp_path / "ann.jsonl", tmp_path / "again.jsonl"])
+        read_annotations([tmp_path / "ann.jsonl", tmp_path / "again.jsonl"])

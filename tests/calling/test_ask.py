@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auepora_eval.calling.ask import Asked
-from auepora_eval.calling.policy import Answer, CallPolicy, Task
+from auepora_eval.calling.calls import CallSummary
+from auepora_eval.calling.policy import CallPolicy, Task, TaskOutput
 from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from helpers.builders import output, sample
@@ -26,13 +26,13 @@ EACH = pytest.mark.parametrize("kind", KINDS)
 @EACH
 def test_every_task_is_answered_once_by_its_own_output(kind: str) -> None:
     result, book = asked(in_kind(kind, own), 50, **KINDS[kind])
-    assert result == Asked(50, 0, "done")
+    assert result == CallSummary(50, 0, "done")
     assert [held.retrieved[0].doc.doc_id for held in book.by_position()] == [f"q{n}" for n in range(50)]
 
 
 @EACH
 def test_nothing_to_ask_is_done(kind: str) -> None:
-    assert asked(in_kind(kind, own), 0, **KINDS[kind])[0] == Asked(0, 0, "done")
+    assert asked(in_kind(kind, own), 0, **KINDS[kind])[0] == CallSummary(0, 0, "done")
 
 
 def test_one_call_at_a_time_without_a_deadline_stays_in_the_asking_thread_and_in_order() -> None:
@@ -109,7 +109,7 @@ def test_tasks_are_taken_as_places_come_free_and_a_place_is_free_once_its_answer
             furthest = max(furthest, taken - delivered)
             yield task
 
-    def deliver(answers: list[Answer]) -> None:
+    def deliver(answers: list[TaskOutput]) -> None:
         nonlocal delivered, furthest
         furthest = max(furthest, taken - delivered)
         delivered += len(answers)
@@ -125,7 +125,7 @@ def test_when_tasks_fail_to_come_those_in_flight_are_delivered_first(kind: str) 
         yield from tasks(3)
         raise OSError("the file is gone")
 
-    kept: list[Answer] = []
+    kept: list[TaskOutput] = []
     with pytest.raises(OSError, match="the file is gone"):
         asked(in_kind(kind, own), some(), deliver=kept.extend, **KINDS[kind])
     assert sorted(answer.task.position for answer in kept) == [0, 1, 2]
@@ -139,7 +139,7 @@ def test_what_deliver_raises_ends_the_asking(kind: str) -> None:
         calls.append(sample.sample_id)
         return own(sample)
 
-    def full(_: list[Answer]) -> None:
+    def full(_: list[TaskOutput]) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
@@ -150,7 +150,7 @@ def test_what_deliver_raises_ends_the_asking(kind: str) -> None:
 def test_a_slow_delivery_does_not_make_punctual_answers_late() -> None:
     book = Book()
 
-    def slow(answers: list[Answer]) -> None:
+    def slow(answers: list[TaskOutput]) -> None:
         time.sleep(1.2)
         book.extend(answers)
 

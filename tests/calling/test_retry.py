@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.calling.policy import CallPolicy
-from auepora_eval.calling.retry import LONGEST_WAIT, Waits, may_pass, parse_retry_after, retry_after
+from auepora_eval.calling.retry import MAX_RETRY_AFTER, Backoff, is_transient, parse_retry_after, retry_after
 from auepora_eval.core.errors import SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from helpers.calls import KINDS, asked, in_kind, number, own
@@ -75,7 +75,7 @@ ERRORS: list[tuple[str, BaseException, bool]] = [
 
 @pytest.mark.parametrize(("error", "want"), [row[1:] for row in ERRORS], ids=[row[0] for row in ERRORS])
 def test_which_failures_may_pass(error: BaseException, want: bool) -> None:
-    assert may_pass(error) is want
+    assert is_transient(error) is want
 
 
 AFTER: list[tuple[str, BaseException, float | None]] = [
@@ -108,20 +108,20 @@ def test_a_date_to_come_back_at() -> None:
 
 
 def test_waits_grow_spread_and_have_a_limit() -> None:
-    waits = Waits(CallPolicy(backoff=0.5))
-    drawn = [[waits.before_next(n, TimeoutError()) for _ in range(200)] for n in (1, 2, 3, 20, 5000)]
+    waits = Backoff(CallPolicy(backoff=0.5))
+    drawn = [[waits.delay(n, TimeoutError()) for _ in range(200)] for n in (1, 2, 3, 20, 5000)]
     for some, limit in zip(drawn, (0.5, 1.0, 2.0, 60.0, 60.0), strict=True):
         assert 0 <= min(some) < 0.2 * limit
         assert 0.8 * limit < max(some) <= limit
-    assert Waits(CallPolicy(backoff=0)).before_next(9, TimeoutError()) == 0.0
-    again = Waits(CallPolicy(backoff=0.5))
-    assert drawn[0] == [again.before_next(1, TimeoutError()) for _ in range(200)]  # drawn from a seed
+    assert Backoff(CallPolicy(backoff=0)).delay(9, TimeoutError()) == 0.0
+    again = Backoff(CallPolicy(backoff=0.5))
+    assert drawn[0] == [again.delay(1, TimeoutError()) for _ in range(200)]  # drawn from a seed
 
 
 def test_a_wait_asked_for_is_kept_within_reason() -> None:
-    waits = Waits(CallPolicy(backoff=0.5))
-    for asked_for, least in ((7, 7.0), (10_000, LONGEST_WAIT), (float("inf"), LONGEST_WAIT)):
-        wait = waits.before_next(1, SystemCallError("busy", retry=True, retry_after=asked_for))
+    waits = Backoff(CallPolicy(backoff=0.5))
+    for asked_for, least in ((7, 7.0), (10_000, MAX_RETRY_AFTER), (float("inf"), MAX_RETRY_AFTER)):
+        wait = waits.delay(1, SystemCallError("busy", retry=True, retry_after=asked_for))
         assert least <= wait <= least + 0.5
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.calling.policy import Answer
+from auepora_eval.calling.policy import TaskOutput
 from auepora_eval.calling.stop import Stop
 from auepora_eval.core.errors import SystemCallError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
@@ -63,9 +63,9 @@ def test_finishing_waits_for_what_is_in_flight_and_starts_nothing_new(kind: str)
 
 def test_finishing_from_the_delivery_itself() -> None:
     stop = Stop()
-    kept: list[Answer] = []
+    kept: list[TaskOutput] = []
 
-    def deliver(answers: list[Answer]) -> None:
+    def deliver(answers: list[TaskOutput]) -> None:
         kept.extend(answers)
         if len(kept) == 3:
             stop.finish()
@@ -77,7 +77,7 @@ def test_finishing_from_the_delivery_itself() -> None:
 def test_finishing_when_all_is_answered_is_done() -> None:
     stop = Stop()
 
-    def deliver(answers: list[Answer]) -> None:
+    def deliver(answers: list[TaskOutput]) -> None:
         if answers[-1].task.position == 2:
             stop.finish()
 
@@ -122,7 +122,7 @@ def test_leaving_now_does_not_wait_and_keeps_what_has_arrived(kind: str, release
 
     stop, book = Stop(), Book()
 
-    def deliver(answers: list[Answer]) -> None:
+    def deliver(answers: list[TaskOutput]) -> None:
         book.extend(answers)
         if len(book) == 9:  # three hang by now
             later(stop.now)
@@ -224,7 +224,7 @@ def test_ctrl_c_while_calls_hang_is_prompt_and_what_was_delivered_is_safe(releas
 
     book = Book()
 
-    def deliver(answers: list[Answer]) -> None:
+    def deliver(answers: list[TaskOutput]) -> None:
         book.extend(answers)
         if len(book) == 4:
             later(lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -238,7 +238,7 @@ def test_ctrl_c_while_calls_hang_is_prompt_and_what_was_delivered_is_safe(releas
 
 HANGING = """
 import asyncio, sys, threading, time
-from auepora_eval.calling.ask import ask
+from auepora_eval.calling.calls import ask
 from auepora_eval.calling.policy import CallPolicy, Task
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 

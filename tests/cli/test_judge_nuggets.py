@@ -95,7 +95,7 @@ def test_nuggets_are_gathered_and_answers_held_against_them(folder: Path, auepor
         "q1": [("Goethe!", "vital", "support"), ("of Weimar", "okay", "not_support")],
         "q2": [("1808", "okay", "not_support")],
     }
-    assert read_nuggets("assigned.jsonl")[0].more["run_id"] == "answers"
+    assert read_nuggets("assigned.jsonl")[0].extra["run_id"] == "answers"
 
 
 def test_what_was_retrieved_can_be_read(folder: Path, auepora: Run) -> None:

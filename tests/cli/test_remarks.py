@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from auepora_eval.cli.remarks import warn_of_strays
+from auepora_eval.cli.data_warnings import warn_unmatched_ids
 from auepora_eval.core.conventions import Conventions
 
 Run = Callable[..., tuple[int, str, str]]
@@ -26,7 +26,7 @@ STRAYS = [  # conventions, missing, unknown, what is said
 @pytest.mark.parametrize(("preset", "missing", "unknown", "said"), STRAYS, ids=[row[-1][9:60] for row in STRAYS])
 def test_strays(preset: str, missing: str, unknown: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     rules = Conventions.of("trec", missing="zero") if preset == "zero" else Conventions.of(preset)
-    warn_of_strays(list(missing), list(unknown), total=9, conventions=rules)
+    warn_unmatched_ids(list(missing), list(unknown), total=9, conventions=rules)
     assert capsys.readouterr().err == said
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.cli.specs import parse_spec, parse_specs, translations
+from auepora_eval.cli.specs import alias_notes, parse_spec, parse_specs
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.registry import Spec, metric
@@ -79,7 +79,7 @@ TRANSLATIONS: list[tuple[Any, str, list[str]]] = [  # spec, conventions, remarks
 
 @pytest.mark.parametrize(("spec", "rules", "remarks"), TRANSLATIONS, ids=[str(row[:2]) for row in TRANSLATIONS])
 def test_foreign_names_get_a_remark(spec: Spec, rules: str, remarks: list[str]) -> None:
-    assert translations([spec], Conventions.of(rules)) == remarks
+    assert alias_notes([spec], Conventions.of(rules)) == remarks
 
 
 def test_on_the_command_line(files: Path, run: Run) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.compare.causes import Cause, Looked, QueryChange, cause_counts, cause_of, explain_changes
-from auepora_eval.compare.query_sides import GoldRanks, QuerySide
+from auepora_eval.compare.causes import Cause, MetricScope, QueryChange, cause_counts, cause_of, explain_changes
+from auepora_eval.compare.query_outputs import GoldRanks, QueryOutput
 from auepora_eval.core.errors import BadValueError, SignatureMismatchError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.running.plans import run_system
@@ -471,11 +471,11 @@ class TestWhichMetric:
 
 
 @st.composite
-def sides(draw: st.DrawFn) -> tuple[QuerySide, QuerySide]:
+def sides(draw: st.DrawFn) -> tuple[QueryOutput, QueryOutput]:
     """What two runs gave for one query, with its gold marked in the contexts."""
     levels = draw(st.none() | st.dictionaries(st.sampled_from("abc"), st.integers(1, 2), min_size=1))
 
-    def side() -> QuerySide:
+    def side() -> QueryOutput:
         failed = draw(st.sampled_from([0.0, 0.5, 1.0]))
         context = None if failed == 1 else tuple(draw(st.permutations("abcxy"))[: draw(st.integers(0, 5))])
         gold = None
@@ -484,16 +484,16 @@ def sides(draw: st.DrawFn) -> tuple[QuerySide, QuerySide]:
             known = sorted(set(levels.values()), reverse=True)
             gold = GoldRanks(tuple(tuple(r for d, r in places.items() if levels[d] >= level) for level in known))
         answers = () if failed == 1 else draw(st.sampled_from([(), ("one",), ("two",)]))
-        return QuerySide(failed, draw(st.sampled_from([0.0, 0.5])) if answers else 0.0, context, answers, gold, "why")
+        return QueryOutput(failed, draw(st.sampled_from([0.0, 0.5])) if answers else 0.0, context, answers, gold, "why")
 
     return side(), side()
 
 
-@given(sides(), st.sampled_from(Looked))
-def test_the_causes_are_a_partition(pair: tuple[QuerySide, QuerySide], looked: Looked) -> None:
+@given(sides(), st.sampled_from(MetricScope))
+def test_the_causes_are_a_partition(pair: tuple[QueryOutput, QueryOutput], looked: MetricScope) -> None:
     """Each cause by its own definition, without the others: exactly one holds, and it is the one given."""
     a, b = pair
-    answers, either = looked is Looked.ANSWERS, looked is not Looked.NEITHER
+    answers, either = looked is MetricScope.ANSWERS, looked is not MetricScope.NEITHER
     failed = b.failed > a.failed
     refused = answers and b.refused > a.refused
     seen = a.context is not None and b.context is not None

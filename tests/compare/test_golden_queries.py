@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from auepora_eval.compare import ComparisonKind, QueryComparison, compare_queries
 from auepora_eval.compare.aggregate import aggregate_of
-from auepora_eval.compare.queries import QueryComparisons, compare_answers, kind_of
-from auepora_eval.compare.stores import RunAnswers
+from auepora_eval.compare.queries import QueryComparisons, compare_run_outputs, comparison_kind
+from auepora_eval.compare.stores import RunOutputs
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.io.fingerprint import dataset_fingerprint
@@ -34,7 +34,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield opened
 
 
-def answers(name: str, queries: list[EvaluationSample], *repeats: Sequence[SystemOutputs], **given: Any) -> RunAnswers:
+def answers(name: str, queries: list[EvaluationSample], *repeats: Sequence[SystemOutputs], **given: Any) -> RunOutputs:
     """A run as it is read, without a store."""
     record = RunRecord(
         run_id=f"run_{name}",
@@ -57,7 +57,7 @@ def answers(name: str, queries: list[EvaluationSample], *repeats: Sequence[Syste
     outputs = [
         {query.sample_id: one for query, one in zip(queries, each, strict=True) if one is not None} for each in repeats
     ]
-    return RunAnswers(record, queries, outputs)
+    return RunOutputs(record, queries, outputs)
 
 
 # --- kinds -----------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def test_the_kinds_are_a_partition(a: int | None, b: int | None) -> None:
         REGRESSION: a is not None and b is None,
         DRAW: a == b,
     }
-    assert [kind for kind, true in holds.items() if true] == [kind_of(a, b)]
+    assert [kind for kind, true in holds.items() if true] == [comparison_kind(a, b)]
 
 
 @given(st.lists(st.tuples(ranks | st.just(-1), ranks | st.just(-1)), min_size=1, max_size=12))
@@ -107,7 +107,7 @@ def test_every_query_has_one_kind_and_swapping_the_runs_mirrors_them(
         return [found(error="down") if pair[side] == -1 else found_at(pair[side]) for pair in pairs]
 
     a, b = answers("a", queries, outputs(0)), answers("b", queries, outputs(1))
-    there, back = compare_answers(a, b), compare_answers(b, a)
+    there, back = compare_run_outputs(a, b), compare_run_outputs(b, a)
     assert [one.query_id for one in there.per_query] == [query.sample_id for query in queries]
     assert sum(there.kinds.values()) == len(pairs)
     mirrored = {WIN: {LOSS, REGRESSION}, LOSS: {WIN}, REGRESSION: {WIN}, DRAW: {DRAW}}
@@ -282,7 +282,7 @@ EARLY, LATE = (datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=day) for day in
 
 def by_place(query: EvaluationSample, a: SystemOutputs, b: SystemOutputs, **given: Any) -> QueryComparisons:
     """One query of two runs with different chunkers, of which A is the older."""
-    return compare_answers(
+    return compare_run_outputs(
         answers("a", [query], [a], config=OLD, created_at=EARLY),
         answers("b", [query], [b], config=NEW, created_at=LATE),
         **given,
@@ -395,14 +395,16 @@ def test_the_ids_of_a_changed_dataset_are_those_of_b() -> None:
     before, after = chunk("c1", "A", (0, 100)), chunk("c1", "A", (500, 900))
     a = answers("a", [golden("q", "c1", note="old")], [found(before)], config=OLD, created_at=EARLY)
     b = answers("b", [golden("q", "c1", note="new")], [found(after)], config=NEW, created_at=LATE)
-    assert ranks_of(compare_answers(a, b))[:2] == (None, 1)
+    assert ranks_of(compare_run_outputs(a, b))[:2] == (None, 1)
 
 
 def test_levels_below_one_are_not_expected() -> None:
     query = golden("q", "gold", "judged")
     assert query.relevant_docs is not None
     query.relevant_docs[1].metadata["relevance"] = 0
-    compared = compare_answers(answers("a", [query], [found("judged")]), answers("b", [query], [found("x", "gold")]))
+    compared = compare_run_outputs(
+        answers("a", [query], [found("judged")]), answers("b", [query], [found("x", "gold")])
+    )
     assert ranks_of(compared) == (None, 2, None)
 
 

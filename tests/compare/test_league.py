@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from auepora_eval.compare.league import league
-from auepora_eval.compare.paired import compare_metrics
+from auepora_eval.compare.leaderboard import build_leaderboard
+from auepora_eval.compare.metric_comparisons import compare_metrics
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.stats.tukey import tukey_hsd
 from auepora_eval.store.runs import RunStore
@@ -22,7 +22,7 @@ def test_a_league_of_four(store: RunStore) -> None:
         scored(store, f"run{at}", data, {"token_f1": column, "mean_latency[x]": column})
         for at, column in enumerate(columns)
     ]
-    found = league(store, records, primary=["token_f1"])
+    found = build_leaderboard(store, records, primary=["token_f1"])
     assert (found.samples, found.names) == (100, ("run0", "run1", "run2", "run3"))
     quality, seconds = found.metrics
     assert quality.values == pytest.approx(tuple(column.mean() for column in columns))
@@ -49,7 +49,7 @@ def test_pairs_pay_for_being_many(store: RunStore) -> None:
     rng = np.random.default_rng(1)
     data = samples(60)
     records = [scored(store, f"run{at}", data, {"token_f1": rng.random(60)}) for at in range(5)]
-    (quality,) = league(store, records).metrics
+    (quality,) = build_leaderboard(store, records).metrics
     for pair in quality.pairs:
         assert pair.comparison.p_value is not None
         assert pair.comparison.p_adjusted is not None
@@ -62,7 +62,7 @@ def test_tukey(store: RunStore) -> None:
     data = samples(80, clusters=lambda n: str(n // 2))
     columns = [np.clip(rng.random(80) + shift, 0, 2) / 2 for shift in (0.0, 0.1, 0.5)]
     records = [scored(store, f"run{at}", data, {"token_f1": column}) for at, column in enumerate(columns)]
-    (quality,) = league(store, records, adjust="tukey").metrics
+    (quality,) = build_leaderboard(store, records, adjust="tukey").metrics
     want = tukey_hsd(np.stack(columns, axis=1), np.arange(80) // 2)
     for pair in quality.pairs:
         assert pair.comparison.p_adjusted == want[pair.first, pair.second]
@@ -73,8 +73,8 @@ def test_runs_that_make_no_league(store: RunStore) -> None:
     data = samples(5)
     a, b = (scored(store, name, data, {"token_f1": np.ones(5)}) for name in "ab")
     with pytest.raises(BadValueError, match="at least two runs"):
-        league(store, [a])
+        build_leaderboard(store, [a])
     with pytest.raises(BadValueError, match="is there twice"):
-        league(store, [a, b, a])
+        build_leaderboard(store, [a, b, a])
     with pytest.raises(BadValueError, match="max-t, holm, tukey"):
-        league(store, [a, b], adjust="none")  # type: ignore[arg-type]
+        build_leaderboard(store, [a, b], adjust="none")  # type: ignore[arg-type]

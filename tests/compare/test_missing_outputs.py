@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate
-from auepora_eval.compare.analysis import analysed
-from auepora_eval.compare.league import league
-from auepora_eval.compare.paired import asked_of, compare_metrics
+from auepora_eval.compare.analysis import compute_comparisons
+from auepora_eval.compare.leaderboard import build_leaderboard
+from auepora_eval.compare.metric_comparisons import build_comparisons, compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.conventions import PRESETS, Conventions
 from auepora_eval.core.metrics_base import BatchMetric, Metric
@@ -199,7 +199,7 @@ class TestValues:
             store.put_result(record.run_id, one.compute(self.QUERIES, [self.GOOD] * 12))
             store.finish(record.run_id)
             records.append(store.get(record.run_id))
-        assert league(store, records).missing == (0, 0)
+        assert build_leaderboard(store, records).missing == (0, 0)
 
 
 # --- over random sets -------------------------------------------------------------------------------------------------
@@ -239,11 +239,11 @@ def compared(
     store: RunStore, a: RunRecord, b: RunRecord, metrics: Sequence[Metric], delta: float | None
 ) -> dict[str, Compared]:
     """By metric the comparison, the values of B that it uses, and whether higher ones are better."""
-    asked = asked_of(store, [a, b], metrics=metrics, delta=delta, primary=None, other_dataset=False)
-    found = analysed(asked.questions, asked.shared.clusters)
+    asked = build_comparisons(store, [a, b], metrics=metrics, delta=delta, primary=None, other_dataset=False)
+    found = compute_comparisons(asked.inputs, asked.shared.clusters)
     return {
         one.name: (one, question.pair.second.values, question.pair.definition.higher_score_is_better)
-        for one, question in zip(found, asked.questions, strict=True)
+        for one, question in zip(found, asked.inputs, strict=True)
     }
 
 

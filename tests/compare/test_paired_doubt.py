@@ -15,8 +15,8 @@ from auepora_eval import (
     SystemOutputs,
     TargetCategory,
 )
-from auepora_eval.compare.league import league
-from auepora_eval.compare.paired import compare_metrics
+from auepora_eval.compare.leaderboard import build_leaderboard
+from auepora_eval.compare.metric_comparisons import compare_metrics
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.errors import BadValueError
@@ -217,7 +217,7 @@ class TestChunks:
         assert compare_metrics(store, *self.pair(store, *versions)).refused == {}
 
     def test_in_a_league_too(self, store: RunStore) -> None:
-        found = league(store, self.pair(store, 1, None, 3))
+        found = build_leaderboard(store, self.pair(store, 1, None, 3))
         assert [one.name for one in found.metrics] == ["recall_doc@2", "empty_result_rate"]
         assert "chunker_version 1 and 3" in found.refused["mrr"]
 

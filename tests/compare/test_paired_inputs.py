@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from auepora_eval import EvaluationSample, MetricResult, SampleMetric, Score, SystemOutputs, TargetCategory
-from auepora_eval.compare.paired import compare_metrics
+from auepora_eval.compare.metric_comparisons import compare_metrics
 from auepora_eval.core.errors import BadValueError, UnknownMetricError, UnknownRunError
 from auepora_eval.core.metrics_base import Metric
 from auepora_eval.core.registry import Spec

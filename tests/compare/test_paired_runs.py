@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from auepora_eval import Response, SystemOutputs, evaluate, metric
-from auepora_eval.compare.paired import compare_metrics
+from auepora_eval.compare.metric_comparisons import compare_metrics
 from auepora_eval.compare.types import MetricComparison
 from auepora_eval.core.scores import Scores
 from auepora_eval.core.types import EvaluationSample

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs
-from auepora_eval.compare.league import league
-from auepora_eval.compare.paired import compare_metrics
+from auepora_eval.compare.leaderboard import build_leaderboard
+from auepora_eval.compare.metric_comparisons import compare_metrics
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.scores import Scores
 from auepora_eval.running.plans import run_system
@@ -98,7 +98,7 @@ def test_two_models(store: RunStore, records: list[RunRecord]) -> None:
 
 
 def test_a_league_of_models(store: RunStore, records: list[RunRecord]) -> None:
-    found = {one.name: one for one in league(store, records, primary=["exact_match", "token_f1"]).metrics}
+    found = {one.name: one for one in build_leaderboard(store, records, primary=["exact_match", "token_f1"]).metrics}
     exact = found["exact_match"]
     # A model of 0.6 billion parameters is surely behind the larger ones, whichever of those is ahead.
     assert exact.ranking[-1] == 2

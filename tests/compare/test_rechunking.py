@@ -10,7 +10,7 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.compare import compare_metrics, compare_queries
 from auepora_eval.compare.causes import Cause, explain_changes
-from auepora_eval.compare.league import league
+from auepora_eval.compare.leaderboard import build_leaderboard
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.running.plans import run_system
 from auepora_eval.store.records import RunRecord
@@ -135,7 +135,10 @@ def test_gold_with_parents_is_compared_by_documents(store: RunStore) -> None:
     found = compare_metrics(store, a, b)
     assert [one.name for one in found.metrics] == ["recall_doc@5", "token_f1"]
     assert (found.by_name["recall_doc@5"].a, found.by_name["recall_doc@5"].b) == (1.0, 1.0)
-    assert set(league(store, [a, b, put(store, "c", queries(placed=True), 200)]).refused) == {"recall@5", "mrr"}
+    assert set(build_leaderboard(store, [a, b, put(store, "c", queries(placed=True), 200)]).refused) == {
+        "recall@5",
+        "mrr",
+    }
 
 
 def test_without_a_place_nothing_is_compared_by_id(store: RunStore, tmp_path: Path, auepora: Call) -> None:

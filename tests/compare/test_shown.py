@@ -8,9 +8,9 @@ import pytest
 
 from auepora_eval.compare import MetricComparison, compare_runs, render_report_md, write_report
 from auepora_eval.compare.causes import Cause, QueryChange, explain_changes
-from auepora_eval.compare.league import League, league
-from auepora_eval.compare.league_tables import league_markdown, league_text
-from auepora_eval.compare.remarks import other_readings, signed
+from auepora_eval.compare.leaderboard import Leaderboard, build_leaderboard
+from auepora_eval.compare.leaderboard_tables import leaderboard_markdown, leaderboard_text
+from auepora_eval.compare.report_notes import alternative_differences, signed
 from auepora_eval.compare.tables import comparison_text
 from auepora_eval.core.scores import Scores
 from auepora_eval.store.runs import RunStore
@@ -37,7 +37,7 @@ READINGS: list[tuple[MetricComparison, str | None, str]] = [
 
 @pytest.mark.parametrize(("one", "want", "why"), READINGS, ids=[row[2] for row in READINGS])
 def test_other_readings(one: MetricComparison, want: str | None, why: str) -> None:
-    assert other_readings(one) == want
+    assert alternative_differences(one) == want
 
 
 def test_a_difference_of_nothing_has_one_sign() -> None:
@@ -116,7 +116,7 @@ def test_many_causes_are_cut(store: RunStore) -> None:
 
 
 @pytest.fixture
-def three(store: RunStore) -> League:
+def three(store: RunStore) -> Leaderboard:
     """Two runs alike and one that is better, by a primary metric and by one that is not."""
     rng = np.random.default_rng(0)
     base = rng.random(60) * 0.5
@@ -125,11 +125,11 @@ def three(store: RunStore) -> League:
         scored(store, f"run|{at}", samples(60), {"token_f1": column, "exact_match": np.round(column)})
         for at, column in enumerate(columns)
     ]
-    return league(store, records, primary=["token_f1"], delta=0.1)
+    return build_leaderboard(store, records, primary=["token_f1"], delta=0.1)
 
 
-def test_a_league_shows_every_pair(three: League) -> None:
-    text = league_text(three)
+def test_a_league_shows_every_pair(three: Leaderboard) -> None:
+    text = leaderboard_text(three)
     rows = [line.split("  ") for line in text.splitlines()]
     told = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert any(row[:3] == ["token_f1", "B - A", "+0.0000"] and row[-1] == "equal" for row in told)
@@ -139,17 +139,17 @@ def test_a_league_shows_every_pair(three: League) -> None:
     assert [cell.endswith("*") for cell in values[1:4]] == [False, False, True]
 
 
-def test_an_exploratory_metric_of_a_league_has_no_winner(three: League) -> None:
-    for line in league_text(three).splitlines():
+def test_an_exploratory_metric_of_a_league_has_no_winner(three: Leaderboard) -> None:
+    for line in leaderboard_text(three).splitlines():
         if line.startswith("exact_match"):
             assert "*" not in line
             assert line.endswith("exploratory")
-    assert "exploratory: not among the primary metrics" in league_text(three)
+    assert "exploratory: not among the primary metrics" in leaderboard_text(three)
     assert [three.to_dict()["metrics"][name]["primary"] for name in ("token_f1", "exact_match")] == [True, False]
 
 
-def test_a_league_as_markdown(three: League) -> None:
-    page = league_markdown(three)
+def test_a_league_as_markdown(three: Leaderboard) -> None:
+    page = leaderboard_markdown(three)
     assert "| A | " in page
     assert "run\\|0 |" in page
     assert "| C&gt;A C&gt;B |" in page

@@ -8,22 +8,22 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from auepora_eval.compare.analysis import analysed
+from auepora_eval.compare.analysis import compute_comparisons
+from auepora_eval.compare.comparison_input import ComparisonInput
 from auepora_eval.compare.markdown import render_report_md
-from auepora_eval.compare.metric_of import Definition
-from auepora_eval.compare.paired import compare_metrics
-from auepora_eval.compare.question import Question
-from auepora_eval.compare.reading import Pair
+from auepora_eval.compare.metric_comparisons import compare_metrics
+from auepora_eval.compare.metric_meta import MetricMeta
+from auepora_eval.compare.run_pairs import MetricPair
 from auepora_eval.compare.runs import compare_runs
-from auepora_eval.compare.sentence import comparison_summary
+from auepora_eval.compare.summary import comparison_summary
 from auepora_eval.compare.tables import comparison_text
 from auepora_eval.compare.types import CompareReport, MetricComparison, Verdict
 from auepora_eval.core.reduce import Mean
 from auepora_eval.core.scores import Scores
+from auepora_eval.reporting.html.comparison_page import compare_stored_runs, comparison_verdict
 from auepora_eval.reporting.html.stored_run import StoredRun
-from auepora_eval.reporting.html.told_comparison import comparison_of, verdict_of_comparison
 from auepora_eval.stats.adjust import joint_level
-from auepora_eval.stats.paired import sign_flips
+from auepora_eval.stats.sign_flips import sign_flips
 from auepora_eval.store.runs import RunStore
 from helpers.requirements import examples
 from helpers.stored_runs import samples, scored
@@ -37,12 +37,13 @@ DRAWS = examples(600)
 def compared(differences: Floats) -> list[MetricComparison]:
     """The comparison of runs whose scores differ by this: a column per metric."""
     questions = [
-        Question(
-            Pair(str(at), Definition(Mean(), (-1.0, 1.0)), Scores.of(np.zeros(len(column))), Scores.of(column)), ""
+        ComparisonInput(
+            MetricPair(str(at), MetricMeta(Mean(), (-1.0, 1.0)), Scores.of(np.zeros(len(column))), Scores.of(column)),
+            "",
         )
         for at, column in enumerate(differences.T)
     ]
-    return analysed(questions, None)
+    return compute_comparisons(questions, None)
 
 
 def wrong(draw: Callable[[Generator], Floats], verdicts: tuple[str, ...] = ("better", "worse")) -> float:
@@ -180,7 +181,7 @@ class TestSentence:
         self, report: CompareReport, store: RunStore
     ) -> None:
         runs = [StoredRun(store, store.find(name), letter) for name, letter in (("first", "A"), ("second", "B"))]
-        verdict = verdict_of_comparison(comparison_of(*runs))
+        verdict = comparison_verdict(compare_stored_runs(*runs))
         assert (verdict.sentence, verdict.tone) == (comparison_summary(report, ("first", "second")).sentence, "bad")
 
     def test_both_ways_is_open(self, report: CompareReport) -> None:

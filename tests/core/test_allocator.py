@@ -33,8 +33,8 @@ def test_pages_are_asked_for_once() -> None:
 
 @pytest.mark.parametrize("system", ["darwin", "win32"])
 def test_elsewhere_nothing_is_done(system: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from auepora_eval.core.allocator import keep_freed_memory
+    from auepora_eval.core.allocator import disable_malloc_trim
 
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setitem(sys.modules, "ctypes", None)  # importing it would raise
-    keep_freed_memory()
+    disable_malloc_trim()

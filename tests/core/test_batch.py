@@ -14,7 +14,7 @@ from auepora_eval import AueporaWarning, evaluate
 from auepora_eval.core.batch import Batch, failure_reason, warn_notes
 from auepora_eval.core.errors import AlignmentError, BadTypeError, BadValueError
 from auepora_eval.core.types import Document, RetrievedDocument, SystemOutputs
-from auepora_eval.features.hits import found
+from auepora_eval.features.hits import gold_positions
 from auepora_eval.features.rankings import rankings
 from helpers.builders import output, sample
 
@@ -198,9 +198,9 @@ def test_what_was_found_can_be_taken_apart() -> None:
     returned = ["ab", "a", "xb", "ac", "a"]
     samples = [sample(gold) for gold in golds]
     outputs = [output(ids) for ids in returned]
-    whole = found(Batch(samples, outputs))
+    whole = gold_positions(Batch(samples, outputs))
     for start, stop in ((0, 5), (0, 2), (2, 5), (3, 4), (4, 5), (2, 2)):
-        part, alone = whole.part(start, stop), found(Batch(samples[start:stop], outputs[start:stop]))
+        part, alone = whole.query_range(start, stop), gold_positions(Batch(samples[start:stop], outputs[start:stop]))
         for name in ("row", "rank", "returned", "annotated", "gold_count"):
             assert getattr(part, name).tolist() == getattr(alone, name).tolist(), (name, start, stop)
         for name in ("level", "gold_level"):

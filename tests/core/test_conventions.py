@@ -61,7 +61,7 @@ def test_what_is_no_signature(text: str) -> None:
 def test_signatures_travel() -> None:
     signature = Signature("map", {"ap": "gold"}, 3)
     assert pickle.loads(pickle.dumps(signature)) == signature
-    assert str(signature.adding(depth="5")) == "map|ap:gold|depth:5|v3"
+    assert str(signature.with_options(depth="5")) == "map|ap:gold|depth:5|v3"
 
 
 def test_presets_are_the_contract() -> None:

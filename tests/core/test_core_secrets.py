@@ -47,8 +47,8 @@ def test_messages(secret: str, message: str, want: str, why: str) -> None:
 
 @pytest.mark.parametrize(("secrets", "value", "want", "why"), ROWS, ids=[row[-1] for row in ROWS])
 def test_what_would_be_changed_is_found(secrets: list[str], value: Any, want: Any, why: str) -> None:
-    assert Secrets(secrets).holds(value) is (value != want), why
-    assert Secrets(secrets).holds(Response("a", metadata={"b": value})) is (value != want), why
+    assert Secrets(secrets).found_in(value) is (value != want), why
+    assert Secrets(secrets).found_in(Response("a", metadata={"b": value})) is (value != want), why
 
 
 def test_what_stands_under_some_names_is_left() -> None:
@@ -68,7 +68,7 @@ def test_errors() -> None:
     error = PlanError("plan.yaml", 1, "system", "the abc is refused")
     error.__cause__, behind.__context__ = behind, error  # in a circle, too
     error.add_note("seen: abc")
-    with pytest.raises(PlanError) as raised, Secrets(["abc"]).kept_from_errors():
+    with pytest.raises(PlanError) as raised, Secrets(["abc"]).redact_errors():
         raise error
     assert str(raised.value) == "plan.yaml:1: system: the *** is refused"
     assert raised.value.problem == "system: the *** is refused"

@@ -544,7 +544,7 @@ class TestUsersOwnMetrics:
                 self.n = n
 
             def score(self, batch: Batch) -> Scores:
-                return Scores.of(np.full(len(batch), self.rules.min_relevance / 10 + self.n / 100))
+                return Scores.of(np.full(len(batch), self.active_conventions.min_relevance / 10 + self.n / 100))
 
         signatures = {
             evaluate(samples(None), [output()], [Mine(n)], conventions=Conventions.of(min_relevance=level))[0].signature

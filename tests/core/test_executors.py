@@ -20,7 +20,7 @@ from auepora_eval import (
     evaluate_stream,
 )
 from auepora_eval.core.errors import AueporaError, WorkerError
-from auepora_eval.core.executors import ProcessExecutor, chosen_executor
+from auepora_eval.core.executors import ProcessExecutor, make_executor
 from helpers.metric_examples import SPECS, about, built, made_data, model_names
 from helpers.tiny_models import made
 
@@ -159,7 +159,7 @@ def test_wrong_choices(options: dict[str, Any], message: str) -> None:
 
 def test_an_address_goes_with_a_cluster() -> None:
     with pytest.raises(ValueError, match="address='auto' goes with executor='ray'"):
-        chosen_executor("processes", 2, "auto")
+        make_executor("processes", 2, "auto")
 
 
 def test_a_script_without_a_main_guard_is_told(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate
-from auepora_eval.core import parcels
+from auepora_eval.core import shm_transfer
 from auepora_eval.core.executors import ProcessExecutor
-from auepora_eval.core.parcels import Laid, Parcels, fetched
+from auepora_eval.core.shm_transfer import SharedMemoryTransfer, SpilledBytes, load
 
 MANY = b"x" * (300 << 10)
 
@@ -17,55 +17,55 @@ MANY = b"x" * (300 << 10)
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where everything is laid down."""
-    monkeypatch.setattr(parcels, "_IN_MEMORY", tmp_path)
-    monkeypatch.setattr(parcels, "_ROOM", 1)
+    monkeypatch.setattr(shm_transfer, "_SHM", tmp_path)
+    monkeypatch.setattr(shm_transfer, "_MIN_FREE_BYTES", 1)
     return tmp_path
 
 
 def test_few_bytes_go_as_they_are(folder: Path) -> None:
-    with Parcels() as under_way:
-        assert under_way.sent(b"few") == b"few"
-        assert fetched(b"few") == b"few"
+    with SharedMemoryTransfer() as under_way:
+        assert under_way.dump(b"few") == b"few"
+        assert load(b"few") == b"few"
         assert not list(folder.iterdir())
 
 
 def test_many_lie_where_nobody_else_may_read_until_they_are_fetched(folder: Path) -> None:
-    with Parcels() as under_way:
-        first, second = under_way.sent(MANY), under_way.sent(MANY + b"y")
-        assert isinstance(first, Laid)
-        assert isinstance(second, Laid)
+    with SharedMemoryTransfer() as under_way:
+        first, second = under_way.dump(MANY), under_way.dump(MANY + b"y")
+        assert isinstance(first, SpilledBytes)
+        assert isinstance(second, SpilledBytes)
         (made,) = folder.iterdir()
         assert (made.stat().st_mode & 0o777) == 0o700
-        assert fetched(second) == MANY + b"y"
+        assert load(second) == MANY + b"y"
         assert [str(path) for path in made.iterdir()] == [first.path]
-        assert fetched(first) == MANY
+        assert load(first) == MANY
         assert not list(made.iterdir())
-        assert isinstance(under_way.sent(MANY), Laid)  # never fetched, as by somebody who was told to stop
+        assert isinstance(under_way.dump(MANY), SpilledBytes)  # never fetched, as by somebody who was told to stop
     assert not list(folder.iterdir())
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full on this system")
 def test_where_there_is_no_room_the_pipe_must_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Parcels() as under_way:
-        assert isinstance(under_way.sent(MANY), Laid)
+    with SharedMemoryTransfer() as under_way:
+        assert isinstance(under_way.dump(MANY), SpilledBytes)
         real = open
         monkeypatch.setattr("builtins.open", lambda path, mode: real("/dev/full", "wb" if mode == "xb" else mode))
-        assert under_way.sent(MANY) == MANY
+        assert under_way.dump(MANY) == MANY
 
 
 def test_a_folder_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(parcels, "_memory_with_room", lambda: folder / "not there")
-    with Parcels() as under_way:
-        assert under_way.sent(MANY) == MANY
+    monkeypatch.setattr(shm_transfer, "_shm_with_space", lambda: folder / "not there")
+    with SharedMemoryTransfer() as under_way:
+        assert under_way.dump(MANY) == MANY
 
 
 def test_little_room_in_memory(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(parcels, "_ROOM", 1 << 60)
+    monkeypatch.setattr(shm_transfer, "_MIN_FREE_BYTES", 1 << 60)
     monkeypatch.setattr("tempfile.tempdir", str(folder / "usual"))
     (folder / "usual").mkdir()
-    with Parcels() as under_way:
-        laid = under_way.sent(MANY)
-        assert isinstance(laid, Laid)
+    with SharedMemoryTransfer() as under_way:
+        laid = under_way.dump(MANY)
+        assert isinstance(laid, SpilledBytes)
         assert Path(laid.path).is_relative_to(folder / "usual")
 
 

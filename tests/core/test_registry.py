@@ -6,7 +6,8 @@ import pytest
 
 from auepora_eval import AueporaWarning, Metric, SampleMetric, Score, TargetCategory, metric, register
 from auepora_eval.core import registry
-from auepora_eval.core.conventions import CHOICE_NAMES
+from auepora_eval.core.aliases import canonical_name
+from auepora_eval.core.conventions import CONVENTION_NAMES
 from auepora_eval.core.errors import (
     BadTypeError,
     BadValueError,
@@ -16,7 +17,6 @@ from auepora_eval.core.errors import (
     UnknownOptionError,
 )
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
-from auepora_eval.core.spellings import our_spelling
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from auepora_eval.metrics.additional import IntraListDiversity, MeanLatency, QuantileLatency
 from auepora_eval.metrics.retrieval_basic import RecallAtK
@@ -91,7 +91,7 @@ MISTAKES: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         {"zzz": 3},
         UnknownOptionError,
         "metric 'recall' has no option 'zzz'; its options are: as, conventions, k; and the choices of its conventions: "
-        + ", ".join(sorted(CHOICE_NAMES)),
+        + ", ".join(sorted(CONVENTION_NAMES)),
     ),
     ("throughput", {"zzz": 3}, UnknownOptionError, "metric 'throughput' has no option 'zzz'; its options are: as, by, concurrency, conventions, timing_key"),
     ("ndcg@5", {"gain_sheme": "linear"}, UnknownOptionError, "metric 'ndcg' has no option 'gain_sheme'; did you mean 'gain_scheme'?"),
@@ -140,7 +140,7 @@ NOT_OURS = ["Accuracy@5", "nDCG(dcg='ln')@5", "AP(rel=two)", "AP(cutoff=5)"]
 
 @pytest.mark.parametrize("theirs", NOT_OURS)
 def test_what_is_not_the_same_is_not_taken_for_it(theirs: str) -> None:
-    assert our_spelling(theirs) is None
+    assert canonical_name(theirs) is None
     with pytest.raises((UnknownMetricError, BadValueError)):
         metric(theirs)
 

@@ -18,7 +18,7 @@ from auepora_eval import (
 from auepora_eval.core.errors import AlignmentError, BadValueError
 from auepora_eval.core.repeats import evaluate_repeats
 from auepora_eval.core.results import coverage
-from auepora_eval.gates.coverage import coverage_share
+from auepora_eval.gates.coverage import coverage_proportion
 
 
 def sample(name: str, gold: str, **labels: str) -> EvaluationSample:
@@ -188,7 +188,7 @@ class TestFailedCalls:
 
     def test_a_gate_on_coverage_counts_calls(self) -> None:
         (result,) = evaluate_repeats(SAMPLES, [lambda: FIRST, lambda: self.FAILING], ["recall@2"])
-        assert coverage_share(result) == 4 / 6
+        assert coverage_proportion(result) == 4 / 6
 
 
 def test_failed_measurements_of_one_repeat_have_bounds() -> None:

@@ -19,8 +19,8 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.core.errors import BadTypeError, BadValueError
-from auepora_eval.core.metrics_base import renamed
-from auepora_eval.core.slices import Slice, in_order, sample_value, slices_of
+from auepora_eval.core.metrics_base import with_name
+from auepora_eval.core.slices import Slice, parse_slices, sample_value, sort_groups
 from auepora_eval.metrics.wrappers import SlicedMetric
 
 METRICS: list[Any] = ["token_f1", "bleu", "exact_match", {"noise_robustness": {"base": "exact_match"}}, "distinct_n"]
@@ -196,14 +196,14 @@ def test_too_many_groups_are_refused() -> None:
 
 
 def test_groups_come_in_order() -> None:
-    assert in_order(["b", "10", "(none)", "2", "a", "0.5"]) == ["0.5", "2", "10", "a", "b", "(none)"]
+    assert sort_groups(["b", "10", "(none)", "2", "a", "0.5"]) == ["0.5", "2", "10", "a", "b", "(none)"]
 
 
 def test_paths() -> None:
     one = EvaluationSample("1", "?", labels={"a": 1}, metadata={"b": {"c": 2}, "d.e": 3, "f": [1]})
     paths = ("labels.a", "metadata.b.c", "metadata.d.e", "metadata.f.g", "labels.z")
     assert [sample_value(one, path) for path in paths] == [1, 2, 3, None, None]
-    assert [one.name for one in slices_of("labels.a")] == ["labels.a"]
+    assert [one.name for one in parse_slices("labels.a")] == ["labels.a"]
 
 
 class TestSlicedMetric:
@@ -257,7 +257,7 @@ class TestSlicedMetric:
             SlicedMetric(metric("negative_rejection_rate", judge=judge), {"labels.lang": ["de", "en", "fr"]})
             for judge in (lambda sample, output: True, lambda sample, output: False)
         )
-        never = renamed(never, "never")
+        never = with_name(never, "never")
         told = [SystemOutputs([], Response("x")) for _ in outputs]
         assert [result.value for result in evaluate(samples, told, [always, never])] == [1.0, 0.0]
 

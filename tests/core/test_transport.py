@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.core.transport import pack, unpack
-from auepora_eval.core.types import Unsaid
+from auepora_eval.core.types import UnknownRanking
 
 VALUE = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.tuples(st.integers()) | st.just({1, 2})
 DICT = st.dictionaries(st.text(max_size=3), VALUE, max_size=2)
@@ -73,9 +73,13 @@ def test_a_document_that_is_shared_travels_once() -> None:
 
 def test_a_ranking_of_which_nothing_is_known() -> None:
     samples = [EvaluationSample(str(n), "") for n in range(3)]
-    outputs = [SystemOutputs(Unsaid()), SystemOutputs([]), SystemOutputs([RetrievedDocument(Document("d"), None, 1)])]
-    assert [type(output.retrieved) for output in sent((samples, outputs))[1]] == [Unsaid, list, list]
-    odd = SystemOutputs(Unsaid([RetrievedDocument(Document("d"), None, 1)]))
+    outputs = [
+        SystemOutputs(UnknownRanking()),
+        SystemOutputs([]),
+        SystemOutputs([RetrievedDocument(Document("d"), None, 1)]),
+    ]
+    assert [type(output.retrieved) for output in sent((samples, outputs))[1]] == [UnknownRanking, list, list]
+    odd = SystemOutputs(UnknownRanking([RetrievedDocument(Document("d"), None, 1)]))
     assert sent((samples[:1], [odd]))[1] == [odd]
 
 

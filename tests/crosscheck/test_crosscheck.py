@@ -9,12 +9,12 @@ import pytest
 
 from auepora_eval.cli.main import main
 from auepora_eval.core.batch import Batch
-from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.registry import metric_infos
 from auepora_eval.core.scores import Scores
 from auepora_eval.crosscheck.peers import DEFECTS, PEERS, peer_checks
-from auepora_eval.crosscheck.plain import MODEL_OPTIONS, model_checks, plain_checks, specs_to_check
-from auepora_eval.crosscheck.report import Check, Tally, deviation, merged
+from auepora_eval.crosscheck.plain_definitions import MODEL_OPTIONS, model_checks, plain_checks, specs_to_check
+from auepora_eval.crosscheck.report import CrossCheck, DeviationTally, merge_checks, relative_deviation
 from auepora_eval.crosscheck.roc import roc_checks
 from auepora_eval.metrics.retrieval_basic import RecallAtK
 from auepora_eval.metrics.retrieval_judged import RBP
@@ -43,7 +43,7 @@ def test_metrics_that_need_a_model_are_checked_apart_and_less_strictly() -> None
     checks = list(model_checks(4, seed=3, model=str(model)))
     assert {check.metric for check in checks} == {"bertscore", "sbert_similarity"}
     assert all(check.agrees and check.tolerance == 1e-4 and check.cases for check in checks)
-    assert not Check("bertscore", "plain definition", 1, 1e-3, tolerance=1e-4).agrees
+    assert not CrossCheck("bertscore", "plain definition", 1, 1e-3, tolerance=1e-4).agrees
 
 
 def test_the_roc_measures_agree_with_their_definitions() -> None:
@@ -73,15 +73,17 @@ DEVIATIONS = [  # ours, theirs, deviation
 
 @pytest.mark.parametrize(("ours", "theirs", "want"), DEVIATIONS)
 def test_deviation(ours: float | None, theirs: float | None, want: float) -> None:
-    assert deviation(ours, theirs) == want
+    assert relative_deviation(ours, theirs) == want
 
 
 def test_rows_of_one_metric_are_merged() -> None:
-    rows = merged([Check("map", "x", 2, 1e-3, "a"), Check("map", "x", 3, 1e-2, "b"), Check("map", "y", 1, 0.0)])
-    assert rows == [Check("map", "x", 5, 1e-2, "b"), Check("map", "y", 1, 0.0)]
-    tally = Tally("m", "n")
+    rows = merge_checks(
+        [CrossCheck("map", "x", 2, 1e-3, "a"), CrossCheck("map", "x", 3, 1e-2, "b"), CrossCheck("map", "y", 1, 0.0)]
+    )
+    assert rows == [CrossCheck("map", "x", 5, 1e-2, "b"), CrossCheck("map", "y", 1, 0.0)]
+    tally = DeviationTally("m", "n")
     tally.add(1.0, 0.5, "here")
-    assert tally.check() == Check("m", "n", 1, 0.5, "here: 1.0 against 0.5")
+    assert tally.check() == CrossCheck("m", "n", 1, 0.5, "here: 1.0 against 0.5")
 
 
 def test_specs_cover_presets_and_choices() -> None:
@@ -102,7 +104,7 @@ def few_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a few metrics are checked."""
     names = ("bleu", "mrr", "noise_robustness", "rbp", "recall")
     few = {name: metric_infos()[name] for name in names}
-    monkeypatch.setattr("auepora_eval.crosscheck.plain.metric_infos", lambda: few)
+    monkeypatch.setattr("auepora_eval.crosscheck.plain_definitions.metric_infos", lambda: few)
 
 
 def test_the_command_agrees_and_names_known_defects(capsys: pytest.CaptureFixture[str], few_metrics: None) -> None:

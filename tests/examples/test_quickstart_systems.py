@@ -20,8 +20,8 @@ from auepora_eval import (
 )
 from auepora_eval.core.rag_interface import SimpleRAGSystem
 from auepora_eval.examples.quickstart import handbook, systems
-from auepora_eval.examples.quickstart.answering import REFUSAL, BestSentenceGenerator, FirstSentenceGenerator
-from auepora_eval.examples.quickstart.retrieving import BM25Retriever, SharedWordsRetriever
+from auepora_eval.examples.quickstart.generators import REFUSAL, BestSentenceGenerator, LeadSentenceGenerator
+from auepora_eval.examples.quickstart.retrievers import BM25Retriever, SharedWordsRetriever
 from auepora_eval.examples.quickstart.words import sentences, stems, weights
 from auepora_eval.io.jsonl import load_jsonl_dataset
 
@@ -217,8 +217,8 @@ def test_the_best_sentence_is_quoted(query: str, answer: str) -> None:
 
 
 def test_the_first_sentence_is_quoted_whatever_was_asked() -> None:
-    assert FirstSentenceGenerator().generate("Sea?", TOY[1:]).text == "The Danube is the longer river."
-    assert FirstSentenceGenerator().generate("Sea?", []).text == ""
+    assert LeadSentenceGenerator().generate("Sea?", TOY[1:]).text == "The Danube is the longer river."
+    assert LeadSentenceGenerator().generate("Sea?", []).text == ""
 
 
 WORDS = [

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from auepora_eval import BatchMetric, EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate, metric
-from auepora_eval.core.derivation import Derivation, Surroundings
-from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.core.derivation import Derivation, ExplainContext
+from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.registry import Spec
-from auepora_eval.core.resources import given_resources
-from auepora_eval.explaining.words import choice_in_words, reducer_in_words
+from auepora_eval.core.resources import use_resources
+from auepora_eval.explaining.option_help import describe_option, describe_reducer
 from helpers.builders import output, sample
 from helpers.checks import for_each
 from helpers.metric_examples import EXAMPLES, RESOURCES, SPECS, asks_a_model, built, made_data, model_names
@@ -26,7 +26,7 @@ ASKED = {name for name, specs in EXAMPLES.items() if not any(spec in COMPUTED fo
 
 @pytest.fixture(autouse=True)
 def resources() -> Iterator[None]:
-    with given_resources(RESOURCES):
+    with use_resources(RESOURCES):
         yield
 
 
@@ -34,7 +34,7 @@ def derivations(one: BatchMetric, seed: int) -> Iterator[tuple[Derivation, float
     """The derivation of every scored sample, and its score."""
     rows, outs = made_data(seed)
     (result,) = evaluate(rows, outs, [one])
-    around = Surroundings(lambda: list(zip(rows, outs, strict=True)), models=True)
+    around = ExplainContext(lambda: list(zip(rows, outs, strict=True)), may_call_models=True)
     for row, out, score, outcome in zip(rows, outs, result.scores or (), result.outcomes or (), strict=True):
         if outcome == "scored":
             assert out is not None
@@ -72,9 +72,9 @@ def test_a_model_is_not_asked_unless_it_may_be(spec: Spec) -> None:
     assert isinstance(told, BatchMetric)
     rows, outs = made_data(0)
     pairs = [(r, o) for r, o in zip(rows, outs, strict=True) if o is not None and o.response is not None]
-    around = Surroundings(lambda: list(pairs), scored=0.25)
+    around = ExplainContext(lambda: list(pairs), stored_score=0.25)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("auepora_eval.semantic.models._loaded", _never)
+        patch.setattr("auepora_eval.semantic.models._load_cached", _never)
         for row, out in pairs[:4]:
             if row.reference_answer is not None and row.references[0].strip() and out.response.text.strip():  # type: ignore[union-attr]
                 assert told.derivation(row, out, around).value == 0.25
@@ -88,14 +88,14 @@ def _never(*_: object) -> None:
 def test_every_choice_and_reducer_has_words(spec: Spec) -> None:
     one = built(spec)
     for key, value in one.signature.choices.items():
-        assert "an option of" not in choice_in_words(key, value, one.choice_words), key
-    assert reducer_in_words(one.reducer.name) != one.reducer.name
+        assert "an option of" not in describe_option(key, value, one.option_help), key
+    assert describe_reducer(one.reducer.name) != one.reducer.name
 
 
 def last(spec: Spec, row: EvaluationSample, out: SystemOutputs, **options: Any) -> str:
     one = metric(spec)
     assert isinstance(one, BatchMetric)
-    return one.derivation(row, out, Surroundings(**options)).steps[-1].text
+    return one.derivation(row, out, ExplainContext(**options)).steps[-1].text
 
 
 GRADED = sample({"a": 3, "b": 1, "c": 2})
@@ -205,7 +205,7 @@ def test_a_variant_shows_its_base() -> None:
     pairs = [(base, output(answer="a cat")), (noisy, output(answer="dog"))]
     one = metric("noise_robustness")
     assert isinstance(one, BatchMetric)
-    derivation = one.derivation(noisy, pairs[1][1], Surroundings(lambda: pairs))
+    derivation = one.derivation(noisy, pairs[1][1], ExplainContext(lambda: pairs))
     assert derivation.steps[0].text == "Without noise, clean, answered with “a cat”: token_f1 = 1"
     assert derivation.value == 0.0
 

@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import pytest
 
 from auepora_eval import EvaluationSample, Metric, MetricResult, SystemOutputs, TargetCategory
-from auepora_eval.core.derivation import ALONE, Derivation, Surroundings
+from auepora_eval.core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from auepora_eval.core.errors import BadValueError, UnknownMetricError
 from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.explaining import Card, Explanation, card, explain
-from auepora_eval.explaining.text import explanation_markdown, explanation_text
+from auepora_eval.explaining.rendering import explanation_markdown, explanation_text
 from auepora_eval.running.scoring import rescore
 from auepora_eval.store import RunRecord, RunStore
 from helpers.builders import output, sample
@@ -238,9 +238,11 @@ class Broken(Shouting):
     """Whether the answer shouts; its derivation fails."""
 
     name = "broken"
-    choice_words: ClassVar[dict[str, str]] = {"by": "me"}
+    option_help: ClassVar[dict[str, str]] = {"by": "me"}
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         raise ZeroDivisionError
 
 

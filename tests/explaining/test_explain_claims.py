@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate, metric
-from auepora_eval.core.derivation import Said, Surroundings
+from auepora_eval.core.derivation import ExplainContext, SampleJudgement
 from auepora_eval.core.errors import AueporaWarning, JudgeError
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.explaining import explain
-from auepora_eval.explaining.text import explanation_text
-from auepora_eval.explaining.types import QueryExplained
+from auepora_eval.explaining.rendering import explanation_text
+from auepora_eval.explaining.types import QueryExplanation
 from auepora_eval.judge.critic import JudgeRequest
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.running.scoring import score_run
@@ -76,11 +76,11 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield opened
 
 
-def explained(store: RunStore, one: Any, *, repeats: int = 1, **options: Any) -> tuple[QueryExplained, str]:
+def explained(store: RunStore, one: Any, *, repeats: int = 1, **options: Any) -> tuple[QueryExplanation, str]:
     """What is told of the sample once the metric has scored it."""
     assert isinstance(one, BatchMetric)
     record = put_run(store, "judged", [SAMPLE], [OUTPUT])
-    score_run(store, record, [one], conventions=one.rules, judging=JudgePolicy(repeats=repeats, retries=0))
+    score_run(store, record, [one], conventions=one.active_conventions, judging=JudgePolicy(repeats=repeats, retries=0))
     told = explain(store, "judged", one.name, query="one", metrics={one.name: one}, **options)
     assert told.query is not None
     return told.query, explanation_text(told)
@@ -180,13 +180,15 @@ def test_judgements_that_are_no_answers_to_what_is_asked_now_are_told_as_they_ar
     verdicts = [{"number": 1, "why": "not there", "verdict": "none"}, {"number": 9, "verdict": "full"}]
     about = {"of": "the documents", "statements": ["Cats sing"]}
     said = [
-        Said({"verdicts": verdicts}, "ann", request="?", about=about),
-        Said({"needed": [2]}, "ann", request="??", about={"of": "d2", "sentences": ["Cats fly.", "Dogs run."]}),
-        Said({}, "ann", request="???", error="unparseable", about=about),
+        SampleJudgement({"verdicts": verdicts}, "ann", request="?", about=about),
+        SampleJudgement(
+            {"needed": [2]}, "ann", request="??", about={"of": "d2", "sentences": ["Cats fly.", "Dogs run."]}
+        ),
+        SampleJudgement({}, "ann", request="???", error="unparseable", about=about),
     ]
     one = metric({"claim_faithfulness": {"critic": ScriptedCritic(by_words)}})
     assert isinstance(one, BatchMetric)
-    told = one.derivation(SAMPLE, OUTPUT, Surroundings(said=tuple(said), scored=0.5))
+    told = one.derivation(SAMPLE, OUTPUT, ExplainContext(judgements=tuple(said), stored_score=0.5))
     assert (told.general, told.value) == (True, 0.5)
     (table,) = (step.table for step in told.steps if step.table is not None)
     assert [row[2] for row in table.rows] == [
@@ -204,7 +206,7 @@ def test_what_keeps_a_sample_from_being_measured_is_told(store: RunStore) -> Non
     assert isinstance(one, BatchMetric)
     record = put_run(store, "judged", [bad], [OUTPUT])
     with pytest.warns(AueporaWarning, match=r"metadata.nuggets\[0\] has 'high' as 'importance'"):
-        score_run(store, record, [one], conventions=one.rules, judging=JudgePolicy())
+        score_run(store, record, [one], conventions=one.active_conventions, judging=JudgePolicy())
     told = explain(store, "judged", "nugget_recall", query="one", metrics={"nugget_recall": one}).query
     assert told is not None
     assert "metadata.nuggets[0] has 'high' as 'importance'" in told.answers[0].words

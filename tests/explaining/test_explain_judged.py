@@ -9,12 +9,12 @@ import pytest
 
 from auepora_eval import Response, Score, SystemOutputs, TargetCategory, metric
 from auepora_eval.core.errors import AueporaWarning, JudgeError
-from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.types import EvaluationSample
 from auepora_eval.explaining import explain
-from auepora_eval.explaining.text import explanation_text
-from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging
+from auepora_eval.explaining.rendering import explanation_text
+from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.running.scoring import rescore, score_run
 from auepora_eval.store import RunStore
@@ -37,7 +37,7 @@ def judged(store: RunStore, one: BatchMetric, *, repeats: int = 1) -> None:
     for out in outs:
         out.retrieved[0].doc.text = "cats and dogs"
     record = put_run(store, "judged", ROWS, outs)
-    score_run(store, record, [one], conventions=one.rules, judging=JudgePolicy(repeats=repeats))
+    score_run(store, record, [one], conventions=one.active_conventions, judging=JudgePolicy(repeats=repeats))
 
 
 SPECS: list[dict[str, Any]] = [
@@ -117,7 +117,7 @@ class Counting(JudgedMetric):
     target = TargetCategory.GENERATION_FAITHFULNESS
     name = "counting"
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         request = JudgeRequest("how many?", {}, sample_id=sample.sample_id, metric=self.name)
         said = await judge.ask(ScriptedCritic(lambda _: Judgement({"claims": ["x", "y"], "rationale": "two"})), request)
         await asyncio.sleep(0)

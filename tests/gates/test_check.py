@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.compare.types import Doubt, MetricComparison, Verdict
+from auepora_eval.compare.types import DowngradeReason, MetricComparison, Verdict
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.gates.check import check_gates
@@ -32,7 +32,7 @@ def compared(
     p: float | None = 0.5,
     mde: float | None = 0.03,
     note: str | None = None,
-    doubt: Doubt | None = None,
+    doubt: DowngradeReason | None = None,
 ) -> MetricComparison:
     return MetricComparison(
         name, "RETRIEVAL_RELEVANCE", 0.8, None if delta is None else 0.8 + delta, delta, delta, bounds, interval, p, p, None, mde,
@@ -41,7 +41,7 @@ def compared(
 
 
 def only(report: GateReport) -> GateOutcome:
-    (one,) = report.shown
+    (one,) = report.visible_outcomes
     return one
 
 
@@ -83,7 +83,7 @@ def test_values(gate: str, status: GateStatus, said: str) -> None:
     assert said in one.reason
 
 
-MEASURES: Doubt = "measure_failures"
+MEASURES: DowngradeReason = "measure_failures"
 DIFFERENCES: list[tuple[str, MetricComparison, GateStatus, str, str]] = [
     # gate, the comparison, status, part of the reason, why
     ("delta(mrr) > -0.01", compared("mrr", 0.01, (-0.005, 0.025)), "passed", "all of the interval is above -0.01", "lower end"),
@@ -184,7 +184,7 @@ def test_failed_measurements_that_could_turn_a_value_are_warned_of() -> None:
 
 def test_an_interval_that_may_claim_too_much_says_so() -> None:
     few = result("mrr", 0.8, interval=(0.7, 0.9), details={"interval": {"flags": ["few_samples"]}})
-    (one,) = check_gates(["low(mrr) >= 0.7"], [few]).shown
+    (one,) = check_gates(["low(mrr) >= 0.7"], [few]).visible_outcomes
     assert one.reason.endswith("at least 0.7; the interval may claim too much (few_samples)")
 
 
@@ -210,7 +210,7 @@ class TestCoverage:
     def test_what_is_skipped_is_not_missing(self) -> None:
         report = check_gates(["mrr >= 0.5"], Results([result("mrr", scored=19, failed=1, skipped=80)]))
         assert [one.status for one in report] == ["passed", "passed"]
-        assert len(report.shown) == 1  # what is implied is not shown where it passed
+        assert len(report.visible_outcomes) == 1  # what is implied is not shown where it passed
 
     @pytest.mark.parametrize(
         ("gates", "want"),

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from auepora_eval.gates.baseline import baseline_of
+from auepora_eval.gates.baseline import find_baseline
 from auepora_eval.running.plans import run_plan
 from auepora_eval.store.records import RunStatus
 from auepora_eval.store.runs import RunStore
@@ -332,7 +332,7 @@ def test_the_run_before_is_one_of_the_same_name_and_samples(project: Project) ->
     with RunStore.open("runs.sqlite") as store:
         store.create_run("nightly", store.samples(first.run_id), dataset_name="d", plan={})  # not finished
         last = run_plan(plan).record
-        found = baseline_of(store, last)
+        found = find_baseline(store, last)
         assert found is not None
         assert found.run_id == first.run_id
-        assert baseline_of(store, first) is None
+        assert find_baseline(store, first) is None

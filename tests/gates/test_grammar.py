@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.gates.grammar import parse_gate, parse_gates
-from auepora_eval.gates.kinds import CoverageGate, DeltaGate, Gate, ValueGate, VerdictGate, Where, needs_baseline
-from auepora_eval.gates.names import with_known_names
+from auepora_eval.gates.kinds import CoverageGate, DeltaGate, Gate, SliceFilter, ValueGate, VerdictGate, needs_baseline
+from auepora_eval.gates.names import require_known_names
 
 GOOD = [  # text, what it is without its text, why
     ("recall@5 >= 0.80", ValueGate("", "recall@5", ">=", 0.8), "a value"),
@@ -21,8 +21,8 @@ GOOD = [  # text, what it is without its text, why
     ("low(recall@5) >= 0.8", ValueGate("", "recall@5", ">=", 0.8, "low"), "the lower end"),
     ("high(mrr) < 0.9", ValueGate("", "mrr", "<", 0.9, "high"), "the upper end"),
     ("point(mrr) < 0.9", ValueGate("", "mrr", "<", 0.9, "point"), "the value, said so"),
-    ("mrr where labels.lang = de >= .7", ValueGate("", "mrr", ">=", 0.7, "point", Where("labels.lang", "de")), "a group"),
-    ("low(mrr where labels.lang='a b') > 0", ValueGate("", "mrr", ">", 0.0, "low", Where("labels.lang", "a b")), "quoted"),
+    ("mrr where labels.lang = de >= .7", ValueGate("", "mrr", ">=", 0.7, "point", SliceFilter("labels.lang", "de")), "a group"),
+    ("low(mrr where labels.lang='a b') > 0", ValueGate("", "mrr", ">", 0.0, "low", SliceFilter("labels.lang", "a b")), "quoted"),
     ("delta(ndcg@10) > -0.01", DeltaGate("", "ndcg@10", ">", -0.01), "a difference"),
     ("point(delta(ndcg@10)) > -0.01", DeltaGate("", "ndcg@10", ">", -0.01, "point"), "a bare difference"),
     ("low(delta(mrr)) >= 0", DeltaGate("", "mrr", ">=", 0.0, "low"), "an end of a difference"),
@@ -131,20 +131,20 @@ class TestNames:
 
     def test_other_spellings_and_aliases_are_found(self) -> None:
         texts = ["nDCG@10 > 0", "ndcg_cut_10 > 0", "linear > 0", "coverage > 0"]
-        assert [one.metric for one in with_known_names(parse_gates(texts), self.KNOWN)] == [
+        assert [one.metric for one in require_known_names(parse_gates(texts), self.KNOWN)] == [
             "ndcg@10", "ndcg@10", "linear", None,
         ]  # fmt: skip
 
     def test_what_is_not_there_is_said_with_what_is_near(self) -> None:
         with pytest.raises(BadValueError, match=r"names 'recal@5', .* did you mean 'recall@5'\?"):
-            with_known_names([parse_gate("recal@5 > 0")], self.KNOWN)
+            require_known_names([parse_gate("recal@5 > 0")], self.KNOWN)
         with pytest.raises(BadValueError, match="there are recall@5, ndcg@10, linear"):
-            with_known_names([parse_gate("better(bleu)")], self.KNOWN)
+            require_known_names([parse_gate("better(bleu)")], self.KNOWN)
 
     def test_slices_are_looked_up_where_they_are_known(self) -> None:
         gate = parse_gate("recall@5 where labels.lnag = de > 0")
         with pytest.raises(BadValueError, match=r"did you mean 'labels.lang'\?"):
-            with_known_names([gate], self.KNOWN, slices=["labels.lang"])
+            require_known_names([gate], self.KNOWN, slices=["labels.lang"])
         with pytest.raises(BadValueError, match="there is none"):
-            with_known_names([gate], self.KNOWN, slices=[])
-        assert with_known_names([gate], self.KNOWN) == [gate]
+            require_known_names([gate], self.KNOWN, slices=[])
+        assert require_known_names([gate], self.KNOWN) == [gate]

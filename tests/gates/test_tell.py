@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.errors import DataFileError
 from auepora_eval.gates.junit import junit_xml
+from auepora_eval.gates.rendering import append_step_summary, gates_markdown, gates_table
 from auepora_eval.gates.report import GateOutcome, GateReport
-from auepora_eval.gates.tell import append_step_summary, gates_markdown, gates_table
-from auepora_eval.reporting.markdown import escaped
+from auepora_eval.reporting.markdown import escape_markdown
 
 HOSTILE = "a | b\n# title <script>alert(1)</script> & `x` **y** [l](http://evil) $x$ ]]> \0\x1b[31m \ud800 www.evil.com"
 REPORT = GateReport(
@@ -53,7 +53,7 @@ def test_any_text_makes_well_formed_xml_and_one_row(text: str) -> None:
 
 
 def test_markdown_shows_text_as_text() -> None:
-    shown = escaped(HOSTILE)
+    shown = escape_markdown(HOSTILE)
     assert r"a \| b \# title &lt;script&gt;" in shown
     assert r"\*\*y\*\* \[l\](http:\//evil) \$x\$" in shown
     assert r"www\.evil" in shown

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from auepora_eval.reporting.html.browser.pack import Fragment, packed_browser
+from auepora_eval.reporting.html.browser.pack import PageFragment, build_browser
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
 from helpers import requirements
@@ -24,7 +24,7 @@ def digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def page_text(fragment: Fragment) -> str:
+def page_text(fragment: PageFragment) -> str:
     """The fragment in a page of its own."""
     css = DARK + fragment.css
     policy = (
@@ -43,7 +43,7 @@ def page_text(fragment: Fragment) -> str:
 
 
 def write_page(store: RunStore, records: Sequence[RunRecord], path: Path) -> Path:
-    path.write_text(page_text(packed_browser(store, records)), encoding="utf-8")
+    path.write_text(page_text(build_browser(store, records)), encoding="utf-8")
     return path
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from auepora_eval.calling.ask import Asked, ask
-from auepora_eval.calling.policy import Answer, CallPolicy, Task
+from auepora_eval.calling.calls import CallSummary, call_system
+from auepora_eval.calling.policy import CallPolicy, Task, TaskOutput
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 from helpers.builders import output, sample
 
@@ -19,7 +19,7 @@ def tasks(count: int) -> list[Task]:
     return [Task(n, sample(sample_id=f"q{n}")) for n in range(count)]
 
 
-class Book(list[Answer]):
+class Book(list[TaskOutput]):
     """Delivered answers, in the order of their arrival."""
 
     def by_position(self) -> list[SystemOutputs]:
@@ -29,13 +29,13 @@ class Book(list[Answer]):
         return [held.error for held in self.by_position()]
 
 
-def asked(system: object, wanted: Any, *, deliver: Any = None, **options: Any) -> tuple[Asked, Book]:
+def asked(system: object, wanted: Any, *, deliver: Any = None, **options: Any) -> tuple[CallSummary, Book]:
     """Ask for some tasks (a number, or tasks) and keep what is delivered."""
     book = Book()
     control = {name: options.pop(name) for name in ("stop", "total") if name in options}
     policy = CallPolicy(**{"backoff": 0.0, **options})
     given = tasks(wanted) if isinstance(wanted, int) else wanted
-    return ask(system, given, policy, deliver or book.extend, **control), book
+    return call_system(system, given, policy, deliver or book.extend, **control), book
 
 
 def in_kind(kind: str, function: Callable[[EvaluationSample], Any]) -> object:

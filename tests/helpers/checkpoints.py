@@ -11,9 +11,9 @@ from auepora_eval.core.executors import Executor
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
-from auepora_eval.core.slices import slices_of
+from auepora_eval.core.slices import parse_slices
+from auepora_eval.scale.checkpoint import CheckpointExecutor, open_checkpoint
 from auepora_eval.scale.manifest import Manifest, manifest_for
-from auepora_eval.scale.resuming import PartsExecutor, opened_folder
 from helpers.generated_files import METRICS, Numbered, rows
 
 TOTAL, SIZE = 157, 10
@@ -36,7 +36,7 @@ def plan(
     return manifest_for(
         [one.size for one in sources(total=total)],
         chosen,
-        slices_of(slices),
+        parse_slices(slices),
         conventions=Conventions.of("auepora"),
         input_facts={"fingerprint": "f", "samples": total} | facts,
         joined=False,
@@ -47,7 +47,7 @@ def plan(
 def scored_into(
     folder: Path, others: Executor, log: Path | None = None, *, by_workers: bool = True, keep_scores: bool = True
 ) -> Results:
-    executor = PartsExecutor(others, folder, opened_folder(folder, plan()), by_workers=by_workers)
+    executor = CheckpointExecutor(others, folder, open_checkpoint(folder, plan()), by_workers=by_workers)
     return evaluate_sources(sources(log), METRICS, slices=["labels.lang"], executor=executor, keep_scores=keep_scores)
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from auepora_eval.examples.quickstart.handbook import corpus
-from auepora_eval.examples.quickstart.retrieving import BM25Retriever
+from auepora_eval.examples.quickstart.retrievers import BM25Retriever
 
 
 def langchain() -> Any:

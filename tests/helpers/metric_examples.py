@@ -12,7 +12,7 @@ import pytest
 
 from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, metric
 from auepora_eval.core.registry import Spec
-from auepora_eval.core.resources import given_resources
+from auepora_eval.core.resources import use_resources
 from helpers.builders import output, sample
 from helpers.critics import SteadyBareCritic, SteadyCritic, SteadyYesNoCritic, shares_words
 from helpers.tiny_models import FOLDER, model_path
@@ -455,7 +455,7 @@ MODEL_OPTIONS = {"model", "model_type"}
 
 
 def built(spec: Spec) -> BatchMetric:
-    with given_resources(RESOURCES):
+    with use_resources(RESOURCES):
         made = metric(spec)
     assert isinstance(made, BatchMetric)
     return made

@@ -16,7 +16,7 @@ from auepora_eval.core.errors import DataFileError, MissingDependencyError
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
 from auepora_eval.metrics.generation_semantic import SbertSimilarity
-from auepora_eval.scale.ray_cluster import ray_package
+from auepora_eval.scale.ray_cluster import import_ray
 from auepora_eval.scale.ray_executor import RayExecutor
 from helpers.builders import output, sample
 from helpers.requirements import check_marked_slow, missing
@@ -226,7 +226,7 @@ def ray_or_skip() -> None:
     """Import Ray, or skip the running test."""
     check_marked_slow("Ray")
     try:
-        ray_package()
+        import_ray()
     except MissingDependencyError:
         missing("package ray")
 

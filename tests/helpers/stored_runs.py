@@ -8,7 +8,7 @@ from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument
 from auepora_eval.core.metrics_base import BatchMetric, Metric
 from auepora_eval.core.registry import Spec, metric
 from auepora_eval.core.scores import Scores
-from auepora_eval.core.scoring import cluster_codes, make_result
+from auepora_eval.core.scoring import make_result, sample_clusters
 from auepora_eval.running.plans import run_system
 from auepora_eval.store.records import RunRecord
 from auepora_eval.store.runs import RunStore
@@ -73,6 +73,6 @@ def scored(
         built = metric(spec)
         assert isinstance(built, BatchMetric)
         column = given if isinstance(given, Scores) else Scores.of(given)
-        store.put_result(record.run_id, make_result(built, column, clusters=cluster_codes(dataset)))
+        store.put_result(record.run_id, make_result(built, column, clusters=sample_clusters(dataset)))
     store.finish(record.run_id)
     return store.get(record.run_id)

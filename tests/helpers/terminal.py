@@ -31,7 +31,7 @@ def terminal(
 ) -> Terminal:
     stream = Terminal(tty)
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(module, "PATIENCE", patience)
-    monkeypatch.setattr(module, "EVERY", 0.001)
-    monkeypatch.setattr(module, "LINE_EVERY", line_every)
+    monkeypatch.setattr(module, "SHOW_AFTER_S", patience)
+    monkeypatch.setattr(module, "REFRESH_EVERY_S", 0.001)
+    monkeypatch.setattr(module, "LOG_EVERY_S", line_every)
     return stream

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from auepora_eval.semantic.models import quiet
+from auepora_eval.semantic.models import quiet_loading
 from helpers.requirements import check_marked_slow, need
 
 WORDS = [
@@ -88,7 +88,7 @@ def made(name: str) -> str:
     if not place.exists():
         FOLDER.mkdir(exist_ok=True)
         draft = Path(tempfile.mkdtemp(dir=FOLDER))
-        with quiet():
+        with quiet_loading():
             MAKERS[name](draft)
         try:
             draft.rename(place)

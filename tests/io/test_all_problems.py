@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import DataFileError
-from auepora_eval.io.all_problems import MOST, all_problems
 from auepora_eval.io.codec import LineError, decode_output, decode_sample
 from auepora_eval.io.formats import Role
 from auepora_eval.io.jsonl import iter_outputs, read_samples
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.line_problems import MAX_PROBLEMS, find_line_problems
+from auepora_eval.io.reader_types import Problems
 
 
 def problems_of(line: bytes, role: Role) -> list[str]:
     try:
         (decode_sample if role == "samples" else decode_output)(line)
     except LineError as error:
-        return all_problems(line, role, str(error)).messages
+        return find_line_problems(line, role, str(error)).messages
     return []
 
 
@@ -111,14 +111,14 @@ def test_outputs(line: bytes, want: list[str]) -> None:
 def test_there_is_an_end() -> None:
     row = {"sample_id": "1", "query": "q", "reference_answers": list(range(99))}
     found = problems_of(json.dumps(row).encode(), "samples")
-    assert len(found) == MOST + 1
+    assert len(found) == MAX_PROBLEMS + 1
     assert found[-1] == "there are more problems on this line"
 
 
 def test_whose_line_it_is() -> None:
-    assert all_problems(b'{"sample_id": "x"}', "samples", "p").sample_id == "x"
-    assert all_problems(b'{"sample_id": 3}', "samples", "p").sample_id is None
-    assert all_problems(b'{"sample_id": "x"', "samples", "p").sample_id is None
+    assert find_line_problems(b'{"sample_id": "x"}', "samples", "p").sample_id == "x"
+    assert find_line_problems(b'{"sample_id": 3}', "samples", "p").sample_id is None
+    assert find_line_problems(b'{"sample_id": "x"', "samples", "p").sample_id is None
 
 
 def test_a_line_with_a_problem_still_says_whose_it_is(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_line_with_a_problem_still_says_whose_it_is(tmp_path: Path) -> None:
     path.write_text('{"sample_id": "a"}\n{"sample_id": "a", "query": "q"}\n{"sample_id": "b", "query": "q"}\n')
     problems = Problems(gather=True)
     assert [read.sample.sample_id for read in read_samples(path, problems)] == ["b"]
-    assert problems.unread == {"a"}
+    assert problems.unreadable_ids == {"a"}
     assert [str(problem) for problem in problems.found] == [
         f"{path}:1: field 'query' is missing",
         f"{path}:2: sample_id 'a' is already on line 1; each id may come once",
@@ -155,7 +155,7 @@ def test_what_strict_reading_says_is_among_all_that_is_said(row: dict[str, Any],
         (decode_sample if role == "samples" else decode_output)(line)
     except LineError as error:
         first = str(error)
-    found = all_problems(line, role, first).messages if first else [first]
+    found = find_line_problems(line, role, first).messages if first else [first]
     assert first in found
     assert len(found) == len(set(found))
 

@@ -13,7 +13,7 @@ from auepora_eval.core.types import Document, EvaluationSample, Response
 from auepora_eval.io.beir import save_beir
 from auepora_eval.io.formats import guess_format
 from auepora_eval.io.load import iter_samples, load_dataset
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.reader_types import Problems
 
 CORPUS = """\
 {"_id": "d1", "title": "Faust", "text": "A play."}

@@ -21,7 +21,7 @@ from auepora_eval.io.jsonl import (
     save_jsonl_outputs,
 )
 from auepora_eval.io.load import load_outputs
-from auepora_eval.io.reading import Problems, ReadOutput, ReadSample
+from auepora_eval.io.reader_types import ParsedOutput, ParsedSample, Problems
 from auepora_eval.io.validate import validate_files
 
 SAMPLES = [
@@ -39,16 +39,16 @@ OUTPUTS = {
 def both(monkeypatch: pytest.MonkeyPatch) -> Format:
     """A format that keeps a question, one reference and the answer in one record, and nothing else."""
 
-    def samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    def samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         for number, line in read_lines(path):
             row = json.loads(line)
-            yield ReadSample(number, EvaluationSample(row["id"], row["q"], reference_answer=row["r"]))
+            yield ParsedSample(number, EvaluationSample(row["id"], row["q"], reference_answer=row["r"]))
 
-    def outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+    def outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
         for number, line in read_lines(path):
             row = json.loads(line)
             if row["a"] is not None:
-                yield ReadOutput(number, row["id"], SystemOutputs([], Response(row["a"])), has_retrieved=False)
+                yield ParsedOutput(number, row["id"], SystemOutputs([], Response(row["a"])), has_retrieved=False)
 
     def write(pairs: Iterable[tuple[EvaluationSample, SystemOutputs | None]], path: Path) -> None:
         def rows() -> Iterator[bytes]:
@@ -114,7 +114,7 @@ def test_together_and_apart_again(files: Path, both: Format) -> None:
     save_jsonl_outputs({**dict(reversed(OUTPUTS.items())), "stray": SystemOutputs([])}, "more.jsonl")
     done = convert_files("data.jsonl", "x.both", outputs_in="more.jsonl")
     assert done.counts == {"samples": 3, "outputs": 1}  # the other failed
-    assert done.strays == ["stray"]
+    assert done.unmatched_ids == ["stray"]
     assert [str(one) for one in done.dropped if one.role == "outputs"] == [
         "retrieved in 1 of 2 outputs (the format 'both' cannot hold it)",
         "timings in 1 of 2 outputs (the format 'both' cannot hold it)",
@@ -129,18 +129,18 @@ def test_together_and_apart_again(files: Path, both: Format) -> None:
     again = convert_files("x.both", "y.both")
     assert again.counts == {"samples": 3, "outputs": 1}
     assert Path("y.both").read_bytes() == Path("x.both").read_bytes()
-    assert convert_files("x.both", "s.jsonl").outputs_left == 1
+    assert convert_files("x.both", "s.jsonl").outputs_not_written == 1
 
 
 def test_a_format_that_keeps_both_need_not_have_both(files: Path, both: Format) -> None:
     convert_files("data.jsonl", "x.both")
     done = convert_files("x.both", "s.jsonl")
-    assert (done.counts, done.outputs_left) == ({"samples": 3}, 0)
+    assert (done.counts, done.outputs_not_written) == ({"samples": 3}, 0)
     assert convert_files("x.both", "y.both").counts == {"samples": 3}
     with pytest.raises(DataFileError, match=r"x\.both: there is no output in it"):
         convert_files("x.both", "o.jsonl", role="outputs")
     checked = validate_files("x.both")
-    assert checked.fine
+    assert checked.is_valid
     assert checked.outputs is None
 
 
@@ -184,10 +184,10 @@ def test_records_pass_one_by_one(files: Path, monkeypatch: pytest.MonkeyPatch) -
     """The writer has the first record before the reader has the second."""
     events: list[str] = []
 
-    def reading(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    def reading(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         for number in (1, 2):
             events.append(f"read {number}")
-            yield ReadSample(number, EvaluationSample(str(number), "q"))
+            yield ParsedSample(number, EvaluationSample(str(number), "q"))
 
     def writing(samples: Iterable[EvaluationSample], path: Path) -> None:
         events.extend(f"wrote {sample.sample_id}" for sample in samples)

@@ -18,7 +18,7 @@ from auepora_eval.core.types import Document, EvaluationSample, RetrievedDocumen
 from auepora_eval.io.corpus import Corpus, with_texts
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.load import load_dataset, load_outputs
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.reader_types import Problems
 
 LINES = b"""\
 {"doc_id": "a", "text": "Alpha"}
@@ -68,7 +68,7 @@ def test_a_document_is_one_object_while_it_is_in_use(tmp_path: Path) -> None:
     corpus = Corpus.open(written(tmp_path / "corpus.jsonl", LINES))
     first = corpus["a"]
     assert corpus["a"] is first
-    gold = corpus.filled(Document("a", metadata={"relevance": 2}))
+    gold = corpus.complete(Document("a", metadata={"relevance": 2}))
     assert gold == Document("a", "Alpha", {"relevance": 2})
     assert gold is not None
     text = gold.text
@@ -82,7 +82,7 @@ def test_a_document_is_one_object_while_it_is_in_use(tmp_path: Path) -> None:
 
 def test_a_gold_document_survives_pickling(tmp_path: Path) -> None:
     with Corpus.open(written(tmp_path / "corpus.jsonl", LINES)) as corpus:
-        gold = corpus.filled(Document("b", metadata={"relevance": 2}))
+        gold = corpus.complete(Document("b", metadata={"relevance": 2}))
     assert pickle.loads(pickle.dumps(gold)) == gold
     assert gold == Document("b", "B\nBeta", {"lang": "el", "title": "B", "relevance": 2})
 

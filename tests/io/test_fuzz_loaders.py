@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from auepora_eval.core.errors import AueporaError, AueporaWarning, MissingDependencyError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.io.codec import encode_output, encode_sample
-from auepora_eval.io.formats import Role, format_named, formats, guess_format
+from auepora_eval.io.formats import Role, formats, get_format, guess_format
 from auepora_eval.io.load import iter_outputs, iter_samples
-from auepora_eval.io.reading import Problems, ReadSample
+from auepora_eval.io.reader_types import ParsedSample, Problems
 from helpers.requirements import missing
 
 
@@ -143,7 +143,7 @@ def read(path: Path, role: Role, name: str | None, problems: Problems) -> int:
     count = 0
     for record in found:
         count += 1
-        if isinstance(record, ReadSample):
+        if isinstance(record, ParsedSample):
             encode_sample(record.sample)
         else:
             encode_output(record.sample_id, record.output)
@@ -182,13 +182,13 @@ def test_the_examples_are_valid(tmp_path: Path, name: str, role: Role) -> None:
     for problems in (Problems(), Problems(gather=True)):
         assert read(path, role, name, problems)
         assert problems.found == []
-    assert guess_format(path, role) == format_named(name)
+    assert guess_format(path, role) == get_format(name)
 
 
 @cache
 def files_of(name: str) -> dict[str, bytes]:
     """The files of an example as bytes."""
-    example, made = example_of(name), format_named(name)
+    example, made = example_of(name), get_format(name)
     files = {part: content.encode() for part, content in example.files.items()}
     with tempfile.TemporaryDirectory() as folder, needed_parts():
         if example.samples not in ("", ".", *files) and made.write_samples is not None:

@@ -14,7 +14,7 @@ from auepora_eval.io import yaml_values
 from auepora_eval.io.formats import guess_format
 from auepora_eval.io.golden import save_golden
 from auepora_eval.io.load import iter_samples, load_dataset
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.reader_types import Problems
 
 FILE = """\
 # a comment
@@ -285,7 +285,7 @@ def test_damaged_files_raise_nothing_but_our_errors(
 
 
 def test_nothing_of_yaml_is_loaded_as_an_object() -> None:
-    root = yaml_values.parsed(b"!!python/name:os.system")
+    root = yaml_values.parse_yaml(b"!!python/name:os.system")
     assert root is not None
     with pytest.raises(yaml_values.YamlError):
-        yaml_values.Values(10).value(root, "x")
+        yaml_values.YamlValues(10).value(root, "x")

@@ -10,12 +10,12 @@ import pytest
 from auepora_eval.core.errors import BadValueError, DataFileError
 from auepora_eval.io.grades import (
     Grade,
-    Journal,
-    counts_by_query,
+    GradeLog,
+    merge_grade,
+    provenance_counts,
+    provenance_counts_by_query,
     provenance_path,
     read_grades,
-    settled,
-    who_graded,
     write_grades,
 )
 from auepora_eval.io.load import load_dataset
@@ -43,7 +43,7 @@ RULES = {
 
 @pytest.mark.parametrize(("before", "said", "expected"), RULES.values(), ids=RULES.keys())
 def test_whose_a_grade_is(before: Grade | None, said: int, expected: tuple[str, int, int | None]) -> None:
-    found = settled(before, HUMAN[said])
+    found = merge_grade(before, HUMAN[said])
     assert (found.by, found.grade, found.model_grade) == expected
     assert found.model == ("" if before is None else before.model)
 
@@ -59,7 +59,7 @@ EDITED = {
 @pytest.mark.parametrize(("qrels", "expected"), EDITED.values(), ids=EDITED.keys())
 def test_what_people_edit_in_the_qrels_counts(tmp_path: Path, qrels: str, expected: Grade | None) -> None:
     path = tmp_path / "qrels.txt"
-    with Journal(path) as journal:
+    with GradeLog(path) as journal:
         journal.add(model(1))
     path.write_text(qrels)
     assert read_grades(path).get(("q", "d")) == expected
@@ -69,7 +69,7 @@ def test_grades_nobody_explains_are_those_of_people(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_text("q 0 d 2\nq 0 e 0\nq 0 f -1\n")
     assert read_grades(path) == {("q", "d"): Grade("q", "d", 2), ("q", "e"): Grade("q", "e", 0)}
-    assert counts_by_query(path) is None
+    assert provenance_counts_by_query(path) is None
     assert read_grades(tmp_path / "nowhere.txt") == {}
 
 
@@ -88,7 +88,7 @@ def test_the_qrels_are_read_by_trec_eval_and_by_us(tmp_path: Path) -> None:
 def test_samples_of_such_qrels_say_whose_their_gold_is(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     write_grades(path, [model(1), Grade("q", "e", 3), Grade("q2", "d", 2, "corrected", model_grade=0)])
-    assert counts_by_query(path) == {"q": {"model": 1, "human": 1}, "q2": {"corrected": 1}}
+    assert provenance_counts_by_query(path) == {"q": {"model": 1, "human": 1}, "q2": {"corrected": 1}}
     samples = {one.sample_id: one for one in load_dataset(path)}
     assert samples["q"].metadata == {"gold_by": {"model": 1, "human": 1}}
     provenance_path(path).unlink()
@@ -97,7 +97,7 @@ def test_samples_of_such_qrels_say_whose_their_gold_is(tmp_path: Path) -> None:
 
 def test_a_line_that_a_kill_cut_off_is_none(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
-    with Journal(path) as journal:
+    with GradeLog(path) as journal:
         journal.add(Grade("q", "a", 1, "model"))
         journal.add(Grade("q", "b", 2, "model"))
     beside = provenance_path(path)
@@ -106,14 +106,14 @@ def test_a_line_that_a_kill_cut_off_is_none(tmp_path: Path) -> None:
         beside.write_bytes(whole[:cut])
         kept = {("q", "a")} | ({("q", "b")} if cut == len(whole) - 1 else set())
         assert set(read_grades(path)) == kept
-        with Journal(path) as journal:
+        with GradeLog(path) as journal:
             journal.add(Grade("q", "c", 3, "model"))
         assert set(read_grades(path)) == kept | {("q", "c")}
 
 
 def test_the_last_line_of_a_document_counts(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
-    with Journal(path) as journal:
+    with GradeLog(path) as journal:
         journal.add(Grade("q", "a", 1, "model"))
         journal.add(Grade("q", "a", 2, "model"))
     assert read_grades(path)["q", "a"].grade == 2
@@ -137,10 +137,10 @@ def test_what_is_no_provenance_is_answered(tmp_path: Path, line: str, problem: s
 
 
 def test_what_cannot_be_written_is_answered(tmp_path: Path) -> None:
-    with pytest.raises(BadValueError, match="half of a surrogate pair"), Journal(tmp_path / "q") as journal:
+    with pytest.raises(BadValueError, match="half of a surrogate pair"), GradeLog(tmp_path / "q") as journal:
         journal.add(Grade("q", "d", 1, why="\ud800"))
-    with pytest.raises(DataFileError, match="cannot be written"), Journal(tmp_path / "no" / "q") as journal:
+    with pytest.raises(DataFileError, match="cannot be written"), GradeLog(tmp_path / "no" / "q") as journal:
         journal.add(Grade("q", "d", 1))
     with pytest.raises(BadValueError, match="white space"):
         write_grades(tmp_path / "q", [Grade("q", "two words", 1)])
-    assert who_graded([]) == {}
+    assert provenance_counts([]) == {}

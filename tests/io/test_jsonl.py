@@ -198,7 +198,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def refuse(*_: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(files, "_opened", refuse)
+    monkeypatch.setattr(files, "_open", refuse)
     with pytest.raises(DataFileError) as caught:
         load_jsonl_dataset(tmp_path / "a.jsonl")
     assert str(caught.value) == f"{tmp_path / 'a.jsonl'}: cannot be read: Permission denied"

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from auepora_eval import EvaluationSample, SystemOutputs
 from auepora_eval.core.errors import BadValueError, DataFileError, DuplicateIdError
-from auepora_eval.io.formats import format_named
-from auepora_eval.io.streams import OutputIndex, PairStream, count_lines
+from auepora_eval.io.formats import get_format
+from auepora_eval.io.pair_stream import OutputIndex, PairStream, count_lines
 
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -31,7 +31,7 @@ def outputs_file(folder: Path, ids: list[str], name: str = "outputs.jsonl") -> P
 
 
 def stream(samples: Path, outputs: Path, *, keep_ids: bool = True) -> PairStream:
-    jsonl = format_named("jsonl")
+    jsonl = get_format("jsonl")
     return PairStream((samples, jsonl), (outputs, jsonl), keep_ids=keep_ids)
 
 
@@ -61,11 +61,11 @@ def test_any_order_gives_the_same_pairs(
         assert met(list(pairs)) == [(one, None if one in left_out else f"d{one}") for one in IDS]
         assert pairs.missing == [one for one in IDS if one in left_out]
         assert sorted(pairs.unknown) == [f"stray{n}" for n in range(strays)]
-        assert (pairs.total, pairs.met) == (30, 30 - len(left_out))
+        assert (pairs.total, pairs.matched) == (30, 30 - len(left_out))
 
 
 def test_files_in_the_same_order_need_no_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auepora_eval.io.streams.OutputIndex", None)
+    monkeypatch.setattr("auepora_eval.io.pair_stream.OutputIndex", None)
     pairs = stream(samples_file(tmp_path, IDS), outputs_file(tmp_path, IDS))
     assert len(list(pairs)) == 30
 

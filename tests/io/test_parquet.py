@@ -21,7 +21,7 @@ from auepora_eval.io import parquet as module
 from auepora_eval.io.formats import guess_format
 from auepora_eval.io.load import iter_samples, load_dataset, load_outputs, read_outputs_file
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.reader_types import Problems
 from helpers.requirements import examples, need
 
 CHUNK = Document("c", "té\u2028xt", {"relevance": 2, "deep": {"a": [1, None]}}, "p", (3, 9))
@@ -99,7 +99,7 @@ def test_columns_have_types(tmp_path: Path) -> None:
 def test_rows_come_in_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow import parquet
 
-    monkeypatch.setattr(module, "_GROUP", 3)
+    monkeypatch.setattr(module, "_ROW_GROUP", 3)
     many = [EvaluationSample(str(number), "q") for number in range(8)]
     save_parquet_dataset(iter(many), tmp_path / "data.parquet")
     assert parquet.ParquetFile(tmp_path / "data.parquet").num_row_groups == 3

@@ -15,9 +15,9 @@ from auepora_eval import evaluate
 from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.io.align import align_outputs
-from auepora_eval.io.formats import format_named, guess_format
+from auepora_eval.io.formats import get_format, guess_format
 from auepora_eval.io.load import iter_samples, load_dataset, load_outputs, read_outputs_file
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.reader_types import Problems
 from auepora_eval.io.records import outputs_from_records, samples_from_records, text_id
 from helpers.requirements import need
 
@@ -369,10 +369,10 @@ Pairs = list[tuple[EvaluationSample, SystemOutputs | None]]
 
 
 def rewritten(pairs: Pairs, path: Path, kind: str) -> Pairs:
-    write = format_named(kind).write_both
+    write = get_format(kind).write_both
     assert write is not None
     write(pairs, path)
-    outputs = {read.sample_id: read.output for read in (format_named(kind).read_outputs or _none)(path, Problems())}
+    outputs = {read.sample_id: read.output for read in (get_format(kind).read_outputs or _none)(path, Problems())}
     return [(one, outputs.get(one.sample_id)) for one in load_dataset(path, kind)]
 
 
@@ -417,7 +417,7 @@ def test_a_failure_is_written_as_no_output(tmp_path: Path) -> None:
 
 
 def test_samples_alone(tmp_path: Path) -> None:
-    write = format_named("ragas").write_samples
+    write = get_format("ragas").write_samples
     assert write is not None
     write(samples_from_records(RAGAS), tmp_path / "a.json")
     assert list(load_dataset(tmp_path / "a.json")) == samples_from_records(RAGAS)
@@ -449,7 +449,7 @@ def test_damaged_files_raise_nothing_but_our_errors(
     tmp_path_factory: pytest.TempPathFactory, place: int, change: bytes, name: str
 ) -> None:
     folder = tmp_path_factory.getbasetemp()
-    write = format_named("ragas").write_samples
+    write = get_format("ragas").write_samples
     assert write is not None
     write([faust(), EvaluationSample("2", "q", [], metadata={"n": 1})], folder / name)
     data = (folder / name).read_bytes()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.errors import AueporaError, DataFileError
 from auepora_eval.io.codec import LineError
-from auepora_eval.io.reading import Problems
-from auepora_eval.io.record_parts.cells import listed
-from auepora_eval.io.rows import read_records
+from auepora_eval.io.reader_types import Problems
+from auepora_eval.io.record_files import read_records
+from auepora_eval.io.record_parts.list_cells import parse_list_cell
 
 
 def written(path: Path, content: str | bytes) -> Path:
@@ -188,7 +188,7 @@ LISTS: list[tuple[str, list[Any] | None, str]] = [
 
 @pytest.mark.parametrize(("cell", "want", "why"), LISTS, ids=[row[-1] for row in LISTS])
 def test_lists_in_cells(cell: str, want: list[Any] | None, why: str) -> None:
-    assert listed(cell) == want, why
+    assert parse_list_cell(cell) == want, why
 
 
 BAD_LISTS: list[tuple[str, str]] = [
@@ -207,16 +207,16 @@ BAD_LISTS: list[tuple[str, str]] = [
 @pytest.mark.parametrize(("cell", "message"), BAD_LISTS, ids=[row[0][:20] for row in BAD_LISTS])
 def test_cells_that_are_no_lists(cell: str, message: str) -> None:
     with pytest.raises(LineError, match=message):
-        listed(cell)
+        parse_list_cell(cell)
 
 
 @given(st.lists(st.text()))
 def test_lists_come_back_from_both_writings(texts: list[str]) -> None:
-    assert listed(json.dumps(texts)) == texts
-    assert listed(repr(texts)) == texts
+    assert parse_list_cell(json.dumps(texts)) == texts
+    assert parse_list_cell(repr(texts)) == texts
 
 
 @given(st.text("[]'\"a,\\ \n", max_size=20))
 def test_any_cell_raises_nothing_but_our_errors(text: str) -> None:
     with contextlib.suppress(LineError):
-        listed(f"[{text}")
+        parse_list_cell(f"[{text}")

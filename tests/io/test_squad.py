@@ -13,9 +13,9 @@ from auepora_eval import evaluate
 from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, EvaluationSample, Response, SystemOutputs
 from auepora_eval.io.align import align_outputs
-from auepora_eval.io.formats import format_named, guess_format
+from auepora_eval.io.formats import get_format, guess_format
 from auepora_eval.io.load import iter_samples, load_dataset, load_outputs, read_outputs_file
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.reader_types import Problems
 from auepora_eval.io.records import text_id
 
 
@@ -161,7 +161,7 @@ def test_bad_predictions(tmp_path: Path, value: object, message: str) -> None:
 def test_predictions_come_back(tmp_path_factory: pytest.TempPathFactory, texts: dict[str, str]) -> None:
     path = tmp_path_factory.getbasetemp() / "pred.json"
     outputs = {name: SystemOutputs([], Response(text)) for name, text in texts.items()}
-    write = format_named("squad").write_outputs
+    write = get_format("squad").write_outputs
     assert write is not None
     write(outputs.items(), path)
     assert load_outputs(path, "squad") == outputs
@@ -169,7 +169,7 @@ def test_predictions_come_back(tmp_path_factory: pytest.TempPathFactory, texts: 
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
-    write = format_named("squad").write_outputs
+    write = get_format("squad").write_outputs
     assert write is not None
     with pytest.raises(BadValueError, match="the output for sample 'a' cannot be written: it has no response"):
         write([("a", SystemOutputs([]))], tmp_path / "pred.json")

@@ -16,7 +16,7 @@ from auepora_eval.io.align import align_outputs
 from auepora_eval.io.formats import guess_format
 from auepora_eval.io.ids import text_id
 from auepora_eval.io.load import iter_outputs, iter_samples, load_dataset, load_outputs, read_outputs_file
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.reader_types import Problems
 
 Row = dict[str, Any]
 TRACE = "0af7651916cd43dd8448eb211c80319c"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.io.trec_parts import order as trec_order
-from auepora_eval.io.trec_parts.order import Lines, Order, line_order
-from auepora_eval.io.trec_parts.pairs import gold_pairs, pair_keys
-from auepora_eval.io.trec_parts.words import TextWords
+from auepora_eval.io.trec_parts import trec_lines as trec_order
+from auepora_eval.io.trec_parts.judged_pairs import collect_gold_pairs, hash_pairs
+from auepora_eval.io.trec_parts.text_hashing import VectorizedTexts
+from auepora_eval.io.trec_parts.trec_lines import LineOrder, TrecLines, sort_lines
 from helpers import requirements
 
 ANY_TEXTS = st.lists(st.text(st.characters(codec="utf-8"), max_size=30), min_size=1, max_size=40)
@@ -26,11 +26,11 @@ def arrow() -> None:
     requirements.need("pyarrow")
 
 
-def words(texts: list[str], cut: int = 0) -> TextWords:
+def words(texts: list[str], cut: int = 0) -> VectorizedTexts:
     import pyarrow as pa
 
     whole = pa.array(texts, pa.large_string())
-    return TextWords(pa.chunked_array([whole[:cut], whole[cut:]]))
+    return VectorizedTexts(pa.chunked_array([whole[:cut], whole[cut:]]))
 
 
 @given(ANY_TEXTS, st.integers(0, 5))
@@ -76,23 +76,23 @@ def test_texts_in_descending_order(texts: list[str], data: Any) -> None:
 
 def test_judged_pairs_are_found_once_with_their_highest_level() -> None:
     queries, docs = np.array([1, 0, 1, 0, 1]), ["a", "a", "b", "c", "a"]
-    gold = gold_pairs(queries, words(docs), np.array([1, 2, 0, -1, 3]), POOL)
+    gold = collect_gold_pairs(queries, words(docs), np.array([1, 2, 0, -1, 3]), POOL)
     assert gold is not None
     assert gold.queries.tolist() == [0, 0, 1, 1]
     assert sorted(zip(gold.queries.tolist(), gold.levels.tolist(), strict=True)) == [(0, -1), (0, 2), (1, 0), (1, 3)]
     returned = np.array([1, 0, 7, 1, 0, 1])
-    places, numbers = gold.among(pair_keys(returned, words(["b", "a", "a", "x", "b", "a"]), POOL))
+    places, numbers = gold.match(hash_pairs(returned, words(["b", "a", "a", "x", "b", "a"]), POOL))
     assert places.tolist() == [0, 1, 5]
     assert gold.levels[numbers].tolist() == [0, 2, 3]
 
 
-def made_lines(rows: list[int], scores: list[float]) -> Lines[Any]:
+def made_lines(rows: list[int], scores: list[float]) -> TrecLines[Any]:
     names = [str(row) for row in range(max(rows) + 1)]
     docs: Any = None
-    return Lines(names, np.array(rows), docs, np.array(scores))
+    return TrecLines(names, np.array(rows), docs, np.array(scores))
 
 
-def check(order: Order, rows: list[int], scores: list[float]) -> None:
+def check(order: LineOrder, rows: list[int], scores: list[float]) -> None:
     lines = list(range(len(rows))) if order.lines is None else order.lines.tolist()
     assert sorted(lines) == list(range(len(rows)))
     got = [(rows[line], -scores[line]) for line in lines]
@@ -113,7 +113,7 @@ def test_lines_in_any_order(cells: list[tuple[int, float]]) -> None:
         dict.fromkeys(name for name, _ in cells)
     )  # a query has a line at least, and stands where it came first
     rows, scores = [names.index(name) for name, _ in cells], [score for _, score in cells]
-    check(line_order(made_lines(rows, scores)), rows, scores)
+    check(sort_lines(made_lines(rows, scores)), rows, scores)
 
 
 def test_scores_too_near_to_be_told_apart_by_their_first_bits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,9 +128,9 @@ def test_scores_too_near_to_be_told_apart_by_their_first_bits(monkeypatch: pytes
         return exact(*arguments)
 
     monkeypatch.setattr(trec_order, "_stable_order", counted)
-    check(line_order(made_lines(rows, scores)), rows, scores)
+    check(sort_lines(made_lines(rows, scores)), rows, scores)
     assert asked
     asked.clear()
     usual = random.normal(size=len(scores)).round(6).tolist()
-    check(line_order(made_lines(rows, usual)), rows, usual)
+    check(sort_lines(made_lines(rows, usual)), rows, usual)
     assert not asked

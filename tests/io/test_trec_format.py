@@ -10,7 +10,7 @@ from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError,
 from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.io.formats import Role, guess_format
 from auepora_eval.io.load import iter_outputs, iter_samples, load_dataset, load_outputs
-from auepora_eval.io.reading import Problems
+from auepora_eval.io.reader_types import Problems
 from auepora_eval.io.trec import load_qrels, load_run
 from auepora_eval.io.trec_format import load_topics, load_trec_dataset, save_qrels, save_run
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError
 from auepora_eval.core.types import Document, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.io.formats import format_named, guess_format
+from auepora_eval.io.formats import get_format, guess_format
 from auepora_eval.io.load import load_outputs
 
 ROW: dict[str, Any] = {
@@ -124,14 +124,14 @@ def outputs(draw: st.DrawFn) -> SystemOutputs:
 @given(st.dictionaries(st.text(min_size=1, max_size=4), outputs(), min_size=1, max_size=3))
 def test_answers_come_back(tmp_path_factory: pytest.TempPathFactory, made: dict[str, SystemOutputs]) -> None:
     path = tmp_path_factory.getbasetemp() / "run.jsonl.gz"
-    write = format_named("trec_rag").write_outputs
+    write = get_format("trec_rag").write_outputs
     assert write is not None
     write(made.items(), path)
     assert load_outputs(path, "trec_rag") == made
 
 
 def test_an_answer_without_sentences_is_one(tmp_path: Path) -> None:
-    write = format_named("trec_rag").write_outputs
+    write = get_format("trec_rag").write_outputs
     assert write is not None
     write([("1", SystemOutputs(ranked("a", "b"), Response("So it is."), citations=["b"]))], tmp_path / "run.jsonl")
     assert json.loads((tmp_path / "run.jsonl").read_text(encoding="utf-8")) == {
@@ -143,7 +143,7 @@ def test_an_answer_without_sentences_is_one(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:
-    write = format_named("trec_rag").write_outputs
+    write = get_format("trec_rag").write_outputs
     assert write is not None
     for output, problem in [
         (SystemOutputs([]), "it has no response"),

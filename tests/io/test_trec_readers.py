@@ -16,9 +16,9 @@ from auepora_eval.core.errors import AueporaError, BadValueError, DataFileError,
 from auepora_eval.io import trec
 from auepora_eval.io.files import read_bytes
 from auepora_eval.io.trec import Reader, load_qrels, load_run
-from auepora_eval.io.trec_parts import arrow as trec_arrow
-from auepora_eval.io.trec_parts import blocks as trec_blocks
-from auepora_eval.io.trec_parts import python as trec_python
+from auepora_eval.io.trec_parts import arrow_reader as trec_arrow
+from auepora_eval.io.trec_parts import line_blocks as trec_blocks
+from auepora_eval.io.trec_parts import python_reader as trec_python
 from helpers.requirements import examples
 
 INSTALLED: list[Reader] = ["python", "arrow"] if trec_arrow.arrow_is_installed() else ["python"]
@@ -59,9 +59,9 @@ def assert_all_agree(path: Path) -> None:
 def block_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, and a cache of two places, so that the borders and collisions of large files come up in small ones."""
     if request.param == "blocks of 48 bytes":
-        monkeypatch.setattr(trec_blocks, "_SIZE", 48)
+        monkeypatch.setattr(trec_blocks, "_BLOCK_BYTES", 48)
         monkeypatch.setattr(trec_python, "_CACHE_BITS", 1)
-        monkeypatch.setattr(trec_arrow, "_PART", 1)
+        monkeypatch.setattr(trec_arrow, "_BLOCK_BYTES", 1)
 
 
 # --- generated files -------------------------------------------------------------------------------------------------
@@ -172,9 +172,9 @@ def test_readers_agree(tmp_path_factory: pytest.TempPathFactory, content: bytes)
     path.write_bytes(content)
     assert_all_agree(path)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trec_blocks, "_SIZE", 48)
+        patch.setattr(trec_blocks, "_BLOCK_BYTES", 48)
         patch.setattr(trec_python, "_CACHE_BITS", 1)
-        patch.setattr(trec_arrow, "_PART", 1)
+        patch.setattr(trec_arrow, "_BLOCK_BYTES", 1)
         assert_all_agree(path)
 
 
@@ -240,9 +240,9 @@ ALIGNED: list[tuple[str, bool, str]] = [  # scores, whether they are read column
 def test_scores_read_column_by_column(tmp_path: Path, scores: str, aligned: bool, why: str) -> None:
     path = tmp_path / "run"
     path.write_text("".join(f"query Q0 doc{n} 1. {score} t\n" for n, score in enumerate(scores.split())))
-    (block,) = trec_blocks.blocks(path.read_bytes(), 6)
+    (block,) = trec_blocks.iter_blocks(path.read_bytes(), 6)
     assert block is not None
-    values = trec_python._aligned_scores(block)
+    values = trec_python._read_aligned_scores(block)
     if aligned:
         assert values is not None, why
         assert list(map(repr, values.tolist())) == [repr(float(score)) for score in scores.split()]
@@ -414,7 +414,7 @@ def fails(*arguments: object) -> None:
 def test_arrow_reads_files_that_are_worth_it(
     small_run: Path, monkeypatch: pytest.MonkeyPatch, smallest: int, wrong: object
 ) -> None:
-    monkeypatch.setattr(trec, "_WORTH_AN_IMPORT", smallest)
+    monkeypatch.setattr(trec, "_MIN_ARROW_BYTES", smallest)
     monkeypatch.setattr(wrong, "run_lines", fails)
     assert load_run(small_run) == {"q": ["a"]}
 
@@ -448,7 +448,7 @@ def test_what_arrow_refuses_is_read_in_blocks(
         tried.append((name, lines is not None))
         return lines
 
-    monkeypatch.setattr(trec, "_WORTH_AN_IMPORT", 0)
+    monkeypatch.setattr(trec, "_MIN_ARROW_BYTES", 0)
     monkeypatch.setattr(trec, f"_{kind}_by_line", fails)
     for name, module in (("arrow", trec_arrow), ("python", trec_python)):
         lines_of = getattr(module, f"{kind}_lines")
@@ -460,7 +460,7 @@ def test_what_arrow_refuses_is_read_in_blocks(
 
 @pytest.mark.usefixtures("without_arrow")
 def test_without_arrow(small_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trec, "_WORTH_AN_IMPORT", 0)
+    monkeypatch.setattr(trec, "_MIN_ARROW_BYTES", 0)
     assert load_run(small_run) == {"q": ["a"]}
     with pytest.raises(MissingDependencyError) as caught:
         load_run(small_run, reader="arrow")

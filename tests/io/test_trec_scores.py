@@ -15,8 +15,8 @@ from auepora_eval.core.metrics_base import SampleMetric
 from auepora_eval.core.scores import Score
 from auepora_eval.core.types import EvaluationSample, SystemOutputs, TargetCategory
 from auepora_eval.io.trec import load_qrels, load_run, trec_rankings
-from auepora_eval.io.trec_parts import pairs
-from auepora_eval.io.trec_parts.words import TextWords
+from auepora_eval.io.trec_parts import judged_pairs
+from auepora_eval.io.trec_parts.text_hashing import VectorizedTexts
 from auepora_eval.io.trec_scores import read_trec
 from helpers import requirements
 from helpers.requirements import examples
@@ -166,12 +166,12 @@ def test_documents_that_share_a_hash_are_told_apart(
     judged = [("1", "a", 1), ("1", "b", 2)] if shared == "among the judged" else [("1", "a", 1), ("2", "b", 1)]
     files = written(tmp_path, judged, [("1", "c", 3.0), ("1", "b", 2.0), ("2", "b", 1.0)])
     want = by_texts(*files, METRICS, "trec")
-    monkeypatch.setattr(TextWords, "hashes", lambda words, pool: np.zeros(len(words), dtype=np.uint64))
+    monkeypatch.setattr(VectorizedTexts, "hashes", lambda words, pool: np.zeros(len(words), dtype=np.uint64))
     assert evaluate_trec(*files, METRICS, reader="arrow") == want
 
 
 def test_queries_whose_keys_are_shared_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = written(tmp_path, [("1", "a", 1), ("2", "b", 1)], [("2", "a", 2.0), ("1", "b", 1.0)])
     want = by_texts(*files, METRICS, "trec")
-    monkeypatch.setattr(pairs, "_ODD", np.uint64(0))
+    monkeypatch.setattr(judged_pairs, "_QUERY_FACTOR", np.uint64(0))
     assert evaluate_trec(*files, METRICS, reader="arrow") == want

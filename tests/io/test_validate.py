@@ -14,7 +14,7 @@ from auepora_eval.core.types import TargetCategory
 from auepora_eval.io import formats
 from auepora_eval.io.formats import Format
 from auepora_eval.io.jsonl import iter_outputs, read_samples
-from auepora_eval.io.reading import Problem, Problems, ReadOutput, ReadSample
+from auepora_eval.io.reader_types import ParsedOutput, ParsedSample, Problem, Problems
 from auepora_eval.io.validate import Validation, validate_files
 
 T = TargetCategory
@@ -62,7 +62,7 @@ def test_twelve_mistakes_are_twelve_problems(tmp_path: Path) -> None:
     path = lines(tmp_path / "d.jsonl", ask("ok"), *(line for line, _ in TWELVE))
     checked = validate_files(path)
     assert told(checked.problems) == [(number, message) for number, (_, message) in enumerate(TWELVE, start=2)]
-    assert not checked.fine
+    assert not checked.is_valid
     assert checked.samples["samples"] == 1
 
 
@@ -153,7 +153,7 @@ def test_problems(
     checked = validate_files(data, None if outputs is None else lines(out, *outputs))
     found = [(line, text.replace(str(data), "DATA").replace(str(out), "OUT")) for line, text in told(checked.problems)]
     assert found == want, why
-    assert checked.fine is (not want)
+    assert checked.is_valid is (not want)
 
 
 def test_files_that_cannot_be_read_are_problems(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_warnings(tmp_path: Path, samples: list[Any], outputs: list[Any], want: 
     out = lines(tmp_path / "o.jsonl", *outputs) if outputs else None
     checked = validate_files(lines(tmp_path / "d.jsonl", *samples), out)
     assert told(checked.warnings) == want
-    assert checked.fine
+    assert checked.is_valid
 
 
 def test_counts(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_counts(tmp_path: Path) -> None:
             {"sample_id": "4", "error": "timeout"},
         ),
     )
-    assert checked.fine
+    assert checked.is_valid
     want = {
         "samples": 4, "relevant_docs": 3, "empty_gold": 1, "graded": 1, "gold_with_text": 1, "candidate_docs": 1,
         "reference_answer": 1, "several_references": 1, "history": 1, "cluster_id": 1, "variants": 1, "unanswerable": 1,
@@ -473,7 +473,7 @@ LACKING: list[tuple[dict[str, Any], TargetCategory, str]] = [  # every output, t
 def test_outputs_that_lack_something(tmp_path: Path, fields: dict[str, Any], target: TargetCategory, want: str) -> None:
     outputs = [{"sample_id": row["sample_id"], **fields} for row in FULL]
     checked = validate_files(lines(tmp_path / "d.jsonl", *FULL), lines(tmp_path / "o.jsonl", *outputs))
-    assert checked.fine
+    assert checked.is_valid
     assert missing(checked)[target] == want
 
 
@@ -487,12 +487,12 @@ def test_timings_are_named_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_format_that_keeps_both_is_looked_at_for_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+    def samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
         problems.add(path, 2, "wrong for both")
         for number, line in enumerate(path.read_text().split(), start=1):
-            yield ReadSample(number, next(read_samples(lines(tmp_path / "x", ask(line)), Problems())).sample)
+            yield ParsedSample(number, next(read_samples(lines(tmp_path / "x", ask(line)), Problems())).sample)
 
-    def outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+    def outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
         problems.add(path, 2, "wrong for both")
         row = {"sample_id": "a", "retrieved": []}
         yield next(iter_outputs(lines(tmp_path / "x", row), Problems()))
@@ -548,4 +548,4 @@ def test_whatever_the_files_hold_there_is_an_answer(
     folder = tmp_path_factory.getbasetemp()
     checked = validate_files(lines(folder / "fuzz-d.jsonl", *samples), lines(folder / "fuzz-o.jsonl", *outputs))
     json.dumps(checked.to_dict(), allow_nan=False)
-    assert checked.fine or checked.problems
+    assert checked.is_valid or checked.problems

@@ -12,8 +12,8 @@ import pytest
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
 from auepora_eval.core.errors import AueporaWarning, JudgeError
-from auepora_eval.core.judged import JudgedMetric
-from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging, Usage
+from auepora_eval.core.judged_metric import JudgedMetric
+from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest, Usage
 from auepora_eval.judge.policy import JudgePolicy, Price
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.session import JudgeSession
@@ -45,7 +45,7 @@ def test_calls_are_capped_and_repetitions_count(faults: float) -> None:
 
     critic = Scripted(script, seconds=1)
     told, session = judged(JudgePolicy(concurrency=64, max_calls=100), critic, [request(str(n)) for n in range(500)])
-    assert len(critic.asked) == 100 == session.accounts.total.calls
+    assert len(critic.asked) == 100 == session.usage_log.total.calls
     assert told["judged"] == 100 if not faults else told["judged"] < 90
     assert told["judged"] + told["budget_exhausted"] == 500
 
@@ -63,7 +63,7 @@ def test_a_question_that_may_take_two_calls_counts_as_many_as_it_takes() -> None
     _, session = judged(
         JudgePolicy(concurrency=64, max_calls=101), Repairing(script, seconds=1), [request(str(n)) for n in range(500)]
     )
-    assert session.accounts.total.calls == 101
+    assert session.usage_log.total.calls == 101
 
 
 def test_as_many_calls_as_a_preview_counts_are_enough() -> None:
@@ -90,7 +90,7 @@ def test_tokens_and_cost_are_capped_whatever_is_under_way_and_nearly_used_up(cap
 
     policy = JudgePolicy(concurrency=64, prices={"model-1": Price(1.0, 1.0)}, **cap)
     _, session = judged(policy, Bounded(script, seconds=1), [request(f"{n:050d}") for n in range(500)])
-    spent = session.accounts.total.prompt_tokens + session.accounts.total.completion_tokens
+    spent = session.usage_log.total.prompt_tokens + session.usage_log.total.completion_tokens
     assert 9_500 < spent <= 10_000
 
 
@@ -98,7 +98,7 @@ def test_tokens_and_cost_are_capped_whatever_is_under_way_and_nearly_used_up(cap
 def test_the_first_call_goes_alone_where_nothing_is_known_yet() -> None:
     critic = Scripted(seconds=1, usage=Usage(4000, 100))
     _, session = judged(JudgePolicy(concurrency=64, max_tokens=10_000), critic, [request(str(n)) for n in range(500)])
-    assert session.accounts.total.prompt_tokens + session.accounts.total.completion_tokens == 2 * 4100
+    assert session.usage_log.total.prompt_tokens + session.usage_log.total.completion_tokens == 2 * 4100
 
 
 @SPENT
@@ -180,15 +180,15 @@ class Judged(JudgedMetric):
 
     def __init__(self, critic: Any, name: str, *, asks_on: bool = False) -> None:
         self.critic, self.name = critic, name
-        self.asks_on = asks_on
+        self.asks_follow_ups = asks_on
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         assert output.response is not None
         asked = JudgeRequest(output.response.text, SCHEMA, metric=self.name)
         judgement, *_ = await asyncio.gather(
             *(judge.ask(self.critic, replace(asked, repeat=repeat)) for repeat in range(judge.repeats))
         )
-        if self.asks_on:
+        if self.asks_follow_ups:
             judgement = await judge.ask(self.critic, JudgeRequest(f"{judgement}", SCHEMA, metric=self.name))
         return Score(judgement.scores["score"])
 

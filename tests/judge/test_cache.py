@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.core.errors import AueporaWarning, JudgeError, StoreError
-from auepora_eval.judge.cache import JudgementCache, known_as, request_digest
+from auepora_eval.judge.cache import JudgementCache, critic_cache_key, request_digest
 from auepora_eval.judge.critic import Critic, Judgement, JudgeRequest, LLMCritic, Usage
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
@@ -32,7 +32,7 @@ def judged(policy: JudgePolicy, critic: Any, requests: list[JudgeRequest]) -> tu
 
 def digest(one: JudgeRequest, critic: Critic | None = None) -> bytes | None:
     critic = critic or Scripted()
-    return request_digest(critic, one, known_as(critic, one))
+    return request_digest(critic, one, critic_cache_key(critic, one))
 
 
 def test_a_second_run_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_second_run_asks_nothing_and_says_the_same(tmp_path: Path) -> None:
     assert len(critic.asked) == 20
     assert again == [replace(one, cached=True) for one in first]
     assert again[0] == replace(said, cached=True)
-    assert session.accounts.to_dict()["total"] == {
+    assert session.usage_log.to_dict()["total"] == {
         "judgements": 20, "calls": 0, "cached": 20, "shared": 0, "retried": 0, "repaired": 0,
         "failed": {}, "prompt_tokens": 0, "completion_tokens": 0, "cost": None, "seconds": 0.0,
     }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from auepora_eval.judge.connections import own_client
+from auepora_eval.judge.connections import make_http_client
 from helpers.requirements import need
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -92,7 +92,7 @@ REPLIES: list[tuple[bytes, str]] = [
 def test_a_reply_is_read(reply: bytes, why: str) -> None:
     async def scene() -> None:
         talk, asked = saying(reply)
-        async with serving(talk) as place, own_client(30) as client:
+        async with serving(talk) as place, make_http_client(30) as client:
             got = await client.post(f"http{place}/v1/chat?x=1", json={"a": "ü"}, headers={"X-Sign": "yes"})
         assert (got.status_code, got.text) == (200, "hello")
         head, _, body = asked[0].partition(b"\r\n\r\n")
@@ -115,7 +115,7 @@ def test_a_connection_is_used_again_and_one_that_was_closed_is_not() -> None:
                 writer.write(HELLO)
                 await writer.drain()
 
-        async with serving(talk) as place, own_client(30) as client:
+        async with serving(talk) as place, make_http_client(30) as client:
             for number in range(7):
                 got = await client.post(f"http{place}/", content=b"?")
                 assert got.text == "hello"
@@ -134,7 +134,7 @@ def test_many_at_once_each_have_their_own_and_get_their_own_reply() -> None:
                 await asyncio.sleep(0.01)
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
 
-        async with serving(talk) as place, own_client(30) as client:
+        async with serving(talk) as place, make_http_client(30) as client:
             for _ in range(2):
                 got = await asyncio.gather(*(client.post(f"http{place}/", content=b"%d" % n) for n in range(100)))
                 assert [one.text for one in got] == [str(n) for n in range(100)]
@@ -145,7 +145,7 @@ def test_many_at_once_each_have_their_own_and_get_their_own_reply() -> None:
 def test_a_redirect_is_followed() -> None:
     async def scene() -> None:
         talk, asked = saying(b"HTTP/1.1 307 -\r\nLocation: /v2\r\nContent-Length: 0\r\n\r\n", HELLO)
-        async with serving(talk) as place, own_client(30) as client:
+        async with serving(talk) as place, make_http_client(30) as client:
             assert (await client.post(f"http{place}/v1", content=b"?")).text == "hello"
         assert [one.split(b" ")[1] for one in asked] == [b"/v1", b"/v2"]
         assert asked[1].endswith(b"\r\n\r\n?")
@@ -179,7 +179,7 @@ def test_what_goes_wrong_has_its_name_and_the_next_request_works(reply: bytes | 
             else:
                 writer.write(reply)
 
-        async with serving(talk) as place, own_client(30) as client:
+        async with serving(talk) as place, make_http_client(30) as client:
             with pytest.raises(kind(name)):
                 await client.post(f"http{place}/", content=b"?", timeout=0.2 if reply is None else 30)
             assert (await client.post(f"http{place}/", content=b"?")).text == "hello"
@@ -191,7 +191,7 @@ def test_nobody_there_and_no_http() -> None:
     async def scene() -> None:
         async with serving(saying()[0]) as place:
             pass
-        async with own_client(30) as client:
+        async with make_http_client(30) as client:
             with pytest.raises(kind("ConnectError")):
                 await client.post(f"http{place}/")
             with pytest.raises(kind("UnsupportedProtocol")):
@@ -218,7 +218,7 @@ def test_a_request_that_is_given_up_does_not_leave_its_reply_to_the_next() -> No
                     writer.write(HELLO)
                 await writer.drain()
 
-        async with serving(talk) as place, own_client(30) as client:
+        async with serving(talk) as place, make_http_client(30) as client:
             given_up = asyncio.ensure_future(client.post(f"http{place}/", content=b"?"))
             await begun.wait()
             given_up.cancel()
@@ -252,7 +252,7 @@ def test_secure_connections_are_made_to_servers_that_can_be_trusted(
 
     async def scene() -> None:
         talk, asked = saying(HELLO, HELLO)
-        async with serving(talk, ssl=context) as place, own_client(30) as client:
+        async with serving(talk, ssl=context) as place, make_http_client(30) as client:
             if trusted:
                 for _ in range(2):
                     assert (await client.post(f"https{place}/", content=b"?")).text == "hello"

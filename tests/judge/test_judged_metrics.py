@@ -10,10 +10,10 @@ import pytest
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
 from auepora_eval.core.batch import Batch
 from auepora_eval.core.errors import AueporaWarning, JudgeError
-from auepora_eval.core.judged import JudgedMetric
-from auepora_eval.core.resources import Use, given_resources, held, used
+from auepora_eval.core.judged_metric import JudgedMetric
+from auepora_eval.core.resources import Use, parse_use, resolve, use_resources
 from auepora_eval.core.scores import Scores
-from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging, StructuredCritic
+from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest, StructuredCritic
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Judged(JudgedMetric):
     def __init__(self, critic: Any, name: str = "judged") -> None:
         self.critic, self.name = critic, name
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         assert output.response is not None
         request = JudgeRequest(output.response.text, {}, sample_id=sample.sample_id)
         return Score((await judge.ask(self.critic, request)).scores["score"])
@@ -90,14 +90,14 @@ class Claims(JudgedMetric):
     def __init__(self, critic: Any, name: str) -> None:
         self.critic, self.name = critic, name
 
-    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
+    async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         async def build(batch: Batch) -> float:
             return (await judge.ask(self.critic, JudgeRequest("x" * 10, {}))).scores["score"]
 
         value = await batch.afeature("claims", build)
         return Scores.of([value] * len(batch))
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         raise NotImplementedError
 
 
@@ -108,11 +108,11 @@ def test_what_two_metrics_need_is_asked_once() -> None:
 
 
 def test_resources_stand_in_for_what_a_plan_names() -> None:
-    assert used(5) == 5
-    assert used({"use": "judge"}) == Use("judge")
-    with given_resources({"judge": "it"}):
-        assert held(used({"use": "judge"}), what="critic") == "it"
+    assert parse_use(5) == 5
+    assert parse_use({"use": "judge"}) == Use("judge")
+    with use_resources({"judge": "it"}):
+        assert resolve(parse_use({"use": "judge"}), what="critic") == "it"
         with pytest.raises(ValueError, match="there is no resource 'jugde'; did you mean 'judge'"):
-            used({"use": "jugde"})
+            parse_use({"use": "jugde"})
     with pytest.raises(ValueError, match="which is not at hand here"):
-        held(used({"use": "judge"}), what="critic")
+        resolve(parse_use({"use": "judge"}), what="critic")

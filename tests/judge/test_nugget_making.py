@@ -7,11 +7,11 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.errors import AlignmentError, BadValueError, JudgeError
 from auepora_eval.judge.critic import JudgeRequest
-from auepora_eval.judge.nugget_making import assign_nuggets, make_nuggets
+from auepora_eval.judge.nugget_generation import assign_nuggets, make_nuggets
 from auepora_eval.judge.nuggets import ASSIGNMENTS, Nugget
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.metrics.nugget_recall import NuggetRecall
-from auepora_eval.metrics.support_shares import nugget_scores
+from auepora_eval.metrics.support_proportions import nugget_scores
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 
 NO_RETRY = JudgePolicy(retries=0)
@@ -117,7 +117,7 @@ def test_answers_are_held_against_nuggets_as_the_metric_does() -> None:
         ("2", ["not_support"]),
         ("4", ["not_support"]),
     ]
-    assert dict(found.topics[0].more) == {"answer_text": "It is a! and b.", "response_length": 5, "run_id": "r1"}
+    assert dict(found.topics[0].extra) == {"answer_text": "It is a! and b.", "response_length": 5, "run_id": "r1"}
     assert len(critic.asked) == 2
     (result,) = evaluate(samples, answers, [NuggetRecall(critic)])
     scores = [

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, JudgeError, MissingDependencyError
-from auepora_eval.judge.connections import without_proxy
+from auepora_eval.judge.connections import bypasses_proxy
 from auepora_eval.judge.critic import Judgement, JudgeRequest, Usage
 from auepora_eval.judge.openai_compat import OpenAICritic
-from auepora_eval.judge.openai_faults import status_fault
-from auepora_eval.judge.openai_request import closed, messages_of, response_format
+from auepora_eval.judge.openai_errors import status_error
+from auepora_eval.judge.openai_request import build_messages, close_schema, response_format
 from helpers import requirements
 from helpers.judge_server import FAULTS, Asked, JudgeServer, Reply
 
@@ -193,7 +193,7 @@ STATUSES = [  # status, body, reason, lasting, why
 )
 def test_what_services_say(status: int, body: Any, reason: str, lasting: bool) -> None:
     text = body if isinstance(body, str) else json.dumps(body)
-    error = status_fault(status, {}, text, place="http://x/v1", variable="K")
+    error = status_error(status, {}, text, place="http://x/v1", variable="K")
     assert (error.reason, error.lasting) == (reason, lasting)
     assert len(error.message) < 500
 
@@ -552,9 +552,9 @@ def test_no_proxy_stands_before_what_is_near(monkeypatch: pytest.MonkeyPatch) ->
         assert answered(OpenAICritic("m", base_url=server.base_url)).answer == {"score": 4}
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     assert failed(OpenAICritic("m", base_url="https://judge.invalid/v1")).reason == "unreachable"  # by the proxy
-    assert not without_proxy("judge.invalid")
+    assert not bypasses_proxy("judge.invalid")
     monkeypatch.setenv("no_proxy", "judge.invalid")
-    assert without_proxy("judge.invalid")
+    assert bypasses_proxy("judge.invalid")
 
 
 def test_connections_are_used_again() -> None:
@@ -622,7 +622,7 @@ def test_the_form_of_an_answer_as_it_looks() -> None:
             "more": {},
         },
     }
-    said = messages_of(JudgeRequest("?", schema), "none")[-1]["content"]
+    said = build_messages(JudgeRequest("?", schema), "none")[-1]["content"]
     wanted = '{"list": [{"verdict": <"yes" or "no">, "sure": <true or false>}, ...], "why": "<text>", '
     assert said.endswith(wanted + '"share": <number>, "more": <anything>}')
 
@@ -636,9 +636,9 @@ def test_schemas_are_closed_and_strict_where_nothing_is_optional() -> None:
         form = response_format(schema, "json_schema")
         assert form is not None
         assert form["json_schema"]["strict"] is strict
-    assert closed(optional)["properties"]["list"]["items"]["additionalProperties"] is False
+    assert close_schema(optional)["properties"]["list"]["items"]["additionalProperties"] is False
     assert "additionalProperties" not in optional
-    assert closed({"properties": {}, "additionalProperties": True})["additionalProperties"] is True
+    assert close_schema({"properties": {}, "additionalProperties": True})["additionalProperties"] is True
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from auepora_eval.core.errors import JudgeError
-from auepora_eval.judge.parse import KEPT, LONGEST, parse_answer, read_answer
+from auepora_eval.judge.parse import MAX_ANSWER_CHARS, MAX_KEPT_CHARS, parse_answer, read_answer
 
 SCORE: dict[str, Any] = {
     "type": "object",
@@ -172,7 +172,7 @@ REFUSED = [  # text, schema, reason, why
     ("{" * 10_000, SCORE, "unparseable", "braces"),
     ('{"a":' * 10_000, SCORE, "unparseable", "nested without end"),
     ('{"score":' + "[" * 100 + "]" * 100 + "}", SCORE, "unparseable", "nested too deeply"),
-    ("x" * (LONGEST + 1), SCORE, "unparseable", "too long"),
+    ("x" * (MAX_ANSWER_CHARS + 1), SCORE, "unparseable", "too long"),
     ("I cannot judge this answer.", SCORE, "refused", "declined"),
     ("I’m unable to evaluate that.", SCORE, "refused", "declined, with a typographic apostrophe"),
     ("As an AI, I have no opinions.", SCORE, "refused", "declined by habit"),
@@ -190,7 +190,7 @@ def test_what_has_none_or_several_is_refused(text: str, schema: dict[str, Any], 
         parse_answer(text, schema)
     assert caught.value.reason == reason
     assert caught.value.raw is not None
-    assert caught.value.raw == text if len(text) <= KEPT else len(caught.value.raw) < KEPT + 10
+    assert caught.value.raw == text if len(text) <= MAX_KEPT_CHARS else len(caught.value.raw) < MAX_KEPT_CHARS + 10
     assert not caught.value.retry
     assert not caught.value.lasting
 

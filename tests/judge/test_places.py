@@ -6,36 +6,38 @@ from collections import deque
 
 import pytest
 
-from auepora_eval.judge.places import SUCCESSES_PER_PLACE, Places
+from auepora_eval.judge.limiter import SUCCESSES_PER_INCREASE, AdaptiveLimiter
 from helpers.virtual_time import run_virtually
 
 
 def test_so_many_are_inside_and_no_more_in_the_order_they_came() -> None:
     async def scene() -> None:
-        places, came = Places(3), list[int]()
+        places, came = AdaptiveLimiter(3), list[int]()
 
         async def visit(number: int) -> None:
-            await places.enter()
+            await places.acquire()
             came.append(number)
-            assert places.inside <= 3
+            assert places.in_flight <= 3
             await asyncio.sleep(random.Random(number).random())
-            places.leave()
+            places.release()
 
         await asyncio.gather(*(visit(number) for number in range(50)))
         assert came == list(range(50))
-        assert places.inside == 0
+        assert places.in_flight == 0
 
     run_virtually(scene())
 
 
 def test_a_scripted_sequence_of_answers_and_refusals() -> None:
     async def scene() -> list[int]:
-        places, limits = Places(4), list[int]()
-        for sign in "r" + "r" + "a" * SUCCESSES_PER_PLACE + "r" + "a" * (2 * SUCCESSES_PER_PLACE) + "a" * 60 + "rrrrrr":
+        places, limits = AdaptiveLimiter(4), list[int]()
+        for sign in (
+            "r" + "r" + "a" * SUCCESSES_PER_INCREASE + "r" + "a" * (2 * SUCCESSES_PER_INCREASE) + "a" * 60 + "rrrrrr"
+        ):
             if sign == "a":
-                places.answered(0.0)
+                places.record_success(0.0)
             else:
-                places.refused(0.0)
+                places.record_rejection(0.0)
             if not limits or places.limit != limits[-1]:
                 limits.append(places.limit)
         return limits
@@ -46,17 +48,17 @@ def test_a_scripted_sequence_of_answers_and_refusals() -> None:
 def test_retry_after_holds_for_everybody() -> None:
     async def scene() -> None:
         loop = asyncio.get_running_loop()
-        places, entered = Places(2), list[float]()
+        places, entered = AdaptiveLimiter(2), list[float]()
 
         async def visit() -> None:
-            await places.enter()
+            await places.acquire()
             entered.append(loop.time())
             await asyncio.sleep(1)
-            places.leave()
+            places.release()
 
-        await places.enter()
-        places.refused(loop.time(), 30)
-        places.leave()
+        await places.acquire()
+        places.record_rejection(loop.time(), 30)
+        places.release()
         assert places.limit == 1
         await asyncio.gather(visit(), visit())
         assert entered == [30, 31]
@@ -67,15 +69,15 @@ def test_retry_after_holds_for_everybody() -> None:
 def test_where_nobody_is_welcome_the_pauses_grow_and_an_answer_ends_them() -> None:
     async def scene() -> list[float]:
         loop = asyncio.get_running_loop()
-        places, entered = Places(1, backoff=1), list[float]()
+        places, entered = AdaptiveLimiter(1, backoff=1), list[float]()
         for number in range(6):
-            await places.enter()
+            await places.acquire()
             entered.append(loop.time())
             if number == 3:
-                places.answered(0.0)
+                places.record_success(0.0)
             else:
-                places.refused(loop.time())
-            places.leave()
+                places.record_rejection(loop.time())
+            places.release()
             await asyncio.sleep(0)
         return entered
 
@@ -84,16 +86,16 @@ def test_where_nobody_is_welcome_the_pauses_grow_and_an_answer_ends_them() -> No
 
 def test_refusals_of_what_was_under_way_do_not_lengthen_a_pause() -> None:
     async def scene() -> float:
-        places = Places(8, backoff=1)
+        places = AdaptiveLimiter(8, backoff=1)
         for _ in range(8):
-            await places.enter()
+            await places.acquire()
         await asyncio.sleep(5)
         for _ in range(8):  # seven take places away, the last one makes a pause
-            places.refused(0.0)
-            places.leave()
+            places.record_rejection(0.0)
+            places.release()
         for _ in range(50):
-            places.refused(0.0)
-        await places.enter()
+            places.record_rejection(0.0)
+        await places.acquire()
         return asyncio.get_running_loop().time()
 
     assert run_virtually(scene()) == 6
@@ -102,31 +104,31 @@ def test_refusals_of_what_was_under_way_do_not_lengthen_a_pause() -> None:
 @pytest.mark.parametrize("when", ["waiting", "just let in"])
 def test_one_who_gives_up_takes_no_place_along(when: str) -> None:
     async def scene() -> None:
-        places = Places(1)
-        await places.enter()
-        first, second = asyncio.ensure_future(places.enter()), asyncio.ensure_future(places.enter())
+        places = AdaptiveLimiter(1)
+        await places.acquire()
+        first, second = asyncio.ensure_future(places.acquire()), asyncio.ensure_future(places.acquire())
         await asyncio.sleep(0)
         if when == "just let in":
-            places.leave()
+            places.release()
             first.cancel()
         else:
             first.cancel()
             await asyncio.sleep(0)
-            places.leave()
+            places.release()
         await second
         assert first.cancelled()
-        assert places.inside == 1
-        places.leave()
-        assert places.inside == 0
+        assert places.in_flight == 1
+        places.release()
+        assert places.in_flight == 0
 
     run_virtually(scene())
 
 
 def test_closing_sends_everybody_away_with_the_reason() -> None:
     async def scene() -> None:
-        places = Places(1)
-        await places.enter()
-        waiting = [asyncio.ensure_future(places.enter()) for _ in range(5)]
+        places = AdaptiveLimiter(1)
+        await places.acquire()
+        waiting = [asyncio.ensure_future(places.acquire()) for _ in range(5)]
         await asyncio.sleep(0)
         places.close(ValueError("closed"))
         told = await asyncio.gather(*waiting, return_exceptions=True)
@@ -150,30 +152,30 @@ def test_the_limit_finds_what_a_server_can_serve(served: int, share: float, time
 
     async def scene() -> tuple[float, int]:
         loop, chance = asyncio.get_running_loop(), random.Random(7)
-        places, serving, most_refused = Places(64), 0, 0
+        places, serving, most_refused = AdaptiveLimiter(64), 0, 0
         tasks: deque[int] = deque([0] * 1000)
 
         async def visit(refusals: int) -> None:
             nonlocal serving, most_refused
             in_a_row, failed_at = 0, loop.time()
             while True:
-                await places.enter(again=refusals > 0)
+                await places.acquire(again=refusals > 0)
                 began = loop.time()
                 if serving >= served or chance.random() < share:
                     await asyncio.sleep(0.002)
-                    places.refused(began)
-                    places.leave()
+                    places.record_rejection(began)
+                    places.release()
                     refusals += 1
                     most_refused = max(most_refused, refusals)
-                    in_a_row = 1 if places.healthy_at > failed_at else in_a_row + 1
+                    in_a_row = 1 if places.last_success_began > failed_at else in_a_row + 1
                     failed_at = loop.time()
                     await asyncio.sleep(chance.uniform(0, 0.5 * 2 ** (in_a_row - 1)))
                     continue
                 serving += 1
                 await asyncio.sleep(0.2)
                 serving -= 1
-                places.answered(began)
-                places.leave()
+                places.record_success(began)
+                places.release()
                 return
 
         await asyncio.gather(*(visit(one) for one in tasks))

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.judge.probabilities import Token, Weighted, labels_of, tokens_of, weighted_mean
+from auepora_eval.judge.probabilities import (
+    ExpectedScore,
+    TokenLogprob,
+    expected_score,
+    parse_logprobs,
+    single_digit_labels,
+)
 
 TEXT = '{"score": 4}'
 SPAN = (10, 11)
@@ -18,10 +24,10 @@ LABELS = [1, 2, 3, 4, 5]
 PLAIN = ('{"', "score", '":', " ", "4", "}")
 
 
-def with_chances(chances: dict[str, float], at: str = "4", pieces: tuple[str, ...] = PLAIN) -> list[Token]:
+def with_chances(chances: dict[str, float], at: str = "4", pieces: tuple[str, ...] = PLAIN) -> list[TokenLogprob]:
     """The pieces of the text, with these chances at the place of the score."""
     others = tuple((other, math.log(chance)) for other, chance in chances.items())
-    return [Token(piece, dict(others).get(piece, -1.0), others if piece == at else ()) for piece in pieces]
+    return [TokenLogprob(piece, dict(others).get(piece, -1.0), others if piece == at else ()) for piece in pieces]
 
 
 SPACED = ('{"', "score", '":', " 4", "}")
@@ -46,57 +52,63 @@ def test_exact_values(
     chances: dict[str, float], at: str, pieces: tuple[str, ...] | None, mean: Fraction | None, mass: Fraction
 ) -> None:
     made = with_chances(chances, at, *([pieces] if pieces else []))
-    found = weighted_mean(made, TEXT, SPAN, LABELS)
+    found = expected_score(made, TEXT, SPAN, LABELS)
     assert found is not None
     assert found.mass == pytest.approx(float(mass), abs=1e-12)
     assert found.value == (None if mean is None else pytest.approx(float(mean), abs=1e-12))
 
 
 def test_a_token_that_is_not_listed_counts_with_its_own_chance() -> None:
-    place = Token("4", math.log(0.25), (("5", math.log(0.7)),))
-    made = [Token('{"score": ', 0.0), place, Token("}", 0.0)]
-    found = weighted_mean(made, TEXT, SPAN, LABELS)
+    place = TokenLogprob("4", math.log(0.25), (("5", math.log(0.7)),))
+    made = [TokenLogprob('{"score": ', 0.0), place, TokenLogprob("}", 0.0)]
+    found = expected_score(made, TEXT, SPAN, LABELS)
     assert found is not None
     assert found.value == pytest.approx((4 * 0.25 + 5 * 0.7) / 0.95)
     assert found.mass == pytest.approx(0.95)
 
 
 NOTHING = [  # tokens, text, span, why
-    ([Token('{"score": ', 0), Token("1", 0), Token("0", 0), Token("}", 0)], '{"score": 10}', (10, 12), "a label over two tokens"),
-    ([Token('{"score": ', 0), Token("4", 0), Token(".5}", 0)], '{"score": 4.5}', (10, 13), "no label"),
-    ([Token('{"score":', 0), Token(" 4}", 0)], TEXT, SPAN, "a token that is more than the label"),
-    ([Token('{"score": ', 0), Token("3", 0), Token("}", 0)], TEXT, SPAN, "tokens of another text"),
-    ([Token(TEXT, 0), Token(TEXT, 0)], TEXT, SPAN, "the text twice"),
-    ([Token('{"score": ', 0), Token("7", 0), Token("}", 0)], '{"score": 7}', SPAN, "no label of the scale"),
-    ([Token('{"score": ', 0), Token("4", -math.inf), Token("}", 0)], TEXT, SPAN, "no chance at all"),
-    ([Token('{"score": ', 0), Token("4", 0, (("4", 0.0), ("5", 0.0))), Token("}", 0)], TEXT, SPAN, "more than all chances"),
+    ([TokenLogprob('{"score": ', 0), TokenLogprob("1", 0), TokenLogprob("0", 0), TokenLogprob("}", 0)], '{"score": 10}', (10, 12), "a label over two tokens"),
+    ([TokenLogprob('{"score": ', 0), TokenLogprob("4", 0), TokenLogprob(".5}", 0)], '{"score": 4.5}', (10, 13), "no label"),
+    ([TokenLogprob('{"score":', 0), TokenLogprob(" 4}", 0)], TEXT, SPAN, "a token that is more than the label"),
+    ([TokenLogprob('{"score": ', 0), TokenLogprob("3", 0), TokenLogprob("}", 0)], TEXT, SPAN, "tokens of another text"),
+    ([TokenLogprob(TEXT, 0), TokenLogprob(TEXT, 0)], TEXT, SPAN, "the text twice"),
+    ([TokenLogprob('{"score": ', 0), TokenLogprob("7", 0), TokenLogprob("}", 0)], '{"score": 7}', SPAN, "no label of the scale"),
+    ([TokenLogprob('{"score": ', 0), TokenLogprob("4", -math.inf), TokenLogprob("}", 0)], TEXT, SPAN, "no chance at all"),
+    ([TokenLogprob('{"score": ', 0), TokenLogprob("4", 0, (("4", 0.0), ("5", 0.0))), TokenLogprob("}", 0)], TEXT, SPAN, "more than all chances"),
     ([], TEXT, SPAN, "no tokens"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("made", "text", "span"), [pytest.param(*row[:3], id=row[3]) for row in NOTHING])
-def test_nothing_is_said_where_nothing_can_be(made: list[Token], text: str, span: tuple[int, int]) -> None:
-    assert weighted_mean(made, text, span, LABELS) is None
+def test_nothing_is_said_where_nothing_can_be(made: list[TokenLogprob], text: str, span: tuple[int, int]) -> None:
+    assert expected_score(made, text, span, LABELS) is None
 
 
 def test_a_number_in_quotes_and_what_stands_around_the_text() -> None:
-    made = [Token("<thought>", 0), Token(' {"score": "', 0), Token("4", math.log(1)), Token('"}', 0), Token("</s>", 0)]
-    assert weighted_mean(made, ' {"score": "4"}\n', (11, 14), LABELS) == Weighted(4.0, 1.0)
+    made = [
+        TokenLogprob("<thought>", 0),
+        TokenLogprob(' {"score": "', 0),
+        TokenLogprob("4", math.log(1)),
+        TokenLogprob('"}', 0),
+        TokenLogprob("</s>", 0),
+    ]
+    assert expected_score(made, ' {"score": "4"}\n', (11, 14), LABELS) == ExpectedScore(4.0, 1.0)
 
 
 def test_tokens_that_are_parts_of_characters_are_told_by_their_bytes() -> None:
     text = '{"why": "é", "score": 4}'
     data = "é".encode()
     made = [
-        Token('{"why": "', 0),
-        Token("\ufffd", 0, data=data[:1]),
-        Token("\ufffd", 0, data=data[1:]),
-        Token('", "score": ', 0),
-        Token("4", 0),
-        Token("}", 0),
+        TokenLogprob('{"why": "', 0),
+        TokenLogprob("\ufffd", 0, data=data[:1]),
+        TokenLogprob("\ufffd", 0, data=data[1:]),
+        TokenLogprob('", "score": ', 0),
+        TokenLogprob("4", 0),
+        TokenLogprob("}", 0),
     ]
-    assert weighted_mean(made, text, (22, 23), LABELS) == Weighted(4.0, 1.0)
-    assert weighted_mean([Token(one.text, 0) for one in made], text, (22, 23), LABELS) is None
+    assert expected_score(made, text, (22, 23), LABELS) == ExpectedScore(4.0, 1.0)
+    assert expected_score([TokenLogprob(one.text, 0) for one in made], text, (22, 23), LABELS) is None
 
 
 SCALES: list[tuple[dict[str, Any], list[int], str]] = [
@@ -114,7 +126,7 @@ SCALES: list[tuple[dict[str, Any], list[int], str]] = [
 
 @pytest.mark.parametrize(("schema", "want"), [pytest.param(*row[:2], id=row[2]) for row in SCALES])
 def test_labels_of_a_scale(schema: dict[str, Any], want: list[int]) -> None:
-    assert labels_of(schema) == want
+    assert single_digit_labels(schema) == want
 
 
 def test_tokens_are_read_as_the_protocol_has_them() -> None:
@@ -122,7 +134,7 @@ def test_tokens_are_read_as_the_protocol_has_them() -> None:
         {"token": "4", "logprob": -0.5, "bytes": [52], "top_logprobs": [{"token": "5", "logprob": -1, "bytes": [53]}]},
         {"token": "}", "logprob": 0},
     ]
-    assert tokens_of(sent) == [Token("4", -0.5, (("5", -1.0),), b"4"), Token("}", 0.0)]
+    assert parse_logprobs(sent) == [TokenLogprob("4", -0.5, (("5", -1.0),), b"4"), TokenLogprob("}", 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -144,13 +156,13 @@ def test_tokens_are_read_as_the_protocol_has_them() -> None:
     ids=repr,
 )
 def test_what_is_not_as_the_protocol_has_it_is_not_read(sent: Any) -> None:
-    assert tokens_of(sent) is None
+    assert parse_logprobs(sent) is None
 
 
 @given(st.dictionaries(st.sampled_from("123459x"), st.floats(0.001, 1), min_size=1).filter(lambda one: "4" in one))
 def test_the_mean_lies_within_the_labels_and_the_mass_within_one(weights: dict[str, float]) -> None:
     total = sum(weights.values())
-    found = weighted_mean(with_chances({key: one / total for key, one in weights.items()}), TEXT, SPAN, LABELS)
+    found = expected_score(with_chances({key: one / total for key, one in weights.items()}), TEXT, SPAN, LABELS)
     assert found is not None
     assert 0 < found.mass <= 1
     labels = [int(key) for key in weights if key in "12345"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from auepora_eval.core.errors import DataFileError
 from auepora_eval.core.types import EvaluationSample
 from auepora_eval.judge import prompting
-from auepora_eval.judge.asking import Question, question_frames
-from auepora_eval.judge.prompting import Prompt, built_in_prompt, frame_code, prompt_of, prompts_in, read_prompt
+from auepora_eval.judge.prompting import Prompt, built_in_prompt, frame_code, prompt_folder, read_prompt, resolve_prompt
+from auepora_eval.judge.ratings import RatingPrompt, question_frames
 from auepora_eval.judge.scale import Scale
 from helpers.critics import SteadyBareCritic, SteadyCritic
 from helpers.texts import TEXT
@@ -72,7 +72,7 @@ def test_the_whole_question_stays_as_it_is(critic: Any, kind: str) -> None:
         (request.system, request.prompt, request.schema)
         for scale in ("0-1", "1-5")
         for names in (("relevance",), ("relevance", "clarity"))
-        for _, request in Question(
+        for _, request in RatingPrompt(
             built_in_prompt("answer_quality"), texts, Scale.parse(scale), names, criteria
         ).requests(critic, 0)
     ]
@@ -80,7 +80,7 @@ def test_the_whole_question_stays_as_it_is(critic: Any, kind: str) -> None:
 
 
 def test_what_is_asked_is_the_prompt_filled_and_nothing_else() -> None:
-    system, prompt = built_in_prompt("preference").filled(words={"form": "FORM"}, question="Q", first="F", second="S")
+    system, prompt = built_in_prompt("preference").render(words={"form": "FORM"}, question="Q", first="F", second="S")
     code = frame_code(["question", "Q", "first", "F", "second", "S"])
     assert prompt.startswith(
         f"The code of this message is {code}.\n\nSomeone asked this:\n\n[begin question {code}]\nQ\n"
@@ -106,12 +106,12 @@ def frames(prompt: str) -> dict[str, str]:
 @pytest.mark.parametrize("critic", [SteadyCritic(), SteadyBareCritic()], ids=["object", "bare"])
 def test_a_hostile_text_stays_in_its_frame(text: str, critic: Any) -> None:
     texts = {"question": text, "answer": text, "evidence": [text, "a document"]}
-    question = Question(built_in_prompt("faithfulness"), texts, Scale.parse("1-5"))
+    question = RatingPrompt(built_in_prompt("faithfulness"), texts, Scale.parse("1-5"))
     ((_, request),) = question.requests(critic, 0)
     found = frames(request.prompt)
     assert found == {"question": text, "answer": text, "evidence 1": text, "evidence 2": "a document"}
     assert text not in request.system or not text
-    plain = Question(built_in_prompt("faithfulness"), {**texts, "answer": "x"}, Scale.parse("1-5"))
+    plain = RatingPrompt(built_in_prompt("faithfulness"), {**texts, "answer": "x"}, Scale.parse("1-5"))
     assert plain.requests(critic, 0)[0][1].system == request.system
 
 
@@ -124,7 +124,7 @@ def test_the_code_occurs_in_no_text(texts: list[str]) -> None:
 
 def test_a_text_that_knows_its_code_gets_another(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = ["aaaa", "bbbb", "cccc"]
-    monkeypatch.setattr(prompting, "_hashed", lambda numbers, text: codes[numbers[-1]])
+    monkeypatch.setattr(prompting, "_hash", lambda numbers, text: codes[numbers[-1]])
     assert frame_code(["x AAAA y", "bbbb"]) == "cccc"
 
 
@@ -183,14 +183,14 @@ def test_a_prompt_that_cannot_be_read_says_why(text: str, says: str, tmp_path: P
 
 def test_a_prompt_of_ones_own_must_show_the_judge_everything(tmp_path: Path) -> None:
     whole = "{{question}} {{ answer }} {{evidence}} {{scale}} {{form}}"
-    assert prompt_of(Prompt.parse(whole), otherwise="faithfulness").question == whole
+    assert resolve_prompt(Prompt.parse(whole), otherwise="faithfulness").question == whole
     with pytest.raises(DataFileError, match=r"lacks \{\{evidence\}\}, \{\{scale\}\}"):
-        prompt_of(Prompt.parse("{{question}} {{answer}} {{form}}"), otherwise="faithfulness")
+        resolve_prompt(Prompt.parse("{{question}} {{answer}} {{form}}"), otherwise="faithfulness")
     with pytest.raises(DataFileError, match=r"nothing goes into the slot \{\{anwser\}\}"):
-        prompt_of(Prompt.parse(f"{whole} {{{{anwser}}}}"), otherwise="faithfulness")
+        resolve_prompt(Prompt.parse(f"{whole} {{{{anwser}}}}"), otherwise="faithfulness")
     (tmp_path / "mine.md").write_text(whole, encoding="utf-8")
-    with prompts_in(tmp_path):
-        assert prompt_of("mine.md", otherwise="faithfulness").name == "mine"
+    with prompt_folder(tmp_path):
+        assert resolve_prompt("mine.md", otherwise="faithfulness").name == "mine"
     (tmp_path / "latin.md").write_bytes(b"\xff\xfe")
     with pytest.raises(DataFileError, match="not UTF-8"):
         read_prompt(tmp_path / "latin.md")
@@ -202,6 +202,6 @@ SCALES = [("0-1", False, 0.5, 0.5), ("1-5", True, 4, 0.75), ("1 – 5", True, 1,
 @pytest.mark.parametrize(("text", "whole", "answer", "want"), SCALES)
 def test_scales(text: str, whole: bool, answer: float, want: float) -> None:
     scale = Scale.parse(text)
-    assert (scale.whole, scale.normalised(answer)) == (whole, want)
+    assert (scale.whole, scale.normalise(answer)) == (whole, want)
     assert Scale.parse(str(scale)) == scale
     assert scale.schema["type"] == ("integer" if whole else "number")

@@ -8,7 +8,7 @@ import pytest
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, DataFileError, JudgeError
-from auepora_eval.judge.budget import model_of
+from auepora_eval.judge.budget import model_name
 from auepora_eval.judge.critic import Critic, Judgement, Usage
 from auepora_eval.judge.openai_compat import OpenAICritic
 from auepora_eval.judge.policy import JudgePolicy, Price
@@ -58,7 +58,7 @@ def test_a_replay_is_no_call_and_costs_nothing(tmp_path: Path) -> None:
         with pytest.warns(AueporaWarning, match="content_filter"):
             (result,) = evaluate(SAMPLES, OUTPUTS, [LLMFaithfulnessScore(make())], judging=session)
         assert result.details["num_samples"] == 5
-        total = session.accounts.total
+        total = session.usage_log.total
         assert (total.calls, total.prompt_tokens, total.cached) == (calls, 7 * 5 * bool(calls), 5 * (not calls))
 
 
@@ -66,7 +66,7 @@ def test_what_is_recorded_is_priced_as_the_critic_is(tmp_path: Path) -> None:
     requirements.need("openai")
     inner = OpenAICritic("small", base_url="http://127.0.0.1:9/v1", max_tokens=77)
     recording = RecordingCritic(inner, tmp_path / "said.jsonl")
-    assert (model_of(recording), recording.max_tokens, recording.calls_at_most) == ("small", 77, 2)
+    assert (model_name(recording), recording.max_tokens, recording.calls_at_most) == ("small", 77, 2)
 
 
 def test_failures_are_replayed_with_their_reason(tmp_path: Path) -> None:

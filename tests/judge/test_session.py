@@ -18,12 +18,12 @@ import pytest
 
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
 from auepora_eval.core.errors import AueporaWarning, BadValueError, JudgeError
-from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.secrets import Secrets
-from auepora_eval.judge.accounts import JudgementRecord
-from auepora_eval.judge.critic import Judgement, JudgeRequest, Judging, LLMCritic, StructuredCritic, Usage
+from auepora_eval.judge.critic import JudgeClient, Judgement, JudgeRequest, LLMCritic, StructuredCritic, Usage
 from auepora_eval.judge.policy import JudgePolicy, Price
 from auepora_eval.judge.session import JudgeSession
+from auepora_eval.judge.usage_log import JudgementRecord
 from helpers.scripted_critic import SCHEMA, Scripted, request
 from helpers.virtual_time import run_virtually
 
@@ -70,8 +70,8 @@ def test_what_may_pass_is_repeated(
     critic = Scripted(lambda _, number: error() if number <= times else 0.5)
     answers, session = judged(JudgePolicy(retries=5), critic, [request()])
     assert reasons(answers) == [reason]
-    assert len(critic.asked) == calls == session.accounts.total.calls
-    assert session.accounts.total.retried == calls - 1
+    assert len(critic.asked) == calls == session.usage_log.total.calls
+    assert session.usage_log.total.retried == calls - 1
 
 
 def test_retry_after_is_kept_by_everybody() -> None:
@@ -133,7 +133,7 @@ def test_fewer_are_asked_at_once_after_refusals() -> None:
     critic.script = script
     answers, session = judged(JudgePolicy(concurrency=32), critic, [request(str(n)) for n in range(400)])
     assert reasons(answers) == [None] * 400
-    assert session.accounts.total.retried < 150
+    assert session.usage_log.total.retried < 150
 
 
 @pytest.mark.parametrize("stubborn", [False, True], ids=["cancelled", "ignores that it was cancelled"])
@@ -150,8 +150,8 @@ def test_a_call_that_takes_too_long_is_given_up(stubborn: bool) -> None:
 
     answers, session = judged(JudgePolicy(timeout=5, retries=1), Slow(), [request()])
     assert reasons(answers) == ["timeout"]
-    assert session.accounts.to_dict()["total"]["failed"] == {"timeout": 1}
-    assert session.accounts.total.calls == 2
+    assert session.usage_log.to_dict()["total"]["failed"] == {"timeout": 1}
+    assert session.usage_log.total.calls == 2
 
 
 def test_a_lasting_failure_ends_the_questions() -> None:
@@ -240,8 +240,8 @@ def test_equal_questions_share_one_call(kept: bool) -> None:
     _, session = judged(JudgePolicy(), critic, requests, on_record=records.append)
     assert len(critic.asked) == 5
     assert [one.shared for one in records].count(True) == 4
-    assert session.accounts.total.calls == 5
-    assert session.accounts.total.prompt_tokens == 500
+    assert session.usage_log.total.calls == 5
+    assert session.usage_log.total.prompt_tokens == 500
     assert {one.metric for one in records} == {"m0", "m1", "m2", "m3", "m4", ""}
 
 
@@ -410,7 +410,7 @@ def test_records_and_accounts() -> None:
     assert bad.raw == "x" * 2000
     assert (repaired.repaired, repaired.calls) == (True, 2)
     assert progress[-1] == (3, 3)
-    accounts = session.accounts.to_dict()
+    accounts = session.usage_log.to_dict()
     assert accounts["total"] == {
         "judgements": 3, "calls": 5, "cached": 0, "shared": 0, "retried": 1, "repaired": 1,
         "failed": {"unparseable": 1}, "prompt_tokens": 300, "completion_tokens": 60,
@@ -474,7 +474,7 @@ def test_it_can_be_entered_again_on_another_loop_and_goes_on_counting() -> None:
     with pytest.warns(AueporaWarning, match=r"max_calls 3\) is spent: 1 request"):
         assert reasons(asyncio.run(scene("cd"))) == [None, "budget_exhausted"]
     assert critic.closed == 2
-    assert session.accounts.total.judgements == 4
+    assert session.usage_log.total.judgements == 4
     assert reasons(asyncio.run(scene("e"))) == ["budget_exhausted"]  # said once
 
 
@@ -518,7 +518,7 @@ def test_leaving_cancels_what_is_under_way_and_then_closes_the_critic() -> None:
 HANGING = """
 import sys, threading, time
 from auepora_eval import EvaluationSample, Response, Score, SystemOutputs, TargetCategory, evaluate
-from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.judge.critic import JudgeRequest, LLMCritic, StructuredCritic
 from auepora_eval.judge.policy import JudgePolicy
 
@@ -589,7 +589,7 @@ class Judged(JudgedMetric):
     def __init__(self, critic: Any) -> None:
         self.critic = critic
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         assert output.response is not None
         asked_for = JudgeRequest(output.response.text, SCHEMA, sample_id=sample.sample_id, metric=self.name)
         return Score((await judge.ask(self.critic, asked_for)).scores["score"])

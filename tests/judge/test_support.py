@@ -11,29 +11,36 @@ import numpy as np
 import pytest
 
 from auepora_eval.core.errors import BadTypeError, BadValueError, JudgeError
-from auepora_eval.core.resources import given_resources
+from auepora_eval.core.resources import use_resources
 from auepora_eval.judge.critic import Judgement, JudgeRequest
-from auepora_eval.judge.entailment import Entailment, Nli
+from auepora_eval.judge.entailment import EntailmentFunction, NliModel
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.session import JudgeSession
-from auepora_eval.judge.support import AT_ONCE, Support, Verdict, as_verifier, supports, verifier_name
+from auepora_eval.judge.support import (
+    STATEMENTS_PER_REQUEST,
+    SupportLevel,
+    SupportVerdict,
+    check_support,
+    parse_verifier,
+    verifier_name,
+)
 from auepora_eval.semantic.models import ModelSource, load_classifier
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 from helpers.tiny_models import made
 
-FULL, PARTIAL, NONE = Support
+FULL, PARTIAL, NONE = SupportLevel
 
 
-def verdicts(by: Any, evidence: list[str], statements: list[str], **fields: Any) -> list[Verdict]:
-    async def ask() -> list[Verdict]:
+def verdicts(by: Any, evidence: list[str], statements: list[str], **fields: Any) -> list[SupportVerdict]:
+    async def ask() -> list[SupportVerdict]:
         async with JudgeSession(JudgePolicy(retries=0)) as judge:
             told = {"metric": "m", "sample_id": "1", **fields}
-            return await supports(judge, by, evidence, statements, **told)
+            return await check_support(judge, by, evidence, statements, **told)
 
     return asyncio.run(ask())
 
 
-def levels(by: Any, evidence: list[str], statements: list[str]) -> list[Support]:
+def levels(by: Any, evidence: list[str], statements: list[str]) -> list[SupportLevel]:
     return [one.level for one in verdicts(by, evidence, statements)]
 
 
@@ -50,7 +57,12 @@ def by_table(table: dict[str, str]) -> Callable[[JudgeRequest], dict[str, Any]]:
 def test_all_statements_are_one_question() -> None:
     critic = ScriptedCritic(by_table({"a": "full", "b": "none", "c": "partial"}))
     found = verdicts(critic, ["one", " ", "two"], ["a", "b", "c", "a"], repeat=2)
-    assert found == [Verdict(FULL, "so a"), Verdict(NONE, "so b"), Verdict(PARTIAL, "so c"), Verdict(FULL, "so a")]
+    assert found == [
+        SupportVerdict(FULL, "so a"),
+        SupportVerdict(NONE, "so b"),
+        SupportVerdict(PARTIAL, "so c"),
+        SupportVerdict(FULL, "so a"),
+    ]
     assert [one.supported for one in found] == [True, False, False, True]
     (request,) = critic.asked
     assert framed(request.prompt, "evidence") == ["one", "two"]
@@ -61,14 +73,18 @@ def test_all_statements_are_one_question() -> None:
 
 
 def test_levels_are_what_they_weigh() -> None:
-    assert [(level.word, float(level)) for level in Support] == [("full", 1.0), ("partial", 0.5), ("none", 0.0)]
+    assert [(level.label, float(level)) for level in SupportLevel] == [("full", 1.0), ("partial", 0.5), ("none", 0.0)]
 
 
 def test_long_lists_are_cut_into_requests() -> None:
-    statements = [f"s{number}" for number in range(2 * AT_ONCE + 5)]
+    statements = [f"s{number}" for number in range(2 * STATEMENTS_PER_REQUEST + 5)]
     critic = ScriptedCritic(by_table({one: "full" if int(one[1:]) % 2 else "none" for one in statements}))
     assert levels(critic, ["e"], statements) == [FULL if int(one[1:]) % 2 else NONE for one in statements]
-    assert sorted(len(framed(request.prompt, "statement")) for request in critic.asked) == [5, AT_ONCE, AT_ONCE]
+    assert sorted(len(framed(request.prompt, "statement")) for request in critic.asked) == [
+        5,
+        STATEMENTS_PER_REQUEST,
+        STATEMENTS_PER_REQUEST,
+    ]
 
 
 def test_nobody_is_asked_without_evidence_or_statements() -> None:
@@ -110,7 +126,7 @@ def test_verdicts_may_come_in_any_order() -> None:
 
 
 def test_one_request_that_fails_fails_them_all() -> None:
-    statements = [f"s{number}" for number in range(AT_ONCE + 1)]
+    statements = [f"s{number}" for number in range(STATEMENTS_PER_REQUEST + 1)]
 
     def says(request: JudgeRequest) -> Any:
         asked = framed(request.prompt, "statement")
@@ -124,7 +140,7 @@ NUMBERS = [(1.0, FULL), (0.9, FULL), (0.75, PARTIAL), (0.5, PARTIAL), (0.25, NON
 
 
 @pytest.mark.parametrize(("number", "level"), NUMBERS)
-def test_of_a_bare_number_the_nearest_level_counts_and_in_doubt_the_lower(number: float, level: Support) -> None:
+def test_of_a_bare_number_the_nearest_level_counts_and_in_doubt_the_lower(number: float, level: SupportLevel) -> None:
     assert levels(ScriptedBareCritic(lambda *_: number), ["e"], ["a"]) == [level]
 
 
@@ -157,17 +173,17 @@ class Halves:
         return np.float32(0.5)
 
 
-FUNCTIONS: list[tuple[Any, list[Support], str]] = [
+FUNCTIONS: list[tuple[Any, list[SupportLevel], str]] = [
     (contains, [FULL, NONE], "true or false"),
     (awaited, [FULL, NONE], "async"),
-    (Entailment(awaited, 0.7), [NONE, NONE], "a threshold that nothing reaches"),
-    (Entailment(awaited, 0.4), [FULL, FULL], "a threshold that is reached exactly"),
+    (EntailmentFunction(awaited, 0.7), [NONE, NONE], "a threshold that nothing reaches"),
+    (EntailmentFunction(awaited, 0.4), [FULL, FULL], "a threshold that is reached exactly"),
     (Halves(), [FULL, FULL], "an object that is called, and numpy's numbers"),
 ]
 
 
 @pytest.mark.parametrize(("function", "want", "why"), FUNCTIONS, ids=[row[-1] for row in FUNCTIONS])
-def test_a_function_takes_the_place_of_a_judge(function: Any, want: list[Support], why: str) -> None:
+def test_a_function_takes_the_place_of_a_judge(function: Any, want: list[SupportLevel], why: str) -> None:
     assert levels(function, ["one", "two"], ["one\ntwo", "three"]) == want
 
 
@@ -185,7 +201,7 @@ def test_many_samples_take_few_threads() -> None:
 
     async def ask() -> None:
         async with JudgeSession() as judge:
-            many = (supports(judge, noted, [str(n)], ["a"], metric="m", sample_id=str(n)) for n in range(500))
+            many = (check_support(judge, noted, [str(n)], ["a"], metric="m", sample_id=str(n)) for n in range(500))
             await asyncio.gather(*many)
 
     asyncio.run(ask())
@@ -239,7 +255,7 @@ def test_a_model_of_entailment(together: Any) -> None:
     premises = EVIDENCE if together == "each" else ["\n".join(EVIDENCE)]
     shares = [max(probability(premise, one) for premise in premises) for one in STATEMENTS]
     bound = sorted(shares)[2] - 1e-6
-    found = verdicts(Nli(made("nli"), threshold=bound, evidence=together), EVIDENCE, STATEMENTS)
+    found = verdicts(NliModel(made("nli"), threshold=bound, evidence=together), EVIDENCE, STATEMENTS)
     assert [one.supported for one in found] == [share >= bound for share in shares]
     assert [one.why for one in found] == [f"entailed at {share:.2f}" for share in shares]
     assert 0 < sum(one.supported for one in found) < len(found)
@@ -247,7 +263,7 @@ def test_a_model_of_entailment(together: Any) -> None:
 
 @pytest.mark.part("models")
 def test_evidence_that_is_too_long_is_told() -> None:
-    short, long = (verdicts(Nli(made("nli")), [text], ["rain falls"])[0] for text in ("rain", "rain " * 600))
+    short, long = (verdicts(NliModel(made("nli")), [text], ["rain falls"])[0] for text in ("rain", "rain " * 600))
     assert (short.cut, long.cut) == (False, True)
 
 
@@ -257,16 +273,16 @@ def test_evidence_that_is_too_long_is_told() -> None:
 @pytest.mark.part("models")
 def test_what_a_plan_writes() -> None:
     path = made("nli")
-    assert as_verifier({"nli": path}) == Nli(path) == Nli(path, batch_size=3)
-    assert as_verifier({"nli": {"model": path, "threshold": 0.7}}) == Nli(path, threshold=0.7)
-    assert Nli(path).spec() == {"nli": path}
-    assert Nli(path, threshold=0.7).spec() == {"nli": {"model": path, "threshold": 0.7}}
-    with given_resources({"entails": contains}):
-        option = as_verifier({"use": "entails"})
-    assert verifier_name(option) == verifier_name(as_verifier(contains))
+    assert parse_verifier({"nli": path}) == NliModel(path) == NliModel(path, batch_size=3)
+    assert parse_verifier({"nli": {"model": path, "threshold": 0.7}}) == NliModel(path, threshold=0.7)
+    assert NliModel(path).spec() == {"nli": path}
+    assert NliModel(path, threshold=0.7).spec() == {"nli": {"model": path, "threshold": 0.7}}
+    with use_resources({"entails": contains}):
+        option = parse_verifier({"use": "entails"})
+    assert verifier_name(option) == verifier_name(parse_verifier(contains))
     assert levels(option, ["a"], ["a"]) == [FULL]
-    assert as_verifier(None) is None
-    assert verifier_name(as_verifier({"use": "entails"})) == "resource entails"
+    assert parse_verifier(None) is None
+    assert verifier_name(parse_verifier({"use": "entails"})) == "resource entails"
 
 
 @pytest.mark.part("models")
@@ -275,12 +291,12 @@ def test_the_signature_shows_what_decides() -> None:
     names = {
         verifier_name(one)
         for one in (
-            Nli(path),
-            Nli(path, threshold=0.7),
-            Nli(path, evidence="each"),
-            Nli(path, entailment_label="x"),
-            Entailment(contains),
-            Entailment(contains, 0.7),
+            NliModel(path),
+            NliModel(path, threshold=0.7),
+            NliModel(path, evidence="each"),
+            NliModel(path, entailment_label="x"),
+            EntailmentFunction(contains),
+            EntailmentFunction(contains, 0.7),
             ScriptedCritic(by_table({})),
         )
     }
@@ -303,16 +319,16 @@ ODD: list[tuple[Any, type[Exception], str]] = [
 @pytest.mark.parametrize(("option", "error", "says"), ODD, ids=[str(row[0])[:30] for row in ODD])
 def test_options_that_cannot_be_meant(option: Any, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
-        as_verifier(option)
+        parse_verifier(option)
 
 
 def test_there_must_be_somebody() -> None:
     with pytest.raises(BadValueError, match="nobody to check statements"):
         verdicts(None, ["e"], ["a"])
     with pytest.raises(BadValueError, match="which is not at hand here"):
-        verdicts(as_verifier({"use": "judge"}), ["e"], ["a"])
+        verdicts(parse_verifier({"use": "judge"}), ["e"], ["a"])
     for threshold in (0, 2, True, "x"):
         with pytest.raises(BadValueError, match="threshold must be"):
-            Entailment(contains, threshold)  # type: ignore[arg-type]
+            EntailmentFunction(contains, threshold)  # type: ignore[arg-type]
     with pytest.raises(BadTypeError, match="must be callable"):
-        Entailment("x")  # type: ignore[arg-type]
+        EntailmentFunction("x")  # type: ignore[arg-type]

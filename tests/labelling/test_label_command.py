@@ -10,9 +10,9 @@ import pytest
 
 from auepora_eval.core.errors import BadValueError
 from auepora_eval.io.labels import Label, read_labels, write_labels
-from auepora_eval.labelling.agreeing import annotator_agreement
-from auepora_eval.labelling.annotators import by_annotator, disputed, said_of
-from auepora_eval.labelling.items import Said, population_of, read_items
+from auepora_eval.labelling.agreement import annotator_agreement
+from auepora_eval.labelling.annotators import find_disagreements, group_by_annotator, previous_labels
+from auepora_eval.labelling.items import PreviousLabel, load_population, read_items
 from auepora_eval.store.runs import RunStore
 from helpers import stored_runs
 
@@ -210,18 +210,20 @@ def test_one_annotator_agrees_with_nobody(tmp_path: Path) -> None:
 
 def test_what_was_settled_is_no_annotators(tmp_path: Path) -> None:
     labels = [*said("ann", "rr"), *said("bob", "rw"), Label("q1", "right", "eve", adjudicated=True)]
-    assert list(by_annotator(labels)) == ["ann", "bob"]
-    assert [unit.sample_id for unit in disputed(by_annotator(labels))] == ["q1"]
+    assert list(group_by_annotator(labels)) == ["ann", "bob"]
+    assert [unit.sample_id for unit in find_disagreements(group_by_annotator(labels))] == ["q1"]
 
 
 def test_what_each_said_is_told_with_or_without_names() -> None:
-    annotators = by_annotator(
+    annotators = group_by_annotator(
         [Label("q1", True, "ann"), Label("q1", "wrong", "bob", comment="no"), Label("q2", 3, "ann")]
     )
-    units = disputed(annotators)
-    assert said_of(annotators, units) == {"q1": [Said("ann", "right"), Said("bob", "wrong", "no")]}
-    assert said_of(annotators, units, blind=True) == {
-        "q1": [Said("annotator 1", "right"), Said("annotator 2", "wrong", "no")]
+    units = find_disagreements(annotators)
+    assert previous_labels(annotators, units) == {
+        "q1": [PreviousLabel("ann", "right"), PreviousLabel("bob", "wrong", "no")]
+    }
+    assert previous_labels(annotators, units, blind=True) == {
+        "q1": [PreviousLabel("annotator 1", "right"), PreviousLabel("annotator 2", "wrong", "no")]
     }
 
 
@@ -246,8 +248,8 @@ def test_labels_about_what_the_run_does_not_have(auepora: Command, labelled_run:
 
 def test_who_may_be_drawn(labelled_run: str) -> None:
     with RunStore.open("runs.sqlite") as store:
-        everybody = population_of(store, labelled_run)
-        by_scenario = population_of(store, labelled_run, "labels.scenario")
+        everybody = load_population(store, labelled_run)
+        by_scenario = load_population(store, labelled_run, "labels.scenario")
         (one,) = read_items(store, labelled_run, ["q00003"])
     assert len(everybody.strata) == 11  # of twelve, one failed
     assert everybody.left_out == {"failed": 1}
@@ -262,7 +264,7 @@ def test_several_labels_are_a_stratum_of_their_own(tmp_path: Path) -> None:
         sample.labels["kind"] = kinds
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         record = stored_runs.run(store, "r", dataset, lambda _: "yes", ["mrr"])
-        assert list(population_of(store, record.run_id, "labels.kind").strata.values()) == [
+        assert list(load_population(store, record.run_id, "labels.kind").strata.values()) == [
             "a",
             "a, b",
             "a, b",
@@ -274,4 +276,4 @@ def test_a_run_without_answers(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
         record = stored_runs.run(store, "r", stored_runs.samples(2), lambda _: ValueError("no"), ["mrr"])
         with pytest.raises(BadValueError, match="has no answer to label: failed 2"):
-            population_of(store, record.run_id)
+            load_population(store, record.run_id)

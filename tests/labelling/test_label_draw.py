@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadValueError, DataFileError
-from auepora_eval.labelling.draw import EVERY, Draw, draw_samples
+from auepora_eval.labelling.draw import SINGLE_STRATUM, LabelDraw, draw_samples
 from auepora_eval.labelling.draw_file import draw_path, read_draws, record_draw
 
 
@@ -17,8 +17,8 @@ def population(**sizes: int) -> dict[str, str]:
     return {f"{name}{number}": name for name, size in sizes.items() for number in range(size)}
 
 
-def drawn_by_stratum(draw: Draw) -> dict[str, int]:
-    return dict(Counter(one.stratum for one in draw.drawn))
+def drawn_by_stratum(draw: LabelDraw) -> dict[str, int]:
+    return dict(Counter(one.stratum for one in draw.drawn_items))
 
 
 ROWS = [  # sizes, n, want, why
@@ -36,7 +36,7 @@ def test_strata_get_their_share(sizes: dict[str, int], n: int, want: dict[str, i
     draw = draw_samples(population(**sizes), n, run="r", stratify="labels.kind")
     assert drawn_by_stratum(draw) == want
     assert draw.population == sum(sizes.values())
-    assert len(set(draw.sample_ids)) == len(draw.drawn)
+    assert len(set(draw.sample_ids)) == len(draw.drawn_items)
 
 
 def test_fewer_than_one_each_is_refused() -> None:
@@ -45,7 +45,7 @@ def test_fewer_than_one_each_is_refused() -> None:
 
 
 def test_everybody_is_drawn_equally_often() -> None:
-    ids = dict.fromkeys([f"q{number}" for number in range(20)], EVERY)
+    ids = dict.fromkeys([f"q{number}" for number in range(20)], SINGLE_STRATUM)
     counts: Counter[str] = Counter()
     for seed in range(2000):
         counts.update(draw_samples(ids, 5, run="r", seed=seed).sample_ids)
@@ -65,8 +65,8 @@ def test_a_larger_draw_begins_with_the_smaller_one(sizes: dict[str, int], seed: 
     ids = list(whole)
     shuffle.shuffle(ids)  # type: ignore[attr-defined]
     more = draw_samples({one: whole[one] for one in ids}, n + 7, run="other", seed=seed)
-    assert more.drawn[: len(less.drawn)] == less.drawn
-    assert len(less.drawn) == min(n, len(whole))
+    assert more.drawn_items[: len(less.drawn_items)] == less.drawn_items
+    assert len(less.drawn_items) == min(n, len(whole))
     assert set(drawn_by_stratum(less)) == set(sizes)
     assert sum(less.weights().values()) == pytest.approx(len(whole))
 
@@ -81,8 +81,8 @@ def test_another_run_over_the_same_dataset_gets_the_same_samples() -> None:
 
 def test_weights_of_those_that_were_labelled() -> None:
     draw = draw_samples(population(a=8, b=2), 5, run="r")
-    some = [one.sample_id for one in draw.drawn if one.stratum == "a"][:2] + [
-        one.sample_id for one in draw.drawn if one.stratum == "b"
+    some = [one.sample_id for one in draw.drawn_items if one.stratum == "a"][:2] + [
+        one.sample_id for one in draw.drawn_items if one.stratum == "b"
     ]
     assert sorted(draw.weights(some).values()) == [2 / 1, 8 / 2, 8 / 2]
 

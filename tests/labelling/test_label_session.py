@@ -9,57 +9,59 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadValueError, DataFileError
 from auepora_eval.io.labels import Label, append_label, read_labels
-from auepora_eval.labelling.form import handled
-from auepora_eval.labelling.items import Item
-from auepora_eval.labelling.keys import Pasted
-from auepora_eval.labelling.session import Given, Scale, State, begin, paste, press, resumed
-from auepora_eval.labelling.sheet import Sheet
+from auepora_eval.labelling.form import handle_key
+from auepora_eval.labelling.items import LabelItem
+from auepora_eval.labelling.keys import PastedText
+from auepora_eval.labelling.label_file import LabelFile
+from auepora_eval.labelling.session import FormState, GivenLabel, LabelScale, new_form, paste, press, restore_labels
 from helpers.requirements import examples
 
 
-def items(n: int) -> list[Item]:
-    return [Item(f"q{number}", f"question {number}?", f"answer {number}", references=("gold",)) for number in range(n)]
+def items(n: int) -> list[LabelItem]:
+    return [
+        LabelItem(f"q{number}", f"question {number}?", f"answer {number}", references=("gold",)) for number in range(n)
+    ]
 
 
-def typed(state: State, *keys: str) -> State:
+def typed(state: FormState, *keys: str) -> FormState:
     for key in keys:
         state, _ = press(state, key)
     return state
 
 
-def said(state: State) -> dict[str, Given]:
+def said(state: FormState) -> dict[str, GivenLabel]:
     return {state.items[place].sample_id: one for place, one in state.given.items()}
 
 
-def core(state: State) -> tuple[Any, ...]:
+def core(state: FormState) -> tuple[Any, ...]:
     """What a session is about, less what is only shown."""
     return state.place, dict(state.given), state.skipped, state.steps, state.comment, state.mode
 
 
 def test_right_and_wrong_go_on_to_the_next() -> None:
-    state, change = press(begin(items(3)), "r")
+    state, change = press(new_form(items(3)), "r")
     assert change is not None
-    assert (change.sample_id, change.given, change.taken_back) == ("q0", Given("right"), False)
+    assert (change.sample_id, change.given, change.is_removal) == ("q0", GivenLabel("right"), False)
     state, change = press(state, "w")
     assert change is not None
-    assert (change.sample_id, change.given) == ("q1", Given("wrong"))
+    assert (change.sample_id, change.given) == ("q1", GivenLabel("wrong"))
     assert state.item is not None
     assert state.item.sample_id == "q2"
 
 
 def test_a_scale_takes_its_digits_and_nothing_else() -> None:
-    state = begin(items(3), scale=Scale(1, 5))
+    state = new_form(items(3), scale=LabelScale(1, 5))
     for key in ("r", "0", "6"):
         after, change = press(state, key)
         assert change is None
         assert (after.place, after.message) == (0, "press a number from 1 to 5")
     state, change = press(state, "4")
     assert change is not None
-    assert change.given == Given(4)
+    assert change.given == GivenLabel(4)
 
 
 def test_digits_are_no_labels_without_a_scale() -> None:
-    state, change = press(begin(items(3)), "1")
+    state, change = press(new_form(items(3)), "1")
     assert change is None
     assert state.message == "press r for right or w for wrong"
 
@@ -67,20 +69,20 @@ def test_digits_are_no_labels_without_a_scale() -> None:
 @pytest.mark.parametrize("text", ["5", "1-", "a-b", "5-1", "1-10", "3-3", "-1-3", "1-5-9"])
 def test_what_is_no_scale(text: str) -> None:
     with pytest.raises(BadValueError, match="scale"):
-        Scale.of(text)
+        LabelScale.of(text)
 
 
 def test_a_comment_goes_with_the_label_that_follows() -> None:
-    state = typed(begin(items(2)), "c", *"too shprt", "backspace", "backspace", "backspace", *"ort", "enter")
+    state = typed(new_form(items(2)), "c", *"too shprt", "backspace", "backspace", "backspace", *"ort", "enter")
     assert state.comment == "too short"
     state, change = press(state, "w")
     assert change is not None
-    assert change.given == Given("wrong", "too short")
+    assert change.given == GivenLabel("wrong", "too short")
     assert state.comment == ""
 
 
 def test_a_comment_can_be_left_alone() -> None:
-    state = typed(begin(items(2)), "c", *"kept", "enter", "c", *" not", "escape")
+    state = typed(new_form(items(2)), "c", *"kept", "enter", "c", *" not", "escape")
     assert state.comment == "kept"
     assert typed(state, "c", "ctrl-u", "enter").comment == ""
     assert typed(state, "c", *" it is", "ctrl-w", "enter").comment == "kept it"
@@ -88,13 +90,13 @@ def test_a_comment_can_be_left_alone() -> None:
 
 
 def test_what_is_pasted_is_never_a_label() -> None:
-    state = begin(items(2))
+    state = new_form(items(2))
     assert core(paste(state, "rrrwwwq")) == core(state)
     assert paste(typed(state, "c"), "two\nlines\x1b[2J").draft.startswith("two lines")
 
 
 def test_skipped_ones_come_again_at_the_end() -> None:
-    state = typed(begin(items(3)), "s", "r", "s")
+    state = typed(new_form(items(3)), "s", "r", "s")
     assert state.item is None
     assert state.skipped == {0, 2}
     state = typed(state, "s")
@@ -105,11 +107,11 @@ def test_skipped_ones_come_again_at_the_end() -> None:
 
 
 def test_undo_takes_back_labels_and_skips_one_by_one() -> None:
-    state = typed(begin(items(3)), "r", "s", "c", *"why", "enter", "w")
+    state = typed(new_form(items(3)), "r", "s", "c", *"why", "enter", "w")
     assert state.item is None
     state, change = press(state, "u")
     assert change is not None
-    assert (change.sample_id, change.taken_back) == ("q2", True)
+    assert (change.sample_id, change.is_removal) == ("q2", True)
     assert (state.place, state.comment) == (2, "why")
     state, change = press(state, "u")
     assert change is None
@@ -123,7 +125,7 @@ def test_undo_takes_back_labels_and_skips_one_by_one() -> None:
 
 
 def test_nothing_happens_after_the_end_but_undo_and_leaving() -> None:
-    end = typed(begin(items(1)), "r")
+    end = typed(new_form(items(1)), "r")
     for key in ("r", "w", "s", "c", "a", "down", "5"):
         assert core(typed(end, key)) == core(end)
     assert typed(end, "q").is_over
@@ -131,14 +133,14 @@ def test_nothing_happens_after_the_end_but_undo_and_leaving() -> None:
 
 
 def test_no_items_is_the_end_at_once() -> None:
-    assert begin([]).item is None
-    assert typed(begin([]), "r", "s", "u", "q").is_over
+    assert new_form([]).item is None
+    assert typed(new_form([]), "r", "s", "u", "q").is_over
 
 
 def test_references_are_hidden_until_asked_for_and_always_where_blind() -> None:
-    assert typed(begin(items(1)), "a").reference_shown
-    assert not typed(begin(items(1)), "a", "a").reference_shown
-    blind = typed(begin(items(1), blind=True, reference_shown=True), "a")
+    assert typed(new_form(items(1)), "a").reference_shown
+    assert not typed(new_form(items(1)), "a", "a").reference_shown
+    blind = typed(new_form(items(1), blind=True, reference_shown=True), "a")
     assert not blind.reference_shown
     assert "blind" in blind.message
 
@@ -149,7 +151,7 @@ LABELLING = st.sampled_from(["r", "w", "u", "c", "enter", "x", "down"])
 
 @given(st.integers(0, 5), st.lists(KEYS, max_size=40))
 def test_undo_restores_what_was(n: int, keys: list[str]) -> None:
-    state = typed(begin(items(n)), *keys)
+    state = typed(new_form(items(n)), *keys)
     if state.mode != "form":
         return
     for key in ("r", "w", "s"):
@@ -160,10 +162,10 @@ def test_undo_restores_what_was(n: int, keys: list[str]) -> None:
 
 @given(st.integers(0, 5), st.lists(KEYS, max_size=60))
 def test_the_changes_make_up_the_file(n: int, keys: list[str]) -> None:
-    state, file = begin(items(n)), dict[str, Given]()
+    state, file = new_form(items(n)), dict[str, GivenLabel]()
     for key in keys:
         state, change = press(state, key)
-        if change is not None and change.taken_back:
+        if change is not None and change.is_removal:
             assert file.pop(change.sample_id) == change.given
         elif change is not None:
             assert change.sample_id not in file
@@ -176,18 +178,18 @@ def test_the_changes_make_up_the_file(n: int, keys: list[str]) -> None:
 
 @given(st.integers(1, 5), st.lists(LABELLING, max_size=30), st.lists(LABELLING, max_size=30))
 def test_resumed_is_as_never_interrupted(n: int, first: list[str], then: list[str]) -> None:
-    left = typed(begin(items(n)), *first)
+    left = typed(new_form(items(n)), *first)
     if left.mode != "form" or left.comment:
         return  # what is typed and not said yet is not in the file
-    again = resumed(begin(items(n)), said(left))
+    again = restore_labels(new_form(items(n)), said(left))
     assert core(again) == core(left)
     assert core(typed(again, *then)) == core(typed(left, *then))
 
 
 @given(st.integers(1, 5), st.lists(KEYS, max_size=40))
 def test_with_skips_the_labels_stand_and_the_rest_is_asked(n: int, keys: list[str]) -> None:
-    left = typed(begin(items(n)), *keys)
-    again = resumed(begin(items(n)), said(left))
+    left = typed(new_form(items(n)), *keys)
+    again = restore_labels(new_form(items(n)), said(left))
     assert again.given == left.given
     asked = set()
     while again.item is not None:
@@ -197,15 +199,15 @@ def test_with_skips_the_labels_stand_and_the_rest_is_asked(n: int, keys: list[st
 
 
 def test_what_was_said_about_others_does_not_matter() -> None:
-    state = resumed(begin(items(2)), {"elsewhere": Given("right"), "q0": Given("wrong")})
-    assert said(state) == {"q0": Given("wrong")}
+    state = restore_labels(new_form(items(2)), {"elsewhere": GivenLabel("right"), "q0": GivenLabel("wrong")})
+    assert said(state) == {"q0": GivenLabel("wrong")}
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
 
 
-def sheet(path: Path, **more: Any) -> Sheet:
-    return Sheet(path, "ann", "run_1", clock=lambda: "2030-01-01T00:00:00+00:00", **more)
+def sheet(path: Path, **more: Any) -> LabelFile:
+    return LabelFile(path, "ann", "run_1", clock=lambda: "2030-01-01T00:00:00+00:00", **more)
 
 
 @settings(max_examples=examples(40))
@@ -213,9 +215,9 @@ def sheet(path: Path, **more: Any) -> Sheet:
 def test_the_file_is_the_state_at_every_moment(tmp_path_factory: pytest.TempPathFactory, keys: list[str]) -> None:
     ours = sheet(tmp_path_factory.mktemp("sheet") / "labels.jsonl")
     append_label(ours.path, Label("q1", "wrong", "bob", "run_1"))
-    state = begin(items(4))
+    state = new_form(items(4))
     for key in keys:
-        state = handled(state, ours, key)
+        state = handle_key(state, ours, key)
         assert ours.said(None) == said(state)
         assert [one.sample_id for one in ours.labels()] == [
             state.items[step.place].sample_id for step in state.steps if step.given is not None
@@ -225,7 +227,7 @@ def test_the_file_is_the_state_at_every_moment(tmp_path_factory: pytest.TempPath
 
 def test_a_label_holds_all_there_is_to_say(tmp_path: Path) -> None:
     ours = sheet(tmp_path / "labels.jsonl", metric="exact_match", adjudicated=True, tuning=True)
-    handled(typed(begin(items(1), scale=Scale(0, 3)), "c", "x", "enter"), ours, "2")
+    handle_key(typed(new_form(items(1), scale=LabelScale(0, 3)), "c", "x", "enter"), ours, "2")
     assert read_labels(ours.path) == [
         Label(
             "q0",
@@ -256,23 +258,23 @@ def test_labels_of_others_of_other_runs_and_metrics_are_not_ours(tmp_path: Path)
 def test_a_label_that_cannot_be_written_is_not_given(tmp_path: Path) -> None:
     path = tmp_path / "labels.jsonl"
     path.mkdir()
-    state = handled(begin(items(2)), sheet(path), "r")
+    state = handle_key(new_form(items(2)), sheet(path), "r")
     assert (state.place, dict(state.given)) == (0, {})
     assert state.message.startswith(f"not written: {path}: cannot be written")
 
 
 def test_a_label_that_is_gone_cannot_be_taken_back(tmp_path: Path) -> None:
     ours = sheet(tmp_path / "labels.jsonl")
-    state = handled(begin(items(2)), ours, "r")
+    state = handle_key(new_form(items(2)), ours, "r")
     ours.path.write_text("")
-    state = handled(state, ours, "u")
+    state = handle_key(state, ours, "u")
     assert "the label of sample 'q0' is not there any more" in state.message
     assert state.place == 1
 
 
 def test_a_paste_reaches_the_comment_alone(tmp_path: Path) -> None:
     ours = sheet(tmp_path / "labels.jsonl")
-    state = handled(begin(items(2)), ours, Pasted("rwrwrw"))
+    state = handle_key(new_form(items(2)), ours, PastedText("rwrwrw"))
     assert "ignored" in state.message
     assert not ours.path.exists()
 
@@ -280,14 +282,14 @@ def test_a_paste_reaches_the_comment_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("label", "scale", "message"),
     [
-        ("right", Scale(1, 5), "numbers from 1 to 5"),
+        ("right", LabelScale(1, 5), "numbers from 1 to 5"),
         (3, None, "right or wrong"),
-        (7, Scale(1, 5), "numbers from 1 to 5"),
+        (7, LabelScale(1, 5), "numbers from 1 to 5"),
     ],
     ids=["words in a scale", "numbers without", "beyond the scale"],
 )
 def test_labels_of_another_kind_are_not_mixed(
-    tmp_path: Path, label: str | int, scale: Scale | None, message: str
+    tmp_path: Path, label: str | int, scale: LabelScale | None, message: str
 ) -> None:
     ours = sheet(tmp_path / "labels.jsonl")
     append_label(ours.path, Label("q0", label, "ann", "run_1"))
@@ -298,7 +300,7 @@ def test_labels_of_another_kind_are_not_mixed(
 def test_true_and_whole_numbers_are_understood(tmp_path: Path) -> None:
     ours = sheet(tmp_path / "labels.jsonl")
     append_label(ours.path, Label("q0", True, "ann", "run_1"))
-    assert ours.said(None) == {"q0": Given("right")}
+    assert ours.said(None) == {"q0": GivenLabel("right")}
     ours.path.unlink()
     append_label(ours.path, Label("q0", 4.0, "ann", "run_1"))
-    assert ours.said(Scale(1, 5)) == {"q0": Given(4)}
+    assert ours.said(LabelScale(1, 5)) == {"q0": GivenLabel(4)}

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from auepora_eval.core.errors import BadValueError
-from auepora_eval.labelling.form import fill_in
-from auepora_eval.labelling.items import Item
-from auepora_eval.labelling.session import State, begin
-from auepora_eval.labelling.sheet import Sheet
+from auepora_eval.labelling.form import run_form
+from auepora_eval.labelling.items import LabelItem
+from auepora_eval.labelling.label_file import LabelFile
+from auepora_eval.labelling.session import FormState, new_form
 from auepora_eval.labelling.terminal import require_terminal
 
 
@@ -47,11 +47,13 @@ class Typist:
 
 
 @pytest.fixture
-def sheet(tmp_path: Path) -> Sheet:
-    return Sheet(tmp_path / "labels.jsonl", "ann", "run_1")
+def sheet(tmp_path: Path) -> LabelFile:
+    return LabelFile(tmp_path / "labels.jsonl", "ann", "run_1")
 
 
-def filled(monkeypatch: pytest.MonkeyPatch, sheet: Sheet, turns: Sequence[tuple[bytes, bytes]]) -> tuple[State, bytes]:
+def filled(
+    monkeypatch: pytest.MonkeyPatch, sheet: LabelFile, turns: Sequence[tuple[bytes, bytes]]
+) -> tuple[FormState, bytes]:
     """How a session ends in which this is typed, and all that was written to its terminal."""
     typist = Typist(turns)
     try:
@@ -63,15 +65,15 @@ def filled(monkeypatch: pytest.MonkeyPatch, sheet: Sheet, turns: Sequence[tuple[
             patched.setattr(sys, "stdin", stdin)
             patched.setattr(sys, "stdout", stdout)
             patched.setenv("TERM", "xterm")
-            items = [Item(f"q{number}", f"question {number}?", "answer") for number in range(5)]
-            end = fill_in(begin(items), sheet)
+            items = [LabelItem(f"q{number}", f"question {number}?", "answer") for number in range(5)]
+            end = run_form(new_form(items), sheet)
     finally:
         typist.leave()
     return end, typist.seen
 
 
 def test_what_was_pressed_before_an_answer_was_shown_is_not_about_it(
-    monkeypatch: pytest.MonkeyPatch, sheet: Sheet
+    monkeypatch: pytest.MonkeyPatch, sheet: LabelFile
 ) -> None:
     turns = [(b"question 0?", b"rrrr"), (b"question 1?", b"ww"), (b"question 2?", b"q")]
     end, _ = filled(monkeypatch, sheet, turns)
@@ -79,7 +81,7 @@ def test_what_was_pressed_before_an_answer_was_shown_is_not_about_it(
     assert [one.label for one in sheet.labels()] == ["right", "wrong"]
 
 
-def test_the_screen_is_taken_and_given_back(monkeypatch: pytest.MonkeyPatch, sheet: Sheet) -> None:
+def test_the_screen_is_taken_and_given_back(monkeypatch: pytest.MonkeyPatch, sheet: LabelFile) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGTSTP, signal.SIGWINCH)}
     monkeypatch.setenv("NO_COLOR", "1")
     _, seen = filled(monkeypatch, sheet, [(b"question 0?", b"q")])
@@ -90,7 +92,7 @@ def test_the_screen_is_taken_and_given_back(monkeypatch: pytest.MonkeyPatch, she
     assert signal.set_wakeup_fd(-1) == -1
 
 
-def test_the_end_of_input_leaves_too(monkeypatch: pytest.MonkeyPatch, sheet: Sheet) -> None:
+def test_the_end_of_input_leaves_too(monkeypatch: pytest.MonkeyPatch, sheet: LabelFile) -> None:
     turns = [(b"question 0?", b"r"), (b"question 1?", b"\x04")]  # ctrl-d
     end, _ = filled(monkeypatch, sheet, turns)
     assert end.is_over

@@ -8,23 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from auepora_eval.labelling.cells import cut, safe, width_of, wrapped
-from auepora_eval.labelling.items import Evidence, Item, Said, item_of
-from auepora_eval.labelling.session import Given, Scale, State, begin, press, resumed, settled
-from auepora_eval.labelling.view import Screen, Style, screen_of
+from auepora_eval.labelling.items import LabelItem, PreviousLabel, ShownDocument, build_item
+from auepora_eval.labelling.session import (
+    FormState,
+    GivenLabel,
+    LabelScale,
+    new_form,
+    press,
+    restore_labels,
+    with_layout,
+)
+from auepora_eval.labelling.terminal_text import cell_width, sanitise, truncate, wrap
+from auepora_eval.labelling.view import Screen, Style, render_screen
 
 HOSTILE = "a\x1b[2J\x1b]0;title\x07\x9b31m\rb\x00\u202edne\u2066\x7f"
 
 
-def item(**more: object) -> Item:
-    made = Item(
+def item(**more: object) -> LabelItem:
+    made = LabelItem(
         "q1",
         "Who wrote it?",
         "Ada did.",
         (
-            Evidence("d1", "About Ada.", 1, False),
-            Evidence("d2", "Ada wrote it.", 2, True),
-            Evidence("d9", "", None, True),
+            ShownDocument("d1", "About Ada.", 1, False),
+            ShownDocument("d2", "Ada wrote it.", 2, True),
+            ShownDocument("d9", "", None, True),
         ),
         ("Ada", "Ada Lovelace"),
     )
@@ -35,8 +43,8 @@ def texts(screen: Screen) -> list[str]:
     return [line.text for line in screen.lines]
 
 
-def shown(state: State, width: int = 80, height: int = 40) -> str:
-    return "\n".join(texts(screen_of(state, width, height)))
+def shown(state: FormState, width: int = 80, height: int = 40) -> str:
+    return "\n".join(texts(render_screen(state, width, height)))
 
 
 WRAPPED = [  # text, width, lines, why
@@ -60,37 +68,37 @@ WRAPPED = [  # text, width, lines, why
 
 @pytest.mark.parametrize(("text", "width", "lines"), [row[:3] for row in WRAPPED], ids=[row[3] for row in WRAPPED])
 def test_wrapping(text: str, width: int, lines: list[str]) -> None:
-    assert list(wrapped(text, width)) == lines
+    assert list(wrap(text, width)) == lines
 
 
 @given(st.text(), st.integers(2, 30))
 def test_wrapped_lines_fit_and_lose_nothing(text: str, width: int) -> None:
-    lines = wrapped(text, width)
-    assert all(width_of(line) <= width for line in lines)
-    assert "".join("".join(lines).split()) == "".join(safe(text).split())
+    lines = wrap(text, width)
+    assert all(cell_width(line) <= width for line in lines)
+    assert "".join("".join(lines).split()) == "".join(sanitise(text).split())
 
 
 def test_a_megabyte_is_wrapped_in_one_pass() -> None:
-    assert len(wrapped("x" * 1_000_000, 100)) == 10_000
-    assert len(wrapped("日" * 100_000, 100)) == 2_000
+    assert len(wrap("x" * 1_000_000, 100)) == 10_000
+    assert len(wrap("日" * 100_000, 100)) == 2_000
 
 
 @given(st.text(), st.integers(0, 30))
 def test_what_is_cut_fits(text: str, width: int) -> None:
-    line = safe(text).replace("\n", " ")
-    assert width_of(cut(line, width)) <= width
-    assert cut(line, width_of(line)) == line
+    line = sanitise(text).replace("\n", " ")
+    assert cell_width(truncate(line, width)) <= width
+    assert truncate(line, cell_width(line)) == line
 
 
 def test_widths() -> None:
-    assert width_of("abc") == 3
-    assert width_of("日本") == 4
-    assert width_of("e\u0301\u200b") == 1
-    assert width_of("soft\u00adhyphen") == 11
+    assert cell_width("abc") == 3
+    assert cell_width("日本") == 4
+    assert cell_width("e\u0301\u200b") == 1
+    assert cell_width("soft\u00adhyphen") == 11
 
 
 def test_question_answer_and_evidence_are_shown_with_what_is_relevant() -> None:
-    told = shown(begin([item()]))
+    told = shown(new_form([item()]))
     for part in (
         "Question",
         "Who wrote it?",
@@ -103,12 +111,12 @@ def test_question_answer_and_evidence_are_shown_with_what_is_relevant() -> None:
     assert "relevant, not retrieved: d9" in told
     assert "(its text is not stored)" in told
     assert "1 of 1  0 labelled" in told
-    gold = [line.text for line in screen_of(begin([item()]), 80, 40).lines if line.style is Style.GOLD]
+    gold = [line.text for line in render_screen(new_form([item()]), 80, 40).lines if line.style is Style.GOLD]
     assert gold == ["Document 2 of 2: d2  * relevant", "relevant, not retrieved: d9"]
 
 
 def test_the_reference_is_there_when_asked_for() -> None:
-    state = begin([item()])
+    state = new_form([item()])
     assert "Lovelace" not in shown(state)
     assert "Reference (a shows it)" in shown(state)
     state, _ = press(state, "a")
@@ -117,7 +125,7 @@ def test_the_reference_is_there_when_asked_for() -> None:
 
 
 def test_blind_shows_neither_references_nor_what_is_relevant() -> None:
-    told = shown(begin([item()], blind=True))
+    told = shown(new_form([item()], blind=True))
     assert "eference" not in told
     assert "relevant" not in told
     assert "d9" not in told
@@ -125,20 +133,24 @@ def test_blind_shows_neither_references_nor_what_is_relevant() -> None:
 
 
 def test_what_others_said_and_what_came_before_is_shown() -> None:
-    held = item(said=(Said("ann", "right"), Said("bob", "wrong", "no source")), conversation="user: hello")
-    told = shown(begin([held]))
+    held = item(
+        said=(PreviousLabel("ann", "right"), PreviousLabel("bob", "wrong", "no source")), conversation="user: hello"
+    )
+    told = shown(new_form([held]))
     for part in ("ann said", "bob said", "wrong: no source", "Before", "user: hello"):
         assert part in told
 
 
 def test_empty_hands_are_said() -> None:
-    told = shown(begin([Item("q", "?", "")]))
+    told = shown(new_form([LabelItem("q", "?", "")]))
     assert "(empty)" in told
     assert "Nothing was retrieved." in told
 
 
 def test_progress_skips_and_the_end() -> None:
-    state = resumed(begin([item(sample_id=f"q{n}") for n in range(4)]), {"q0": Given("right"), "q1": Given("wrong")})
+    state = restore_labels(
+        new_form([item(sample_id=f"q{n}") for n in range(4)]), {"q0": GivenLabel("right"), "q1": GivenLabel("wrong")}
+    )
     assert shown(state).startswith(" 3 of 4  2 labelled")
     assert "[##########..........]" in shown(state)
     state, _ = press(state, "s")
@@ -150,16 +162,16 @@ def test_progress_skips_and_the_end() -> None:
 
 
 def test_the_keys_of_a_scale_are_told() -> None:
-    assert "1-5 score" in shown(begin([item()], scale=Scale(1, 5)))
-    assert "r right" not in shown(begin([item()], scale=Scale(1, 5)))
+    assert "1-5 score" in shown(new_form([item()], scale=LabelScale(1, 5)))
+    assert "r right" not in shown(new_form([item()], scale=LabelScale(1, 5)))
 
 
 def test_help_is_shown_scrolled_and_left() -> None:
-    state, _ = press(begin([item()]), "?")
+    state, _ = press(new_form([item()]), "?")
     assert "taken back" in shown(state)
-    small = screen_of(state, 40, 8)
+    small = render_screen(state, 40, 8)
     assert small.last_scroll > 0
-    state = settled(state, scroll=0, page=small.page, last_scroll=small.last_scroll, anchors=())
+    state = with_layout(state, scroll=0, page=small.page, last_scroll=small.last_scroll, anchors=())
     state, _ = press(state, " ")
     assert state.mode == "help"
     state, _ = press(state, "x")
@@ -167,13 +179,13 @@ def test_help_is_shown_scrolled_and_left() -> None:
 
 
 def test_long_evidence_is_paged_and_documents_are_reached_by_tab() -> None:
-    docs = tuple(Evidence(f"d{n}", f"text {n} " * 60, n, False) for n in range(1, 6))
-    state = begin([item(evidence=docs)])
+    docs = tuple(ShownDocument(f"d{n}", f"text {n} " * 60, n, False) for n in range(1, 6))
+    state = new_form([item(evidence=docs)])
     seen = set()
     for _ in range(40):
-        screen = screen_of(state, 40, 12)
+        screen = render_screen(state, 40, 12)
         seen |= {line.strip() for line in texts(screen)[1:-2]}
-        state = settled(
+        state = with_layout(
             state, scroll=screen.scroll, page=screen.page, last_scroll=screen.last_scroll, anchors=screen.anchors
         )
         before = state.scroll
@@ -185,20 +197,20 @@ def test_long_evidence_is_paged_and_documents_are_reached_by_tab() -> None:
     state, _ = press(state, "g")
     for number in (1, 2, 3):
         state, _ = press(state, "tab")
-        assert texts(screen_of(state, 40, 12))[1] == f"Document {number} of 5: d{number}"
+        assert texts(render_screen(state, 40, 12))[1] == f"Document {number} of 5: d{number}"
     state, _ = press(state, "G")
     state, _ = press(state, "tab")
     assert state.scroll == 0
 
 
 def test_a_comment_is_seen_where_it_is_typed() -> None:
-    state = begin([item()])
+    state = new_form([item()])
     for key in ["c", *"日本 is far away from here"]:
         state, _ = press(state, key)
-    screen = screen_of(state, 80, 10)
+    screen = render_screen(state, 80, 10)
     assert texts(screen)[-2] == "comment: 日本 is far away from here"
     assert screen.cursor == (8, 9 + 4 + len(" is far away from here"))
-    narrow = screen_of(state, 12, 10)
+    narrow = render_screen(state, 12, 10)
     assert texts(narrow)[-2].endswith("from here")
     assert narrow.cursor is not None
     assert narrow.cursor[1] < 12
@@ -211,23 +223,23 @@ def controls(text: str) -> set[str]:
 @given(st.text(max_size=80), st.integers(1, 60), st.integers(1, 20), st.lists(st.sampled_from("rsca? q"), max_size=6))
 def test_every_screen_fits_and_moves_nothing(text: str, width: int, height: int, keys: list[str]) -> None:
     hostile = HOSTILE + text
-    held = Item(
+    held = LabelItem(
         hostile,
         hostile,
         hostile,
-        (Evidence(hostile, hostile, 1, True),),
+        (ShownDocument(hostile, hostile, 1, True),),
         (hostile,),
         hostile,
-        (Said(hostile, hostile, hostile),),
+        (PreviousLabel(hostile, hostile, hostile),),
     )
-    state = begin([held, held])
+    state = new_form([held, held])
     for key in [None, *keys]:
         if key is not None:
             state, _ = press(state, key)
-        screen = screen_of(state, width, height, title=hostile[-8:])
+        screen = render_screen(state, width, height, title=hostile[-8:])
         assert len(screen.lines) == (height if height >= 3 else min(height, 2))
         for line in screen.lines:
-            assert width_of(line.text) <= width
+            assert cell_width(line.text) <= width
             assert not controls(line.text)
 
 
@@ -244,12 +256,12 @@ def test_an_item_holds_what_the_store_knows() -> None:
         [RetrievedDocument(Document("d1", "one"), 1.0, 1), RetrievedDocument(Document("d2", "two"), 0.5, 2)],
         Response("Ada", structured={"name": "Ada"}),
     )
-    made = item_of(sample, output)
+    made = build_item(sample, output)
     assert made.evidence == (
-        Evidence("d1", "one", 1, False),
-        Evidence("d2", "two", 2, True),
-        Evidence("d3", "three", None, True),
+        ShownDocument("d1", "one", 1, False),
+        ShownDocument("d2", "two", 2, True),
+        ShownDocument("d3", "three", None, True),
     )
     assert (made.references, made.conversation, made.answer) == (("Ada", "Lovelace"), "user: Hello", "Ada")
     output.response = Response("", structured={"name": "Ada"})
-    assert item_of(sample, output).answer == '{\n  "name": "Ada"\n}'
+    assert build_item(sample, output).answer == '{\n  "name": "Ada"\n}'

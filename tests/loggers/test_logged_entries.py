@@ -7,7 +7,7 @@ import pytest
 
 from auepora_eval import MetricResult, Results, TargetCategory
 from auepora_eval.core.errors import BadTypeError, BadValueError
-from auepora_eval.loggers.entries import entries_of, flat
+from auepora_eval.loggers.entries import build_entries, flatten
 from auepora_eval.loggers.names import legal_name
 
 NAMES = [  # of a metric, as logged, why
@@ -32,7 +32,7 @@ def result(name: str, value: float = 0.5, **more: Any) -> MetricResult:
 
 
 def test_numbers_are_what_is_defined() -> None:
-    entries = entries_of(
+    entries = build_entries(
         [
             result("recall@5", interval=(0.25, 0.75), details={"num_samples": 8, "num_skipped": 0, "num_failed": 2}),
             result("token_f1", 0.0, defined=False, details={"num_samples": 0, "num_skipped": 10, "num_failed": 0}),
@@ -57,9 +57,11 @@ def test_numbers_are_what_is_defined() -> None:
 
 
 def test_secrets_are_not_logged() -> None:
-    entries = entries_of([result("m")], params={"api_key": "abc", "model": {"name": "m", "token": "t"}, "none": None})
+    entries = build_entries(
+        [result("m")], params={"api_key": "abc", "model": {"name": "m", "token": "t"}, "none": None}
+    )
     assert "abc" not in str(entries.params)
-    assert flat(entries.params)["model.name"] == "m"
+    assert flatten(entries.params)["model.name"] == "m"
     assert "none" not in entries.params
 
 
@@ -83,9 +85,9 @@ BAD: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
 @pytest.mark.parametrize(("given", "options", "error", "message"), BAD, ids=[row[3] for row in BAD])
 def test_what_cannot_be_logged(given: Any, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message.replace("?", r"\?")):
-        entries_of(given, **options)
+        build_entries(given, **options)
 
 
 def test_results_of_a_store_say_which_run_they_are_of() -> None:
-    assert entries_of(Results([result("m")], run_id="r1")).facts["run_id"] == "r1"
-    assert "run_id" not in entries_of(Results([result("m")])).facts
+    assert build_entries(Results([result("m")], run_id="r1")).facts["run_id"] == "r1"
+    assert "run_id" not in build_entries(Results([result("m")])).facts

@@ -15,7 +15,7 @@ from auepora_eval.core.batch import Batch
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
-from auepora_eval.core.suggest import suggested_metrics
+from auepora_eval.core.suggest import suggest_metrics
 from auepora_eval.features.refusals import RefusalDetector, refusals
 from auepora_eval.metrics.abstention import (
     NegativeRejectionRate,
@@ -211,7 +211,7 @@ def test_refusal_correctness_of_one(metadata: Any, want: str) -> None:
     assert list(one.compute([row], [refusal]).outcomes or ()) == [want]
     plain = one.reference_score(row, refusal)
     assert ":".join(filter(None, [plain.status.name.lower(), plain.reason])) == want
-    assert one.has_work(row, refusal) is (want == "scored")
+    assert one.is_applicable(row, refusal) is (want == "scored")
 
 
 def test_refusal_correctness() -> None:
@@ -363,10 +363,10 @@ def test_a_judge_cannot_be_awaited() -> None:
 
 def test_run_by_themselves_only_where_something_is_marked() -> None:
     out = output(answer="Paris")
-    assert not {*NAMES, "refusal_correctness"} & set(suggested_metrics([sample()], [out]))
+    assert not {*NAMES, "refusal_correctness"} & set(suggest_metrics([sample()], [out]))
     for labels in ({"scenario": "unanswerable"}, {"answerable": True}):
-        assert set(NAMES) <= set(suggested_metrics([sample(labels=labels)], [out]))
-    found = suggested_metrics([sample(metadata={"expected_doc_ids": []})], [out])
+        assert set(NAMES) <= set(suggest_metrics([sample(labels=labels)], [out]))
+    found = suggest_metrics([sample(metadata={"expected_doc_ids": []})], [out])
     assert "refusal_correctness" in found
     assert not set(NAMES) & set(found)
 

@@ -22,7 +22,7 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.core.errors import BadTypeError, BadValueError
-from auepora_eval.core.metrics_base import RunFacts
+from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.metrics.attribution import CAUSES, FailureAttribution, attribute_failures
 
 TEXTS = {"gold": "the tower is in paris", "a": "rome has a forum", "b": "london has a bridge"}
@@ -196,5 +196,5 @@ def test_a_judge_that_fails_is_a_failed_measurement_and_asked_only_where_it_matt
 
 
 def test_the_depth_that_was_asked_for_is_in_the_signature() -> None:
-    (result,) = evaluate(*everything(), ["failure_attribution@10"], run=RunFacts(top_k=3))
+    (result,) = evaluate(*everything(), ["failure_attribution@10"], run=RunInfo(top_k=3))
     assert "|top_k:3|" in str(result.signature)

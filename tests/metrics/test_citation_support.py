@@ -20,9 +20,9 @@ from auepora_eval import (
 )
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, DataFileError, JudgeError
 from auepora_eval.core.metrics_base import BatchMetric
-from auepora_eval.core.resources import given_resources
+from auepora_eval.core.resources import use_resources
 from auepora_eval.judge.critic import JudgeRequest
-from auepora_eval.judge.entailment import Entailment, Nli
+from auepora_eval.judge.entailment import EntailmentFunction, NliModel
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.preview import preview
 from auepora_eval.metrics.citation_support import (
@@ -32,7 +32,7 @@ from auepora_eval.metrics.citation_support import (
     WeightedSupportPrecision,
     WeightedSupportRecall,
 )
-from auepora_eval.metrics.support_shares import (
+from auepora_eval.metrics.support_proportions import (
     SentenceSupport,
     citation_f1,
     citation_precision,
@@ -314,7 +314,7 @@ def test_a_function_is_asked_once_for_all_metrics() -> None:
         return entails(premise, hypothesis)
 
     text = "Goethe of Weimar wrote Faust [4, 1, 3]. Dogs bark [4]."
-    by = Entailment(noted)
+    by = EntailmentFunction(noted)
     results([kind(by) for kind in (*ALCE, *TREC)], answered(text), repeats=3)
     assert len(asked) == len(set(asked)) == 8
 
@@ -356,13 +356,13 @@ def test_a_preview_counts_the_first_questions() -> None:
     assert {name: share.judgements for name, share in told.metrics.items()} == dict.fromkeys(
         (one.name for one in chosen), 2
     )
-    assert told.may_be_more == ["citation_support_precision", "citation_support_f1"]
+    assert told.lower_bound_metrics == ["citation_support_precision", "citation_support_f1"]
 
 
 @pytest.mark.part("models")
 def test_a_model_of_entailment_takes_the_judges_place() -> None:
     path = str(made("nli"))
-    one = CitationSupportRecall(Nli(path, threshold=0.01))
+    one = CitationSupportRecall(NliModel(path, threshold=0.01))
     found = result_of(one, answered("Goethe wrote Faust [1]. Dogs bark."))
     assert found.value in (0.0, 0.5)
     again = metric({"citation_support_recall": {"critic": {"nli": {"model": path, "threshold": 0.01}}}})
@@ -403,7 +403,7 @@ def test_options_that_cannot_be_meant_are_told(options: dict[str, Any], error: t
 def test_without_anybody_to_ask_it_says_what_to_do() -> None:
     with pytest.raises(BadValueError, match="--judge-model"):
         result_of(CitationSupportRecall(), answered("Dogs bark [1]."))
-    with given_resources({"judge": None}), pytest.raises(BadValueError, match="not at hand"):
+    with use_resources({"judge": None}), pytest.raises(BadValueError, match="not at hand"):
         metric({"citation_support_recall": {"critic": {"use": "judge"}}}).require_ready()  # type: ignore[attr-defined]
 
 

@@ -20,24 +20,24 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.core.errors import BadTypeError, BadValueError, DataFileError
-from auepora_eval.core.metrics_base import BatchMetric, RunFacts
+from auepora_eval.core.metrics_base import BatchMetric, RunInfo
 from auepora_eval.core.registry import spec_of
-from auepora_eval.judge.accounts import JudgementRecord
 from auepora_eval.judge.critic import Judgement, JudgeRequest
-from auepora_eval.judge.entailment import Entailment, Nli
+from auepora_eval.judge.entailment import EntailmentFunction, NliModel
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.preview import preview
 from auepora_eval.judge.session import JudgeSession
+from auepora_eval.judge.usage_log import JudgementRecord
 from auepora_eval.metrics.claim_verdicts import (
     average_precision,
-    by_any,
-    claim_f,
-    exact,
-    misled,
+    claim_f_beta,
+    context_utilisation,
+    exact_fraction,
+    noise_sensitivity,
+    proportion,
     relevant_documents,
-    share,
-    unsupported,
-    utilisation,
+    supported_by_any,
+    unsupported_proportion,
 )
 from helpers.critics import ScriptedBareCritic, ScriptedCritic, framed
 from helpers.tiny_models import made
@@ -167,9 +167,9 @@ def test_every_claim_comes_from_somewhere(evidence: str) -> None:
         outcome(metric({name: {"critic": critic, "evidence": evidence}}))
         for name in ("claim_faithfulness", "self_knowledge", "claim_hallucination")
     ]
-    assert sum(map(exact, parts)) == 1
+    assert sum(map(exact_fraction, parts)) == 1
     wrong = [outcome(metric({name: {"critic": critic}})) for name in ("claim_precision", "noise_sensitivity")]
-    assert sum(map(exact, [*wrong, parts[2]])) == 1
+    assert sum(map(exact_fraction, [*wrong, parts[2]])) == 1
 
 
 # --- the arithmetic alone ---------------------------------------------------------------------------------------------
@@ -177,24 +177,24 @@ def test_every_claim_comes_from_somewhere(evidence: str) -> None:
 
 def test_plain_functions() -> None:
     yes, no = True, False
-    assert share([yes, no, yes]) == F(2, 3)
-    assert exact(37 / 113) == F(37, 113)
-    assert exact(998 / 999) == F(998, 999)
-    assert by_any([[yes, no], [no, no]], 2) == [yes, no]
-    assert by_any([], 2) == [no, no]
+    assert proportion([yes, no, yes]) == F(2, 3)
+    assert exact_fraction(37 / 113) == F(37, 113)
+    assert exact_fraction(998 / 999) == F(998, 999)
+    assert supported_by_any([[yes, no], [no, no]], 2) == [yes, no]
+    assert supported_by_any([], 2) == [no, no]
     assert relevant_documents([[no, yes], [no, no], []]) == [yes, no, no]
-    assert claim_f(F(0), F(0)) == 0
-    assert claim_f(F(1, 3), F(1, 3)) == F(1, 3)
-    assert claim_f(F(1), F(1, 2), F(1, 2)) == F(5, 4) * F(1, 2) / (F(1, 4) + F(1, 2))
-    assert utilisation([yes, yes, no], [yes, no, yes]) == F(1, 2)
-    assert utilisation([no, no], [yes, no]) is None
-    assert unsupported([yes, no, no], [no, no, yes], is_correct=True) == F(1, 3)
-    assert unsupported([yes, no, no], [no, no, yes], is_correct=False) == F(1, 3)
+    assert claim_f_beta(F(0), F(0)) == 0
+    assert claim_f_beta(F(1, 3), F(1, 3)) == F(1, 3)
+    assert claim_f_beta(F(1), F(1, 2), F(1, 2)) == F(5, 4) * F(1, 2) / (F(1, 4) + F(1, 2))
+    assert context_utilisation([yes, yes, no], [yes, no, yes]) == F(1, 2)
+    assert context_utilisation([no, no], [yes, no]) is None
+    assert unsupported_proportion([yes, no, no], [no, no, yes], is_correct=True) == F(1, 3)
+    assert unsupported_proportion([yes, no, no], [no, no, yes], is_correct=False) == F(1, 3)
     # Of four wrong claims one is from the relevant document, one from both, one from the irrelevant one, one of nowhere.
     table = [[yes, yes, no, no], [no, yes, yes, no]]
-    assert misled([no] * 4, table, [yes, no]) == (F(2, 4), F(1, 4))
-    assert misled([yes] * 4, table, [yes, no]) == (F(0), F(0))
-    assert misled([no], [], []) == (F(0), F(0))
+    assert noise_sensitivity([no] * 4, table, [yes, no]) == (F(2, 4), F(1, 4))
+    assert noise_sensitivity([yes] * 4, table, [yes, no]) == (F(0), F(0))
+    assert noise_sensitivity([no], [], []) == (F(0), F(0))
 
 
 PRECISIONS: list[tuple[list[int], Fraction]] = [
@@ -274,10 +274,10 @@ def test_a_preview_counts_what_is_asked_first_and_says_that_there_is_more() -> N
     assert critic.asked == []
     assert found.total.calls == 2 + 1  # the claims of both texts; and the sentences are known
     assert found.metrics["claim_f1"].judgements == 2
-    assert "claim_f1" in found.may_be_more
+    assert "claim_f1" in found.lower_bound_metrics
     alone = preview([sample], [output], [sentences], JudgePolicy())
-    assert (alone.total.calls, alone.may_be_more) == (1, [])
-    assert preview([sample], [output], [extracted], JudgePolicy()).may_be_more == ["claim_f1"]
+    assert (alone.total.calls, alone.lower_bound_metrics) == (1, [])
+    assert preview([sample], [output], [extracted], JudgePolicy()).lower_bound_metrics == ["claim_f1"]
 
 
 # --- skips and failures -----------------------------------------------------------------------------------------------
@@ -464,7 +464,7 @@ def test_a_function_that_fails_is_a_failed_measurement() -> None:
 
 @pytest.mark.part("models")
 def test_a_model_of_entailment_checks_what_a_judge_lists() -> None:
-    nli = Nli(made("nli"), threshold=0.01)  # so that everything follows
+    nli = NliModel(made("nli"), threshold=0.01)  # so that everything follows
     critic = transcript()
     built = metric({"claim_faithfulness": {"critic": critic, "verifier": nli}})
     result = result_of(built)
@@ -555,9 +555,9 @@ def test_reverse_questions_by_the_model_that_is_installed() -> None:
     critic = ScriptedCritic(lambda _: {"noncommittal": False, "questions": [QUERY, "Wie groß ist ein Hund?"]})
     built = metric({"reverse_question_relevance": {"critic": critic, "n": 2}})
     assert isinstance(built, BatchMetric)
-    from auepora_eval.semantic.models import model_at_hand
+    from auepora_eval.semantic.models import find_installed_model
 
-    if model_at_hand() is None:
+    if find_installed_model() is None:
         assert "|embed:none|" in str(built.signature)
         with pytest.raises(BadValueError, match="needs something that makes vectors"):
             built.require_ready()
@@ -620,7 +620,7 @@ def test_signatures_show_what_decides() -> None:
     assert "|beta:2|" in shown("claim_f1", critic=critic, beta=2)
     assert "|noise:relevant|" in shown("noise_sensitivity", critic=critic, noise="relevant")
     assert "|against:answer|" in shown("judged_context_precision", critic=critic, against="answer")
-    alone = shown("claim_precision", claims="sentences", verifier=Entailment(contains, 0.7))
+    alone = shown("claim_precision", claims="sentences", verifier=EntailmentFunction(contains, 0.7))
     assert "critic:" not in alone
     assert "support:" not in alone
     assert "|claims:sentences|" in alone
@@ -628,8 +628,8 @@ def test_signatures_show_what_decides() -> None:
     for name in ("claim_context_recall", "judged_context_precision", "judged_context_relevance"):
         built = metric({name: {"critic": critic}})
         assert isinstance(built, BatchMetric)
-        assert built.run_choices(RunFacts(top_k=5)) == {"top_k": "5"}
-        assert built.run_choices(RunFacts()) == {}
+        assert built.run_signature_options(RunInfo(top_k=5)) == {"top_k": "5"}
+        assert built.run_signature_options(RunInfo()) == {}
 
 
 def test_prompts_of_ones_own(tmp_path: Path) -> None:

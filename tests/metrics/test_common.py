@@ -12,7 +12,7 @@ import pytest
 
 from auepora_eval import MetricResult, evaluate, evaluate_stream, metric
 from auepora_eval.core.registry import Spec, metric_info, metric_infos, spec_of
-from auepora_eval.core.resources import given_resources
+from auepora_eval.core.resources import use_resources
 from helpers.metric_examples import EXAMPLES, RESOURCES, about, asks_a_model, built, made_data, model_names, spec_params
 from helpers.tiny_models import made
 
@@ -28,7 +28,7 @@ def models_of(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(autouse=True)
 def resources() -> Iterator[None]:
     """What the specs above refer to."""
-    with given_resources(RESOURCES):
+    with use_resources(RESOURCES):
         yield
 
 

@@ -12,7 +12,7 @@ from auepora_eval import EvaluationSample, MetricResult, Response, Score, System
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.errors import BadTypeError, BadValueError, MetricDefinitionError
 from auepora_eval.core.registry import Spec, spec_of
-from auepora_eval.core.suggest import suggested_metrics
+from auepora_eval.core.suggest import suggest_metrics
 from auepora_eval.metrics.context_robustness import (
     ContextNoiseAccuracy,
     ErrorCorrectionRate,
@@ -228,7 +228,7 @@ def test_what_false_documents_are(labels: dict[str, Any], metadata: Any, outcome
         plain = one.reference_score(row, output(answer=f"{CUE} It is Paris."))
         assert plain is not None
         assert outcome_of(plain) == outcome
-        assert one.has_work(row, output()) == (not outcome.startswith("skipped"))
+        assert one.is_applicable(row, output()) == (not outcome.startswith("skipped"))
 
 
 OUTCOMES: list[tuple[str | None, bool, str, str]] = [  # answer, false documents, outcome, why
@@ -510,7 +510,7 @@ WORK: list[tuple[dict[str, Any], set[str], str]] = [  # what a sample has, which
 @pytest.mark.parametrize(("fields", "wanted"), [r[:2] for r in WORK], ids=[r[2] for r in WORK])
 def test_only_what_has_work_is_suggested(fields: dict[str, Any], wanted: set[str]) -> None:
     rows = [sample(sample_id="a", answer="Paris"), sample(sample_id="b", answer="Paris", **fields)]
-    assert set(suggested_metrics(rows, [output(answer="Paris")] * 2)) & FAMILY == wanted
+    assert set(suggest_metrics(rows, [output(answer="Paris")] * 2)) & FAMILY == wanted
 
 
 # Real answers

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from auepora_eval import BatchMetric, Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.family import FamilyMetric
-from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.registry import metric, metric_infos
 from helpers.requirements import examples
 from helpers.texts import ATOMS, TEXT

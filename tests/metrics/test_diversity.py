@@ -20,10 +20,10 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.core.errors import BadTypeError, MetricDefinitionError
-from auepora_eval.core.metrics_base import RunFacts
+from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.registry import spec_of
-from auepora_eval.core.suggest import suggested_metrics
-from auepora_eval.features.vectors import unit_vector
+from auepora_eval.core.suggest import suggest_metrics
+from auepora_eval.features.embeddings import unit_vector
 from auepora_eval.metrics.additional import DistinctN, IntraListDiversity, ResponseDiversity
 from helpers.builders import output, sample
 from helpers.requirements import examples
@@ -337,8 +337,8 @@ def test_the_cut_off_and_what_it_cuts() -> None:
         with pytest.raises(ValueError, match="top_k must be a whole number of at least 1"):
             IntraListDiversity(wrong)  # type: ignore[arg-type]
     rows, outs = [SAMPLE], [listed([1, 0], [0, 1])]
-    (shallow,) = evaluate(rows, outs, ["intra_list_diversity@5"], run=RunFacts(top_k=2))
-    (deep,) = evaluate(rows, outs, ["intra_list_diversity@5"], run=RunFacts(top_k=5))
+    (shallow,) = evaluate(rows, outs, ["intra_list_diversity@5"], run=RunInfo(top_k=2))
+    (deep,) = evaluate(rows, outs, ["intra_list_diversity@5"], run=RunInfo(top_k=5))
     assert shallow.signature == "intra_list_diversity@5|vectors:metadata|top_k:2|v1"
     assert deep.signature == "intra_list_diversity@5|vectors:metadata|v1"
     cut = metric({"intra_list_diversity": {"top_k": None, "depth": 3}})
@@ -347,11 +347,11 @@ def test_the_cut_off_and_what_it_cuts() -> None:
 
 
 def test_it_is_suggested_where_there_are_vectors() -> None:
-    assert "intra_list_diversity@5" in suggested_metrics([SAMPLE], [listed([1, 0], [0, 1])])
+    assert "intra_list_diversity@5" in suggest_metrics([SAMPLE], [listed([1, 0], [0, 1])])
     for without in (listed(None, None), listed([1, 0]), listed(texts=["a", "b"])):
-        assert not [spec for spec in suggested_metrics([SAMPLE], [without]) if "list" in spec]
-    assert IntraListDiversity(embed=letters).has_work(SAMPLE, listed(texts=["a", "b"]))
-    assert not IntraListDiversity(embed=letters).has_work(SAMPLE, listed(texts=["", ""]))
+        assert not [spec for spec in suggest_metrics([SAMPLE], [without]) if "list" in spec]
+    assert IntraListDiversity(embed=letters).is_applicable(SAMPLE, listed(texts=["a", "b"]))
+    assert not IntraListDiversity(embed=letters).is_applicable(SAMPLE, listed(texts=["", ""]))
 
 
 # --- answers unlike each other --------------------------------------------------------------------------------------

@@ -102,5 +102,5 @@ def test_no_option_and_no_choice() -> None:
 
 
 def test_broken_expectations_are_worth_running() -> None:
-    assert Groundedness().has_work(sample(metadata={"must_contain": 3}), output())
-    assert not Groundedness().has_work(sample(), output())
+    assert Groundedness().is_applicable(sample(metadata={"must_contain": 3}), output())
+    assert not Groundedness().is_applicable(sample(), output())

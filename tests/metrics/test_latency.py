@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval import BatchMetric, EvaluationSample, SystemOutputs, evaluate, evaluate_stream, metric
-from auepora_eval.core.metrics_base import RunFacts
-from auepora_eval.core.suggest import suggested_metrics
+from auepora_eval.core.metrics_base import RunInfo
+from auepora_eval.core.suggest import suggest_metrics
 from auepora_eval.metrics.additional import MeanLatency, QuantileLatency, Throughput
 from auepora_eval.metrics.latency import AnswerRate, ClockRate, Quantile
 from helpers.builders import output, sample
@@ -152,7 +152,7 @@ def test_names_and_signatures() -> None:
     assert QuantileLatency("retrieval", 0.5).name == "quantile_latency[retrieval,0.5]"
     assert QuantileLatency(quantile=np.float32(0.9)).name == "quantile_latency[end_to_end,0.9]"  # type: ignore[arg-type]
     assert str(QuantileLatency().signature) == "quantile_latency[end_to_end,0.95]|v1"
-    (result,) = evaluate(*timed(1.0), ["quantile_latency"], run=RunFacts(concurrency=4))
+    (result,) = evaluate(*timed(1.0), ["quantile_latency"], run=RunInfo(concurrency=4))
     assert result.signature == "quantile_latency[end_to_end,0.95]|concurrency:4|v1"
     assert (Quantile(0.5), Quantile(0.5).name) == (Quantile(0.5), "quantile[0.5]")
     assert Quantile(0.5) != Quantile(0.6)
@@ -227,11 +227,11 @@ def test_a_start_that_is_none() -> None:
 
 def test_the_concurrency_of_the_run() -> None:
     rows, outs = timed(1.0, 3.0)
-    cases: list[tuple[RunFacts, Any, float, str]] = [
-        (RunFacts(), "throughput", 2 / 4, "throughput|timing:end_to_end|by:latency|concurrency:1|v1"),
-        (RunFacts(concurrency=6), "throughput", 6 * 2 / 4, "throughput|timing:end_to_end|by:latency|concurrency:6|v1"),
+    cases: list[tuple[RunInfo, Any, float, str]] = [
+        (RunInfo(), "throughput", 2 / 4, "throughput|timing:end_to_end|by:latency|concurrency:1|v1"),
+        (RunInfo(concurrency=6), "throughput", 6 * 2 / 4, "throughput|timing:end_to_end|by:latency|concurrency:6|v1"),
         (
-            RunFacts(concurrency=6),
+            RunInfo(concurrency=6),
             {"throughput": {"concurrency": 2, "as": "two"}},
             2 * 2 / 4,
             "throughput|timing:end_to_end|by:latency|concurrency:2|v1",
@@ -240,10 +240,10 @@ def test_the_concurrency_of_the_run() -> None:
     for run, spec, want, signature in cases:
         (result,) = evaluate(rows, outs, [spec], run=run)
         assert (result.value, result.signature) == (want, signature)
-    (clock,) = evaluate(*begun((0, 1)), [Throughput(by="clock")], run=RunFacts(concurrency=6))
+    (clock,) = evaluate(*begun((0, 1)), [Throughput(by="clock")], run=RunInfo(concurrency=6))
     assert clock.signature == "throughput|timing:end_to_end|by:clock|concurrency:6|v1"
     assert Throughput() == Throughput()  # the metric itself stays as it was
-    assert Throughput().for_run(RunFacts(concurrency=3)) == Throughput(concurrency=3)
+    assert Throughput().for_run(RunInfo(concurrency=3)) == Throughput(concurrency=3)
 
 
 def test_a_metric_over_it_knows_the_run_too() -> None:
@@ -253,7 +253,7 @@ def test_a_metric_over_it_knows_the_run_too() -> None:
         ({"sliced": {"base": "throughput", "where": {"labels.lang": "de"}}}, "sliced[throughput,labels.lang=de]"),
         ({"sliced": {"base": "throughput", "where": {"labels.lang": "de"}, "as": "german"}}, "german"),
     ]:
-        (result,) = evaluate(rows, outs, [spec], run=RunFacts(concurrency=6))
+        (result,) = evaluate(rows, outs, [spec], run=RunInfo(concurrency=6))
         assert (result.name, result.value) == (name, 6 * 1 / 4)
         assert result.signature is not None
         assert "|base.concurrency:6|" in result.signature
@@ -325,7 +325,7 @@ def test_a_slice_is_the_metric_on_the_subset() -> None:
 def test_every_timing_is_suggested_but_a_moment_is_none() -> None:
     rows, outs = begun((0, 1), (1, 1))
     outs[1].timings["retrieval"] = 0.5
-    found = suggested_metrics(rows, outs)
+    found = suggest_metrics(rows, outs)
     latencies = [spec for spec in found if "latency" in spec or spec == "throughput"]
     assert latencies == [
         "mean_latency[end_to_end]",
@@ -334,4 +334,4 @@ def test_every_timing_is_suggested_but_a_moment_is_none() -> None:
         "quantile_latency[retrieval,0.95]",
         "throughput",
     ]
-    assert "throughput" not in suggested_metrics(*timed(1.0, key="retrieval"))
+    assert "throughput" not in suggest_metrics(*timed(1.0, key="retrieval"))

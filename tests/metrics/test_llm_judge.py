@@ -18,7 +18,7 @@ from auepora_eval import (
 from auepora_eval.core.engine import evaluate_stream
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, BadValueError, DataFileError, JudgeError
 from auepora_eval.core.registry import spec_of
-from auepora_eval.core.resources import given_resources
+from auepora_eval.core.resources import use_resources
 from auepora_eval.judge.critic import Judgement, JudgeRequest
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.judge.prompting import Prompt
@@ -399,7 +399,7 @@ def test_without_a_critic_it_can_be_built_and_says_what_it_needs() -> None:
 def test_a_plan_names_its_judge() -> None:
     critic = ScriptedCritic(lambda _: 0.75)
     spec = {"llm_faithfulness": {"critic": {"use": "judge"}}}
-    with given_resources({"judge": critic}):
+    with use_resources({"judge": critic}):
         built = metric(spec)
     assert spec_of(built) == spec
     assert result_of(built, asked(0)).value == 0.75
@@ -408,7 +408,7 @@ def test_a_plan_names_its_judge() -> None:
     assert "critic:resource judge" in str(absent.signature)  # type: ignore[attr-defined]
     with pytest.raises(BadValueError, match="the resource 'judge' of a plan, which is not at hand"):
         result_of(absent, asked(0))
-    with given_resources({"judge": "a text"}), pytest.raises(BadTypeError, match="must be an LLMCritic"):
+    with use_resources({"judge": "a text"}), pytest.raises(BadTypeError, match="must be an LLMCritic"):
         result_of(metric(spec), asked(0))
 
 

@@ -220,7 +220,7 @@ NO_MISTAKE: list[tuple[Any, str, str]] = [
 def test_no_mistake_to_look_for(wrong: Any, outcome: str) -> None:
     row = sample(metadata={"wrong_answer": wrong}, labels={"scenario": "false_documents"})
     assert list(scored("mistake_reappearance_rate", [row], ["Lyon"]).outcomes or ()) == [outcome]
-    assert MistakeReappearanceRate().has_work(row, output()) == outcome.startswith("measure_failed")
+    assert MistakeReappearanceRate().is_applicable(row, output()) == outcome.startswith("measure_failed")
 
 
 def test_the_rate_is_a_share_that_is_better_low() -> None:

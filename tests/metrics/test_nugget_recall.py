@@ -11,7 +11,7 @@ from auepora_eval.core.errors import AueporaWarning, BadValueError, JudgeError
 from auepora_eval.judge.critic import JudgeRequest
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.metrics.nugget_recall import NuggetRecall
-from auepora_eval.metrics.support_shares import VARIANTS, nugget_scores
+from auepora_eval.metrics.support_proportions import VARIANTS, nugget_scores
 from helpers.critics import ScriptedCritic, framed
 
 F = Fraction

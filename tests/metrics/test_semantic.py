@@ -25,9 +25,9 @@ from auepora_eval import (
     metric,
 )
 from auepora_eval.core.errors import BadValueError
-from auepora_eval.core.metrics_base import RunFacts
+from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.registry import Spec
-from auepora_eval.core.suggest import suggested_metrics
+from auepora_eval.core.suggest import suggest_metrics
 from auepora_eval.metrics.generation_semantic import (
     BertScoreMetric,
     CrossEncoderSimilarity,
@@ -170,8 +170,8 @@ def test_context_redundancy(texts: list[str | None], k: int | None, want: Any) -
 
 def test_the_depth_of_a_run_is_in_the_signature() -> None:
     built: Any = metric("embedding_context_relevance@10", embed_fn=letters)
-    assert built.run_choices(RunFacts(top_k=5)) == {"top_k": "5"}
-    assert built.run_choices(RunFacts(top_k=10)) == built.run_choices(RunFacts()) == {}
+    assert built.run_signature_options(RunInfo(top_k=5)) == {"top_k": "5"}
+    assert built.run_signature_options(RunInfo(top_k=10)) == built.run_signature_options(RunInfo()) == {}
     for wrong in (0, -1, 2.5):
         with pytest.raises(ValueError, match="k"):
             metric("embedding_context_redundancy", embed_fn=letters, k=wrong)
@@ -204,7 +204,7 @@ def test_three_metrics_ask_once_for_each_text() -> None:
 @pytest.mark.part("models")
 def test_the_same_model_named_twice_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     path, asked = made("sbert"), []
-    package = need("auepora_eval.semantic.sentences")
+    package = need("auepora_eval.semantic.sentence_embedder")
     encode = package.encoded_by
 
     def counting(loaded: Any, texts: list[str], size: Any) -> Any:
@@ -386,7 +386,7 @@ def test_they_run_where_they_are_named_alone() -> None:
     rows = [EvaluationSample("q", "why?", reference_answer=Response("a"))]
     out = listed("a", "b")
     out.response = Response("a")
-    chosen = " ".join(suggested_metrics(rows, [out]))
+    chosen = " ".join(suggest_metrics(rows, [out]))
     assert "embedding" not in chosen
     assert "sbert" not in chosen
     assert "nli" not in chosen

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from auepora_eval import evaluate, evaluate_rankings
 from auepora_eval.core.conventions import Conventions
 from auepora_eval.core.errors import BadTypeError, BadValueError, DuplicateIdError
-from auepora_eval.core.metrics_base import RunFacts
+from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.types import Document, EvaluationSample, MetricResult, RetrievedDocument, SystemOutputs
-from auepora_eval.metrics.retrieval_spans import SpanIoUAtK, SpanPrecisionAtK, SpanRecallAtK, covered
+from auepora_eval.metrics.retrieval_spans import SpanIoUAtK, SpanPrecisionAtK, SpanRecallAtK, covered_characters
 
 Piece = tuple[str, int, int]
 KINDS = (SpanRecallAtK, SpanPrecisionAtK, SpanIoUAtK)
@@ -132,8 +132,8 @@ def test_signatures_show_what_changes_the_number() -> None:
     assert str(SpanRecallAtK(5).signature) == "span_recall@5|v1"
     strict = SpanIoUAtK(5, conventions=Conventions.of("auepora", min_relevance=2, depth=3))
     assert str(strict.signature) == "span_iou@5|rel:2|depth:3|v1"
-    assert SpanPrecisionAtK(5).run_choices(RunFacts(top_k=3)) == {"top_k": "3"}
-    assert SpanPrecisionAtK(5).run_choices(RunFacts(top_k=5)) == {}
+    assert SpanPrecisionAtK(5).run_signature_options(RunInfo(top_k=3)) == {"top_k": "3"}
+    assert SpanPrecisionAtK(5).run_signature_options(RunInfo(top_k=5)) == {}
 
 
 def test_bare_ids_have_no_spans() -> None:
@@ -185,7 +185,7 @@ def characters(pieces: list[Piece]) -> set[tuple[str, int]]:
 
 @given(PIECES)
 def test_covered_counts_characters(pieces: list[Piece]) -> None:
-    assert covered(pieces) == len(characters(pieces))
+    assert covered_characters(pieces) == len(characters(pieces))
 
 
 @given(gold=PIECES, returned=PIECES, k=st.integers(1, 7))

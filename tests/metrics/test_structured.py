@@ -18,7 +18,7 @@ from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, me
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
 from auepora_eval.metrics.structured import FieldAccuracy, LabelAccuracy, StructuredValidity, same_value
-from auepora_eval.text.folding import folded
+from auepora_eval.text.casefolding import casefold_text
 from helpers.builders import output, sample
 from helpers.requirements import need
 
@@ -99,7 +99,7 @@ def test_every_value_is_the_same_as_itself_and_its_copy(value: Any) -> None:
 
 @given(st.text(max_size=20))
 def test_folding_twice_is_folding_once(text: str) -> None:
-    assert folded(folded(text)) == folded(text)
+    assert casefold_text(casefold_text(text)) == casefold_text(text)
 
 
 LABELS: list[tuple[Any, Any, Any, Any, str]] = [  # reference, labels, output, want, why

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from auepora_eval import MetricResult, evaluate_rankings
-from auepora_eval.core.spellings import our_spelling
+from auepora_eval.core.aliases import canonical_name
 from auepora_eval.io.trec import load_qrels, load_run, trec_rankings
 from helpers.requirements import need_data
 
@@ -60,7 +60,7 @@ def same_measure(name: str) -> tuple[str, dict[str, Any]] | None:
         return "r_precision", {}
     if re.fullmatch(r"ndcg_\d+=.*", name):
         return "ndcg", {}  # over other levels: see regraded
-    return our_spelling(name)
+    return canonical_name(name)
 
 
 def regraded(name: str, gold: Gold) -> Gold:

@@ -18,11 +18,11 @@ from auepora_eval import Document, EvaluationSample, PerturbedRetriever, Respons
 from auepora_eval.calling.systems import as_system
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.io.corpus import Corpus
-from auepora_eval.perturb.draws import chance, permuted, share_of
 from auepora_eval.perturb.kinds import KINDS, Perturbation, Sweep
-from auepora_eval.perturb.lists import Perturber
 from auepora_eval.perturb.noise import NoisePool
-from auepora_eval.perturb.samples import arm_variant, marked
+from auepora_eval.perturb.perturber import Perturber
+from auepora_eval.perturb.samples import arm_variant, label_sample
+from auepora_eval.perturb.seeded_random import count_for_rate, hash_uniform, seeded_permutation
 
 NOISE = [Document(f"n{n}", f"nothing of note, number {n}") for n in range(30)]
 SAMPLE = EvaluationSample(
@@ -44,7 +44,7 @@ def perturbed(
     items: Sequence[RetrievedDocument], sample: EvaluationSample = SAMPLE, **rates: Any
 ) -> tuple[list[str], dict[str, Any]]:
     pool = NoisePool.of(NOISE)
-    made, done = Perturber(Perturbation(**rates), pool).applied(sample, items)
+    made, done = Perturber(Perturbation(**rates), pool).apply(sample, items)
     return [one.doc.doc_id for one in made], done
 
 
@@ -52,7 +52,7 @@ def perturbed(
 def test_at_rate_0_the_list_is_the_very_same(kind: str) -> None:
     items = found()
     rates: dict[str, Any] = {kind: 0.0}
-    made, done = Perturber(Perturbation(**rates), NoisePool.of(NOISE)).applied(SAMPLE, items)
+    made, done = Perturber(Perturbation(**rates), NoisePool.of(NOISE)).apply(SAMPLE, items)
     assert made is items
     assert done == {}
 
@@ -100,7 +100,7 @@ def test_noise_of_a_low_rate_stands_in_the_same_place_at_a_high_one() -> None:
 
 
 def test_places_keep_their_scores_and_ranks_are_counted_anew() -> None:
-    made, _ = Perturber(Perturbation(noise=0.6, drop=1.0), NoisePool.of(NOISE)).applied(SAMPLE, found())
+    made, _ = Perturber(Perturbation(noise=0.6, drop=1.0), NoisePool.of(NOISE)).apply(SAMPLE, found())
     assert [one.rank for one in made] == [1, 2, 3]
     assert [one.score for one in made] == [1, 1 / 3, 1 / 5]
 
@@ -132,12 +132,12 @@ def test_what_may_be_relevant_is_no_noise(document: Document, why: str) -> None:
 
 def test_a_candidate_of_level_0_is_noise() -> None:
     sample = EvaluationSample("s", "q", relevant_docs=[Document("a", "x", {"relevance": 0}), Document("b", "y")])
-    assert [one.doc_id for one in NoisePool.of_samples([sample]).draw(sample, 0)] == ["a"]
+    assert [one.doc_id for one in NoisePool.from_samples([sample]).draw(sample, 0)] == ["a"]
 
 
 def test_the_samples_documents_are_noise_for_each_other() -> None:
     samples = [EvaluationSample(str(n), "q", relevant_docs=[Document(f"g{n}", f"text {n}")]) for n in range(4)]
-    pool = NoisePool.of_samples([*samples, EvaluationSample("bare", "q", relevant_docs=[Document("id alone")])])
+    pool = NoisePool.from_samples([*samples, EvaluationSample("bare", "q", relevant_docs=[Document("id alone")])])
     assert sorted(one.doc_id for one in pool.draw(samples[0], 0)) == ["g1", "g2", "g3"]
 
 
@@ -150,7 +150,7 @@ def test_dropping_takes_out_what_is_relevant_and_nothing_else() -> None:
 def test_chunks_of_a_relevant_document_go_together() -> None:
     items = [RetrievedDocument(Document(f"c{k}", "t", parent_id="d2"), None, k) for k in (1, 2, 3)]
     for seed in range(20):
-        made, _ = Perturber(Perturbation(drop=0.5, seed=seed)).applied(SAMPLE, items)
+        made, _ = Perturber(Perturbation(drop=0.5, seed=seed)).apply(SAMPLE, items)
         assert len(made) in (0, 3)
 
 
@@ -168,7 +168,7 @@ def test_what_is_dropped_at_a_low_rate_is_dropped_at_a_high_one() -> None:
 
 
 def test_false_documents_say_the_wrong_answer_and_keep_their_ids() -> None:
-    made, done = Perturber(Perturbation(counterfactual=1.0)).applied(SAMPLE, found())
+    made, done = Perturber(Perturbation(counterfactual=1.0)).apply(SAMPLE, found())
     assert [one.doc.doc_id for one in made] == ["d1", "d2", "d3", "d4", "d5"]
     assert [("New York" in one.doc.text, "Athens" in one.doc.text) for one in made] == [
         (False, True),
@@ -197,7 +197,7 @@ def test_the_right_answer_is_replaced(text: str, references: list[str], want: st
     sample = EvaluationSample(
         "s", "q", relevant_docs=[Document("d")], reference_answers=references, metadata={"wrong_answer": "X"}
     )
-    made, done = Perturber(Perturbation(counterfactual=1.0)).applied(
+    made, done = Perturber(Perturbation(counterfactual=1.0)).apply(
         sample, [RetrievedDocument(Document("d", text), 1.0, 1)]
     )
     assert made[0].doc.text == (text if want is None else want)
@@ -208,7 +208,7 @@ def test_a_function_may_make_documents_false() -> None:
     def edit(sample: EvaluationSample, document: Document) -> str | Document | None:
         return {"d2": "all lies", "d4": None}[document.doc_id]
 
-    made, done = Perturber(Perturbation(counterfactual=1.0), edit=edit).applied(SAMPLE, found())
+    made, done = Perturber(Perturbation(counterfactual=1.0), edit=edit).apply(SAMPLE, found())
     assert made[1].doc.text == "all lies"
     assert done == {"edited": ["d2"], "unedited": ["d4"]}
 
@@ -216,7 +216,7 @@ def test_a_function_may_make_documents_false() -> None:
 def test_such_a_function_must_give_a_text() -> None:
     perturber = Perturber(Perturbation(counterfactual=1.0), edit=lambda *_: 7)  # type: ignore[arg-type]
     with pytest.raises(BadTypeError, match="gave a int, not a text"):
-        perturber.applied(SAMPLE, found())
+        perturber.apply(SAMPLE, found())
 
 
 def test_nothing_is_returned() -> None:
@@ -231,7 +231,7 @@ def test_documents_come_twice_one_after_the_other_and_the_last_go() -> None:
 
 def test_a_second_copy_that_finds_no_place_is_no_duplicate() -> None:
     items = found(1)
-    assert Perturber(Perturbation(duplicate=1.0)).applied(SAMPLE, items) == (items, {})
+    assert Perturber(Perturbation(duplicate=1.0)).apply(SAMPLE, items) == (items, {})
 
 
 def test_what_noise_and_duplicates_push_out_is_told_together() -> None:
@@ -252,7 +252,7 @@ def test_shuffling_moves_everything_at_1_and_some_at_a_half() -> None:
 
 def test_what_is_no_list_of_documents_is_left_to_who_asked() -> None:
     for wrong in (None, "text", ["d1"], 7):
-        assert Perturber(Perturbation(empty=1.0)).applied(SAMPLE, wrong) == (wrong, {})
+        assert Perturber(Perturbation(empty=1.0)).apply(SAMPLE, wrong) == (wrong, {})
 
 
 def test_it_depends_on_seed_sample_and_kind_alone() -> None:
@@ -266,19 +266,19 @@ def test_it_depends_on_seed_sample_and_kind_alone() -> None:
 
 @given(st.integers(), st.lists(st.text(), max_size=3))
 def test_chance_lies_below_1(seed: int, key: list[str]) -> None:
-    assert 0 <= chance(seed, *key) < 1
+    assert 0 <= hash_uniform(seed, *key) < 1
 
 
 @given(st.integers(0, 60), st.integers(), st.text())
 def test_a_permutation_has_each_number_once(n: int, seed: int, key: str) -> None:
-    order = list(permuted(n, seed, key))
+    order = list(seeded_permutation(n, seed, key))
     assert sorted(order) == list(range(n))
-    assert list(permuted(n, seed, key)) == order
+    assert list(seeded_permutation(n, seed, key)) == order
 
 
 @given(st.integers(0, 100), st.integers(0, 100))
 def test_shares_are_exact_and_grow(hundredths: int, n: int) -> None:
-    got = share_of(hundredths / 100, n)
+    got = count_for_rate(hundredths / 100, n)
     assert got == int(Fraction(hundredths, 100) * n + Fraction(1, 2))
     assert 0 <= got <= n
 
@@ -452,7 +452,7 @@ MARKS = [  # sweep, level, labels beside the sample's own, why
 
 @pytest.mark.parametrize(("sweep", "level", "labels", "why"), MARKS, ids=[row[-1] for row in MARKS])
 def test_samples_say_what_became_of_their_documents(sweep: str, level: float, labels: dict[str, Any], why: str) -> None:
-    got = marked(SAMPLE, Sweep.of(sweep), level)
+    got = label_sample(SAMPLE, Sweep.of(sweep), level)
     assert got.labels == labels
     assert (got is SAMPLE) is (not labels)
     if "answerable" in labels:
@@ -465,17 +465,17 @@ def test_one_relevant_document_left_is_enough_to_answer() -> None:
     for n in range(60):
         sample = EvaluationSample(str(n), "q", relevant_docs=[Document("d1"), Document("d2")])
         left = list(perturbed(found(2), sample, drop=0.5)[0])
-        assert marked(sample, sweep, 0.5).labels.get("answerable", True) is bool(left)
+        assert label_sample(sample, sweep, 0.5).labels.get("answerable", True) is bool(left)
 
 
 def test_a_question_without_an_answer_stays_one() -> None:
     sample = EvaluationSample("s", "q", labels={"scenario": "unanswerable"})
-    assert marked(sample, Sweep.of("empty=0,1"), 1.0) is sample
+    assert label_sample(sample, Sweep.of("empty=0,1"), 1.0) is sample
 
 
 def test_only_the_edited_arm_keeps_its_wrong_answer() -> None:
     sweep = Sweep.of("arms=original,edited")
-    original, edited = (marked(SAMPLE, sweep, arm) for arm in sweep.levels)
+    original, edited = (label_sample(SAMPLE, sweep, arm) for arm in sweep.levels)
     assert "wrong_answer" not in original.metadata
     assert edited.metadata["wrong_answer"] == ["New York"]
     base = arm_variant(original, of_base=True, is_false=False)

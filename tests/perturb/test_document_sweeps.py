@@ -27,7 +27,7 @@ from auepora_eval.core.rag_interface import SimpleRAGSystem
 from auepora_eval.core.types import TargetCategory
 from auepora_eval.examples.quickstart.handbook import dataset_path, plan_path
 from auepora_eval.running.perturbed import PerturbedRuns
-from auepora_eval.running.run import Watcher
+from auepora_eval.running.run import RunCallbacks
 from helpers.requirements import need
 
 Run = Callable[..., tuple[int, str, str]]
@@ -410,7 +410,7 @@ def test_a_sweep_goes_on_with_what_is_missing() -> None:
         if len(seen) == 12:  # in the middle of the second rate
             stop.finish()
 
-    stopped = swept("noise=0,0.5,1", stop=stop, watcher=Watcher(answered=answered))
+    stopped = swept("noise=0,0.5,1", stop=stop, watcher=RunCallbacks(answered=answered))
     assert not stopped.finished
     assert (list(stopped.outcomes), stopped.last.ended) == ([0.0, 0.5], "stopped")
     finder = Finder()

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadTypeError, BadValueError
+from auepora_eval.perturb.graphemes import grapheme_clusters, word_ranges
+from auepora_eval.perturb.keyboard_layouts import LAYOUTS, neighbours
 from auepora_eval.perturb.queries import (
     DropWords,
     Keyboard,
@@ -18,8 +20,6 @@ from auepora_eval.perturb.queries import (
     Typo,
     UpperCase,
 )
-from auepora_eval.perturb.query_clusters import clusters, words_of
-from auepora_eval.perturb.query_layouts import LAYOUTS, neighbours
 
 
 def drawn(perturber: Any, query: str, times: int = 200) -> set[str]:
@@ -91,7 +91,7 @@ ANY = st.text(st.sampled_from("aé1 .\u0301\u200d👩🚀🏽🇫🇷🇩\u1100\
 
 @given(ANY, st.integers(0, 100))
 def test_words_and_slips_only_move_repeat_or_lose_whole_characters(query: str, seed: int) -> None:
-    whole = clusters(query)
+    whole = grapheme_clusters(query)
     kinds: list[Any] = [Typo(0.5), DropWords(0.4), SwapWords(0.5), NoPunctuation()]
     for one in kinds:
         rest = one.perturb(query, Random(seed))
@@ -110,8 +110,8 @@ def is_made_of(text: str, pieces: set[str]) -> bool:
 @given(ANY, st.integers(0, 100))
 def test_a_number_is_kept_where_it_shall_be(query: str, seed: int) -> None:
     def with_digits(text: str) -> list[str]:
-        cells = clusters(text)
-        words = ["".join(cells[word.start : word.stop]) for word in words_of(cells)]
+        cells = grapheme_clusters(text)
+        words = ["".join(cells[word.start : word.stop]) for word in word_ranges(cells)]
         return [word for word in words if "1" in word]
 
     for one in (Typo(1, keep_numbers=True), Keyboard(1, keep_numbers=True), DropWords(1, keep_numbers=True)):

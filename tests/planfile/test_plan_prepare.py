@@ -10,7 +10,7 @@ import pytest
 
 from auepora_eval.core.errors import DataFileError, PlanError
 from auepora_eval.planfile.check import check_plan
-from auepora_eval.planfile.prepare import Prepared, prepare
+from auepora_eval.planfile.prepare import PreparedPlan, prepare
 from auepora_eval.planfile.read import read_plan
 
 pytestmark = pytest.mark.usefixtures("systems")
@@ -71,7 +71,7 @@ def plan_file(folder: Path, **values: Any) -> Path:
     return path
 
 
-def prepared(folder: Path, **values: Any) -> Prepared:
+def prepared(folder: Path, **values: Any) -> PreparedPlan:
     return prepare(read_plan(plan_file(folder, **values)))
 
 
@@ -82,7 +82,7 @@ def test_saved_outputs(folder: Path) -> None:
     assert [one.name for one in made.metrics] == ["recall@5"]
     assert made.outputs is not None
     assert list(made.outputs.outputs) == ["q1", "q2"]
-    assert (made.rules.name, made.dataset_format, made.system, made.calls) == ("golden", "jsonl", None, 0)
+    assert (made.conventions.name, made.dataset_format, made.system, made.calls) == ("golden", "jsonl", None, 0)
     assert [one.name for one in made.slices] == ["labels.lang"]
     assert made.remarks == []
 
@@ -120,10 +120,10 @@ def test_endpoints_and_commands_are_built(folder: Path) -> None:
 )
 def test_auto_conventions_follow_the_data(data_format: str, conventions: str, rules: str, folder: Path) -> None:
     if data_format == "jsonl":
-        assert prepared(folder, conventions=conventions).rules.name == rules
+        assert prepared(folder, conventions=conventions).conventions.name == rules
         return
     (folder / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d2 1\n")
-    assert prepared(folder, dataset={data_format: "qrels.txt"}, conventions=conventions).rules.name == rules
+    assert prepared(folder, dataset={data_format: "qrels.txt"}, conventions=conventions).conventions.name == rules
 
 
 def test_a_corpus_fills_in_texts_of_both(folder: Path) -> None:
@@ -226,8 +226,8 @@ def test_primary_names_hold_under_the_conventions(folder: Path) -> None:
 def test_checking_says_what_would_run(folder: Path, app: str) -> None:
     checked = check_plan(plan_file(folder, system={"python": f"{app}:App"}, run={"repeats": 2, "top_k": 3}))
     assert checked.fine
-    assert "recall@5: the system is asked for run.top_k = 3 documents" in checked.remarks[0]
-    assert checked.remarks[1:] == [
+    assert "recall@5: the system is asked for run.top_k = 3 documents" in checked.notes[0]
+    assert checked.notes[1:] == [
         "2 samples (jsonl) under the conventions auepora",
         "1 metric: recall@5",
         "4 calls to the system (2 samples x 2 repeats), 8 at a time",
@@ -240,7 +240,7 @@ def test_checking_saved_outputs_names_what_has_no_partner(folder: Path) -> None:
     rows(folder / "answers.jsonl", [*ANSWERS[:1], {"sample_id": "z", "retrieved": []}])
     checked = check_plan(plan_file(folder, run={"top_k": 3}, metrics=None))
     assert checked.fine
-    assert checked.remarks == [
+    assert checked.notes == [
         "1 of 2 samples has no output and counts as a failure: 'q2'",
         "1 output belongs to no sample and is left out: 'z'",
         "run: has no effect on saved outputs",

@@ -132,11 +132,11 @@ def test_keys_at_any_depth_can_be_changed(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("dataset: d.jsonl\nsystem:\n  python: m:Rag\n  args: {r: 0.5, k: 3}\n")
     source = read_source(path)
-    found = source.changed({"system.args.r": 0.1, "run.top_k": 4, "name": "x", "judge.cache.path": "c"})
+    found = source.with_changes({"system.args.r": 0.1, "run.top_k": 4, "name": "x", "judge.cache.path": "c"})
     assert found.values["system"] == {"python": "m:Rag", "args": {"r": 0.1, "k": 3}}
     assert (found.values["run"], found.values["name"]) == ({"top_k": 4}, "x")
     assert found.values["judge"] == {"cache": {"path": "c"}}
     assert source.values["system"]["args"] == {"r": 0.5, "k": 3}  # what was read stays as it is
     with pytest.raises(PlanError, match=r"'dataset\.corpus' cannot be set; set 'dataset' as a whole") as caught:
-        source.changed({"dataset.corpus": "c.jsonl"})
+        source.with_changes({"dataset.corpus": "c.jsonl"})
     assert (caught.value.key, caught.value.line) == ("dataset", 1)

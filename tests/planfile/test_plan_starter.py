@@ -85,7 +85,7 @@ def test_data_of_every_format_has_a_plan(name: str, system: str | None, tmp_path
     assert looks_like_plan(plan_path)
     checked = check_plan(plan_path, need_system=False)
     assert checked.problems == []
-    assert plan.metrics is None or not any("asked for run.top_k" in one for one in checked.remarks)
+    assert plan.metrics is None or not any("asked for run.top_k" in one for one in checked.notes)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from auepora_eval.core.errors import DataFileError
 from auepora_eval.io.grades import Grade
-from auepora_eval.pooling.human import read_human_grades
+from auepora_eval.pooling.human_grades import read_human_grades
 
 FORMS = {
     "qrels": "q1 0 a 3\nq1 0 b 0\nq2 0 c -1\n",

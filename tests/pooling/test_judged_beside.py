@@ -12,12 +12,12 @@ import pytest
 from auepora_eval import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from auepora_eval.core.engine import resolve_metrics
 from auepora_eval.core.errors import BadValueError
-from auepora_eval.core.results import Results, judged_share
+from auepora_eval.core.results import Results, judged_coverage
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.io.grades import Grade, provenance_path, write_grades
 from auepora_eval.io.jsonl import save_jsonl_dataset
-from auepora_eval.pooling.beside import JudgedBeside
-from auepora_eval.pooling.gold import gold_name, with_gold
+from auepora_eval.pooling.gold import gold_signature, with_gold
+from auepora_eval.pooling.judged_coverage import JudgedCoverage
 from auepora_eval.reporting.html.scores_section import coverage_lines
 from auepora_eval.reporting.notebook import results_html
 from auepora_eval.running.plans import run_system
@@ -140,7 +140,7 @@ def test_a_stored_run_scored_by_other_gold(qrels: str, auepora: Cli, repeats: in
     check(told)
     first = told["results"][0]["slices"]["labels.half"]["first"]["details"]
     assert (first["judged"], first["gold_by"]) == (0.5, {"model": 1, "corrected": 1, "human": 1})
-    name = gold_name(qrels)
+    name = gold_signature(qrels)
     assert all(f"|gold:{name}|" in one["signature"] for one in told["results"])
     with RunStore.open("runs.sqlite") as store:
         found = store.find("latest")
@@ -193,21 +193,21 @@ def test_samples_with_other_gold(qrels: str) -> None:
 
 
 def test_the_same_grades_are_the_same_gold(qrels: str) -> None:
-    before = gold_name(qrels)
+    before = gold_signature(qrels)
     write_grades("again.txt", GRADES[::-1])
-    assert gold_name("again.txt") == before
+    assert gold_signature("again.txt") == before
     write_grades("again.txt", GRADES[1:])
-    assert gold_name("again.txt") != before
+    assert gold_signature("again.txt") != before
 
 
 def test_only_metrics_that_look_for_gold_say_it() -> None:
     chosen = resolve_metrics(
         ["recall@5", "ndcg@10", "recall_doc@3", "token_f1", "mean_latency[end_to_end]", "map"], "auepora"
     )
-    beside = JudgedBeside(chosen)
+    beside = JudgedCoverage(chosen)
     assert beside.depths == [5, 10, 3, None]
     assert len(beside.metrics) == 5
-    assert JudgedBeside(resolve_metrics(["token_f1"])).metrics == []
+    assert JudgedCoverage(resolve_metrics(["token_f1"])).metrics == []
 
 
 SHARES = {
@@ -229,7 +229,7 @@ SHARES = {
 
 @pytest.mark.parametrize(("details", "expected"), SHARES.values(), ids=SHARES.keys())
 def test_how_it_is_told(details: dict[str, Any], expected: str) -> None:
-    assert judged_share(MetricResult("m", TargetCategory.RETRIEVAL_ACCURACY, 0.5, details)) == expected
+    assert judged_coverage(MetricResult("m", TargetCategory.RETRIEVAL_ACCURACY, 0.5, details)) == expected
 
 
 def test_pages_and_notebooks_say_it_too() -> None:

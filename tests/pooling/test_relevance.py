@@ -9,12 +9,12 @@ import pytest
 
 from auepora_eval.core.errors import BadTypeError, BadValueError, DataFileError, JudgeError
 from auepora_eval.core.secrets import Secrets
-from auepora_eval.io.grades import Grade, Journal, provenance_path, read_grades
+from auepora_eval.io.grades import Grade, GradeLog, provenance_path, read_grades
 from auepora_eval.io.trec import load_qrels
 from auepora_eval.judge.critic import Judgement
 from auepora_eval.judge.policy import JudgePolicy
 from auepora_eval.pooling.pool import PooledDocument
-from auepora_eval.pooling.relevance import judge_relevance, known_grades, preview_relevance
+from auepora_eval.pooling.relevance import judge_relevance, merge_known_grades, preview_relevance
 from helpers.critics import Said, ScriptedBareCritic, ScriptedCritic, SteadyCritic, by_repeat, by_sample
 
 
@@ -75,13 +75,13 @@ def test_what_is_graded_is_not_asked_again(tmp_path: Path) -> None:
     judge_relevance(POOL, ScriptedCritic(by_sample(SAID)), path)
     before = Path(provenance_path(path)).read_text()
     critic = ScriptedCritic(lambda _: {"rationale": "now it can", "score": 2})
-    report = judge_relevance(POOL, critic, path, known=known_grades(POOL, read_grades(path)))
+    report = judge_relevance(POOL, critic, path, known=merge_known_grades(POOL, read_grades(path)))
     assert [one.sample_id for one in critic.asked] == ["q2/a"]
     assert levels(report.grades) == {"q1/a": 3, "q1/b": 0, "q2/a": 2, "q2/c": 1}
     kept = [line for line in before.splitlines() if "q2" not in line]
     assert [line for line in provenance_path(path).read_text().splitlines() if '"q1"' in line] == kept
     more = [*POOL, *pooled("q3/x")]
-    judge_relevance(more, critic, path, known=known_grades(more, read_grades(path)))
+    judge_relevance(more, critic, path, known=merge_known_grades(more, read_grades(path)))
     assert [one.sample_id for one in critic.asked] == ["q2/a", "q3/x"]
 
 
@@ -89,7 +89,7 @@ def test_grades_are_down_as_they_come(tmp_path: Path, monkeypatch: pytest.Monkey
     """A crash in the middle loses nothing that was said."""
     path = str(tmp_path / "qrels.txt")
 
-    class Breaking(Journal):
+    class Breaking(GradeLog):
         def add(self, grade: Grade) -> None:
             if len(read_grades(path)) == 2:
                 raise DataFileError(path, None, "cannot be written: the disk is full")
@@ -102,7 +102,7 @@ def test_grades_are_down_as_they_come(tmp_path: Path, monkeypatch: pytest.Monkey
     assert not Path(path).exists()
     assert len(read_grades(path)) == 2
     critic = ScriptedCritic(lambda _: {"rationale": "", "score": 1})
-    report = judge_relevance(POOL, critic, path, known=known_grades(POOL, read_grades(path)))
+    report = judge_relevance(POOL, critic, path, known=merge_known_grades(POOL, read_grades(path)))
     assert len(critic.asked) == 2
     assert len(report.grades) == 4
 
@@ -162,7 +162,7 @@ def test_a_preview_asks_nobody() -> None:
     critic = ScriptedCritic(by_sample(SAID))
     twins = [*POOL, PooledDocument("q1", "twin", "what is q1?", "text of q1/a")]
     would = preview_relevance(twins, critic, known={("q1", "b"): Grade("q1", "b", 1)})
-    assert (would.total.judgements, would.total.calls, would.may_be_more) == (4, 3, [])
+    assert (would.total.judgements, would.total.calls, would.lower_bound_metrics) == (4, 3, [])
     assert critic.asked == []
 
 
@@ -192,7 +192,7 @@ def test_what_is_known(
     marked = None if mark is None else Grade("q", "d", 1, mark)  # type: ignore[arg-type]
     earlier = {} if before is None else {("q", "d"): Grade("q", "d", before[1], before[0])}  # type: ignore[arg-type]
     labels = {} if label is None else {("q", "d"): Grade("q", "d", label)}
-    found = known_grades([PooledDocument("q", "d", judged=marked)], earlier, labels)["q", "d"]
+    found = merge_known_grades([PooledDocument("q", "d", judged=marked)], earlier, labels)["q", "d"]
     assert (found.by, found.grade) == expected
 
 

@@ -140,7 +140,7 @@ def evaluated(cache: Path, **policy: Any) -> tuple[dict[str, Any], dict[str, lis
                 "outcomes": list(result.outcomes or ()),
                 "scores": list(result.scores or ()),
             }
-        usage = session.accounts.to_dict()
+        usage = session.usage_log.to_dict()
         for tally in (usage["total"], *usage["metrics"].values(), *usage["critics"].values()):
             del tally["seconds"]  # of those that are asked again
         found[f"{kind}, usage"] = in_order(usage)

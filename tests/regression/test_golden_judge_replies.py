@@ -19,7 +19,7 @@ from auepora_eval import (
 )
 from auepora_eval.core.errors import AueporaWarning, JudgeError
 from auepora_eval.judge.critic import Judgement, JudgeRequest
-from auepora_eval.judge.nugget_making import make_nuggets
+from auepora_eval.judge.nugget_generation import make_nuggets
 from auepora_eval.judge.parse import read_answer
 from auepora_eval.pooling.pool import PooledDocument
 from helpers.golden import GOLDEN, check_golden

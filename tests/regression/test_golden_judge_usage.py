@@ -78,7 +78,7 @@ def test_usage_and_budgets() -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             results = evaluate(samples(), outputs(), [judge_metric(one, critic) for one in METRICS], judging=session)
-        usage = session.accounts.to_dict()
+        usage = session.usage_log.to_dict()
         for tally in (usage["total"], *usage["metrics"].values(), *usage["critics"].values()):
             del tally["seconds"]
         found[name] = {

@@ -8,7 +8,7 @@ import pytest
 
 from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_stream, metric
 from auepora_eval.core.errors import DuplicateIdError
-from auepora_eval.core.metrics_base import RunFacts
+from auepora_eval.core.metrics_base import RunInfo
 from auepora_eval.core.registry import metric_infos
 from auepora_eval.core.repeats import evaluate_repeats
 from helpers.golden import check_golden, key_paths
@@ -76,7 +76,7 @@ def test_duplicates_are_an_error_under_trec() -> None:
 
 def test_signatures_in_a_run() -> None:
     """What a run adds to signatures: the depth that was asked for, the concurrency, other gold; and failures left out."""
-    run = RunFacts(top_k=3, concurrency=4, gold="pool-1")
+    run = RunInfo(top_k=3, concurrency=4, gold="pool-1")
     found: dict[str, str | None] = {}
     for specs in waves(SPECS):
         metrics = [metric(spec, **options) for spec, options in specs]

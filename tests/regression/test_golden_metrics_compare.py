@@ -21,7 +21,7 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.compare import compare_metrics, compare_runs, compute_aggregate, league
+from auepora_eval.compare import build_leaderboard, compare_metrics, compare_runs, compute_aggregate
 from auepora_eval.compare.causes import explain_changes
 from auepora_eval.core.repeats import evaluate_repeats
 from auepora_eval.gates.check import check_gates
@@ -239,10 +239,12 @@ def test_three_runs(stored: tuple[int, RunStore]) -> None:
     check_golden(
         f"metrics/leaderboard_{seed}.json",
         {
-            "tukey": without_notes(league(store, records, metrics=names, adjust="tukey", seed=seed).to_dict(), []),
+            "tukey": without_notes(
+                build_leaderboard(store, records, metrics=names, adjust="tukey", seed=seed).to_dict(), []
+            ),
             "max-t": {
                 one.name: [[pair.comparison.p_adjusted, pair.comparison.verdict] for pair in one.pairs]
-                for one in league(store, records, metrics=names, seed=seed).metrics
+                for one in build_leaderboard(store, records, metrics=names, seed=seed).metrics
             },
         },
     )

@@ -12,6 +12,7 @@ from auepora_eval.metrics.classification import NEGateMetrics
 from auepora_eval.metrics.retrieval_eval import dual_evaluate, evaluate_queries, paper_evaluate
 from auepora_eval.stats.adjust import holm, max_t
 from auepora_eval.stats.agreement import agreement_report, alpha_report, kappa_report
+from auepora_eval.stats.bootstrap import bootstrap_interval, bootstrap_interval_of
 from auepora_eval.stats.calibration import (
     auroc_report,
     balanced_accuracy_report,
@@ -21,17 +22,16 @@ from auepora_eval.stats.calibration import (
     reliability_table,
 )
 from auepora_eval.stats.difference import newcombe_interval, paired_differences, paired_interval
+from auepora_eval.stats.estimate import Estimate
 from auepora_eval.stats.interval import Interval, Moments, mean_interval, wilson_interval
-from auepora_eval.stats.measured import Measured
-from auepora_eval.stats.paired import SignFlips, sign_flips
 from auepora_eval.stats.paired_bootstrap import paired_bootstrap, paired_bootstrap_of
-from auepora_eval.stats.power import effect_size, mde, n_for, unit_sd
+from auepora_eval.stats.power import effect_size, mde, required_n, unit_sd
 from auepora_eval.stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
 from auepora_eval.stats.quantile import quantile_interval, quantile_of
 from auepora_eval.stats.raters import raters_report
-from auepora_eval.stats.resample import bootstrap_interval, bootstrap_interval_of
 from auepora_eval.stats.roc import auroc, average_precision, tpr_at_fpr
-from auepora_eval.stats.student import t_quantile
+from auepora_eval.stats.sign_flips import SignFlips, sign_flips
+from auepora_eval.stats.student_t import t_quantile
 from auepora_eval.stats.tukey import tukey_hsd
 from helpers.golden import check_golden
 
@@ -165,7 +165,7 @@ def test_differences(seed: int) -> None:
             "unit sd, clusters": unit_sd(differences, clusters),
             "mde": mde(unit_sd(differences), N),
             "mde, few": mde(unit_sd(differences), 5, alpha=0.1, power=0.9),
-            "n for": [n_for(delta, unit_sd(differences)) for delta in (0.01, 0.05, 0.2)],
+            "n for": [required_n(delta, unit_sd(differences)) for delta in (0.01, 0.05, 0.2)],
         },
     )
 
@@ -250,7 +250,7 @@ def interval(found: Interval | None) -> dict[str, Any] | None:
     }
 
 
-def measured(found: Measured) -> dict[str, Any]:
+def measured(found: Estimate) -> dict[str, Any]:
     document = found.to_dict()
     # Why there is no value is a sentence.
     return {key: value is not None if key == "why_undefined" else value for key, value in document.items()}

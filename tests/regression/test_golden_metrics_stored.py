@@ -11,12 +11,12 @@ import msgspec
 
 import auepora_eval
 from auepora_eval import BatchMetric, Conventions, RunStore, TargetCategory, evaluate, metric
-from auepora_eval.calling.ask import Ended
+from auepora_eval.calling.calls import EndReason
 from auepora_eval.compare import ComparisonKind
 from auepora_eval.compare.analysis import Adjustment
-from auepora_eval.compare.causes import Cause, Looked
+from auepora_eval.compare.causes import Cause, MetricScope
 from auepora_eval.compare.queries import ChunkerVersionMatch
-from auepora_eval.compare.types import Doubt, Verdict
+from auepora_eval.compare.types import DowngradeReason, Verdict
 from auepora_eval.core.conventions import PRESETS
 from auepora_eval.core.errors import MetricDefinitionError
 from auepora_eval.core.executors import ExecutorName
@@ -24,7 +24,7 @@ from auepora_eval.core.frames import FrameKind
 from auepora_eval.core.registry import metric_infos, spec_of
 from auepora_eval.core.repeats import evaluate_repeats
 from auepora_eval.core.scores import Status
-from auepora_eval.gates.kinds import Operator, Part
+from auepora_eval.gates.kinds import IntervalPart, Operator
 from auepora_eval.gates.report import GateOutcome, GateReport, GateStatus
 from auepora_eval.io.labels import Provenance
 from auepora_eval.judge.nuggets import ASSIGNMENTS, Importance
@@ -164,18 +164,18 @@ def test_words() -> None:
             "outcomes": {status.name.lower(): int(status) for status in Status},
             "targets": {target.name: target.value for target in TargetCategory},
             "verdicts": get_args(Verdict),
-            "verdict_doubts": get_args(Doubt),
+            "verdict_doubts": get_args(DowngradeReason),
             "comparison_kinds": {kind.name: kind.value for kind in ComparisonKind},
             "causes": {cause.name: cause.value for cause in Cause},
-            "cause_scopes": {scope.name: scope.value for scope in Looked},
+            "cause_scopes": {scope.name: scope.value for scope in MetricScope},
             "chunker_version_match": get_args(ChunkerVersionMatch),
             "adjustments": get_args(Adjustment),
             "interval_methods": get_args(get_type_hints(Interval)["method"]),
             "run_statuses": {status.name: status.value for status in RunStatus},
             "gate_statuses": {status: _exit_code(status) for status in get_args(GateStatus)},
             "gate_operators": get_args(Operator),
-            "gate_parts": get_args(Part),
-            "call_endings": get_args(Ended),
+            "gate_parts": get_args(IntervalPart),
+            "call_endings": get_args(EndReason),
             "executors": get_args(ExecutorName),
             "frames": get_args(FrameKind),
             "label_provenance": get_args(Provenance),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from auepora_eval.store.connect import connect
-from auepora_eval.store.migrations import MIGRATIONS, bring_up_to_date
+from auepora_eval.store.migrations import MIGRATIONS, migrate
 from helpers.golden import check_golden, write_golden
 from helpers.golden_store import (
     DATA,
@@ -51,7 +51,7 @@ def test_an_earlier_store_is_brought_up_to_date(version: int, tmp_path: Path) ->
 def _record(version: int, path: Path, folder: Path) -> None:
     """Write the SQL of a store that has seen so many migrations."""
     database = connect(path, create=True, timeout=5)
-    bring_up_to_date(database, create=True, steps=MIGRATIONS[:version])
+    migrate(database, create=True, steps=MIGRATIONS[:version])
     database.close()
     copy_store(folder / "recorded.sqlite")
     tables = sqlite_tables(folder / "recorded.sqlite")

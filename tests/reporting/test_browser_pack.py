@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, evaluate
 from auepora_eval.core.scores import Score
-from auepora_eval.core.types import Unsaid
-from auepora_eval.reporting.html.browser.blocks import MIME, Blocks, Documents, block, json_bytes
-from auepora_eval.reporting.html.browser.listing import ABSENT, Columns
-from auepora_eval.reporting.html.browser.marks import Gold, Words, browser_places, support_of
-from auepora_eval.reporting.html.browser.pack import Fragment, packed_browser
+from auepora_eval.core.types import UnknownRanking
+from auepora_eval.reporting.html.browser.blocks import MIME, BlockWriter, DocumentTexts, compress_block, json_bytes
+from auepora_eval.reporting.html.browser.listing import ABSENT, ColumnBuffer
+from auepora_eval.reporting.html.browser.marks import GoldMarks, WordIndex, utf16_ranges, word_support
+from auepora_eval.reporting.html.browser.pack import PageFragment, build_browser
 from auepora_eval.store.runs import RunStore
 from helpers import browser_runs as runs
 
@@ -27,11 +27,11 @@ def unpacked(text: str) -> Any:
     return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
-def parts_of(fragment: Fragment) -> dict[str, Any]:
+def parts_of(fragment: PageFragment) -> dict[str, Any]:
     return {name: unpacked(text) for name, _, text in fragment.data if name != "qb-columns"}
 
 
-def column(fragment: Fragment, told: dict[str, Any]) -> list[Any]:
+def column(fragment: PageFragment, told: dict[str, Any]) -> list[Any]:
     """A column as the script reads it."""
     (text,) = (text for name, _, text in fragment.data if name == "qb-columns")
     data = gzip.decompress(base64.b64decode(text))
@@ -62,10 +62,10 @@ SUPPORT: dict[str, tuple[str, list[str], list[str], tuple[int, int]]] = {
 
 @pytest.mark.parametrize(("answer", "texts", "without", "counts"), SUPPORT.values(), ids=SUPPORT)
 def test_words_without_support(answer: str, texts: list[str], without: list[str], counts: tuple[int, int]) -> None:
-    found = support_of(output(answer, *texts), Words())
+    found = word_support(output(answer, *texts), WordIndex())
     assert found is not None
     units = answer.encode("utf-16-le")
-    assert [units[2 * start : 2 * end].decode("utf-16-le") for start, end in found.without] == without
+    assert [units[2 * start : 2 * end].decode("utf-16-le") for start, end in found.unsupported] == without
     assert (found.missing, found.words) == counts
 
 
@@ -74,13 +74,13 @@ def test_words_without_support(answer: str, texts: list[str], without: list[str]
     [
         SystemOutputs([], None),
         SystemOutputs([], Response("x"), error="failed"),
-        SystemOutputs(Unsaid(), Response("x")),
+        SystemOutputs(UnknownRanking(), Response("x")),
         SystemOutputs([RetrievedDocument(Document("d"), None, 1)], Response("x")),
     ],
     ids=["no answer was asked for", "the system failed", "nobody said what was retrieved", "documents have no text"],
 )
 def test_where_support_cannot_be_told(given: SystemOutputs) -> None:
-    assert support_of(given, Words()) is None
+    assert word_support(given, WordIndex()) is None
 
 
 texts = st.text(st.sampled_from("abAB ,.\u00e9\u03a3\u0130😀\n\u2003\x1c'-"), max_size=30)
@@ -90,7 +90,7 @@ texts = st.text(st.sampled_from("abAB ,.\u00e9\u03a3\u0130😀\n\u2003\x1c'-"), 
 def test_the_share_is_the_metric(answer: str, documents: list[str]) -> None:
     given = output(answer, *documents)
     (result,) = evaluate([EvaluationSample("1", "?")], [given], ["hallucination_rate"])
-    found = support_of(given, Words())
+    found = word_support(given, WordIndex())
     assert result.scores is not None
     if result.scores[0] is None:
         assert found is None or found.words == 0
@@ -102,14 +102,14 @@ def test_the_share_is_the_metric(answer: str, documents: list[str]) -> None:
 @given(st.text(st.sampled_from("a😀é"), max_size=12))
 def test_places_of_characters_are_places_of_units(text: str) -> None:
     for at in range(len(text) + 1):
-        assert browser_places(text, [(0, at)]) == [(0, len(text[:at].encode("utf-16-le")) // 2)]
+        assert utf16_ranges(text, [(0, at)]) == [(0, len(text[:at].encode("utf-16-le")) // 2)]
 
 
 # --- gold ------------------------------------------------------------------------------------------------------------
 
 
 def test_documents_are_marked_by_what_is_known_of_them() -> None:
-    gold = Gold(
+    gold = GoldMarks(
         EvaluationSample(
             "1",
             "?",
@@ -128,7 +128,7 @@ def test_documents_are_marked_by_what_is_known_of_them() -> None:
         Document("whole"),
     ]
     assert gold.marks(asked) == ["", "gold", "again", "part", "not", "not", "part"]
-    assert Gold(EvaluationSample("1", "?")).marks(asked) == [""] * 7
+    assert GoldMarks(EvaluationSample("1", "?")).marks(asked) == [""] * 7
 
 
 PASSAGES: dict[str, tuple[Document, list[str]]] = {
@@ -145,7 +145,7 @@ PASSAGES: dict[str, tuple[Document, list[str]]] = {
 @pytest.mark.parametrize(("document", "found"), PASSAGES.values(), ids=PASSAGES)
 def test_gold_passages_in_a_document(document: Document, found: list[str]) -> None:
     spans = [(2, 5), (4, 7), (9, 11)]
-    gold = Gold(
+    gold = GoldMarks(
         EvaluationSample(
             "1", "?", relevant_docs=[Document(f"g{at}", parent_id="p", span=span) for at, span in enumerate(spans)]
         )
@@ -158,8 +158,8 @@ def test_gold_passages_in_a_document(document: Document, found: list[str]) -> No
 
 def test_blocks_hold_values_in_order_and_texts_once() -> None:
     put: dict[str, str] = {}
-    blocks = Blocks("d", put.__setitem__, most=3, most_bytes=40)
-    documents = Documents(blocks)
+    blocks = BlockWriter("d", put.__setitem__, most=3, most_bytes=40)
+    documents = DocumentTexts(blocks)
     numbers = [documents(text) for text in ("a", "b", "a", "", "c", "d", "x" * 50, "e", "b")]
     blocks.flush()
     blocks.flush()
@@ -169,7 +169,7 @@ def test_blocks_hold_values_in_order_and_texts_once() -> None:
 
 
 def test_equal_data_is_equal_text() -> None:
-    assert block(b"some bytes" * 100) == block(b"some bytes" * 100)
+    assert compress_block(b"some bytes" * 100) == compress_block(b"some bytes" * 100)
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_whatever_was_stored_becomes_json(value: Any) -> None:
 
 @given(st.lists(st.one_of(st.floats(allow_infinity=False), st.sampled_from([0.0, 0.5, float("nan")])), max_size=200))
 def test_columns_unpack_to_what_went_in(values: list[float]) -> None:
-    columns = Columns()
+    columns = ColumnBuffer()
     columns.put(np.array([7], np.uint8))
     told = columns.put(np.array(values, np.float64))
-    fragment = Fragment("", "", "", [("qb-columns", MIME, block(columns.data()))])  # type: ignore[arg-type]
+    fragment = PageFragment("", "", "", [("qb-columns", MIME, compress_block(columns.data()))])  # type: ignore[arg-type]
     assert told["at"] % 8 == 0
     assert column(fragment, told) == [None if value != value else value for value in values]
 
@@ -205,7 +205,7 @@ def test_what_is_packed_of_two_runs(tmp_path: Path) -> None:
             store, "a", samples, [given, given, None], [runs.scored("recall@5", [1.0, Score.fail("not_a_number"), 0.5])]
         )
         b = runs.put(store, "b", samples[:2], [given, given], [runs.scored("recall@5", [1.0, Score.skip("no_gold")])])
-        fragment = packed_browser(store, [a, b], base=b)
+        fragment = build_browser(store, [a, b], base=b)
     found = parts_of(fragment)
     listed = found["qb-list"]
     assert [run["name"] for run in listed["runs"]] == ["b", "a"], "the base comes first"
@@ -230,14 +230,14 @@ def test_numbers_of_other_definitions_are_not_subtracted(tmp_path: Path) -> None
         one, other = runs.scored("recall@5", [1.0]), runs.scored("recall@5", [0.5])
         other.signature = "recall@5|otherwise|v2"
         records = [runs.put(store, name, samples, [None], [result]) for name, result in (("a", one), ("b", other))]
-        (metric,) = parts_of(packed_browser(store, records))["qb-list"]["metrics"]
+        (metric,) = parts_of(build_browser(store, records))["qb-list"]["metrics"]
     assert metric["comparable"] is False
 
 
 def test_the_data_is_inert_and_small(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "runs.sqlite") as store:
-        hostile = packed_browser(store, [runs.hostile_run(store)])
-        small = packed_browser(store, runs.many_runs(store, 200, 400, ("a", "b")))
+        hostile = build_browser(store, [runs.hostile_run(store)])
+        small = build_browser(store, runs.many_runs(store, 200, 400, ("a", "b")))
     for name, mime, text in hostile.data:
         assert mime == MIME
         assert base64.b64encode(base64.b64decode(text, validate=True)).decode() == text, name

@@ -22,11 +22,11 @@ from auepora_eval.reporting.charts import (
     scatter_chart,
     wins_losses_chart,
 )
-from auepora_eval.reporting.charts.svg.formats import formatted
-from auepora_eval.reporting.charts.svg.letters import cut_to, width_of
-from auepora_eval.reporting.charts.theme import BAD, GOOD, MUTED, SERIES, TEXT, plain_colour, themed
-from auepora_eval.reporting.charts.ticks import count_span, linear_span, log_span
-from auepora_eval.reporting.charts.words import unique_labels
+from auepora_eval.reporting.charts.labels import unique_labels
+from auepora_eval.reporting.charts.svg.formats import format_tick
+from auepora_eval.reporting.charts.svg.text_width import measure_width, truncate
+from auepora_eval.reporting.charts.theme import BAD, GOOD, MUTED, SERIES, TEXT, apply_theme, plain_colour
+from auepora_eval.reporting.charts.ticks import count_range, linear_range, log_range
 from helpers.chart_gallery import GALLERY, HOSTILE, row
 from helpers.checks import for_each
 
@@ -112,7 +112,10 @@ def test_a_legend_ends_where_a_narrow_picture_does(name: str) -> None:
         x = float(view.get("transform", "")[len("translate(") :].split(",")[0])
         for legend in (one for one in view.iter(f"{SVG}g") if one.get("class") == "legend"):
             for text in legend.iter(f"{SVG}text"):
-                assert x + float(text.get("x", 0)) + width_of(text.text or "", float(text.get("font-size", 0))) <= width
+                assert (
+                    x + float(text.get("x", 0)) + measure_width(text.text or "", float(text.get("font-size", 0)))
+                    <= width
+                )
 
 
 @every_chart
@@ -158,7 +161,7 @@ def test_colours_are_style_variables_unless_a_theme_is_asked_for() -> None:
 
 
 def test_a_name_that_looks_like_a_colour_keeps_its_letters_in_the_dark() -> None:
-    spec = themed(interval_chart([row("#4269d0", 0.5)], title="#4269d0").spec, "dark")
+    spec = apply_theme(interval_chart([row("#4269d0", 0.5)], title="#4269d0").spec, "dark")
     assert spec["title"]["text"] == "#4269d0"
     assert spec["vconcat"][0]["layer"][0]["data"]["values"][0]["name"] == "#4269d0"
     assert spec["vconcat"][0]["layer"][0]["mark"]["color"] == "#8fa8ff"
@@ -334,19 +337,19 @@ def test_a_width_out_of_reason_is_refused(width: float) -> None:
 
 @given(st.lists(st.floats(-1e290, 1e290), max_size=5), st.booleans())
 def test_an_axis_holds_all_its_values_and_its_ticks_are_in_order(values: list[float], zero: bool) -> None:
-    span = linear_span(values, zero=zero)
+    span = linear_range(values, zero=zero)
     slack = 1e-9 * max(abs(span.low), abs(span.high))
     assert all(span.low - slack <= value <= span.high + slack for value in values)
     assert list(span.ticks) == sorted(set(span.ticks))
     assert 2 <= len(span.ticks) <= 9
-    assert len({formatted(tick, span.form) for tick in span.ticks}) == len(
+    assert len({format_tick(tick, span.tick_format) for tick in span.ticks}) == len(
         span.ticks
     ) or span.high - span.low < 1e-6 * abs(span.high)
 
 
 @given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=5))
 def test_an_axis_of_logarithms_holds_all_its_values(values: list[float]) -> None:
-    span = log_span(values)
+    span = log_range(values)
     assert span.low <= min(values) * (1 + 1e-6)
     assert span.high >= max(values) * (1 - 1e-6)
     assert 0 < span.low < span.high
@@ -355,7 +358,7 @@ def test_an_axis_of_logarithms_holds_all_its_values(values: list[float]) -> None
 
 @pytest.mark.parametrize(("highest", "top"), [(0, 1), (1, 1), (3, 3), (9, 10), (135, 150)])
 def test_counts_have_whole_ticks(highest: float, top: float) -> None:
-    span = count_span(highest)
+    span = count_range(highest)
     assert span.high == top
     assert all(tick == int(tick) for tick in span.ticks)
 
@@ -365,7 +368,7 @@ def test_counts_have_whole_ticks(highest: float, top: float) -> None:
     [(0.25, ".2f", "0.25"), (-0.5, ".1f", "−0.5"), (-0.01, ".1f", "0.0"), (12.0, "d", "12"), (1e-7, ".6~g", "1e-7"), (2.5e30, ".6~g", "2.5e+30"), (10.0, ".6~g", "10")],
 )  # fmt: skip
 def test_numbers_are_written_as_other_tools_write_them(value: float, form: str, text: str) -> None:
-    assert formatted(value, form) == text
+    assert format_tick(value, form) == text
 
 
 def test_a_heading_is_broken_into_lines_that_fit() -> None:
@@ -406,12 +409,12 @@ def contrast(one: str, other: str) -> float:
 
 def test_a_form_that_we_have_not_is_refused() -> None:
     with pytest.raises(BadValueError, match="no number format '%'"):
-        formatted(1.0, "%")
+        format_tick(1.0, "%")
 
 
 @given(st.text(max_size=50), st.floats(10, 300))
 def test_a_cut_text_fits(text: str, limit: float) -> None:
-    assert width_of(cut_to(text, limit, 11), 11) <= max(limit, width_of("…", 11))
+    assert measure_width(truncate(text, limit, 11), 11) <= max(limit, measure_width("…", 11))
 
 
 def test_hostile_names_are_shown_as_they_are() -> None:

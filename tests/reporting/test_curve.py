@@ -2,7 +2,7 @@
 
 import pytest
 
-from auepora_eval.reporting.curve import WIDTH, Curve, CurvePoint, curve_markdown, curve_text
+from auepora_eval.reporting.curve import DRAWING_WIDTH, Curve, CurvePoint, curve_markdown, curve_text
 
 ROWS = [  # value, interval, own scale, where the point stands, from where to where the line goes, why
     (0.5, (0.25, 0.75), False, 12, (6, 18), "the middle of 0 to 1"),
@@ -23,7 +23,7 @@ def test_the_drawing(
     points = [CurvePoint(0.0, value, interval)]
     curve = Curve("noise", (0.0,), 0.0, 0, ["run_1"], {"m": points}, frozenset({"m"} if own else ()))
     drawn = next(word for word in curve_text(curve).splitlines()[2].split() if "●" in word)
-    assert len(drawn) == WIDTH
+    assert len(drawn) == DRAWING_WIDTH
     assert drawn.index("●") == point
     assert [place for place, mark in enumerate(drawn) if mark != "·"] == list(range(line[0], line[1] + 1))
 
@@ -55,7 +55,9 @@ def test_the_table() -> None:
 
 def test_a_metric_is_called_as_in_every_other_table() -> None:
     points = [CurvePoint(0.0, 0.5)]
-    drawn = Curve("noise", (0.0,), 0.0, 0, ["a"], {"map": points, "mrr": points}, shown={"map": "map (over hits)"})
+    drawn = Curve(
+        "noise", (0.0,), 0.0, 0, ["a"], {"map": points, "mrr": points}, display_names={"map": "map (over hits)"}
+    )
     assert [line[:15].strip() for line in curve_text(drawn).splitlines()[2:4]] == ["map (over hits)", "mrr"]
     assert "| map (over hits) | 0 |" in curve_markdown(drawn)
     assert list(drawn.to_dict()["metrics"]) == ["map", "mrr"]

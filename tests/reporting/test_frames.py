@@ -12,7 +12,7 @@ import pytest
 from auepora_eval import Document, EvaluationSample, MetricResult, Results, RunStore, TargetCategory, evaluate
 from auepora_eval.compare.runs import compare_runs
 from auepora_eval.core.errors import BadValueError, MissingDependencyError
-from auepora_eval.core.frames import Column, frame
+from auepora_eval.core.frames import FrameColumn, make_frame
 from helpers import stored_runs
 from helpers.requirements import need
 
@@ -114,7 +114,7 @@ def test_nothing_is_a_frame_with_columns(kind: Any) -> None:
     need(KINDS[kind])
     assert rows_of(Results().to_frame(kind), kind) == []
     assert rows_of(Results().to_frame(kind, per_query=True), kind) == []
-    assert rows_of(frame({"n": Column("number", [math.nan, 1])}, kind), kind) == [{"n": None}, {"n": 1.0}]
+    assert rows_of(make_frame({"n": FrameColumn("number", [math.nan, 1])}, kind), kind) == [{"n": None}, {"n": 1.0}]
 
 
 def test_scores_without_outcomes_and_scores_without_samples() -> None:

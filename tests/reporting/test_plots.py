@@ -30,8 +30,8 @@ from auepora_eval.reporting.plots import (
     plot_slices,
     plot_wins_losses,
 )
-from auepora_eval.reporting.plots.of_results import quality_rows
-from auepora_eval.reporting.plots.of_runs import KINDS
+from auepora_eval.reporting.plots.results import quality_rows
+from auepora_eval.reporting.plots.stored_runs import KINDS
 from auepora_eval.running.perturbed import PerturbedRuns
 from auepora_eval.running.plans import run_system
 from auepora_eval.running.replay import swap_replay
@@ -250,7 +250,7 @@ def test_a_curve_of_noise_has_its_levels(stored: Stored) -> None:
 def runs_of(kind: str, stored: Stored) -> list[str]:
     if kind == "noise":
         return [stored.swept.outcomes[0.5].record.run_id]
-    return [stored.first, stored.second] if KINDS[kind].fewest == 2 else [stored.second]
+    return [stored.first, stored.second] if KINDS[kind].min_runs == 2 else [stored.second]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -261,7 +261,7 @@ def test_every_kind_is_drawn_from_the_store(kind: str, stored: Stored) -> None:
     ElementTree.fromstring(chart.to_svg())
 
 
-@pytest.mark.parametrize("kind", [kind for kind, one in KINDS.items() if one.fewest == 1 and one.most > 1])
+@pytest.mark.parametrize("kind", [kind for kind, one in KINDS.items() if one.min_runs == 1 and one.max_runs > 1])
 def test_kinds_of_several_runs(kind: str, stored: Stored) -> None:
     chart = plot_runs(kind, [stored.first, stored.second], store=stored.store)
     assert "old" in chart.to_svg() or "new" in chart.to_svg()

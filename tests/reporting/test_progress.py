@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from auepora_eval.cli.judging import ScoringLine
-from auepora_eval.reporting.progress import progress, quietly, wipe
+from auepora_eval.cli.judge_options import ScoringProgress
+from auepora_eval.reporting.progress import clear, progress, silenced
 from helpers.terminal import terminal
 
 
@@ -24,9 +24,9 @@ def test_long_work_shows_a_line_and_takes_it_away(
 
 def test_a_total_may_be_found_out_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = terminal(monkeypatch, patience=0.01)
-    with ScoringLine() as line:
-        line.scoring(5)  # which goes when judging begins
-        tell = line.judging()
+    with ScoringProgress() as line:
+        line.start_scoring(5)  # which goes when judging begins
+        tell = line.start_judging()
         tell(3, 8, 1)
         stream.written.clear()
         assert stream.written.wait(30)
@@ -40,7 +40,7 @@ def test_nothing_is_shown(monkeypatch: pytest.MonkeyPatch, tty: bool, patience: 
     stream = terminal(monkeypatch, tty=tty, patience=patience)
     with progress("scoring", 5) as advance:
         advance(5)
-    wipe()
+    clear()
     assert stream.getvalue() == ""
 
 
@@ -58,7 +58,7 @@ def test_long_work_without_a_terminal_writes_lines_that_stay(monkeypatch: pytest
 
 def test_quiet_work_without_a_terminal_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = terminal(monkeypatch, tty=False, line_every=0.0)
-    with quietly(), progress("judging", 8) as advance:
+    with silenced(), progress("judging", 8) as advance:
         advance(8)
     assert stream.getvalue() == ""
 

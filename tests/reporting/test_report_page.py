@@ -13,9 +13,9 @@ from auepora_eval import EvaluationSample, write_report
 from auepora_eval.core.errors import BadValueError, UnknownRunError
 from auepora_eval.core.results import Results
 from auepora_eval.core.types import MetricResult, SystemOutputs, TargetCategory
-from auepora_eval.reporting.html.blocks import Report, Verdict
-from auepora_eval.reporting.html.browser.pack import Fragment
-from auepora_eval.reporting.html.page import page_of
+from auepora_eval.reporting.html.blocks import Report, ReportVerdict
+from auepora_eval.reporting.html.browser.pack import PageFragment
+from auepora_eval.reporting.html.page import render_page
 from auepora_eval.store.records import RunRecord, RunStatus
 from auepora_eval.store.runs import RunStore
 from helpers.golden_runs import chunk, found, golden, put_run
@@ -247,12 +247,12 @@ def test_runs_without_a_common_query_say_so(store: RunStore, tmp_path: Path) -> 
 @pytest.mark.parametrize(("css", "script"), [("</style>", ""), ("", "a = '</SCRIPT >'")], ids=["style", "script"])
 def test_a_fragment_that_would_break_out_of_its_element_is_refused(css: str, script: str) -> None:
     with pytest.raises(BadValueError, match="would end the element"):
-        page_of(Report("t", "s", Verdict("v")), Fragment(Markup(""), css, script, []))
+        render_page(Report("t", "s", ReportVerdict("v")), PageFragment(Markup(""), css, script, []))
 
 
 def test_data_cannot_end_the_element_it_stands_in() -> None:
     data = [("d", "application/json", '["</script><script>alert(1)</script>"]')]
-    page = Page(page_of(Report("t", "s", Verdict("v")), Fragment(Markup(""), "", "", data)))
+    page = Page(render_page(Report("t", "s", ReportVerdict("v")), PageFragment(Markup(""), "", "", data)))
     assert len(page.code) == 1
     (held,) = [one for one in page.elements["script"] if one.startswith("data ")]
     assert json.loads(held.removeprefix("data application/json")) == ["</script><script>alert(1)</script>"]

@@ -10,10 +10,10 @@ import pytest
 from auepora_eval import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from auepora_eval.compare import compare_queries, compute_aggregate
 from auepora_eval.compare.causes import Cause, explain_changes
-from auepora_eval.labelling.items import item_of
-from auepora_eval.reporting.html.browser.marks import Gold, Words
+from auepora_eval.labelling.items import build_item
+from auepora_eval.reporting.html.browser.marks import GoldMarks, WordIndex
 from auepora_eval.reporting.html.browser.queries import output_json
-from auepora_eval.reporting.html.rankings import hits_by_span, ranked
+from auepora_eval.reporting.html.rankings import hits_by_span, retrieval_curves
 from auepora_eval.reporting.html.stored_run import StoredRun
 from auepora_eval.running.plans import run_system
 from auepora_eval.store.records import RunRecord
@@ -86,7 +86,7 @@ def test_curves_and_rank_charts_go_by_span(runs: Runs, tmp_path: Path, auepora: 
     store, a, _ = runs
     run = StoredRun(store, a)
     assert hits_by_span(run)
-    looked = ranked(run)
+    looked = retrieval_curves(run)
     assert [(k, value) for k, value, _ in looked.curves["hit_rate"]] == [(1, 1 / 3), (2, 2 / 3)]
     # 60 of the 100 characters lie in the one chunk.
     assert [k for k, _, _ in looked.curves["span_recall"]] == [1, 2]
@@ -100,15 +100,15 @@ def test_curves_and_rank_charts_go_by_span(runs: Runs, tmp_path: Path, auepora: 
 
 
 def test_the_query_page_marks_hits_by_span() -> None:
-    gold = Gold(sample("q"))
+    gold = GoldMarks(sample("q"))
     docs = [OTHER, CHUNKS[2], CHUNKS[1], CHUNKS[4]]
     assert gold.marks(docs) == ["", "part", "gold", "part"]
     assert gold.first_rank(docs) == 3
-    told = json.loads(output_json(output(docs), gold, Words(), lambda text: 0))
+    told = json.loads(output_json(output(docs), gold, WordIndex(), lambda text: 0))
     assert told["by_span"] == {"passage": 3}
     elsewhere = Document("passage", parent_id="guide", span=(400, 480))
     assert gold.marks([elsewhere]) == ["part"]
-    assert "by_span" not in json.loads(output_json(output([GOLD]), gold, Words(), lambda text: 0))
+    assert "by_span" not in json.loads(output_json(output([GOLD]), gold, WordIndex(), lambda text: 0))
 
 
 def test_a_sample_shown_marks_hits_by_span(runs: Runs, tmp_path: Path, auepora: Call) -> None:
@@ -122,5 +122,5 @@ def test_a_sample_shown_marks_hits_by_span(runs: Runs, tmp_path: Path, auepora: 
 
 
 def test_an_annotator_sees_hits_by_span() -> None:
-    item = item_of(sample("q"), output([OTHER, CHUNKS[1]]))
+    item = build_item(sample("q"), output([OTHER, CHUNKS[1]]))
     assert [(one.doc_id, one.gold) for one in item.evidence] == [("terms-0", False), ("chunk-1", True)]

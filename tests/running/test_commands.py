@@ -15,8 +15,8 @@ from queue import SimpleQueue
 import pytest
 
 from auepora_eval.calling.stop import Stop
-from auepora_eval.cli.interrupts import stopping_on_signals
-from auepora_eval.semantic.models import model_at_hand
+from auepora_eval.cli.interrupts import stop_on_signals
+from auepora_eval.semantic.models import find_installed_model
 from auepora_eval.store.runs import RunStore
 from helpers.report_pages import Page
 from helpers.user_project import Project
@@ -31,13 +31,13 @@ def environment() -> dict[str, str]:
 
 class TestSignals:
     def test_where_nothing_is_asked_the_first_one_interrupts(self) -> None:
-        with pytest.raises(KeyboardInterrupt), stopping_on_signals(Stop()):  # noqa: PT012
+        with pytest.raises(KeyboardInterrupt), stop_on_signals(Stop()):  # noqa: PT012
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(5)  # the signal comes first
 
     def test_while_asking_the_first_finishes_and_the_second_leaves(self, capfd: pytest.CaptureFixture[str]) -> None:
         stop = Stop()
-        with stopping_on_signals(stop), stop.waking(SimpleQueue()):
+        with stop_on_signals(stop), stop.waking(SimpleQueue()):
             os.kill(os.getpid(), signal.SIGTERM)
             assert (stop.finishing, stop.leaving) == (True, False)
             os.kill(os.getpid(), signal.SIGINT)
@@ -163,8 +163,8 @@ class TestDemoInitCompare:
         assert code == 0, err
         assert out.index("Retrieval relevance") < out.index("Did it get better?")
         assert "+ better" in out
-        assert ("sbert_similarity" in out) == ("bertscore" in out) == (model_at_hand() is not None)
-        assert ("auepora-eval[semantic]" in err) == (model_at_hand() is None)
+        assert ("sbert_similarity" in out) == ("bertscore" in out) == (find_installed_model() is not None)
+        assert ("auepora-eval[semantic]" in err) == (find_installed_model() is None)
         assert err.rstrip().endswith(str(Path("auepora-demo", "report.html")))
         page = Page((mine.folder / "auepora-demo" / "report.html").read_text(encoding="utf-8"))
         page.require_sound()

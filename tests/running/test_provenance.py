@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from auepora_eval.running.provenance import commit_of
+from auepora_eval.running.provenance import git_commit
 from helpers.requirements import missing
 
 
@@ -17,19 +17,19 @@ def git(folder: Path, *arguments: str) -> str:
 def test_the_commit_and_whether_files_differ_from_it(tmp_path: Path) -> None:
     if shutil.which("git") is None:
         missing("git")
-    assert commit_of(tmp_path) is None
+    assert git_commit(tmp_path) is None
     git(tmp_path, "init", "--quiet")
-    assert commit_of(tmp_path) is None  # nothing was committed yet
+    assert git_commit(tmp_path) is None  # nothing was committed yet
     (tmp_path / "rag.py").write_text("a = 1\n")
     git(tmp_path, "add", "rag.py")
     git(tmp_path, "commit", "--quiet", "-m", "first")
     commit = git(tmp_path, "rev-parse", "HEAD")
-    assert commit_of(tmp_path) == commit
+    assert git_commit(tmp_path) == commit
     (tmp_path / "notes.txt").write_text("not tracked")
-    assert commit_of(tmp_path) == commit
+    assert git_commit(tmp_path) == commit
     (tmp_path / "rag.py").write_text("a = 2\n")
-    assert commit_of(tmp_path) == f"{commit}+changes"
+    assert git_commit(tmp_path) == f"{commit}+changes"
 
 
 def test_a_folder_that_is_not_there_has_no_commit(tmp_path: Path) -> None:
-    assert commit_of(tmp_path / "nowhere") is None
+    assert git_commit(tmp_path / "nowhere") is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from auepora_eval.core.errors import AueporaWarning, BadValueError
-from auepora_eval.core.types import Unsaid
+from auepora_eval.core.types import UnknownRanking
 from auepora_eval.running.plans import run_plan
 from auepora_eval.running.replay_contexts import stored_contexts
 from auepora_eval.store.runs import RunStore
@@ -88,7 +88,7 @@ def test_export_does_not_say_it_either_and_saved_outputs_are_kept_alike(project:
     with RunStore.open("runs.sqlite") as store:
         for name in ("silent", "saved"):
             record = store.find(name)
-            assert all(isinstance(row.output.retrieved, Unsaid) for row in store.outputs(record.run_id))
+            assert all(isinstance(row.output.retrieved, UnknownRanking) for row in store.outputs(record.run_id))
             with pytest.raises(BadValueError, match="does not say what was retrieved"):
                 stored_contexts(store, record, store.samples(record.run_id))
 

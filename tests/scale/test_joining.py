@@ -14,14 +14,14 @@ from auepora_eval import EvaluationSample, SystemOutputs, evaluate, evaluate_str
 from auepora_eval.core.engine import evaluate_sources, resolve_metrics
 from auepora_eval.core.errors import AueporaWarning, BadTypeError
 from auepora_eval.core.family import FamilyMetric
-from auepora_eval.core.judged import JudgedMetric
+from auepora_eval.core.judged_metric import JudgedMetric
 from auepora_eval.core.metrics_base import BatchMetric, SampleMetric
 from auepora_eval.core.registry import Spec, metric_infos
 from auepora_eval.core.scores import Score
 from auepora_eval.core.sources import FamilySource
 from auepora_eval.core.types import TargetCategory
-from auepora_eval.scale.joining import bases_per_batch, paired
-from auepora_eval.scale.records import hashes_of, ids_read
+from auepora_eval.scale.records import hash_ids, make_id_hashes
+from auepora_eval.scale.sample_join import bases_per_batch, join_by_id
 from auepora_eval.scale.shards import sharded_sources, wants_bases
 from helpers.builders import output, sample
 from helpers.critics import SteadyCritic
@@ -192,10 +192,12 @@ def test_every_metric_over_families_is_joined_where_it_is_scored() -> None:
     """
     classes = {name: info.cls for name, info in metric_infos().items() if issubclass(info.cls, BatchMetric)}
     families = {name for name, cls in classes.items() if issubclass(cls, FamilyMetric)}
-    assert {name for name, cls in classes.items() if cls.joins_bases} == families
+    assert {name for name, cls in classes.items() if cls.needs_parents_only} == families
     assert families == {"noise_robustness", "counterfactual_consistency", "misleading_rate"}
     kept = {
-        name for name, cls in classes.items() if cls.needs_all and not (cls.joins_bases and not cls.details_need_all)
+        name
+        for name, cls in classes.items()
+        if cls.needs_all and not (cls.needs_parents_only and not cls.details_need_all)
     }
     judged = {name for name, cls in classes.items() if issubclass(cls, JudgedMetric)}
     assert kept - judged == KEPT
@@ -244,19 +246,19 @@ def test_remarks_of_guests_are_made_where_they_are_at_home() -> None:
 
 
 def test_pairs_by_id() -> None:
-    samples, outputs = ids_read(["a", "b", "c", "d"]), ids_read(["d", "x", "b", "a"])
-    found = paired(samples, outputs)
+    samples, outputs = make_id_hashes(["a", "b", "c", "d"]), make_id_hashes(["d", "x", "b", "a"])
+    found = join_by_id(samples, outputs)
     assert not found.in_order
     assert (found.missing.tolist(), found.unknown.tolist()) == ([2], [1])
     assert [one.tolist() for one in found.of_batches(np.array([0, 2, 4]))] == [[2, 3], [0]]
     assert found.of_samples(np.array([0, 2, 3])).tolist() == [0, 3]
-    assert paired(samples, samples).in_order
-    assert not paired(samples, samples, sure=False).in_order
+    assert join_by_id(samples, samples).in_order
+    assert not join_by_id(samples, samples, sure=False).in_order
 
 
 def test_bases_of_batches() -> None:
     """Steps up: a of c, c of e, e of e2 (absent), d of d; batches of two."""
-    read = ids_read(["a", "b", "c", "d", "e", "f"], ["c", None, "e", "d", "e2", "a"])
+    read = make_id_hashes(["a", "b", "c", "d", "e", "f"], ["c", None, "e", "d", "e2", "a"])
     found = bases_per_batch(read, np.array([0, 2, 4, 6]))
     assert [one.tolist() for one in found] == [[2, 4], [4], [0, 2]]
     assert [one.tolist() for one in bases_per_batch(replace(read, bases=read.bases[::-1]), np.array([0, 6]))] == [[]]
@@ -265,15 +267,15 @@ def test_bases_of_batches() -> None:
 @given(st.lists(st.text(max_size=6)))
 def test_numbers_of_ids(given: list[str]) -> None:
     """The same for the same id, whatever stands beside it, and another for every other."""
-    together = hashes_of(given).tolist()
-    assert together == [int(hashes_of([one])[0]) for one in given]
+    together = hash_ids(given).tolist()
+    assert together == [int(hash_ids([one])[0]) for one in given]
     assert len(set(together)) == len(set(given))
 
 
 def test_numbers_of_many_ids_are_all_different() -> None:
     many = [f"{stem}{number}" for stem in ("q", "q0", "sample-", "\0", "ä") for number in range(40_000)]
-    assert len(np.unique(hashes_of(many))) == len(set(many))
+    assert len(np.unique(hash_ids(many))) == len(set(many))
     for one in ("", "q1", "\ud800"):
         by_hand = enumerate(one.encode("utf-8", "surrogatepass") + b"\0", start=1)
         want = sum((byte + 1) * pow(0x9E3779B97F4A7C15, place, 2**64) for place, byte in by_hand) % 2**64
-        assert hashes_of([one]).tolist() == [want]
+        assert hash_ids([one]).tolist() == [want]

@@ -9,13 +9,13 @@ from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import MissingFieldError
 from auepora_eval.core.executors import Scorable, ScoredBatch, SerialExecutor
-from auepora_eval.core.metrics_base import BatchMetric, renamed
+from auepora_eval.core.metrics_base import BatchMetric, with_name
 from auepora_eval.core.registry import Spec
-from auepora_eval.scale.lost import WORKER_DIED, Lost, lost_batch, unread_batch
+from auepora_eval.scale.failed_batches import WORKER_DIED, BatchFailure, failed_batch, unreadable_batch
 from helpers.metric_examples import SPECS, built
 from helpers.ray_cases import rows, sources
 
-LOST = Lost(WORKER_DIED, "not measured: every worker died")
+LOST = BatchFailure(WORKER_DIED, "not measured: every worker died")
 SLICED: list[Spec] = [
     {"sliced": {"base": {"noise_robustness": {"base": "token_f1"}}, "where": {"labels.lang": "de"}}},
 ]
@@ -32,9 +32,9 @@ class _Losing(SerialExecutor):
             if number != 1:
                 yield from super().score([batch], metrics)
             elif self._how == "unread":
-                yield unread_batch(batch, number, metrics, LOST)
+                yield unreadable_batch(batch, number, metrics, LOST)
             else:
-                yield lost_batch(batch, metrics, LOST, ask_metrics=self._how == "stand in")
+                yield failed_batch(batch, metrics, LOST, ask_metrics=self._how == "stand in")
 
 
 def usable() -> list[BatchMetric]:
@@ -46,7 +46,7 @@ def usable() -> list[BatchMetric]:
                 evaluate(*rows(range(60)), [one])
             except MissingFieldError:
                 continue
-            found.append(renamed(one, f"{one.name} {number}"))
+            found.append(with_name(one, f"{one.name} {number}"))
     return found
 
 

@@ -16,7 +16,7 @@ from auepora_eval.io.parquet import (
     save_parquet_outputs,
     table_schema,
 )
-from auepora_eval.scale.parquet_columns import column_outputs, column_samples, texts_of
+from auepora_eval.scale.parquet_columns import column_outputs, column_samples, string_column
 from helpers.requirements import examples, need
 
 texts = st.text(st.characters(codec="utf-8"), max_size=6)
@@ -169,9 +169,9 @@ def test_tables_of_another_kind_are_left_to_them_too(pa: Any) -> None:
     assert column_samples(pa.table({"sample_id": [None], "query": ["?"]}, schema=None)) is None
     assert column_samples(pa.table({**ours, "labels": [{"lang": "de"}]})) is None
     assert column_samples(pa.table([pa.array(["q"]), pa.array(["q"])], names=["sample_id", "sample_id"])) is None
-    assert texts_of(pa.table(ours), "query") == ["?"]
-    assert texts_of(pa.table(ours), "labels") is None
-    assert texts_of(pa.table({"query": pa.array(["a", None])}), "query") is None
+    assert string_column(pa.table(ours), "query") == ["?"]
+    assert string_column(pa.table(ours), "labels") is None
+    assert string_column(pa.table({"query": pa.array(["a", None])}), "query") is None
 
 
 def test_chunks_are_put_together(pa: Any) -> None:

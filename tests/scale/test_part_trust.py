@@ -10,13 +10,13 @@ from auepora_eval.core.engine import evaluate_sources, resolve_metrics
 from auepora_eval.core.executors import ScoredBatch, SerialExecutor
 from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.scores import Scores
-from auepora_eval.core.slices import Members, slices_of
+from auepora_eval.core.slices import BatchMembership, parse_slices
 from auepora_eval.core.sources import SourcedBatch
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.scale.parts import merged, write_part
-from auepora_eval.scale.resuming import PartsExecutor, opened_folder
+from auepora_eval.scale.checkpoint import CheckpointExecutor, open_checkpoint
+from auepora_eval.scale.checkpoint_files import merge_batches, write_part
+from auepora_eval.scale.checkpoint_units import UnitSource
 from auepora_eval.scale.shards import sharded_sources
-from auepora_eval.scale.units import UnitSource
 from helpers import requirements
 from helpers.builders import output, sample
 from helpers.checkpoints import TOTAL, expected, plan, same, scored_into, sources
@@ -32,7 +32,9 @@ def test_a_part_that_belongs_elsewhere_is_made_again(tmp_path: Path, strange: st
     if strange == "of another unit":
         shutil.copy(folder / "part-000002.parquet", folder / "part-000001.parquet")
     else:
-        executor = PartsExecutor(SerialExecutor(), other, opened_folder(other, plan(fingerprint="g")), by_workers=True)
+        executor = CheckpointExecutor(
+            SerialExecutor(), other, open_checkpoint(other, plan(fingerprint="g")), by_workers=True
+        )
         evaluate_sources(sources(), METRICS, slices=["labels.lang"], executor=executor)
         shutil.copy(other / "part-000001.parquet", folder / "part-000001.parquet")
     same(scored_into(folder, SerialExecutor(), log), expected())
@@ -52,8 +54,8 @@ def test_parts_say_where_their_samples_stand(tmp_path: Path, by_workers: bool) -
 def test_who_wants_no_ids_gets_none_from_parts_either(tmp_path: Path) -> None:
     metrics = [one for one in resolve_metrics(METRICS) if isinstance(one, BatchMetric)]
     for _ in ("scored", "read"):
-        executor = PartsExecutor(SerialExecutor(), tmp_path, opened_folder(tmp_path, plan()), by_workers=True)
-        batches = [SourcedBatch(one, tuple(slices_of("labels.lang")), keep=False) for one in sources()]
+        executor = CheckpointExecutor(SerialExecutor(), tmp_path, open_checkpoint(tmp_path, plan()), by_workers=True)
+        batches = [SourcedBatch(one, tuple(parse_slices("labels.lang")), keep=False) for one in sources()]
         members = [one.members for one in executor.score(batches, metrics)]
         assert [one.ids for one in members if one is not None] == [()] * 6
 
@@ -71,12 +73,12 @@ def test_a_unit_brings_each_base_once_and_none_of_its_own(tmp_path: Path) -> Non
 
 
 def scored(notes: dict[str, tuple[int, str]], *ids: str) -> ScoredBatch:
-    return ScoredBatch(len(ids), [Scores.of([1.0] * len(ids))], notes, Members(len(ids), ids))
+    return ScoredBatch(len(ids), [Scores.of([1.0] * len(ids))], notes, BatchMembership(len(ids), ids))
 
 
 def test_remarks_on_batches_add_up() -> None:
     several = [scored({"odd": (2, "a")}, "a", "b"), scored({}, "c"), scored({"odd": (1, "d"), "new": (1, "d")}, "d")]
-    assert merged(several).notes == {"odd": (3, "a"), "new": (1, "d")}
+    assert merge_batches(several).notes == {"odd": (3, "a"), "new": (1, "d")}
 
 
 def test_a_writer_that_is_stopped_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,10 +20,10 @@ from auepora_eval.core.metrics_base import BatchMetric
 from auepora_eval.core.registry import Spec
 from auepora_eval.core.results import Results
 from auepora_eval.core.scores import Score, Scores, Status
-from auepora_eval.core.slices import Members, slices_of
+from auepora_eval.core.slices import BatchMembership, parse_slices
 from auepora_eval.core.sources import SourcedBatch
-from auepora_eval.scale.parts import merged, part_facts, read_part, write_part
-from auepora_eval.scale.resuming import PartsExecutor, opened_folder
+from auepora_eval.scale.checkpoint import CheckpointExecutor, open_checkpoint
+from auepora_eval.scale.checkpoint_files import merge_batches, read_part, read_part_facts, write_part
 from helpers import requirements
 from helpers.checkpoints import SIZE, TOTAL, expected, plan, same, scored_into, sources
 from helpers.generated_files import METRICS, Numbered, rows
@@ -64,7 +64,7 @@ def test_metrics_named_in_another_order_get_their_own_scores(tmp_path: Path) -> 
     scored_into(folder, SerialExecutor())
     (folder / "part-000001.parquet").unlink()
     turned = METRICS[::-1]
-    executor = PartsExecutor(SerialExecutor(), folder, opened_folder(folder, plan(turned)), by_workers=True)
+    executor = CheckpointExecutor(SerialExecutor(), folder, open_checkpoint(folder, plan(turned)), by_workers=True)
     found = evaluate_sources(sources(log), turned, slices=["labels.lang"], executor=executor)
     same(found, evaluate(*rows(range(TOTAL)), turned, slices=["labels.lang"]))
     assert log.read_text().split() == ["30", "40", "50"]
@@ -152,7 +152,7 @@ def test_of_a_unit_that_kills_only_the_guilty_batch_is_lost_and_it_is_tried_agai
     metrics: list[Spec] = ["recall@2", "token_f1"]
 
     def run(others: Executor) -> Results:
-        executor = PartsExecutor(others, folder, opened_folder(folder, plan(metrics)), by_workers=True)
+        executor = CheckpointExecutor(others, folder, open_checkpoint(folder, plan(metrics)), by_workers=True)
         return evaluate_sources(sources(log), metrics, executor=executor)
 
     with pytest.warns(AueporaWarning, match=r"part-000001\.parquet holds samples that nobody lived to score"):
@@ -174,28 +174,28 @@ def test_of_a_unit_that_kills_only_the_guilty_batch_is_lost_and_it_is_tried_agai
     ],
 )
 def test_a_folder_of_another_evaluation_is_refused(tmp_path: Path, other: dict[str, Any], named: str) -> None:
-    opened_folder(tmp_path, plan())
+    open_checkpoint(tmp_path, plan())
     with pytest.raises(BadValueError, match="holds the scores of another evaluation") as refused:
-        opened_folder(tmp_path, plan(**other))
+        open_checkpoint(tmp_path, plan(**other))
     assert named in str(refused.value)
 
 
 def test_conventions_and_version_are_part_of_it(tmp_path: Path) -> None:
     ours = plan()
-    opened_folder(tmp_path, ours)
+    open_checkpoint(tmp_path, ours)
     with pytest.raises(BadValueError, match=r"version: .* there, 9\.9 here"):
-        opened_folder(tmp_path, replace(ours, version="9.9"))
+        open_checkpoint(tmp_path, replace(ours, version="9.9"))
     with pytest.raises(BadValueError, match="conventions missing: fail there, skip here"):
-        opened_folder(tmp_path, replace(ours, conventions={**ours.conventions, "missing": "skip"}))
+        open_checkpoint(tmp_path, replace(ours, conventions={**ours.conventions, "missing": "skip"}))
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(BadValueError, match="is not a folder of parts"):
-        opened_folder(tmp_path, plan())
+        open_checkpoint(tmp_path, plan())
     (tmp_path / "manifest.json").write_text('{"name": "an app"}')
     with pytest.raises(DataFileError, match="is not the manifest of scores in parts"):
-        opened_folder(tmp_path, plan())
+        open_checkpoint(tmp_path, plan())
     assert sorted(os.listdir(tmp_path)) == ["manifest.json", "thesis.txt"]
 
 
@@ -210,14 +210,14 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
 def test_a_manifest_that_is_none_says_what_to_do(tmp_path: Path, content: str, told: str) -> None:
     (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(DataFileError, match=rf"manifest\.json: .*{told}.*; name another folder, or delete it"):
-        opened_folder(tmp_path, plan())
+        open_checkpoint(tmp_path, plan())
 
 
 SCORES = {
     "reasons in an order of their own": Scores.from_list(
         [Score.fail("b_b"), Score(0.1), Score.skip("a_a"), Score(1e-300), Score.fail("a_a"), Score(-0.0)]
     ),
-    "a failure that counts": Scores.of([0.5] * 6).replaced(
+    "a failure that counts": Scores.of([0.5] * 6).with_outcome(
         np.array([True] + [False] * 5), Status.SYSTEM_FAILED, "timeout", 0.0
     ),
     "statistics with gaps": Scores.of(np.arange(6) / 3, stats=np.array([[1.5, np.nan, -0.0, 1 / 3]] * 6)),
@@ -225,7 +225,7 @@ SCORES = {
     "keys": replace(
         Scores.of(np.zeros(6)),
         keys=(
-            FamilyKey("ä", 1, None, ("x", "y"), own=(1, 2.5, float("nan").hex(), b"\0")),
+            FamilyKey("ä", 1, None, ("x", "y"), payload=(1, 2.5, float("nan").hex(), b"\0")),
             None,
             3,
             "z",
@@ -240,7 +240,7 @@ SCORES = {
 
 def test_a_part_gives_the_same_scores_to_the_last_bit(tmp_path: Path) -> None:
     ids = tuple(f"é{number}" for number in range(6))
-    members = Members(
+    members = BatchMembership(
         6,
         ids,
         True,
@@ -251,7 +251,7 @@ def test_a_part_gives_the_same_scores_to_the_last_bit(tmp_path: Path) -> None:
     scored = ScoredBatch(6, list(SCORES.values()), {"odd": (2, "é1")}, members)
     write_part(tmp_path / "p.parquet", scored, list(SCORES), job="j", unit=3, first=100)
     part = read_part(tmp_path / "p.parquet")
-    assert part.facts == part_facts(tmp_path / "p.parquet")
+    assert part.facts == read_part_facts(tmp_path / "p.parquet")
     assert (part.facts.job, part.facts.unit, part.facts.first, part.facts.rows) == ("j", 3, 100, 6)
     for found, wanted in zip(part.scored.scores, scored.scores, strict=True):
         assert found == wanted
@@ -301,20 +301,22 @@ def test_a_part_that_was_changed_is_refused(tmp_path: Path) -> None:
 def test_keys_that_no_file_can_hold_are_told(tmp_path: Path) -> None:
     scores = replace(Scores.of([1.0]), keys=(object(),))
     with pytest.raises(BadValueError, match="metric 'mine' pairs samples by something that cannot be written"):
-        write_part(tmp_path / "p", ScoredBatch(1, [scores], {}, Members(1, ("a",))), ["mine"], job="", unit=0, first=0)
+        write_part(
+            tmp_path / "p", ScoredBatch(1, [scores], {}, BatchMembership(1, ("a",))), ["mine"], job="", unit=0, first=0
+        )
 
 
 def test_a_metric_called_like_a_column_is_told(tmp_path: Path) -> None:
-    scored = ScoredBatch(1, [Scores.of([1.0])], {}, Members(1, ("a",)))
+    scored = ScoredBatch(1, [Scores.of([1.0])], {}, BatchMembership(1, ("a",)))
     with pytest.raises(BadValueError, match="two columns of a part would be called 'position'"):
         write_part(tmp_path / "p", scored, ["position"], job="", unit=0, first=0)
 
 
 def test_batches_merge_as_if_they_had_been_one() -> None:
     chosen = [one for one in resolve_metrics(METRICS) if isinstance(one, BatchMetric)]
-    batches = [SourcedBatch(one, tuple(slices_of(["labels.lang"]))) for one in sources()]
+    batches = [SourcedBatch(one, tuple(parse_slices(["labels.lang"]))) for one in sources()]
     [whole] = SerialExecutor().score([replace(batches[0], source=Numbered(0, TOTAL))], chosen)
-    found = merged(list(SerialExecutor().score(batches, chosen)))
+    found = merge_batches(list(SerialExecutor().score(batches, chosen)))
     assert found.size == whole.size
     assert found.scores == whole.scores
     assert found.members is not None
@@ -341,7 +343,7 @@ def test_what_does_not_count_may_be_any_nan(tmp_path: Path) -> None:
     """Division gives one with another sign than ``math.nan`` has."""
     values = np.array([0.5, -0.0, np.copysign(np.nan, -1)])
     scores = Scores(values, np.array([0, 0, 1], dtype=np.uint8), np.array([0, 0, 1], dtype=np.int16), ("", "odd"))
-    written = ScoredBatch(3, [scores], {}, Members(3, ("a", "b", "c")))
+    written = ScoredBatch(3, [scores], {}, BatchMembership(3, ("a", "b", "c")))
     write_part(tmp_path / "p.parquet", written, ["m"], job="j", unit=0, first=0)
     (read,) = read_part(tmp_path / "p.parquet").scored.scores
     assert np.signbit(read.values[1])

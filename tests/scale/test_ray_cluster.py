@@ -16,7 +16,7 @@ from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from auepora_eval.scale import ray_cluster
-from auepora_eval.scale.ray_cluster import connect, ray_package
+from auepora_eval.scale.ray_cluster import connect, import_ray
 from auepora_eval.scale.ray_executor import RayExecutor
 from helpers.ray_cases import Fragile, ray_or_skip, rows, sources, times
 
@@ -74,7 +74,7 @@ def test_one_that_is_there_is_used_and_left() -> None:
 
 def test_the_connection_that_a_process_has_is_used_and_left(no_ray_connection: None, tmp_path: Path) -> None:
     """With two GPUs, as far as the cluster knows: two actors load the model, and three share them."""
-    ray = ray_package()
+    ray = import_ray()
     ray.init(
         address="local",
         num_cpus=4,
@@ -235,10 +235,10 @@ HERE = {"Python": "3.11", "auepora-eval": "1.2", "numpy": "2.0.1"}
 )
 def test_other_code_elsewhere_is_refused(there: dict[str, str], message: str) -> None:
     with pytest.raises(WorkerError, match=message):
-        ray_cluster._compare(HERE, {**HERE, "node": "far", **there})
+        ray_cluster._compare_versions(HERE, {**HERE, "node": "far", **there})
 
 
 def test_another_numpy_is_remarked_upon() -> None:
-    ray_cluster._compare(HERE, {**HERE, "node": "far"})
+    ray_cluster._compare_versions(HERE, {**HERE, "node": "far"})
     with pytest.warns(AueporaWarning, match=r"numpy 2\.1\.0, this one 2\.0\.1: last digits may differ"):
-        ray_cluster._compare(HERE, {**HERE, "node": "far", "numpy": "2.1.0"})
+        ray_cluster._compare_versions(HERE, {**HERE, "node": "far", "numpy": "2.1.0"})

@@ -11,13 +11,13 @@ import pytest
 from auepora_eval import EvaluationSample, Response, SystemOutputs, evaluate, evaluate_stream
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, WorkerError
-from auepora_eval.core.metrics_base import renamed
+from auepora_eval.core.metrics_base import with_name
 from auepora_eval.core.registry import Spec
-from auepora_eval.scale.inputs import InputFile, Run
-from auepora_eval.scale.mapping import mapper_of
-from auepora_eval.scale.ray_cluster import let_go
+from auepora_eval.scale.inputs import InputFile, RecordRange
+from auepora_eval.scale.range_mapper import make_mapper
+from auepora_eval.scale.ray_cluster import cancel_tasks
 from auepora_eval.scale.ray_executor import RayExecutor
-from auepora_eval.scale.records import ReadIds, hashes_of, ids_read
+from auepora_eval.scale.records import IdHashes, hash_ids, make_id_hashes
 from helpers.metric_examples import SPECS, built, made_data, model_names
 from helpers.ray_cases import (
     Broken,
@@ -56,7 +56,7 @@ def ray(ray_cluster: None) -> Iterator[RayExecutor]:
 def test_every_metric_is_the_same_to_the_last_bit(ray: RayExecutor, size: int) -> None:
     samples, outputs = made_data(n=60)
     metrics = [built(spec) for spec in SPECS if not model_names(spec)]
-    chosen = [renamed(one, f"{one.name} {number}") for number, one in enumerate(metrics)]
+    chosen = [with_name(one, f"{one.name} {number}") for number, one in enumerate(metrics)]
     assert len(chosen) > 90
     here = evaluate(samples, outputs, chosen, slices="labels.label")
     there = evaluate(samples, outputs, chosen, slices="labels.label", batch_size=size, executor=ray)
@@ -212,19 +212,19 @@ def test_bad_input_is_told_as_in_serial(ray: RayExecutor, keep: bool) -> None:
         evaluate(samples, [None] * 8, ["token_f1"], executor=ray, batch_size=1)
 
 
-def killing(run: Run) -> ReadIds:
+def killing(run: RecordRange) -> IdHashes:
     killed()
     raise AssertionError(run)
 
 
 def test_ids_that_nobody_lives_to_read(ray: RayExecutor) -> None:
-    runs = [Run(InputFile("/data/answers.jsonl", "jsonl", 0, 0), 0, 1)]
+    runs = [RecordRange(InputFile("/data/answers.jsonl", "jsonl", 0, 0), 0, 1)]
     with pytest.raises(WorkerError, match="no worker could read the ids of some records"):
-        list(mapper_of(ray)(killing, runs))
+        list(make_mapper(ray)(killing, runs))
 
 
-def numbered(run: Run) -> ReadIds:
-    return ids_read([str(run.row)])
+def numbered(run: RecordRange) -> IdHashes:
+    return make_id_hashes([str(run.row)])
 
 
 @pytest.mark.parametrize(("workers", "most"), [(None, 8), (1, 1)])
@@ -234,19 +234,19 @@ def test_no_more_ids_are_read_at_a_time_than_there_may_be_workers(
     """Of a cluster with two processors."""
     given = 0
 
-    def runs() -> Iterator[Run]:
+    def runs() -> Iterator[RecordRange]:
         nonlocal given
         for row in range(200):
             given += 1
-            yield Run(InputFile("/data/answers.jsonl", "jsonl", 0, 0), row, 1)
+            yield RecordRange(InputFile("/data/answers.jsonl", "jsonl", 0, 0), row, 1)
 
     held = RayExecutor(workers=workers)
-    found = iter(mapper_of(held)(numbered, runs()))
+    found = iter(make_mapper(held)(numbered, runs()))
     first = next(found)
     assert given == 8 * most  # eight go at once
     every = [first, *found]
     held.close()
-    assert [int(one.ids[0]) for one in every] == hashes_of([str(row) for row in range(200)]).tolist()
+    assert [int(one.ids[0]) for one in every] == hash_ids([str(row) for row in range(200)]).tolist()
 
 
 def test_what_cannot_leave_is_scored_here(ray: RayExecutor) -> None:
@@ -281,7 +281,7 @@ def test_tasks_that_end_by_themselves_are_not_cancelled(ray: RayExecutor, tmp_pa
 
     there = ray.start().ray
     ending, hanging = (there.remote(num_cpus=1, max_retries=0)(task).remote() for task in (soon, never))
-    let_go(there, [ending, hanging])
+    cancel_tasks(there, [ending, hanging])
     assert (tmp_path / "begun").exists()
     assert there.get(ending) == "done"
     with pytest.raises(there.exceptions.TaskCancelledError):

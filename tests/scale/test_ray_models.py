@@ -146,7 +146,7 @@ def test_limits_hold_whoever_scores_the_rest(ray: RayExecutor, tmp_path: Path) -
         done += 1
 
     got = evaluate_sources(watched(), [*PLAIN, quality(critic)], executor=ray, judging=session, progress=progress)
-    assert len(critic.asked) == 50 == session.accounts.total.calls
+    assert len(critic.asked) == 50 == session.usage_log.total.calls
     assert critic.most_inside <= 3
     assert got[2].details["num_scored"] >= 50  # what was asked already is answered from what was kept
     assert got[2].details["failed_budget_exhausted"] > 0

@@ -21,7 +21,7 @@ from auepora_eval.core.errors import DataFileError, DuplicateIdError
 from auepora_eval.core.registry import Spec
 from auepora_eval.io import codec, files, parquet
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
-from auepora_eval.scale import inputs, ranges_jsonl, ranges_parquet, streams
+from auepora_eval.scale import compressed_streams, inputs, ranges_jsonl, ranges_parquet
 from auepora_eval.scale.sharded import evaluate_files
 from auepora_eval.scale.shards import sharded_sources
 from helpers import requirements
@@ -51,13 +51,13 @@ def written(folder: Path, suffix: str, *, mixed: bool) -> tuple[Path, Path]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each file is opened from now on."""
     counts: Counter[str] = Counter()
-    before = files._opened
+    before = files._open
 
     def counting(path: Path) -> IO[bytes]:
         counts[path.name] += 1
         return before(path)
 
-    monkeypatch.setattr(files, "_opened", counting)
+    monkeypatch.setattr(files, "_open", counting)
     return counts
 
 
@@ -67,24 +67,24 @@ def test_a_compressed_file_is_gone_through_once_not_once_for_every_range(
 ) -> None:
     sharded = sharded_sources(*written(tmp_path, suffix, mixed=False), batch_size=1)
     assert len(sharded.sources) == TOTAL // 16
-    streams.close_streams()
+    compressed_streams.close_streams()
     opened.clear()
     got = evaluate_sources(sharded.sources, METRICS)
     assert opened == {f"s{suffix}": 1, f"o{suffix}": 1}
-    streams.close_streams()
+    compressed_streams.close_streams()
     assert got == evaluate(*rows(TOTAL, missing=False), METRICS)
 
 
 def test_bases_further_up_do_not_hold_up_the_rest(tmp_path: Path, opened: Counter[str]) -> None:
     sharded = sharded_sources(*written(tmp_path, ".jsonl.gz", mixed=False), batch_size=1, bases=True)
-    streams.close_streams()
+    compressed_streams.close_streams()
     opened.clear()
     got = evaluate_sources(sharded.sources, METRICS, joined=True)
     guests = sum(any(True for _ in one.bases) for one in sharded.sources)
     assert guests > 5
     # What is read in order is read by a stream of its own; only bases begin anew.
     assert opened["s.jsonl.gz"] <= 1 + guests
-    streams.close_streams()
+    compressed_streams.close_streams()
     assert got == evaluate(*rows(TOTAL, missing=False), METRICS)
 
 
@@ -99,7 +99,7 @@ def test_outputs_in_another_order_are_read_batch_by_batch_not_one_by_one(
     opened.clear()
     got = evaluate_sources(sharded.sources, METRICS)
     assert opened[f"o{suffix}"] <= 10
-    streams.close_streams()
+    compressed_streams.close_streams()
     assert got == evaluate(*rows(TOTAL, missing=False), METRICS)
 
 
@@ -115,9 +115,9 @@ def test_as_many_streams_as_are_useful(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         sharded_sources(*written(folder, ".jsonl.gz", mixed=False), batch_size=100)
-    assert 0 < len(streams._kept) <= 8
-    streams.close_streams()
-    assert not streams._kept
+    assert 0 < len(compressed_streams._streams) <= 8
+    compressed_streams.close_streams()
+    assert not compressed_streams._streams
 
 
 def test_damage_further_down_a_compressed_file_is_told(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_damage_further_down_a_compressed_file_is_told(tmp_path: Path) -> None:
     halves = [gzip.compress(b"".join(some)) for some in (lines[:160], lines[160:])]
     samples.write_bytes(b"".join(halves))
     sharded = sharded_sources(samples, outputs, batch_size=1)
-    streams.close_streams()
+    compressed_streams.close_streams()
     seen = samples.stat()
     samples.write_bytes(halves[0] + b"\xff" * len(halves[1]))
     os.utime(samples, ns=(seen.st_atime_ns, seen.st_mtime_ns))
@@ -134,8 +134,8 @@ def test_damage_further_down_a_compressed_file_is_told(tmp_path: Path) -> None:
     good.read()
     with pytest.raises(DataFileError, match=r"s\.jsonl\.gz: the compressed data is damaged"):
         bad.read()
-    assert not any(one.described.path == str(samples) for one in streams._kept)
-    streams.close_streams()
+    assert not any(one.described.path == str(samples) for one in compressed_streams._streams)
+    compressed_streams.close_streams()
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
@@ -209,7 +209,7 @@ def test_files_given_twice_are_told_without_reading_all_of_them(
 
 def test_rows_are_picked_from_row_groups_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requirements.need("pyarrow")
-    monkeypatch.setattr(parquet, "_GROUP", 50)
+    monkeypatch.setattr(parquet, "_ROW_GROUP", 50)
     samples, outputs = written(tmp_path, ".parquet", mixed=True)
     side = sharded_sources(samples, outputs, batch_size=64)
     for source in side.sources:

@@ -19,7 +19,7 @@ from auepora_eval.core.registry import Spec
 from auepora_eval.core.sources import BatchSource, FamilySource
 from auepora_eval.io.jsonl import save_jsonl_dataset, save_jsonl_outputs
 from auepora_eval.io.parquet import save_parquet_dataset, save_parquet_outputs
-from auepora_eval.scale import ranges_jsonl, ranges_parquet, records, streams
+from auepora_eval.scale import compressed_streams, ranges_jsonl, ranges_parquet, records
 from auepora_eval.scale.inputs import is_sharded
 from auepora_eval.scale.shards import sharded_sources
 from helpers import requirements
@@ -107,8 +107,8 @@ def test_a_file_is_opened_once_for_a_batch_however_scattered_it_lies(
     sharded = sharded_sources(named, answers, batch_size=4 if suffix in (".jsonl.gz", ".jsonl.zst") else 64)
     assert [len(list(one.outputs)) > 10 for one in sharded.sources] == [True, True]
     opened: list[str] = []
-    streams.close_streams()
-    for module in (ranges_jsonl, ranges_parquet, streams):
+    compressed_streams.close_streams()
+    for module in (ranges_jsonl, ranges_parquet, compressed_streams):
 
         def counted(path: Path, real: Any = module.open_bytes) -> Any:
             opened.append(path.name)
@@ -167,8 +167,8 @@ def test_ids_that_look_the_same_as_numbers_are_told_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bases: bool
 ) -> None:
     """As if 64 bits were four: every id then looks like dozens of others."""
-    strong = records.hashes_of
-    monkeypatch.setattr(records, "hashes_of", lambda ids: strong(ids) % 13)
+    strong = records.hash_ids
+    monkeypatch.setattr(records, "hash_ids", lambda ids: strong(ids) % 13)
     given = rows(150)
     named = write_shards(tmp_path, given, [90], [70])
     assert scored(*named, batch_size=11, bases=bases) == evaluate(*given, METRICS, slices="labels.lang")
@@ -177,8 +177,8 @@ def test_ids_that_look_the_same_as_numbers_are_told_apart(
 def test_numbers_in_the_same_order_are_not_trusted_where_ids_look_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    strong = records.hashes_of
-    monkeypatch.setattr(records, "hashes_of", lambda ids: strong(ids) * 0)
+    strong = records.hash_ids
+    monkeypatch.setattr(records, "hash_ids", lambda ids: strong(ids) * 0)
     samples, outputs = rows(20, missing=False)
     named, _ = write_shards(tmp_path, (samples, outputs), [], [])
     other = tmp_path / "other"
@@ -227,7 +227,7 @@ def test_records_that_hold_both(tmp_path: Path) -> None:
     sharded = sharded_sources(tmp_path / "r.jsonl", batch_size=6)
     assert sharded.formats == ("ragas", "ragas")
     assert [len(sharded.missing), list(sharded.missing[:3])] == [5, ["1", "5", "9"]]
-    assert sharded.remarks() == [
+    assert sharded.warnings() == [
         "5 of 20 samples have no output and count as failures: '1', '5', '9' and 2 more",
     ]
     read = [pair for one in sharded.sources for pair in zip(*one.read(), strict=True)]
@@ -245,7 +245,7 @@ def test_what_has_no_partner_is_counted(tmp_path: Path) -> None:
     pairs = [(one.sample_id, got) for one, got in zip(samples, outputs, strict=True) if got is not None]
     save_jsonl_outputs(pairs[10:], tmp_path / "o.jsonl")
     sharded = sharded_sources(tmp_path / "s.jsonl", tmp_path / "o.jsonl", batch_size=7)
-    assert sharded.remarks("trec") == [
+    assert sharded.warnings("trec") == [
         "10 of 30 samples have no output and are skipped: 'q0', 'q1', 'q2' and 7 more",
         "10 outputs belong to no sample and are left out: 'q30', 'q31', 'q32' and 7 more",
     ]

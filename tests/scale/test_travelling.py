@@ -5,7 +5,7 @@ import pytest
 
 from auepora_eval.core.executors import ScoredBatch
 from auepora_eval.core.scores import Scores
-from auepora_eval.scale.ray_worker import columns_of, scores_from
+from auepora_eval.scale.ray_worker import pack_scores, unpack_scores
 
 VALUES = {
     "small whole numbers": [0.0, 1.0, 255.0],
@@ -22,7 +22,7 @@ VALUES = {
 def test_every_bit_arrives(values: list[float]) -> None:
     given = np.array(values)
     scores = Scores.of([1.0, 0.0, 1.0], stats=np.column_stack([given, given[::-1]]))
-    (found,) = scores_from(columns_of(ScoredBatch(3, [scores]))).scores
+    (found,) = unpack_scores(pack_scores(ScoredBatch(3, [scores]))).scores
     assert found.stats is not None
     assert scores.stats is not None
     assert found.stats.tobytes() == np.ascontiguousarray(scores.stats).tobytes()

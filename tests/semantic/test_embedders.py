@@ -14,11 +14,11 @@ import pytest
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
 from auepora_eval.core.errors import BadTypeError, BadValueError
 from auepora_eval.core.registry import spec_of
-from auepora_eval.core.resources import given_resources
-from auepora_eval.features.told import Lost
-from auepora_eval.semantic.embedders import PythonEmbedder, as_embedder, build_embedder, embedder_name
+from auepora_eval.core.resources import use_resources
+from auepora_eval.features.model_cache import InferenceFailure
+from auepora_eval.semantic.embedders import PythonEmbedder, build_embedder, embedder_name, parse_embedder
 from auepora_eval.semantic.endpoint import OpenAIEmbedder
-from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
+from auepora_eval.semantic.sentence_embedder import SentenceTransformerEmbedder
 from helpers.letter_vectors import letters
 from helpers.requirements import need
 from helpers.tiny_models import made
@@ -100,12 +100,12 @@ def test_a_text_the_endpoint_refuses_does_not_take_others_along(monkeypatch: pyt
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with endpoint() as (url, asked):
         embedder = OpenAIEmbedder("letters", base_url=url)
-        rows = embedder.encoded(["a", "b", "refused", "c"]).rows
-        assert [isinstance(row, Lost) for row in rows] == [False, False, True, False]
+        rows = embedder.embed_batch(["a", "b", "refused", "c"]).rows
+        assert [isinstance(row, InferenceFailure) for row in rows] == [False, False, True, False]
         assert [len(body["input"]) for _, _, body in asked] == [4, 2, 2, 1, 1]
         asked.clear()
-        rows = embedder.encoded(["refused"] * 200).rows  # all of them: it is not asked about each
-        assert all(isinstance(row, Lost) for row in rows)
+        rows = embedder.embed_batch(["refused"] * 200).rows  # all of them: it is not asked about each
+        assert all(isinstance(row, InferenceFailure) for row in rows)
         assert len(asked) < 50
 
 
@@ -119,17 +119,17 @@ def test_an_address_with_a_password_is_not_in_the_signature() -> None:
 def test_a_loaded_model_is_known_by_its_weights_and_read_as_it_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
     package = need("sentence_transformers")
     model = package.SentenceTransformer(made("sbert"), device="cpu")
-    embedder = as_embedder(model)
-    assert as_embedder(model.encode) == embedder  # the method of the model, as many pass it
-    assert embedder.identity == as_embedder(package.SentenceTransformer(made("sbert"), device="cpu")).identity
+    embedder = parse_embedder(model)
+    assert parse_embedder(model.encode) == embedder  # the method of the model, as many pass it
+    assert embedder.identity == parse_embedder(package.SentenceTransformer(made("sbert"), device="cpu")).identity
     texts = ["the cat", "a dog"]
     want = model.encode(texts)
     model.train()  # as it is left after training: dropout is on
-    assert np.allclose(np.array(embedder.encoded(texts).rows), want, atol=1e-6)
+    assert np.allclose(np.array(embedder.embed_batch(texts).rows), want, atol=1e-6)
     model.truncate_dim = 3
-    assert np.array(embedder.encoded(texts).rows).shape == (2, 3)
+    assert np.array(embedder.embed_batch(texts).rows).shape == (2, 3)
     next(iter(model.parameters())).data += 1
-    assert as_embedder(model).identity != embedder.identity
+    assert parse_embedder(model).identity != embedder.identity
 
 
 async def later(texts: list[str]) -> list[list[float]]:
@@ -208,11 +208,11 @@ def test_an_import_path_that_leads_nowhere(path: str, message: str) -> None:
 
 def test_a_resource_of_the_plan() -> None:
     spec = {"embedding_similarity": {"embed_fn": {"use": "vectors"}}}
-    with given_resources({"vectors": letters}):
+    with use_resources({"vectors": letters}):
         built: Any = metric(spec)
     assert built.compute([SAMPLE], [OUTPUT]).value == pytest.approx(1)
     assert spec_of(built) == spec
-    with given_resources({"vectors": build_embedder("sentence_transformers", {"model": "org/name"})}):
+    with use_resources({"vectors": build_embedder("sentence_transformers", {"model": "org/name"})}):
         assert "|embed:org/name|" in str(metric(spec).signature)  # type: ignore[attr-defined]
     alone: Any = metric(spec)
     with pytest.raises(BadValueError, match="embed_fn is the resource 'vectors' of a plan, which is not at hand"):
@@ -220,11 +220,11 @@ def test_a_resource_of_the_plan() -> None:
 
 
 def test_other_shapes() -> None:
-    assert as_embedder("org/name") == SentenceTransformerEmbedder("org/name") == as_embedder(Path("org/name"))
+    assert parse_embedder("org/name") == SentenceTransformerEmbedder("org/name") == parse_embedder(Path("org/name"))
     assert embedder_name(letters) == "helpers.letter_vectors.letters"
-    assert isinstance(as_embedder({"python": "a:b"}), PythonEmbedder)
-    assert np.array_equal(as_embedder(letters)(["ab"]), letters(["ab"]))
+    assert isinstance(parse_embedder({"python": "a:b"}), PythonEmbedder)
+    assert np.array_equal(parse_embedder(letters)(["ab"]), letters(["ab"]))
     with pytest.raises(BadTypeError, match="embed_fn is an async function"):
-        as_embedder(later)
+        parse_embedder(later)
     with pytest.raises(BadTypeError, match="embed must be"):
-        as_embedder(None, what="embed")
+        parse_embedder(None, what="embed")

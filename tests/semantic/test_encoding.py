@@ -8,11 +8,11 @@ import pytest
 
 from auepora_eval import AueporaWarning, EvaluationSample, Response, SystemOutputs, evaluate, metric
 from auepora_eval.core.errors import BadValueError
-from auepora_eval.features.told import Lost
-from auepora_eval.semantic.encoding import in_batches, padded, tokenised
+from auepora_eval.features.model_cache import InferenceFailure
+from auepora_eval.semantic.encoding import pad_batch, run_in_batches, tokenise
 from auepora_eval.semantic.models import ModelSource, load_classifier, load_layers, load_sentence_transformer
 from auepora_eval.semantic.pairs import PairModel
-from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
+from auepora_eval.semantic.sentence_embedder import SentenceTransformerEmbedder
 from helpers.tiny_models import LONGEST, WORDS, made
 
 
@@ -23,12 +23,12 @@ def test_the_longest_come_first_and_batches_hold_so_many_tokens() -> None:
         asked.append(places)
         return [f"row {place}" for place in places]
 
-    assert in_batches([1, 5, 2, 5, 1], run, tokens=10) == [f"row {place}" for place in range(5)]
+    assert run_in_batches([1, 5, 2, 5, 1], run, tokens=10) == [f"row {place}" for place in range(5)]
     assert asked == [[1, 3], [2, 0, 4]]
     asked.clear()
-    in_batches([1, 5, 2, 50, 1], run, tokens=10, most=2)
+    run_in_batches([1, 5, 2, 50, 1], run, tokens=10, most=2)
     assert asked == [[3], [1, 2], [0, 4]]  # what is longer than a batch is one
-    assert in_batches([], run, tokens=10) == []
+    assert run_in_batches([], run, tokens=10) == []
 
 
 LACKS = [
@@ -48,10 +48,12 @@ def test_where_memory_runs_out_batches_are_halved(error: Exception) -> None:
             raise error
         return places
 
-    found = in_batches([1] * 16, run, tokens=16)
-    assert [one for one in found if not isinstance(one, Lost)] == [place for place in range(16) if place != 7]
+    found = run_in_batches([1] * 16, run, tokens=16)
+    assert [one for one in found if not isinstance(one, InferenceFailure)] == [
+        place for place in range(16) if place != 7
+    ]
     lost = found[7]
-    assert isinstance(lost, Lost)
+    assert isinstance(lost, InferenceFailure)
     assert lost.reason == "out_of_memory"
     assert sizes[:3] == [16, 8, 4]
     assert max(sizes[3:]) <= 2  # once halved, they stay so
@@ -62,7 +64,7 @@ def test_another_error_is_not_taken_for_a_lack_of_memory() -> None:
         raise RuntimeError("shapes do not match")
 
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        in_batches([1, 1], run, tokens=10)
+        run_in_batches([1, 1], run, tokens=10)
 
 
 def texts(count: int) -> list[str]:
@@ -104,11 +106,11 @@ def test_no_batch_size_and_no_order_matters(batch_size: int | None) -> None:
     assert np.abs(again[::-1] - whole).max() < 1e-5
     for name in ("cross-encoder-roberta", "nli-deberta"):
         pairs = list(zip(some, some[::-1], strict=True))
-        first = [one[0] for one in PairModel(made(name)).logits(pairs) if not isinstance(one, Lost)]
+        first = [one[0] for one in PairModel(made(name)).logits(pairs) if not isinstance(one, InferenceFailure)]
         second = [
             one[0]
             for one in PairModel(made(name), batch_size=batch_size).logits(pairs[::-1])
-            if not isinstance(one, Lost)
+            if not isinstance(one, InferenceFailure)
         ]
         assert np.abs(np.array(first) - np.array(second[::-1])).max() < 1e-5
 
@@ -118,13 +120,13 @@ def test_no_batch_size_and_no_order_matters(batch_size: int | None) -> None:
 def test_tokens_are_those_of_the_tokenizer(name: str) -> None:
     loaded = load_layers(ModelSource(made(name)), None, purpose="a test")
     some = [*texts(5), "cat " * 200, ""]
-    tokens = tokenised(loaded, some)
+    tokens = tokenise(loaded, some)
     want = loaded.tokenizer(some, truncation=True, max_length=LONGEST, padding=True, return_tensors="pt")
-    given = padded(tokens, range(len(some)), loaded)
+    given = pad_batch(tokens, range(len(some)), loaded)
     assert all((given[key] == want[key]).all() for key in given)
     assert not any(want[key].any() for key in want.keys() - given.keys())  # types that are all the same are not told
     assert tokens.cut == [False] * 5 + [True, False]
-    pair = tokenised(load_classifier(ModelSource(made("nli")), purpose="a test"), ["cat " * 60], ["dog " * 60])
+    pair = tokenise(load_classifier(ModelSource(made("nli")), purpose="a test"), ["cat " * 60], ["dog " * 60])
     assert pair.lengths == [LONGEST]
     assert pair.cut == [True]
 
@@ -136,14 +138,14 @@ def test_long_pairs_are_cut_as_the_tokenizer_cuts_them(name: str) -> None:
     rng = random.Random(name)
     long, longer = (" ".join(rng.choices([*WORDS, "unheardofness"], k=count)) for count in (300, 450))
     pairs = [(long, longer), (longer, "the cat"), ("the cat", long), ("a cat", "a dog"), ("x" * 700, "the cat")]
-    tokens = tokenised(loaded, [one for one, _ in pairs], [other for _, other in pairs])
+    tokens = tokenise(loaded, [one for one, _ in pairs], [other for _, other in pairs])
     for place, pair in enumerate(pairs):
         want = loaded.tokenizer(*pair, truncation="longest_first", max_length=LONGEST)["input_ids"]
         assert tokens.ids[place] == want
     assert tokens.cut == [True, True, True, False, False]  # a word of 700 letters is one unknown one
     # What is cut off used to cost its square.
     endless = "word " * 20_000
-    assert tokenised(loaded, [endless], [endless]).lengths == [LONGEST]
+    assert tokenise(loaded, [endless], [endless]).lengths == [LONGEST]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, 2.5, "many"])

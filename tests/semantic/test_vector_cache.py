@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from auepora_eval.core.errors import StoreError
-from auepora_eval.features.told import Lost
-from auepora_eval.features.vectors import Encoded
-from auepora_eval.semantic.sentences import SentenceTransformerEmbedder
-from auepora_eval.semantic.vector_cache import VectorCache, encoded_through
+from auepora_eval.features.embeddings import EmbeddingBatch
+from auepora_eval.features.model_cache import InferenceFailure
+from auepora_eval.semantic.sentence_embedder import SentenceTransformerEmbedder
+from auepora_eval.semantic.vector_cache import VectorCache, encode_with_cache
 from helpers.tiny_models import made
 
 ROWS = [[0.5, -1.0], [0.25, 3e-8]]
@@ -38,16 +38,18 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
 def test_only_what_is_new_and_sound_is_made_and_kept(tmp_path: Path) -> None:
     asked: list[list[str]] = []
 
-    def encode(texts: list[str]) -> Encoded:
+    def encode(texts: list[str]) -> EmbeddingBatch:
         asked.append(texts)
-        rows = {"nan": [np.nan, 1.0], "lost": Lost("out_of_memory", "no room")}
-        return Encoded([rows.get(text, [float(len(text)), 1.0]) for text in texts], [text == "long" for text in texts])
+        rows = {"nan": [np.nan, 1.0], "lost": InferenceFailure("out_of_memory", "no room")}
+        return EmbeddingBatch(
+            [rows.get(text, [float(len(text)), 1.0]) for text in texts], [text == "long" for text in texts]
+        )
 
     path = str(tmp_path / "vectors.sqlite")
-    first = encoded_through(path, "m", ["a", "long", "nan", "lost"], encode)
-    second = encoded_through(path, "m", ["lost", "long", "nan", "a", "new"], encode)
+    first = encode_with_cache(path, "m", ["a", "long", "nan", "lost"], encode)
+    second = encode_with_cache(path, "m", ["lost", "long", "nan", "a", "new"], encode)
     assert asked == [["a", "long", "nan", "lost"], ["lost", "nan", "new"]]
-    assert isinstance(second.rows[0], Lost)
+    assert isinstance(second.rows[0], InferenceFailure)
     assert [list(row) for row in second.rows[1:] if not np.isnan(row).any()] == [[4.0, 1.0], [1.0, 1.0], [3.0, 1.0]]
     assert (list(first.cut), list(second.cut)) == ([False, True, False, False], [False, True, False, False, False])
 
@@ -56,9 +58,9 @@ def test_only_what_is_new_and_sound_is_made_and_kept(tmp_path: Path) -> None:
 def test_a_model_with_a_cache_reads_no_text_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, texts = str(tmp_path / "vectors.sqlite"), ["the cat", "cat " * 200]
     embedder = SentenceTransformerEmbedder(made("sbert"), cache=path)
-    first = embedder.encoded(texts)
+    first = embedder.embed_batch(texts)
     monkeypatch.setattr(SentenceTransformerEmbedder, "_loaded", lambda _: pytest.fail("a model was loaded"))
-    again = embedder.encoded(texts)
+    again = embedder.embed_batch(texts)
     assert np.array_equal(np.array(first.rows), np.array(again.rows))
     assert list(again.cut) == [False, True]
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from auepora_eval.stats.chance import chance_p_value
+from auepora_eval.stats.association import association_p_value
 from helpers.requirements import examples, need
 
 
 def test_perfect_order_of_four_and_three_is_one_of_35_ways() -> None:
     scores = np.array([0.9, 0.8, 0.9, 0.7, 0.6, 0.3, 0.2])
     labels = np.array([1.0, 1, 1, 1, 0, 0, 0])
-    assert chance_p_value(scores, labels) == pytest.approx(1 / 35, abs=0.006)
-    assert chance_p_value(-scores, labels) == pytest.approx(1, abs=0.001)
+    assert association_p_value(scores, labels) == pytest.approx(1 / 35, abs=0.006)
+    assert association_p_value(-scores, labels) == pytest.approx(1, abs=0.001)
 
 
 def test_as_scipy() -> None:
@@ -21,29 +21,29 @@ def test_as_scipy() -> None:
         labels = (np.arange(24) % 2).astype(float)
         scores = rng.normal(size=24) + shift * labels
         want = stats.mannwhitneyu(scores[labels == 1], scores[labels == 0], alternative="greater", method="exact")
-        assert chance_p_value(scores, labels) == pytest.approx(want.pvalue, abs=0.015)
+        assert association_p_value(scores, labels) == pytest.approx(want.pvalue, abs=0.015)
 
 
 def test_ties_and_numbers() -> None:
     labels = np.array([0.0, 0.25, 0.25, 0.5, 0.75, 1.0, 1.0, 0.75])
-    assert chance_p_value(np.round(labels), labels) < 0.05
-    assert chance_p_value(np.array([1.0, 0.0] * 4), labels) > 0.05
+    assert association_p_value(np.round(labels), labels) < 0.05
+    assert association_p_value(np.array([1.0, 0.0] * 4), labels) > 0.05
 
 
 @pytest.mark.parametrize(("scores", "labels"), [([0.5] * 6, [0, 1] * 3), ([0.1, 0.9] * 3, [1] * 6), ([], [])])
 def test_nothing_to_tell_apart(scores: list[float], labels: list[float]) -> None:
-    assert chance_p_value(np.array(scores), np.array(labels)) == 1.0
+    assert association_p_value(np.array(scores), np.array(labels)) == 1.0
 
 
 def test_lengths_must_agree() -> None:
     with pytest.raises(ValueError, match="scores"):
-        chance_p_value(np.zeros(3), np.zeros(4))
+        association_p_value(np.zeros(3), np.zeros(4))
 
 
 def test_a_judge_by_chance_is_found_better_in_one_case_of_twenty() -> None:
     rng = np.random.default_rng(1)
     found = [
-        chance_p_value(rng.random(40), (rng.random(40) < 0.7).astype(float), draws=399) < 0.05
+        association_p_value(rng.random(40), (rng.random(40) < 0.7).astype(float), draws=399) < 0.05
         for _ in range(examples(2_000))
     ]
     assert 0.03 <= np.mean(found) <= 0.07 or len(found) < 2_000

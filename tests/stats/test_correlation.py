@@ -18,7 +18,7 @@ from auepora_eval.stats.correlation import (
     spearman,
     spearman_report,
 )
-from auepora_eval.stats.measured import Measured
+from auepora_eval.stats.estimate import Estimate
 from helpers.requirements import need
 
 ROWS: list[tuple[Callable[..., float], list[Any], list[Any], float, str]] = [
@@ -50,11 +50,11 @@ def test_against_scipy(pairs: list[tuple[int, float]]) -> None:
             assert ours(a, b) == pytest.approx(float(theirs(a, b).statistic), abs=1e-12)
 
 
-REPORTS: list[Callable[..., Measured]] = [pearson_report, spearman_report, kendall_report]
+REPORTS: list[Callable[..., Estimate]] = [pearson_report, spearman_report, kendall_report]
 
 
 @pytest.mark.parametrize("report", REPORTS)
-def test_intervals(report: Callable[..., Measured]) -> None:
+def test_intervals(report: Callable[..., Estimate]) -> None:
     rng = np.random.default_rng(1)
     a = rng.normal(size=200)
     b = a + rng.normal(size=200)
@@ -68,7 +68,7 @@ def test_intervals(report: Callable[..., Measured]) -> None:
 
 @pytest.mark.parametrize("report", REPORTS)
 @pytest.mark.parametrize(("a", "b", "why"), [([1], [2], "fewer than two"), ([1, 1], [1, 2], "the same everywhere")])
-def test_what_is_not_defined(report: Callable[..., Measured], a: list[float], b: list[float], why: str) -> None:
+def test_what_is_not_defined(report: Callable[..., Estimate], a: list[float], b: list[float], why: str) -> None:
     found = report(a, b)
     assert (found.value, found.interval) == (None, None)
     assert found.why_undefined is not None
@@ -84,7 +84,7 @@ def test_columns_that_do_not_fit() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("report", REPORTS)
-def test_intervals_hold_the_true_value(report: Callable[..., Measured]) -> None:
+def test_intervals_hold_the_true_value(report: Callable[..., Estimate]) -> None:
     rng, within, rounds = np.random.default_rng(7), 0, 200
     true = {pearson_report: 0.6, spearman_report: 6 / math.pi * math.asin(0.3), kendall_report: 2 / math.pi * math.asin(0.6)}[report]  # fmt: skip
     for seed in range(rounds):

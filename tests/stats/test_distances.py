@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.stats.distances import cosines_to_others, cosines_within, word_cosines_to_others
-from auepora_eval.text.coding import Coded, RawCoder
-from auepora_eval.text.cutting import plain_words, word_rule
+from auepora_eval.text.tokenizers import plain_words, word_tokenizer
+from auepora_eval.text.vocabulary import TokenIds, Vocabulary
 from helpers.texts import TEXT
 
 Floats = npt.NDArray[np.float64]
@@ -23,8 +23,8 @@ def units(seed: int, n: int, size: int) -> Floats:
     return np.asarray(vectors / np.sqrt((vectors * vectors).sum(axis=1))[:, None])
 
 
-def coded(texts: list[str]) -> Coded:
-    return RawCoder(word_rule().cut, remember=False).code(texts)
+def coded(texts: list[str]) -> TokenIds:
+    return Vocabulary(word_tokenizer().byte_tokenizer, remember=False).encode(texts)
 
 
 def pairs(vectors: Floats) -> Floats:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from auepora_eval.core.errors import AlignmentError
+from auepora_eval.stats.bootstrap import bootstrap_interval
 from auepora_eval.stats.interval import Interval, mean_interval
 from auepora_eval.stats.paired_bootstrap import (
     PairedStatistics,
@@ -15,7 +16,6 @@ from auepora_eval.stats.paired_bootstrap import (
     paired_bootstraps,
 )
 from auepora_eval.stats.quantile import quantile_of
-from auepora_eval.stats.resample import bootstrap_interval
 from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]

@@ -9,7 +9,7 @@ import pytest
 
 from auepora_eval.stats.adjust import holm, max_t
 from auepora_eval.stats.difference import paired_interval
-from auepora_eval.stats.paired import sign_flips
+from auepora_eval.stats.sign_flips import sign_flips
 from helpers.requirements import examples
 
 Floats = npt.NDArray[np.float64]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.stats.difference import paired_interval
-from auepora_eval.stats.power import effect_size, mde, n_for, unit_sd
+from auepora_eval.stats.power import effect_size, mde, required_n, unit_sd
 from helpers.requirements import need
 
 Floats = npt.NDArray[np.float64]
@@ -54,20 +54,20 @@ def test_the_docstring_tells_how_close_it_is(n: int) -> None:
 
 @pytest.mark.parametrize(("delta", "n"), [(0.1, 787), (0.2, 199), (0.5, 34), (1.0, 10)])
 def test_units_needed_as_statsmodels_and_the_tables_say(delta: float, n: int) -> None:
-    assert n_for(delta, 1.0) == n
-    assert n_for(3 * delta, 3.0) == n
+    assert required_n(delta, 1.0) == n
+    assert required_n(3 * delta, 3.0) == n
 
 
 @given(st.floats(0.001, 3), st.floats(0.01, 10), st.sampled_from([0.05, 0.001]), st.sampled_from([0.6, 0.8, 0.99]))
 def test_units_needed_are_the_fewest_that_suffice(delta: float, sd: float, alpha: float, power: float) -> None:
-    n = n_for(delta, sd, alpha=alpha, power=power)
+    n = required_n(delta, sd, alpha=alpha, power=power)
     assert n is not None
     assert mde(sd, n, alpha=alpha, power=power) <= delta
     assert n == 2 or mde(sd, n - 1, alpha=alpha, power=power) > delta
 
 
 def test_a_difference_that_is_tiny_beside_the_spread_needs_a_great_many() -> None:
-    n = n_for(1e-6, 1.0)
+    n = required_n(1e-6, 1.0)
     assert n == pytest.approx((1.959964 + 0.841621) ** 2 * 1e12, rel=1e-5)
 
 
@@ -122,8 +122,8 @@ def test_effect_size(given_: list[float], want: float) -> None:
 def test_nothing_known_nothing_said() -> None:
     assert math.isnan(mde(1.0, 1))
     assert math.isnan(mde(NAN, 50))
-    assert n_for(0.1, NAN) is None
-    assert n_for(1e-100, 1e150) is None
+    assert required_n(0.1, NAN) is None
+    assert required_n(1e-100, 1e150) is None
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_nothing_known_nothing_said() -> None:
     [
         (lambda: mde(0.0, 10), "sd must be a positive number"),
         (lambda: mde(-1.0, 10), "sd must be a positive number"),
-        (lambda: n_for(0.1, 0.0), "sd must be a positive number"),
-        (lambda: n_for(0.0, 1.0), "delta must be a positive number"),
-        (lambda: n_for(NAN, 1.0), "delta must be a positive number"),
+        (lambda: required_n(0.1, 0.0), "sd must be a positive number"),
+        (lambda: required_n(0.0, 1.0), "delta must be a positive number"),
+        (lambda: required_n(NAN, 1.0), "delta must be a positive number"),
         (lambda: mde(1.0, 10, alpha=5), "alpha must lie between 0 and 1"),
         (lambda: mde(1.0, 10, power=0.3), "power must lie between 0.5 and 1"),
-        (lambda: n_for(1.0, 1.0, power=80), "power must lie between 0.5 and 1"),
+        (lambda: required_n(1.0, 1.0, power=80), "power must lie between 0.5 and 1"),
     ],
 )
 def test_what_cannot_be_meant(call: Any, message: str) -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from auepora_eval.stats.bootstrap import bootstrap_indices, bootstrap_interval, bootstrap_interval_of
 from auepora_eval.stats.interval import Interval, mean_interval
-from auepora_eval.stats.resample import bootstrap_interval, bootstrap_interval_of, resampled
 from helpers.requirements import examples
 
 Floats = npt.NDArray[np.float64]
@@ -55,7 +55,7 @@ def test_sums_and_indices_are_the_same_bootstrap(rows: npt.NDArray[np.int64], cl
 @given(ROWS, st.booleans())
 def test_a_draw_holds_whole_clusters_as_many_as_there_are(rows: npt.NDArray[np.int64], clustered: bool) -> None:
     codes = rows[:, 2] if clustered else np.arange(len(rows))
-    for drawn in resampled(len(rows), clusters=codes if clustered else None, draws=5):
+    for drawn in bootstrap_indices(len(rows), clusters=codes if clustered else None, draws=5):
         times = np.bincount(drawn, minlength=len(rows))
         by_cluster = {code: set(times[codes == code].tolist()) for code in set(codes.tolist())}
         assert all(len(counts) == 1 for counts in by_cluster.values())  # each of its samples equally often
@@ -64,7 +64,7 @@ def test_a_draw_holds_whole_clusters_as_many_as_there_are(rows: npt.NDArray[np.i
 
 def test_each_unit_is_drawn_alike() -> None:
     """2,000 draws of ten units: each about 2,000 times, with the variance of a multinomial count, 10 * 1/10 * 9/10."""
-    counts = np.array([np.bincount(drawn, minlength=10) for drawn in resampled(10, draws=2000)])
+    counts = np.array([np.bincount(drawn, minlength=10) for drawn in bootstrap_indices(10, draws=2000)])
     assert np.abs(counts.mean(axis=0) - 1).max() < 5 * math.sqrt(0.9 / 2000)
     assert counts.var(axis=0) == pytest.approx(0.9, abs=0.15)
 
@@ -80,8 +80,8 @@ def test_the_size_of_the_blocks_changes_no_draw(monkeypatch: pytest.MonkeyPatch)
     table = np.random.default_rng(0).integers(0, 9, (50, 2)).astype(np.float64)  # whole numbers: sums are exact
     first = bootstrap_interval(table, ratio)
     for counted, multiplied in ((1, 1), (50, 333), (333, 1000), (1000, 333)):
-        monkeypatch.setattr("auepora_eval.stats.resample._COUNTED", counted)
-        monkeypatch.setattr("auepora_eval.stats.resample._MULTIPLIED", multiplied)
+        monkeypatch.setattr("auepora_eval.stats.bootstrap._COUNTED", counted)
+        monkeypatch.setattr("auepora_eval.stats.bootstrap._MULTIPLIED", multiplied)
         assert bootstrap_interval(table, ratio) == first
 
 

@@ -8,8 +8,8 @@ import pytest
 from auepora_eval.stats.adjust import holm
 from auepora_eval.stats.difference import paired_interval
 from auepora_eval.stats.interval import mean_interval, wilson_interval
-from auepora_eval.stats.paired import sign_flips
-from auepora_eval.stats.power import mde, n_for, unit_sd
+from auepora_eval.stats.power import mde, required_n, unit_sd
+from auepora_eval.stats.sign_flips import sign_flips
 from helpers.requirements import need
 
 RNG_SEEDS = range(8)
@@ -87,4 +87,4 @@ def test_the_smallest_detectable_difference(n: int) -> None:
 @pytest.mark.parametrize("delta", [0.1, 0.2, 0.5])
 def test_the_units_that_a_difference_needs(delta: float) -> None:
     power = need("statsmodels.stats.power").TTestPower()
-    assert n_for(delta, 1.0) == math.ceil(float(power.solve_power(effect_size=delta, alpha=0.05, power=0.8)))
+    assert required_n(delta, 1.0) == math.ceil(float(power.solve_power(effect_size=delta, alpha=0.05, power=0.8)))

@@ -8,9 +8,9 @@ import numpy.typing as npt
 import pytest
 
 from auepora_eval.stats.adjust import max_t
-from auepora_eval.stats.paired import sign_flips
 from auepora_eval.stats.paired_bootstrap import PairedStatistics
-from auepora_eval.stats.swaps import SwappedFold, swap_flips
+from auepora_eval.stats.permutation import SwapStatistic, permutation_test
+from auepora_eval.stats.sign_flips import sign_flips
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,11 +24,11 @@ def as_sums(first: Floats, second: Floats) -> PairedStatistics:
     return PairedStatistics(np.column_stack([first, ones]), np.column_stack([second, ones]), mean_of_sums)
 
 
-def as_fold(first: Floats, second: Floats) -> SwappedFold:
+def as_fold(first: Floats, second: Floats) -> SwapStatistic:
     def difference(swapped: npt.NDArray[np.bool_]) -> float:
         return float(np.where(swapped, first, second).mean() - np.where(swapped, second, first).mean())
 
-    return SwappedFold(difference, first != second)
+    return SwapStatistic(difference, first != second)
 
 
 @pytest.mark.parametrize("n", [6, 12, 40], ids=["all swaps", "all swaps of clusters of two", "drawn swaps"])
@@ -38,7 +38,7 @@ def test_a_mean_is_the_same_however_it_is_told(n: int, clustered: bool) -> None:
     first, second = rng.random(n), rng.random(n) + 0.1
     clusters = np.arange(n) // 2 if clustered else None
     plain = sign_flips((second - first)[:, None], clusters, seed=3)
-    both = swap_flips(
+    both = permutation_test(
         (second - first)[:, None], clusters, sums=[as_sums(first, second)], folds=[as_fold(first, second)], seed=3
     )
     assert both.exact == plain.exact
@@ -62,7 +62,7 @@ def test_a_ratio_against_every_swap_by_hand() -> None:
     every = [delta(np.array(way)) for way in product([False, True], repeat=n)]
     seen = abs(delta(np.zeros(n, dtype=bool)))
     want = sum(abs(one) >= seen - 1e-9 for one in every) / 2**n
-    found = swap_flips(np.empty((n, 0)), sums=[pair])
+    found = permutation_test(np.empty((n, 0)), sums=[pair])
     assert found.exact
     assert found.p_values[0] == want
 
@@ -72,17 +72,17 @@ def test_a_number_that_jumps_does_not_drown_the_others() -> None:
     rng = np.random.default_rng(1)
     first, second = rng.random(100), rng.random(100) + 0.3
     first[0], second[0] = 0.0, 1000.0
-    fold = SwappedFold(lambda swapped: -1000.0 if swapped[0] else 1000.0, first != second)
+    fold = SwapStatistic(lambda swapped: -1000.0 if swapped[0] else 1000.0, first != second)
     differences = (second - first)[:, None].copy()
     differences[0] = 0.3
-    flips = swap_flips(differences, folds=[fold])
+    flips = permutation_test(differences, folds=[fold])
     assert flips.p_values[1] == 1.0
     assert max_t(flips)[0] == flips.p_values[0] < 0.001
 
 
 def test_what_has_no_value_has_no_p() -> None:
     nothing = PairedStatistics(np.zeros((5, 2)), np.zeros((5, 2)), mean_of_sums)
-    found = swap_flips(np.full((5, 1), np.nan), sums=[nothing])
+    found = permutation_test(np.full((5, 1), np.nan), sums=[nothing])
     assert np.isnan(found.p_values).all()
 
 
@@ -91,7 +91,9 @@ def test_the_level_holds_for_a_ratio() -> None:
     wrong = 0
     for seed in range(200):
         one, other = (np.column_stack([rng.gamma(1.0, size=20), rng.integers(1, 5, 20)]) for _ in range(2))
-        found = swap_flips(np.empty((20, 0)), sums=[PairedStatistics(one, other, mean_of_sums)], draws=199, seed=seed)
+        found = permutation_test(
+            np.empty((20, 0)), sums=[PairedStatistics(one, other, mean_of_sums)], draws=199, seed=seed
+        )
         wrong += found.p_values[0] < 0.05
     assert wrong <= 20  # ten expected; more than twice as many once in a thousand
 
@@ -101,7 +103,7 @@ def test_more_clusters_than_have_a_sign_of_their_own() -> None:
     n = (1 << 16) + 500
     first, second = rng.random(n), rng.random(n) + 0.001
     plain = sign_flips((second - first)[:, None], draws=50, seed=1)
-    both = swap_flips(
+    both = permutation_test(
         (second - first)[:, None], sums=[as_sums(first, second)], folds=[as_fold(first, second)], draws=50, seed=1
     )
     assert both.p_values.tolist() == [plain.p_values[0]] * 3
@@ -115,12 +117,12 @@ def test_what_differs_nowhere_takes_no_room() -> None:
     second[rng.choice(n, differing, replace=False)] += 0.5
     few = np.flatnonzero(first != second)
     tracemalloc.start()
-    found = swap_flips((second - first)[:, None], sums=[as_sums(first, second)])
+    found = permutation_test((second - first)[:, None], sums=[as_sums(first, second)])
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert found.exact
     assert found.p_values.tolist() == [2 / 2**differing] * 2
     assert found.flipped.shape == (2**differing, 2)
     assert peak < 50_000_000  # every swap of every sample would be 655 MB
-    alone = swap_flips((second - first)[few][:, None], folds=[as_fold(first[few], second[few])])
+    alone = permutation_test((second - first)[few][:, None], folds=[as_fold(first[few], second[few])])
     assert alone.p_values.tolist() == found.p_values.tolist()

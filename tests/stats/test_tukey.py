@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.stats import tukey
-from auepora_eval.stats.paired import sign_flips
+from auepora_eval.stats.sign_flips import sign_flips
 from auepora_eval.stats.tukey import tukey_hsd
 
 Floats = npt.NDArray[np.float64]

@@ -7,7 +7,7 @@ import pytest
 from auepora_eval.core.errors import UnknownRunError
 from auepora_eval.core.types import EvaluationSample
 from auepora_eval.store import RunStore, StoredJudgement
-from auepora_eval.store.records import RunRecord, summed
+from auepora_eval.store.records import RunRecord, sum_nested
 
 SAMPLES = [EvaluationSample(str(number), f"question {number}?") for number in range(3)]
 
@@ -99,4 +99,4 @@ ROWS: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("held", "more", "want", "why"), ROWS, ids=[row[3] for row in ROWS])
 def test_tables_of_figures_add_up(held: dict[str, Any], more: dict[str, Any], want: dict[str, Any], why: str) -> None:
-    assert summed(held, more) == want
+    assert sum_nested(held, more) == want

@@ -15,7 +15,7 @@ from auepora_eval.core.errors import StoreError
 from auepora_eval.core.types import MetricResult, TargetCategory
 from auepora_eval.store import RunStore, migrations
 from auepora_eval.store.connect import connect
-from auepora_eval.store.migrations import MIGRATIONS, bring_up_to_date, schema_version
+from auepora_eval.store.migrations import MIGRATIONS, migrate, schema_version
 from auepora_eval.store.schema import metadata, runs, versions
 from helpers.forks import forked
 
@@ -46,14 +46,14 @@ def _broken(connection: Connection) -> None:
 
 def test_an_older_store_is_brought_up_to_date_with_its_data(url: str) -> None:
     database = connect(url, create=True, timeout=5)
-    bring_up_to_date(database, create=True, steps=[_older])
+    migrate(database, create=True, steps=[_older])
     with pytest.raises(StoreError):
-        bring_up_to_date(database, create=True, steps=[_older, _newer, _broken])
+        migrate(database, create=True, steps=[_older, _newer, _broken])
     with database.read() as connection:  # each step on its own: what worked stays, what did not leaves nothing
         assert schema_version(connection) == 2
         assert not inspect(connection).has_table("half_done")
         assert connection.exec_driver_sql("SELECT name, size FROM things").all() == [("kept", None)]
-    bring_up_to_date(database, create=True, steps=[_older, _newer])
+    migrate(database, create=True, steps=[_older, _newer])
     database.close()
 
 
@@ -62,7 +62,7 @@ def test_an_older_store_opens_as_any_other(url: str, monkeypatch: pytest.MonkeyP
         run_id = store.create_run("old", [], dataset_name="d", plan={}).run_id
     later: Callable[[Connection], None] = _older
     monkeypatch.setattr(migrations, "MIGRATIONS", (*MIGRATIONS, later))
-    monkeypatch.setattr(bring_up_to_date, "__kwdefaults__", {"steps": (*MIGRATIONS, later)})
+    monkeypatch.setattr(migrate, "__kwdefaults__", {"steps": (*MIGRATIONS, later)})
     with RunStore.open(url) as store:
         assert store.get(run_id).name == "old"
         with store._database.read() as connection:
@@ -72,7 +72,7 @@ def test_an_older_store_opens_as_any_other(url: str, monkeypatch: pytest.MonkeyP
 def test_results_of_a_store_from_before_keys_were_hashes(url: str) -> None:
     """Schema 1 knew results by name and signature; what it holds is there afterwards, and is replaced as before."""
     database = connect(url, create=True, timeout=5)
-    bring_up_to_date(database, create=True, steps=MIGRATIONS[:1])
+    migrate(database, create=True, steps=MIGRATIONS[:1])
     kept = [("recall@5", "recall@5|v1", 0.25), ("recall@5", "recall@5|empty:zero|v1", 0.5), ("mrr", "mrr|v1", 0.75)]
     insert = text(
         "INSERT INTO eval_scores (run_id, name, signature, target, reducer, position, computed_at, result_json, "

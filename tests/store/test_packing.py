@@ -14,28 +14,35 @@ from auepora_eval import evaluate
 from auepora_eval.core.family import FamilyKey
 from auepora_eval.core.scores import Score, Scores
 from auepora_eval.core.secrets import Secrets
-from auepora_eval.core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
+from auepora_eval.core.types import (
+    Document,
+    EvaluationSample,
+    Response,
+    RetrievedDocument,
+    SystemOutputs,
+    UnknownRanking,
+)
 from auepora_eval.io.codec import LineError, decode_output, decode_sample, encode_output, encode_sample
 from auepora_eval.io.fingerprint import canonical_line, dataset_fingerprint
-from auepora_eval.store.columns import columns_of, scores_of
-from auepora_eval.store.output_rows import output_rows
+from auepora_eval.store.output_rows import encode_output_rows
 from auepora_eval.store.packing import (
+    decode_packed,
     pack_output,
     pack_sample,
     packed_sample_id,
-    read_packed,
     sample_text_keys,
     unpack_output,
     unpack_sample,
 )
 from auepora_eval.store.records import StoredOutput
+from auepora_eval.store.score_columns import decode_scores, encode_scores
 from auepora_eval.store.texts import TextKeys
 
 
 def output_and_back(output: SystemOutputs, sample_id: str = "1") -> tuple[SystemOutputs, bytes]:
     keys = TextKeys(Secrets())
     data = pack_output(sample_id, output, keys)
-    return unpack_output(read_packed(data), {"": "", **keys.texts}), data
+    return unpack_output(decode_packed(data), {"": "", **keys.texts}), data
 
 
 def sample_and_back(sample: EvaluationSample) -> EvaluationSample:
@@ -101,7 +108,7 @@ SAMPLE = st.builds(
 def test_any_output_comes_back_as_from_a_file(sample_id: str, output: SystemOutputs) -> None:
     back, data = output_and_back(output, sample_id)
     assert (sample_id, back) == decode_output(encode_output(sample_id, output))
-    assert read_packed(data).sample_id == (sample_id if "\x00" in sample_id else None)
+    assert decode_packed(data).sample_id == (sample_id if "\x00" in sample_id else None)
     assert output_and_back(back, sample_id)[0] == back
 
 
@@ -184,18 +191,18 @@ def test_what_is_refused(output: SystemOutputs, problem: str) -> None:
 @pytest.mark.parametrize(
     "output",
     [
-        SystemOutputs(Unsaid(), Response("a")),
-        SystemOutputs(Unsaid(), Response("a", sentences=[{"text": "a"}])),
+        SystemOutputs(UnknownRanking(), Response("a")),
+        SystemOutputs(UnknownRanking(), Response("a", sentences=[{"text": "a"}])),
     ],
     ids=["plain", "by the careful way"],
 )
 def test_a_ranking_of_which_nothing_is_known_is_not_an_empty_one(output: SystemOutputs) -> None:
     back, data = output_and_back(output)
-    assert isinstance(back.retrieved, Unsaid)
+    assert isinstance(back.retrieved, UnknownRanking)
     assert b"retrieved" not in encode_output("1", back)
-    assert not isinstance(output_and_back(SystemOutputs([], Response("a")))[0].retrieved, Unsaid)
-    (row,) = output_rows("r", [StoredOutput(0, 0, "1", output)], Secrets(["a"]), TextKeys(Secrets()))
-    assert isinstance(unpack_output(read_packed(row[-1]), None).retrieved, Unsaid)
+    assert not isinstance(output_and_back(SystemOutputs([], Response("a")))[0].retrieved, UnknownRanking)
+    (row,) = encode_output_rows("r", [StoredOutput(0, 0, "1", output)], Secrets(["a"]), TextKeys(Secrets()))
+    assert isinstance(unpack_output(decode_packed(row[-1]), None).retrieved, UnknownRanking)
     assert row[-1] != data  # a secret was taken out
 
 
@@ -222,7 +229,7 @@ def test_texts_are_apart_and_once() -> None:
     data = pack_output("1", SystemOutputs(hits), keys)
     assert b"the same text" not in data
     assert list(keys.texts.values()) == ["the same text"]
-    assert unpack_output(read_packed(data), None).retrieved[0].doc.text == ""
+    assert unpack_output(decode_packed(data), None).retrieved[0].doc.text == ""
 
 
 def test_ten_hits_take_little_room() -> None:
@@ -299,7 +306,7 @@ KEYS: list[tuple[tuple[Any, ...] | None, bool, str]] = [  # keys of two rows, ke
 @pytest.mark.parametrize(("keys", "kept", "why"), KEYS, ids=[row[-1] for row in KEYS])
 def test_keys(keys: tuple[Any, ...] | None, kept: bool, why: str) -> None:
     given = Scores.of([0.5, 1.0], keys=keys)
-    back = scores_of(columns_of(given))
+    back = decode_scores(encode_scores(given))
     assert back.keys == (keys if kept else None), why
     if kept:
         assert back == given
@@ -309,7 +316,7 @@ def test_keys(keys: tuple[Any, ...] | None, kept: bool, why: str) -> None:
 def test_statistics_and_what_is_no_number() -> None:
     stats = np.array([[1.0, np.nan, -0.0], [np.inf, 1e-320, 3.0]])
     given = Scores.of([0.5, np.nan], skip={"no_gold": np.array([False, True])}, stats=stats)
-    back = scores_of(columns_of(given))
+    back = decode_scores(encode_scores(given))
     assert back == given
     assert back.stats is not None
     assert back.stats.shape == (2, 3)
@@ -318,7 +325,7 @@ def test_statistics_and_what_is_no_number() -> None:
 
 def test_no_rows_with_statistics() -> None:
     given = Scores.of([], stats=np.zeros((0, 4)))
-    assert scores_of(columns_of(given)) == given
+    assert decode_scores(encode_scores(given)) == given
 
 
 def test_every_built_in_metric_comes_back() -> None:
@@ -334,4 +341,4 @@ def test_every_built_in_metric_comes_back() -> None:
     names = ["recall@2", "ndcg", "bleu", "chrf", "rougeL_answer", "distinct_n", "noise_robustness", "throughput"]
     for result in evaluate(samples, outputs, names):
         assert isinstance(result.scores, Scores)
-        assert scores_of(columns_of(result.scores)) == result.scores, result.name
+        assert decode_scores(encode_scores(result.scores)) == result.scores, result.name

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from auepora_eval.store import runs as store_module
-from auepora_eval.store.read_once import ReadOnce
+from auepora_eval.store.cached_store import CachedStore
 from auepora_eval.store.runs import RunStore
 from helpers.stored_runs import run, samples
 
@@ -21,7 +21,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 def test_it_gives_what_the_store_gives_and_reads_it_once(store: RunStore, monkeypatch: pytest.MonkeyPatch) -> None:
     record = run(store, "a", samples(4), lambda number: ["gold"], ["recall@5"], repeats=2)
-    once, read = ReadOnce(store), Counter[str]()
+    once, read = CachedStore(store), Counter[str]()
     for name in ("read_samples", "read_outputs", "read_results"):
         monkeypatch.setattr(store_module, name, _counting(getattr(store_module, name), name, read))
     for _ in range(3):
@@ -36,7 +36,7 @@ def test_it_gives_what_the_store_gives_and_reads_it_once(store: RunStore, monkey
 
 def test_texts_are_read_every_time(store: RunStore) -> None:
     record = run(store, "a", samples(2), lambda number: ["gold"], ["recall@5"])
-    once = ReadOnce(store)
+    once = CachedStore(store)
     assert list(once.outputs(record.run_id, texts=False)) == list(store.outputs(record.run_id, texts=False))
     assert list(once.outputs(record.run_id)) == list(store.outputs(record.run_id))
     assert once.samples(record.run_id) == store.samples(record.run_id)
@@ -45,7 +45,7 @@ def test_texts_are_read_every_time(store: RunStore) -> None:
 
 def test_what_it_gave_may_be_put_in_another_order(store: RunStore) -> None:
     record = run(store, "a", samples(3), lambda number: ["gold"], ["recall@5"])
-    once = ReadOnce(store)
+    once = CachedStore(store)
     once.samples(record.run_id, texts=False).clear()
     assert len(once.samples(record.run_id, texts=False)) == 3
 

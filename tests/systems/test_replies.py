@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadValueError, SystemCallError
-from auepora_eval.core.types import EvaluationSample, SystemOutputs, Unsaid
-from auepora_eval.systems.paths import AbsentError, parse_path
-from auepora_eval.systems.replies import ReplyPaths, excerpt, own_reply
+from auepora_eval.core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from auepora_eval.systems.json_paths import PathNotFoundError, parse_path
+from auepora_eval.systems.replies import ReplyPaths, excerpt, parse_own_reply
 from helpers.builders import sample
 
 VALUE = {"data": {"hits": [{"id": 1}, {"id": 2}], "a.b": {"c?": "x"}, "none": None}, "list": [[1, 2], [3]], "": 7}
@@ -50,13 +50,13 @@ ABSENT: list[tuple[str, str, str]] = [
 
 @pytest.mark.parametrize(("path", "message"), [row[1:] for row in ABSENT], ids=[row[0] for row in ABSENT])
 def test_a_path_that_leads_nowhere_says_what_is_there(path: str, message: str) -> None:
-    with pytest.raises(AbsentError) as caught:
+    with pytest.raises(PathNotFoundError) as caught:
         parse_path(path, what="p").find(VALUE)
     assert message in str(caught.value)
 
 
 def test_many_keys_are_not_all_listed() -> None:
-    with pytest.raises(AbsentError, match=r"k9 and 15 more$"):
+    with pytest.raises(PathNotFoundError, match=r"k9 and 15 more$"):
         parse_path("x", what="p").find({f"k{n}": n for n in range(25)})
 
 
@@ -135,12 +135,12 @@ def test_items_may_be_ids_or_have_our_names() -> None:
 def test_what_may_be_absent() -> None:
     output = read({"answer": "a?", "retrieved": "docs?", "refused": "r?", "citations": "c?"}, {"c": None})
     assert output.response is None
-    assert isinstance(output.retrieved, Unsaid)
+    assert isinstance(output.retrieved, UnknownRanking)
     assert output.refused is None
     assert output.citations is None
     assert read({"answer": "a"}, {"a": None}).response.text == ""
     assert read({"answer": "a", "retrieved": "d"}, {"a": "x", "d": []}).retrieved == []
-    assert not isinstance(read({"answer": "a", "retrieved": "d"}, {"a": "x", "d": []}).retrieved, Unsaid)
+    assert not isinstance(read({"answer": "a", "retrieved": "d"}, {"a": "x", "d": []}).retrieved, UnknownRanking)
 
 
 ERRORS: list[tuple[str, Any, str | None]] = [
@@ -226,13 +226,13 @@ JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from("adtsec"), JSON))
 def test_any_reply_is_an_output_or_a_failure(reply: dict[str, Any]) -> None:
     for body in (json.dumps(reply), json.dumps({"retrieved": reply.get("d"), "response": reply.get("a")})):
-        for reader in (PATHS.outputs, own_reply):
+        for reader in (PATHS.outputs, parse_own_reply):
             assert reason_of(reader, body.encode()) in (None, "bad_output")
 
 
 @given(st.binary())
 def test_any_bytes_are_an_output_or_a_failure(body: bytes) -> None:
-    for reader in (PATHS.outputs, own_reply):
+    for reader in (PATHS.outputs, parse_own_reply):
         assert reason_of(reader, body) in (None, "bad_output")
 
 
@@ -245,18 +245,18 @@ def test_our_own_format_with_and_without_an_id() -> None:
         b' {"retrieved": ["a"]}\n',
         b'\xef\xbb\xbf{"retrieved": ["a"]}',
     ):
-        assert [item.doc.doc_id for item in own_reply(body, sample()).retrieved] == ["a"]
+        assert [item.doc.doc_id for item in parse_own_reply(body, sample()).retrieved] == ["a"]
 
 
 def test_an_error_of_its_own_is_handed_on() -> None:
-    output = own_reply(b'{"error": "no_model: gone"}', sample())
+    output = parse_own_reply(b'{"error": "no_model: gone"}', sample())
     assert output.error == "no_model: gone"
-    assert isinstance(output.retrieved, Unsaid)
+    assert isinstance(output.retrieved, UnknownRanking)
 
 
 def test_where_the_id_must_come_back_it_must() -> None:
     with pytest.raises(SystemCallError, match="bad_output: field 'sample_id' is missing"):
-        own_reply(b'{"response": "x"}', sample(), echoes_id=True)
+        parse_own_reply(b'{"response": "x"}', sample(), echoes_id=True)
 
 
 def test_an_excerpt_is_one_line_of_limited_length() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from auepora_eval.core.errors import BadValueError, SystemCallError
 from auepora_eval.core.types import EvaluationSample
-from auepora_eval.systems.templates import Template, json_text, plain_question
+from auepora_eval.systems.templates import Template, default_request, json_text
 
 TURNS = [{"role": "user", "text": "Hi"}]
 SAMPLE = EvaluationSample(
@@ -100,7 +100,7 @@ def test_any_query_fills_any_place_and_stays_valid_json(query: str, top_k: int) 
     assert sent["a"] == query
     assert sent["b"].startswith(f"x{query}{{y}}[")
     assert sent["c"] == top_k
-    assert json.loads(json_text(plain_question(sample, top_k)))["query"] == query
+    assert json.loads(json_text(default_request(sample, top_k)))["query"] == query
 
 
 @given(st.text())

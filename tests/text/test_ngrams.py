@@ -7,15 +7,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.text.coding import Coded
 from auepora_eval.text.ngrams import (
-    DistinctGrams,
-    Support,
-    distinct_per_text,
-    gram_counts,
-    shared_by_order,
-    shared_grams,
+    DistinctNgramCounter,
+    NgramSupport,
+    count_shared_ngrams,
+    distinct_ngrams,
+    iter_shared_ngrams,
+    ngram_counts,
 )
+from auepora_eval.text.vocabulary import TokenIds
 
 ORDERS = 5
 WORDS = st.lists(st.integers(0, 3), max_size=9)
@@ -23,9 +23,9 @@ WORDS = st.lists(st.integers(0, 3), max_size=9)
 LARGE_WORDS = st.lists(st.integers(0, 3) | st.sampled_from([2**20, 2**31 - 1]), max_size=9)
 
 
-def coded(texts: list[list[int]]) -> Coded:
+def coded(texts: list[list[int]]) -> TokenIds:
     ids = np.array([word for text in texts for word in text], dtype=np.int32)
-    return Coded.of(ids, np.array([len(text) for text in texts], dtype=np.int64))
+    return TokenIds.of(ids, np.array([len(text) for text in texts], dtype=np.int64))
 
 
 def grams(words: list[int], n: int) -> list[tuple[int, ...]]:
@@ -35,16 +35,16 @@ def grams(words: list[int], n: int) -> list[tuple[int, ...]]:
 @given(st.lists(st.tuples(WORDS, WORDS) | st.tuples(LARGE_WORDS, LARGE_WORDS), max_size=6))
 def test_shared_with_one_text_each(rows: list[tuple[list[int], list[int]]]) -> None:
     given_, wanted = [a for a, _ in rows], [b for _, b in rows]
-    for n, shared in enumerate(islice(shared_by_order(coded(given_), coded(wanted)), ORDERS), 1):
-        assert shared_grams(coded(given_), coded(wanted), n).tolist() == shared.tolist()
+    for n, shared in enumerate(islice(iter_shared_ngrams(coded(given_), coded(wanted)), ORDERS), 1):
+        assert count_shared_ngrams(coded(given_), coded(wanted), n).tolist() == shared.tolist()
         assert shared.tolist() == [(Counter(grams(a, n)) & Counter(grams(b, n))).total() for a, b in rows]
-        assert gram_counts(coded(given_), n).tolist() == [len(grams(a, n)) for a in given_]
+        assert ngram_counts(coded(given_), n).tolist() == [len(grams(a, n)) for a in given_]
 
 
 @given(st.lists(st.tuples(WORDS, st.lists(WORDS, max_size=3)), max_size=5))
 def test_shared_with_several_texts_each(rows: list[tuple[list[int], list[list[int]]]]) -> None:
     owners = np.array([row for row, (_, texts) in enumerate(rows) for _ in texts], dtype=np.int64)
-    found = shared_by_order(coded([a for a, _ in rows]), coded([t for _, texts in rows for t in texts]), owners)
+    found = iter_shared_ngrams(coded([a for a, _ in rows]), coded([t for _, texts in rows for t in texts]), owners)
     for n, shared in enumerate(islice(found, ORDERS), 1):
         want = []
         for words, texts in rows:
@@ -60,7 +60,7 @@ def test_support(rows: list[tuple[list[int], list[list[int]]]], orders: list[int
     owners = np.array([row for row, (_, texts) in enumerate(rows) for _ in texts], dtype=np.int64)
     known = {word for words, _ in rows for word in words}
     evidence = [[word if word in known or word % 2 else -1 for word in t] for _, texts in rows for t in texts]
-    support = Support(coded([a for a, _ in rows]), coded(evidence), owners)
+    support = NgramSupport(coded([a for a, _ in rows]), coded(evidence), owners)
     for n in orders:
         want = []
         for words, texts in rows:
@@ -71,10 +71,10 @@ def test_support(rows: list[tuple[list[int], list[list[int]]]], orders: list[int
 
 @given(st.lists(st.lists(WORDS, max_size=4), max_size=3), st.integers(1, 4))
 def test_distinct(parts: list[list[list[int]]], n: int) -> None:
-    counting = DistinctGrams(n)
+    counting = DistinctNgramCounter(n)
     for texts in parts:
         counting.add(coded(texts))
-        assert distinct_per_text(coded(texts), n).tolist() == [len(set(grams(text, n))) for text in texts]
+        assert distinct_ngrams(coded(texts), n).tolist() == [len(set(grams(text, n))) for text in texts]
     everything = [gram for texts in parts for text in texts for gram in grams(text, n)]
     assert counting.total == len(everything)
     if n > 1:

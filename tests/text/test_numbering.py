@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auepora_eval.text import numbering
-from auepora_eval.text.numbering import Numbering
+from auepora_eval.text import id_table
+from auepora_eval.text.id_table import IdTable
 
 # Small keys, keys that differ in high bits only, and keys chosen so that the multiplication sends them to one slot.
 KEY = st.integers(0, 40) | st.integers(0, 40).map(lambda i: i << 57) | st.integers(0, 2**64 - 1)
@@ -14,9 +14,9 @@ KEY = st.integers(0, 40) | st.integers(0, 40).map(lambda i: i << 57) | st.intege
 @given(st.lists(st.lists(KEY, max_size=60), max_size=4), st.lists(KEY, max_size=30))
 def test_equal_keys_equal_numbers(calls: list[list[int]], others: list[int]) -> None:
     numbers: dict[int, int] = {}
-    ours = Numbering()
+    ours = IdTable()
     for keys in calls:
-        for key, number in zip(keys, ours.number(np.array(keys, np.uint64)).tolist(), strict=True):
+        for key, number in zip(keys, ours.get_or_add(np.array(keys, np.uint64)).tolist(), strict=True):
             assert numbers.setdefault(key, number) == number
     assert sorted(numbers.values()) == list(range(ours.count))
     found = ours.find(np.array(others, np.uint64)).tolist()
@@ -24,25 +24,25 @@ def test_equal_keys_equal_numbers(calls: list[list[int]], others: list[int]) -> 
 
 
 def test_keys_that_all_want_the_same_slot() -> None:
-    usual = numbering._slots
-    numbering._slots = lambda keys, level, table: np.zeros(len(keys), np.int64)
+    usual = id_table._slots
+    id_table._slots = lambda keys, level, table: np.zeros(len(keys), np.int64)
     try:
-        ours = Numbering()
+        ours = IdTable()
         keys = np.array([5, 7, 5, 9, 7, 0], np.uint64)
-        numbers = ours.number(keys)
+        numbers = ours.get_or_add(keys)
         assert len(set(numbers.tolist())) == ours.count == 4
         assert numbers[0] == numbers[2]
         assert numbers[1] == numbers[4]
         assert ours.find(np.array([9, 8], np.uint64)).tolist() == [numbers[3], -1]
-        assert (ours.number(keys) == numbers).all()
+        assert (ours.get_or_add(keys) == numbers).all()
     finally:
-        numbering._slots = usual
+        id_table._slots = usual
 
 
 def test_many_more_keys_than_the_first_call_had() -> None:
-    ours = Numbering()
-    ours.number(np.arange(3, dtype=np.uint64))
+    ours = IdTable()
+    ours.get_or_add(np.arange(3, dtype=np.uint64))
     many = np.arange(200_000, dtype=np.uint64) * np.uint64(977)
-    numbers = ours.number(many)
+    numbers = ours.get_or_add(many)
     assert len(np.unique(numbers)) == 200_000
     assert (ours.find(many) == numbers).all()

@@ -12,9 +12,9 @@ from auepora_eval.text.refusal import (
     REFUSAL_PATTERNS,
     built_in_patterns,
     contains_phrase,
-    declines,
-    folded_patterns,
-    refusal_text,
+    is_refusal,
+    normalize_patterns,
+    normalize_text,
 )
 from helpers.requirements import need_data
 from helpers.texts import ATOMS, TEXT
@@ -62,7 +62,7 @@ ROWS: list[tuple[str, str, bool, str]] = [  # phrase, text, want, why
 
 @pytest.mark.parametrize(("phrase", "text", "want"), [row[:3] for row in ROWS], ids=[row[3] for row in ROWS])
 def test_by_hand(phrase: str, text: str, want: bool) -> None:
-    assert declines(text, folded_patterns([phrase])) is want
+    assert is_refusal(text, normalize_patterns([phrase])) is want
     assert contains_phrase(text, phrase) is want
 
 
@@ -116,11 +116,11 @@ ANSWERS = {
 
 @pytest.mark.parametrize("language", REFUSAL_PATTERNS)
 def test_every_language(language: str) -> None:
-    assert declines(REFUSALS[language], built_in_patterns([language]))
-    assert not declines(ANSWERS[language], ALL)
+    assert is_refusal(REFUSALS[language], built_in_patterns([language]))
+    assert not is_refusal(ANSWERS[language], ALL)
     for phrase in REFUSAL_PATTERNS[language]:
-        assert declines(f"({phrase.upper()})", ALL) or language == "tr"  # I and ı, İ and i
-        assert declines(phrase, ALL)
+        assert is_refusal(f"({phrase.upper()})", ALL) or language == "tr"  # I and ı, İ and i
+        assert is_refusal(phrase, ALL)
 
 
 def test_the_languages_and_the_first_phrases() -> None:
@@ -128,7 +128,7 @@ def test_the_languages_and_the_first_phrases() -> None:
     assert list(REFUSAL_PATTERNS) == sorted(REFUSAL_PATTERNS)
     assert {"i don't know", "cannot answer", "not enough information"} <= set(REFUSAL_PATTERNS["en"])
     for phrases in REFUSAL_PATTERNS.values():
-        assert len(set(map(refusal_text, phrases))) == len(phrases)
+        assert len(set(map(normalize_text, phrases))) == len(phrases)
 
 
 def test_the_list_and_the_version_of_the_metrics_change_together() -> None:
@@ -138,20 +138,20 @@ def test_the_list_and_the_version_of_the_metrics_change_together() -> None:
 
 @given(st.lists(st.sampled_from([*ATOMS, *ALL]), max_size=6).map(" ".join) | TEXT, st.lists(TEXT, max_size=3))
 def test_one_expression_equals_looking_at_every_place(text: str, phrases: list[str]) -> None:
-    patterns = folded_patterns(phrase for phrase in [*phrases, *ALL[:40]] if phrase.strip())
-    assert declines(text, patterns) == any(contains_phrase(text, phrase) for phrase in patterns)
+    patterns = normalize_patterns(phrase for phrase in [*phrases, *ALL[:40]] if phrase.strip())
+    assert is_refusal(text, patterns) == any(contains_phrase(text, phrase) for phrase in patterns)
 
 
 @given(TEXT)
 def test_folding_is_done_once(text: str) -> None:
-    assert refusal_text(refusal_text(text)) == refusal_text(text)
+    assert normalize_text(normalize_text(text)) == normalize_text(text)
 
 
 def test_right_answers_of_five_systems() -> None:
     rows = json.loads((need_data("evouna") / "NQ.json").read_text(encoding="utf-8"))
     names = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
     answers = [(row[f"judge_{name}"], row[f"answer_{name}"]) for row in rows for name in names]
-    declined = [right for right, text in answers if text and declines(text, ALL)]
+    declined = [right for right, text in answers if text and is_refusal(text, ALL)]
     # Whom a human found right has hardly ever declined; the three say "I couldn't find ... However, ..." first.
     assert declined.count(True) == 3
     assert declined.count(False) == 60

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..core.errors import AueporaWarning, SystemCallError
-from ..core.results import plain_value
+from ..core.results import to_json_value
 from ..core.types import Document, RetrievedDocument
 
-__all__ = ["Found", "Mapper", "span_from"]
+__all__ = ["DocumentMapper", "FrameworkDocument", "span_from"]
 
 _ID_KEYS = ("id", "doc_id", "source")
 
 
-class Found(NamedTuple):
+class FrameworkDocument(NamedTuple):
     """A document as a framework has it, before it is checked."""
 
     doc_id: Any
@@ -28,16 +28,16 @@ class Found(NamedTuple):
     span: tuple[int, int] | None = None
 
 
-class Mapper:
+class DocumentMapper:
     """Makes documents of what a framework returns, by the keys a user named; says once what is odd about them."""
 
     def __init__(
-        self, read: Callable[[Any], Found], *, id_key: str | None = None, parent_key: str | None = None
+        self, read: Callable[[Any], FrameworkDocument], *, id_key: str | None = None, parent_key: str | None = None
     ) -> None:
         self._read, self._id_key, self._parent_key = read, id_key, parent_key
         self._said: set[str] = set()
 
-    def ranked(self, items: Any, top_k: int | None = None) -> list[RetrievedDocument]:
+    def to_ranking(self, items: Any, top_k: int | None = None) -> list[RetrievedDocument]:
         """The documents in their order, at most ``top_k`` of them; what is none is the system's failure."""
         if not isinstance(items, Iterable) or isinstance(items, (str, Mapping)):
             raise SystemCallError("bad_output", f"documents were expected, and a {type(items).__name__} came back")
@@ -45,16 +45,16 @@ class Mapper:
         documents = [(self.document(one), self._score(one.score)) for one in found]
         return [RetrievedDocument(document, score, rank) for rank, (document, score) in enumerate(documents, 1)]
 
-    def _found(self, item: Any) -> Found:
+    def _found(self, item: Any) -> FrameworkDocument:
         try:
             return self._read(item)
         except AttributeError as error:
             kind = type(item).__name__
             raise SystemCallError("bad_output", f"among the documents is a {kind}, which is none: {error}") from error
 
-    def document(self, found: Found) -> Document:
+    def document(self, found: FrameworkDocument) -> Document:
         """One document."""
-        metadata: dict[str, Any] = plain_value(found.metadata or {})
+        metadata: dict[str, Any] = to_json_value(found.metadata or {})
         text = "" if found.text is None else str(found.text)
         parent = found.parent_id if self._parent_key is None else self._named(metadata, self._parent_key)
         return Document(

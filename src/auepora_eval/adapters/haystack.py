@@ -7,13 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.errors import BadTypeError, SystemCallError
-from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
-from .documents import Found, Mapper, span_from
-from .kinds import framework_of, is_a
-from .replies import answer_from, counted, earlier_turns
+from ..core.types import EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
+from .detection import detect_framework, is_instance_of
+from .documents import DocumentMapper, FrameworkDocument, span_from
+from .replies import earlier_turns, extract_response, sum_token_usage
 from .systems import pipeline_system, provenance, retriever_system
 from .versions import HAYSTACK, require_tested
-from .wiring import Place, answer_places, document_places, places_named, question_places, takes_messages, unfilled
+from .wiring import (
+    Socket,
+    answer_sockets,
+    document_sockets,
+    missing_inputs,
+    parse_sockets,
+    question_sockets,
+    takes_messages,
+)
 
 __all__ = ["from_haystack"]
 
@@ -46,30 +54,30 @@ def from_haystack(
     """
     version = require_tested(HAYSTACK, any_version=any_version)
     config = provenance(HAYSTACK, version, pipeline)
-    mapper = Mapper(_found, id_key=id_key, parent_key=parent_key)
-    if is_a(pipeline, HAYSTACK, "PipelineBase"):
+    mapper = DocumentMapper(_read_document, id_key=id_key, parent_key=parent_key)
+    if is_instance_of(pipeline, HAYSTACK, "PipelineBase"):
         runner: Any = pipeline
-    elif framework_of(pipeline) is HAYSTACK and callable(getattr(pipeline, "run", None)):
-        runner = _Alone(pipeline)
+    elif detect_framework(pipeline) is HAYSTACK and callable(getattr(pipeline, "run", None)):
+        runner = _SingleComponent(pipeline)
     else:
         kind = type(pipeline).__name__
         raise BadTypeError(f"from_haystack() takes a pipeline or a component, not a {kind}")
     if use_async and not callable(getattr(runner, "run_async", None)):
         raise BadTypeError(f"a {type(pipeline).__name__} has no run_async(): leave use_async out, or use AsyncPipeline")
-    wired = _Wired(runner, inputs, retriever, generator, data or {}, mapper, own_top_k)
+    wired = _HaystackPipeline(runner, inputs, retriever, generator, data or {}, mapper, own_top_k)
     if wired.answers:
         return pipeline_system(wired, config, pipeline, use_async=use_async)
     return retriever_system(wired, config, pipeline, use_async=use_async)
 
 
-def _found(document: Any) -> Found:
+def _read_document(document: Any) -> FrameworkDocument:
     meta = document.meta or {}
     parent = next((meta[key] for key in ("source_id", "parent_id") if meta.get(key) is not None), None)
     span = None if parent is None else span_from(meta.get("split_idx_start"), document.content)
-    return Found(document.id, document.content, meta, document.score, parent_id=parent, span=span)
+    return FrameworkDocument(document.id, document.content, meta, document.score, parent_id=parent, span=span)
 
 
-class _Alone:
+class _SingleComponent:
     """A component in the form of a pipeline of which it is all."""
 
     def __init__(self, component: Any) -> None:
@@ -104,7 +112,7 @@ class _Alone:
         return run_async
 
 
-class _Wired:
+class _HaystackPipeline:
     """A pipeline of which it is known where the question goes in and where documents and answers come out."""
 
     def __init__(
@@ -114,7 +122,7 @@ class _Wired:
         retriever: str | Sequence[str] | None,
         generator: str | Sequence[str] | None,
         data: Mapping[str, Mapping[str, Any]],
-        mapper: Mapper,
+        mapper: DocumentMapper,
         own_top_k: bool,
     ) -> None:
         self._pipeline, self._data, self._mapper, self._own = pipeline, data, mapper, own_top_k
@@ -122,10 +130,10 @@ class _Wired:
         outputs = pipeline.outputs(include_components_with_connected_outputs=True)
         after = _descendants(pipeline)
         self._questions = (
-            question_places(self._free, data) if inputs is None else places_named(inputs, self._free, "inputs")
+            question_sockets(self._free, data) if inputs is None else parse_sockets(inputs, self._free, "inputs")
         )
-        self._finders = _places(retriever, outputs, document_places(outputs, after), "retriever", "documents")
-        self.answers = _places(generator, outputs, answer_places(outputs, after), "generator", "answers")
+        self._finders = _places(retriever, outputs, document_sockets(outputs, after), "retriever", "documents")
+        self.answers = _places(generator, outputs, answer_sockets(outputs, after), "generator", "answers")
         """Where answers come out; empty where there are none."""
         if not self._finders and not self.answers:
             raise BadTypeError(
@@ -138,7 +146,7 @@ class _Wired:
 
     def _refuse_gaps(self) -> None:
         given = [(component, name) for component, inside in self._data.items() for name in inside]
-        gaps = [".".join(place) for place in unfilled(self._free, [*self._questions, *given])]
+        gaps = [".".join(place) for place in missing_inputs(self._free, [*self._questions, *given])]
         if gaps or not self._questions:
             free = ", ".join(f"{component}.{name}" for component, inside in self._free.items() for name in inside)
             problem = f"nothing is given to {', '.join(gaps)}" if gaps else "no input is known to take the question"
@@ -183,27 +191,27 @@ class _Wired:
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
         """What a pipeline that only retrieves has found."""
-        return self._mapper.ranked(_first(reply, self._finders) or (), top_k)
+        return self._mapper.to_ranking(_first(reply, self._finders) or (), top_k)
 
     def output(self, reply: Any) -> SystemOutputs:
         """What a pipeline that answers has found and said."""
         found = _first(reply, self._finders) or ()
-        retrieved = self._mapper.ranked(found) if self._finders else Unsaid()
+        retrieved = self._mapper.to_ranking(found) if self._finders else UnknownRanking()
         said = _first(reply, self.answers)
         said = said[0] if isinstance(said, list) and said else said
         reports = [report for component, _ in self.answers for report in _reports(reply.get(component, {}), said)]
-        return SystemOutputs(retrieved, _answer(said, self.answers), usage=counted(reports))
+        return SystemOutputs(retrieved, _answer(said, self.answers), usage=sum_token_usage(reports))
 
 
 def _places(
     named: str | Sequence[str] | None,
     outputs: Mapping[str, Mapping[str, Any]],
-    found: Sequence[Place],
+    found: Sequence[Socket],
     option: str,
     what: str,
-) -> list[Place]:
+) -> list[Socket]:
     if named is not None:
-        return places_named(named, outputs, option, found)
+        return parse_sockets(named, outputs, option, found)
     if len(found) > 1:
         several = ", ".join(".".join(place) for place in found)
         raise BadTypeError(
@@ -229,7 +237,7 @@ def _descendants(pipeline: Any) -> dict[str, set[str]]:
     return after
 
 
-def _first(reply: Mapping[str, Any], places: Sequence[Place]) -> Any:
+def _first(reply: Mapping[str, Any], places: Sequence[Socket]) -> Any:
     for component, name in places:
         held = reply.get(component, {}).get(name)
         if held is not None:
@@ -237,11 +245,11 @@ def _first(reply: Mapping[str, Any], places: Sequence[Place]) -> Any:
     return None
 
 
-def _answer(said: Any, places: Sequence[Place]) -> Response:
+def _answer(said: Any, places: Sequence[Socket]) -> Response:
     """The answer in a message, a text, or an answer with its documents."""
     value = getattr(said, "data", said)
     text = getattr(value, "text", value)
-    answer = answer_from(text)
+    answer = extract_response(text)
     if answer is None:
         looked = ", ".join(".".join(place) for place in places)
         raise SystemCallError("bad_output", f"the pipeline gave no answer at {looked}")

@@ -10,7 +10,7 @@ from ..core.errors import BadTypeError
 from ..core.types import EvaluationSample
 from .replies import earlier_turns
 
-__all__ = ["InputForm", "input_form", "listed"]
+__all__ = ["InputForm", "input_form", "quote_names"]
 
 _QUESTION_KEYS = ("question", "input", "query")
 _CONTEXT_KEYS = ("context", "documents", "docs")
@@ -29,7 +29,7 @@ class InputForm:
     missing: tuple[str, ...] = ()
     """What it wants besides, and will not get from a sample."""
 
-    def filled(self, sample: EvaluationSample) -> Any:
+    def build_input(self, sample: EvaluationSample) -> Any:
         """The input for a sample."""
         if self.key is None:
             return sample.query
@@ -62,8 +62,9 @@ def input_form(runnable: Any, key: str | None, *, with_context: bool = False) ->
     context = next((name for name in _CONTEXT_KEYS if name in names), None) if with_context else None
     if with_context and context is None:
         raise BadTypeError(
-            f"a generator must take the context beside the question, under one of the names {listed(_CONTEXT_KEYS)}; "
-            f"the runnable takes {listed(names)}"
+            f"a generator must take the context beside the question, "
+            f"under one of the names {quote_names(_CONTEXT_KEYS)}; "
+            f"the runnable takes {quote_names(names)}"
         )
     others = [name for name in names if name not in (history, context)]
     chosen = key or (_question_key(others) if others or not with_context else None)
@@ -81,12 +82,12 @@ def _question_key(names: list[str]) -> str:
     if _CONVERSATION in names:
         return _CONVERSATION
     raise BadTypeError(
-        f"the runnable takes {listed(names)}, and which of them is the question? Say it with "
+        f"the runnable takes {quote_names(names)}, and which of them is the question? Say it with "
         "from_langchain(chain, input_key='...')"
     )
 
 
-def listed(names: Iterable[str]) -> str:
+def quote_names(names: Iterable[str]) -> str:
     """Names as messages list them."""
     return ", ".join(f"'{name}'" for name in names)
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from ..core.errors import BadTypeError, SystemCallError
 from ..core.rag_interface import SimpleRAGSystem
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
-from .documents import Found, Mapper, span_from
-from .inputs import InputForm, input_form, listed
-from .kinds import is_a
-from .replies import answer_from, counted
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
+from .detection import is_instance_of
+from .documents import DocumentMapper, FrameworkDocument, span_from
+from .inputs import InputForm, input_form, quote_names
+from .replies import extract_response, sum_token_usage
 from .systems import pipeline_system, provenance, retriever_system
+from .trace_callback import TraceCallback
 from .versions import LANGCHAIN, require_tested
-from .watching import Watcher
 
 __all__ = ["from_langchain", "langchain_generator"]
 
@@ -49,23 +49,23 @@ def from_langchain(
     """
     version = require_tested(LANGCHAIN, any_version=any_version)
     config = provenance(LANGCHAIN, version, obj)
-    mapper = Mapper(_found, id_key=id_key, parent_key=parent_key)
-    if not is_a(obj, LANGCHAIN, "Runnable"):
+    mapper = DocumentMapper(_read_document, id_key=id_key, parent_key=parent_key)
+    if not is_instance_of(obj, LANGCHAIN, "Runnable"):
         kind = type(obj).__name__
         raise BadTypeError(
             f"from_langchain() takes a retriever, a chain or another runnable of LangChain, not a {kind}"
         )
-    if is_a(obj, LANGCHAIN, "BaseRetriever"):
+    if is_instance_of(obj, LANGCHAIN, "BaseRetriever"):
         given = {"input_key": input_key, "answer_key": answer_key, "documents_key": documents_key}
         idle = [name for name, key in given.items() if key is not None]
         if idle:
             raise BadTypeError(
                 f"{idle[0]} says something of chains, and {type(obj).__name__} is a retriever: leave it out"
             )
-        system = retriever_system(_Retriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
+        system = retriever_system(_LangchainRetriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
         if generator is None:
             return system
-        runnable = is_a(generator, LANGCHAIN, "Runnable")
+        runnable = is_instance_of(generator, LANGCHAIN, "Runnable")
         options: dict[str, Any] = {"use_async": use_async, "any_version": any_version}
         beside = langchain_generator(generator, **options) if runnable else generator
         return (system, beside) if use_async else SimpleRAGSystem(system, beside)
@@ -74,7 +74,8 @@ def from_langchain(
     form = input_form(obj, input_key)
     if form.missing:
         raise BadTypeError(
-            f"the runnable wants {listed(form.missing)} besides '{form.key}': if that is the context, give it as the "
+            f"the runnable wants {quote_names(form.missing)} besides '{form.key}': "
+            f"if that is the context, give it as the "
             "generator: from_langchain(retriever, generator=runnable)"
         )
     chain = _Chain(obj, form, mapper, answer_key, documents_key)
@@ -102,26 +103,26 @@ def _texts(documents: Sequence[Document]) -> str:
     return "\n\n".join(document.text for document in documents)
 
 
-def _found(document: Any) -> Found:
+def _read_document(document: Any) -> FrameworkDocument:
     metadata = document.metadata or {}
     text, start = document.page_content, metadata.get("start_index")
     parent = metadata.get("parent_id")
     if parent is None and start is not None:
         parent = metadata.get("source")  # what text splitters cut chunks from; without a start it is just a link
     span = None if parent is None else span_from(start, text)
-    return Found(getattr(document, "id", None), text, metadata, parent_id=parent, span=span)
+    return FrameworkDocument(getattr(document, "id", None), text, metadata, parent_id=parent, span=span)
 
 
 def _are_documents(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and all(hasattr(one, "page_content") for one in value)
 
 
-class _Retriever:
+class _LangchainRetriever:
     """A ``BaseRetriever``."""
 
-    def __init__(self, retriever: Any, mapper: Mapper, own_top_k: bool) -> None:
+    def __init__(self, retriever: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
         self._retriever, self._mapper = retriever, mapper
-        self._depth = _no_depth if own_top_k else _depth_of(retriever)
+        self._depth = _no_depth if own_top_k else _depth_setter(retriever)
 
     def find(self, query: str, top_k: int) -> Any:
         retriever, options = self._depth(self._retriever, top_k)
@@ -132,13 +133,13 @@ class _Retriever:
         return await retriever.ainvoke(query, **options)
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        return self._mapper.ranked(reply, top_k)
+        return self._mapper.to_ranking(reply, top_k)
 
 
 _Depth = Callable[[Any, int], tuple[Any, dict[str, Any]]]
 
 
-def _depth_of(retriever: Any) -> _Depth:
+def _depth_setter(retriever: Any) -> _Depth:
     """How this kind of retriever is told how many documents are wanted. It is never changed: others may be using it."""
     if isinstance(getattr(retriever, "search_kwargs", None), Mapping):
         return _search_options
@@ -168,29 +169,29 @@ class _Chain:
     """Any other runnable."""
 
     def __init__(
-        self, runnable: Any, form: InputForm, mapper: Mapper, answer_key: str | None, documents_key: str | None
+        self, runnable: Any, form: InputForm, mapper: DocumentMapper, answer_key: str | None, documents_key: str | None
     ) -> None:
         self._runnable, self._form, self._mapper = runnable, form, mapper
         self._answer_key, self._documents_key = answer_key, documents_key
 
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
-        watcher = Watcher()
-        return self._runnable.invoke(self._form.filled(sample), config={"callbacks": [watcher]}), watcher
+        watcher = TraceCallback()
+        return self._runnable.invoke(self._form.build_input(sample), config={"callbacks": [watcher]}), watcher
 
     async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
-        watcher = Watcher()
-        return await self._runnable.ainvoke(self._form.filled(sample), config={"callbacks": [watcher]}), watcher
+        watcher = TraceCallback()
+        return await self._runnable.ainvoke(self._form.build_input(sample), config={"callbacks": [watcher]}), watcher
 
     def output(self, reply: Any) -> SystemOutputs:
         value, watcher = reply
         documents = self._documents(value)
         if documents is None:
             documents = watcher.documents
-        retrieved = Unsaid() if documents is None else self._mapper.ranked(documents)
+        retrieved = UnknownRanking() if documents is None else self._mapper.to_ranking(documents)
         steps = [
             {
                 "query": search.query,
-                "retrieved": [item.doc.doc_id for item in self._mapper.ranked(search.documents or ())],
+                "retrieved": [item.doc.doc_id for item in self._mapper.to_ranking(search.documents or ())],
                 "timing": search.seconds,
             }
             for search in watcher.searches
@@ -213,7 +214,7 @@ class _Chain:
             return None
         if self._answer_key is not None or isinstance(value, Mapping):
             value = self._answer_within(value)
-        answer = answer_from(value)
+        answer = extract_response(value)
         if answer is None:
             raise _unreadable(value, "no text", "answer_key")
         return answer
@@ -231,13 +232,15 @@ class _Chain:
 
 
 def _unreadable(value: Any, problem: str, option: str) -> SystemCallError:
-    there = f"the keys {listed([str(key) for key in value])}" if isinstance(value, Mapping) else type(value).__name__
+    there = (
+        f"the keys {quote_names([str(key) for key in value])}" if isinstance(value, Mapping) else type(value).__name__
+    )
     return SystemCallError(
         "bad_output", f"the chain returned {there}, and {problem}: name it with from_langchain(chain, {option}='...')"
     )
 
 
-class _Generating:
+class _BaseGenerator:
     """A runnable that is given the question and what was retrieved."""
 
     def __init__(self, runnable: Any, context: Callable[[Sequence[Document]], Any], config: Mapping[str, Any]) -> None:
@@ -249,22 +252,22 @@ class _Generating:
         return self._form.with_context(query, self._context(documents))
 
     def _response(self, value: Any) -> Response:
-        answer = answer_from(value)
+        answer = extract_response(value)
         if answer is None:
             raise SystemCallError("bad_output", f"the generator returned a {type(value).__name__}, which is no answer")
-        usage = counted([getattr(value, "usage_metadata", None)])
+        usage = sum_token_usage([getattr(value, "usage_metadata", None)])
         if usage:
             answer.metadata["usage"] = usage
         return answer
 
 
-class _Generator(_Generating):
+class _Generator(_BaseGenerator):
     def generate(self, query: str, context_docs: list[Document]) -> Response:
         """The runnable's answer."""
         return self._response(self._runnable.invoke(self._input(query, context_docs)))
 
 
-class _AsyncGenerator(_Generating):
+class _AsyncGenerator(_BaseGenerator):
     async def generate(self, query: str, context_docs: list[Document]) -> Response:
         """The runnable's answer, awaited."""
         return self._response(await self._runnable.ainvoke(self._input(query, context_docs)))

@@ -10,9 +10,9 @@ from typing import Any
 from ..core.errors import BadTypeError
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from .documents import Found, Mapper
-from .kinds import is_a
-from .replies import answer_from, earlier_turns
+from .detection import is_instance_of
+from .documents import DocumentMapper, FrameworkDocument
+from .replies import earlier_turns, extract_response
 from .systems import pipeline_system, provenance, retriever_system
 from .versions import LLAMAINDEX, require_tested
 
@@ -39,23 +39,23 @@ def from_llamaindex(
     """
     version = require_tested(LLAMAINDEX, any_version=any_version)
     config = provenance(LLAMAINDEX, version, obj)
-    mapper = Mapper(_found, id_key=id_key, parent_key=parent_key)
-    if is_a(obj, LLAMAINDEX, "BaseRetriever"):
-        system = retriever_system(_Retriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
+    mapper = DocumentMapper(_read_node, id_key=id_key, parent_key=parent_key)
+    if is_instance_of(obj, LLAMAINDEX, "BaseRetriever"):
+        system = retriever_system(_LlamaIndexRetriever(obj, mapper, own_top_k), config, obj, use_async=use_async)
         if generator is None:
             return system
-        synthesizer = is_a(generator, LLAMAINDEX, "BaseSynthesizer")
+        synthesizer = is_instance_of(generator, LLAMAINDEX, "BaseSynthesizer")
         beside = llamaindex_generator(generator, any_version=any_version) if synthesizer else generator
         return (system, beside) if use_async else SimpleRAGSystem(system, beside)
     if generator is not None:
         raise BadTypeError(f"a generator can be put beside a retriever, and {type(obj).__name__} is none")
-    if is_a(obj, LLAMAINDEX, "BaseQueryEngine"):
+    if is_instance_of(obj, LLAMAINDEX, "BaseQueryEngine"):
         return pipeline_system(_QueryEngine(obj, mapper, own_top_k), config, obj, use_async=use_async)
-    if is_a(obj, LLAMAINDEX, "BaseChatEngine"):
+    if is_instance_of(obj, LLAMAINDEX, "BaseChatEngine"):
         if use_async:
             raise BadTypeError("a chat engine keeps one conversation and is asked by one caller at a time: not async")
         return pipeline_system(_ChatEngine(obj, mapper), config, obj, use_async=False)
-    if is_a(obj, LLAMAINDEX, "BaseIndex"):
+    if is_instance_of(obj, LLAMAINDEX, "BaseIndex"):
         raise BadTypeError(
             f"a {type(obj).__name__} answers nothing by itself: give from_llamaindex(index.as_retriever()) or "
             "from_llamaindex(index.as_query_engine())"
@@ -67,20 +67,20 @@ def from_llamaindex(
 def llamaindex_generator(synthesizer: Any, *, any_version: bool = False) -> Any:
     """A response synthesizer as a generator."""
     version = require_tested(LLAMAINDEX, any_version=any_version)
-    if not is_a(synthesizer, LLAMAINDEX, "BaseSynthesizer"):
+    if not is_instance_of(synthesizer, LLAMAINDEX, "BaseSynthesizer"):
         kind = type(synthesizer).__name__
         raise BadTypeError(f"a generator of LlamaIndex is a response synthesizer, not a {kind}")
     return _Synthesizer(synthesizer, provenance(LLAMAINDEX, version, synthesizer))
 
 
-def _found(item: Any) -> Found:
+def _read_node(item: Any) -> FrameworkDocument:
     node = item.node
     source = getattr(node, "source_node", None)
     start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
     span = None
     if source is not None and isinstance(start, int) and isinstance(end, int) and 0 <= start <= end:
         span = start, end
-    return Found(
+    return FrameworkDocument(
         node.node_id,
         node.get_content(metadata_mode="none"),
         node.metadata,
@@ -90,7 +90,7 @@ def _found(item: Any) -> Found:
     )
 
 
-def _deeper(retriever: Any, top_k: int) -> Any:
+def _with_top_k(retriever: Any, top_k: int) -> Any:
     """A copy that is told how many nodes are wanted, if there is a way; others may be using the original."""
     if not isinstance(getattr(retriever, "similarity_top_k", None), int):
         return retriever
@@ -102,14 +102,14 @@ def _deeper(retriever: Any, top_k: int) -> Any:
     return twin
 
 
-class _Retriever:
+class _LlamaIndexRetriever:
     """A ``BaseRetriever``."""
 
-    def __init__(self, retriever: Any, mapper: Mapper, own_top_k: bool) -> None:
+    def __init__(self, retriever: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
         self._retriever, self._mapper, self._own = retriever, mapper, own_top_k
 
     def _asked(self, top_k: int) -> Any:
-        return self._retriever if self._own else _deeper(self._retriever, top_k)
+        return self._retriever if self._own else _with_top_k(self._retriever, top_k)
 
     def find(self, query: str, top_k: int) -> Any:
         return self._asked(top_k).retrieve(query)
@@ -118,27 +118,27 @@ class _Retriever:
         return await self._asked(top_k).aretrieve(query)
 
     def documents(self, reply: Any, top_k: int) -> list[RetrievedDocument]:
-        return self._mapper.ranked(reply, top_k)
+        return self._mapper.to_ranking(reply, top_k)
 
 
 class _Engine:
     """What query engines and chat engines share: the form of their replies."""
 
-    def __init__(self, mapper: Mapper) -> None:
+    def __init__(self, mapper: DocumentMapper) -> None:
         self._mapper = mapper
 
     def output(self, reply: Any) -> SystemOutputs:
-        return SystemOutputs(self._mapper.ranked(reply.source_nodes), _answer(reply))
+        return SystemOutputs(self._mapper.to_ranking(reply.source_nodes), _answer(reply))
 
 
 def _answer(reply: Any) -> Response:
-    return answer_from(reply.response) or Response("" if reply.response is None else str(reply.response))
+    return extract_response(reply.response) or Response("" if reply.response is None else str(reply.response))
 
 
 class _QueryEngine(_Engine):
     """A ``BaseQueryEngine``."""
 
-    def __init__(self, engine: Any, mapper: Mapper, own_top_k: bool) -> None:
+    def __init__(self, engine: Any, mapper: DocumentMapper, own_top_k: bool) -> None:
         super().__init__(mapper)
         self._engine = engine
         # Only the class that defines it: what inherits it would come back as another kind of engine.
@@ -148,24 +148,24 @@ class _QueryEngine(_Engine):
         if not self._rebuilds:
             return self._engine
         retriever = self._engine.retriever
-        deeper = _deeper(retriever, top_k)
+        deeper = _with_top_k(retriever, top_k)
         return self._engine if deeper is retriever else self._engine.with_retriever(deeper)
 
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
         reply = self._asked(top_k).query(sample.query)
-        return reply.get_response() if is_a(reply, LLAMAINDEX, "StreamingResponse") else reply
+        return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
 
     async def aask(self, sample: EvaluationSample, top_k: int) -> Any:
         reply = await self._asked(top_k).aquery(sample.query)
-        if is_a(reply, LLAMAINDEX, "AsyncStreamingResponse"):
+        if is_instance_of(reply, LLAMAINDEX, "AsyncStreamingResponse"):
             return await reply.get_response()
-        return reply.get_response() if is_a(reply, LLAMAINDEX, "StreamingResponse") else reply
+        return reply.get_response() if is_instance_of(reply, LLAMAINDEX, "StreamingResponse") else reply
 
 
 class _ChatEngine(_Engine):
     """A ``BaseChatEngine``: every sample is a conversation of its own, begun with the sample's earlier turns."""
 
-    def __init__(self, engine: Any, mapper: Mapper) -> None:
+    def __init__(self, engine: Any, mapper: DocumentMapper) -> None:
         super().__init__(mapper)
         self._engine, self._turn = engine, threading.Lock()
 

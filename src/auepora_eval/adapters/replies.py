@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..core.results import plain_value
+from ..core.results import to_json_value
 from ..core.types import EvaluationSample, Response
 
-__all__ = ["answer_from", "counted", "earlier_turns", "model_fields"]
+__all__ = ["dump_model", "earlier_turns", "extract_response", "sum_token_usage"]
 
 _TOKENS = {
     "input_tokens": ("input_tokens", "prompt_tokens"),
@@ -18,7 +18,7 @@ _TOKENS = {
 }
 
 
-def answer_from(value: Any) -> Response | None:
+def extract_response(value: Any) -> Response | None:
     """The answer in a text, a message, a mapping or a pydantic model; ``None`` where it is none of these.
 
     What is structured keeps its structure, and is JSON as a text: an empty text would pass for a refusal.
@@ -28,14 +28,14 @@ def answer_from(value: Any) -> Response | None:
     content = getattr(value, "content", None)
     if isinstance(content, (str, list)):  # a message; a list holds parts of it, some of them texts
         return Response(content if isinstance(content, str) else "".join(map(_part, content)))
-    fields = value if isinstance(value, Mapping) else model_fields(value)
+    fields = value if isinstance(value, Mapping) else dump_model(value)
     if fields is None:
         return None
-    structured = plain_value(fields)
+    structured = to_json_value(fields)
     return Response(json.dumps(structured, ensure_ascii=False), structured)
 
 
-def model_fields(value: Any) -> Mapping[str, Any] | None:
+def dump_model(value: Any) -> Mapping[str, Any] | None:
     """What a pydantic model holds; ``None`` where it is not one."""
     if isinstance(value, type) or not any(kind.__module__.startswith("pydantic.") for kind in type(value).__mro__):
         return None
@@ -50,7 +50,7 @@ def _part(part: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def counted(reports: Iterable[Any]) -> dict[str, Any]:
+def sum_token_usage(reports: Iterable[Any]) -> dict[str, Any]:
     """The tokens of several reports, added up under the names that outputs use."""
     total: dict[str, Any] = {}
     for report in reports:

@@ -10,22 +10,22 @@ from ..core.types import EvaluationSample, RetrievedDocument, SystemOutputs
 from .versions import Framework
 
 __all__ = [
-    "Asked",
     "AsyncPipelineSystem",
     "AsyncRetriever",
     "AsyncRetrieverSystem",
+    "PipelineAdapter",
     "PipelineSystem",
+    "RetrieverAdapter",
     "RetrieverSystem",
-    "Searched",
     "SyncRetriever",
-    "class_known_to_user",
+    "display_class_name",
     "pipeline_system",
     "provenance",
     "retriever_system",
 ]
 
 
-class Searched(Protocol):
+class RetrieverAdapter(Protocol):
     """A retriever of a framework: how it is asked, and what its replies mean."""
 
     def find(self, query: str, top_k: int) -> Any:
@@ -41,7 +41,7 @@ class Searched(Protocol):
         ...
 
 
-class Asked(Protocol):
+class PipelineAdapter(Protocol):
     """A pipeline of a framework: how it is asked, and what its replies mean."""
 
     def ask(self, sample: EvaluationSample, top_k: int) -> Any:
@@ -57,7 +57,7 @@ class Asked(Protocol):
         ...
 
 
-class _Made:
+class _AdaptedObject:
     """What every adapted object has: an account of what it is made of, and a way to close it where there is one."""
 
     def __init__(self, config: Mapping[str, Any], holder: object) -> None:
@@ -75,7 +75,7 @@ class _Made:
 class SyncRetriever:
     """A framework's retriever in our form."""
 
-    def __init__(self, searched: Searched) -> None:
+    def __init__(self, searched: RetrieverAdapter) -> None:
         self._searched = searched
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
@@ -86,7 +86,7 @@ class SyncRetriever:
 class AsyncRetriever:
     """The same, to be awaited."""
 
-    def __init__(self, searched: Searched) -> None:
+    def __init__(self, searched: RetrieverAdapter) -> None:
         self._searched = searched
 
     async def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
@@ -94,7 +94,7 @@ class AsyncRetriever:
         return self._searched.documents(await self._searched.afind(query, top_k), top_k)
 
 
-class RetrieverSystem(_Made):
+class RetrieverSystem(_AdaptedObject):
     """A retriever that is a system by itself: its outputs have documents and no answer.
 
     It may stand in a pair with any generator. ``run`` asks its ``retriever``, which may be replaced by another.
@@ -115,7 +115,7 @@ class RetrieverSystem(_Made):
         return SystemOutputs(retrieved, timings={"retrieval": time.perf_counter() - begun})
 
 
-class AsyncRetrieverSystem(_Made):
+class AsyncRetrieverSystem(_AdaptedObject):
     """The same, to be awaited."""
 
     def __init__(self, retriever: AsyncRetriever, config: Mapping[str, Any], holder: object) -> None:
@@ -133,10 +133,10 @@ class AsyncRetrieverSystem(_Made):
         return SystemOutputs(retrieved, timings={"retrieval": time.perf_counter() - begun})
 
 
-class PipelineSystem(_Made):
+class PipelineSystem(_AdaptedObject):
     """A pipeline that answers."""
 
-    def __init__(self, asked: Asked, config: Mapping[str, Any], holder: object) -> None:
+    def __init__(self, asked: PipelineAdapter, config: Mapping[str, Any], holder: object) -> None:
         super().__init__(config, holder)
         self._asked = asked
 
@@ -145,10 +145,10 @@ class PipelineSystem(_Made):
         return self._asked.output(self._asked.ask(sample, top_k))
 
 
-class AsyncPipelineSystem(_Made):
+class AsyncPipelineSystem(_AdaptedObject):
     """The same, to be awaited."""
 
-    def __init__(self, asked: Asked, config: Mapping[str, Any], holder: object) -> None:
+    def __init__(self, asked: PipelineAdapter, config: Mapping[str, Any], holder: object) -> None:
         super().__init__(config, holder)
         self._asked = asked
 
@@ -157,21 +157,21 @@ class AsyncPipelineSystem(_Made):
         return self._asked.output(await self._asked.aask(sample, top_k))
 
 
-def retriever_system(searched: Searched, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
+def retriever_system(searched: RetrieverAdapter, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
     """A framework's retriever as a system of the kind that was asked for."""
     if use_async:
         return AsyncRetrieverSystem(AsyncRetriever(searched), config, holder)
     return RetrieverSystem(SyncRetriever(searched), config, holder)
 
 
-def pipeline_system(asked: Asked, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
+def pipeline_system(asked: PipelineAdapter, config: Mapping[str, Any], holder: object, *, use_async: bool) -> Any:
     """A framework's pipeline as a system of the kind that was asked for."""
     return AsyncPipelineSystem(asked, config, holder) if use_async else PipelineSystem(asked, config, holder)
 
 
-def class_known_to_user(system: object) -> str:
+def display_class_name(system: object) -> str:
     """The class of a system as messages name it: where ours is wrapped around a framework's, that one."""
-    return type(system._holder if isinstance(system, _Made) else system).__name__
+    return type(system._holder if isinstance(system, _AdaptedObject) else system).__name__
 
 
 def provenance(framework: Framework, version: str, holder: object) -> dict[str, Any]:

@@ -10,16 +10,16 @@ from typing import Any
 from ..core.errors import BadTypeError
 
 __all__ = [
-    "Place",
-    "answer_places",
-    "document_places",
-    "places_named",
-    "question_places",
+    "Socket",
+    "answer_sockets",
+    "document_sockets",
+    "missing_inputs",
+    "parse_sockets",
+    "question_sockets",
     "takes_messages",
-    "unfilled",
 ]
 
-Place = tuple[str, str]
+Socket = tuple[str, str]
 """A component and one of its sockets."""
 
 _QUESTION_SOCKETS = ("query", "question", "text", "input", "user_query", "user_input", "prompt")
@@ -27,7 +27,7 @@ _OPTIONAL_QUESTIONS = ("query", "question")
 _ANSWER_SOCKETS = ("answers", "replies", "last_message", "answer", "reply", "response")
 
 
-def question_places(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, Mapping[str, Any]]) -> list[Place]:
+def question_sockets(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, Mapping[str, Any]]) -> list[Socket]:
     """The free inputs that take the question, by their names; if none has a usual one, the only one there is."""
     open_ones = [
         (component, name, info)
@@ -45,7 +45,7 @@ def question_places(free: Mapping[str, Mapping[str, Any]], data: Mapping[str, Ma
     return wanted or (needy if len(needy) == 1 else [])
 
 
-def unfilled(free: Mapping[str, Mapping[str, Any]], given: Iterable[Place]) -> list[Place]:
+def missing_inputs(free: Mapping[str, Mapping[str, Any]], given: Iterable[Socket]) -> list[Socket]:
     """The inputs that a pipeline must have and nobody gives."""
     held = set(given)
     needed = [
@@ -54,7 +54,7 @@ def unfilled(free: Mapping[str, Mapping[str, Any]], given: Iterable[Place]) -> l
     return [place for place in needed if place not in held]
 
 
-def document_places(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Place]:
+def document_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
     """The outputs that hold documents, of the components after which no other has any: what is passed on in the end."""
     places = {
         component: [name for name, info in sockets.items() if _is_list_of(info["type"], "Document")]
@@ -63,7 +63,7 @@ def document_places(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str
     return _last({component: names for component, names in places.items() if names}, after, ("documents",))
 
 
-def answer_places(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Place]:
+def answer_sockets(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, set[str]]) -> list[Socket]:
     """The outputs that hold answers, likewise."""
     places = {
         component: [name for name in _ANSWER_SOCKETS if name in sockets] for component, sockets in outputs.items()
@@ -71,20 +71,20 @@ def answer_places(outputs: Mapping[str, Mapping[str, Any]], after: Mapping[str, 
     return _last({component: names for component, names in places.items() if names}, after, _ANSWER_SOCKETS)
 
 
-def _last(places: Mapping[str, Sequence[str]], after: Mapping[str, set[str]], preferred: Sequence[str]) -> list[Place]:
+def _last(places: Mapping[str, Sequence[str]], after: Mapping[str, set[str]], preferred: Sequence[str]) -> list[Socket]:
     last = [component for component in places if not (after.get(component, set()) & set(places) - {component})]
-    chosen: list[Place] = []
+    chosen: list[Socket] = []
     for component in last:
         usual = [name for name in preferred if name in places[component]]
         chosen += [(component, name) for name in usual[:1] or places[component]]
     return chosen
 
 
-def places_named(
-    named: str | Sequence[str], known: Mapping[str, Mapping[str, Any]], what: str, usual: Sequence[Place] = ()
-) -> list[Place]:
+def parse_sockets(
+    named: str | Sequence[str], known: Mapping[str, Mapping[str, Any]], what: str, usual: Sequence[Socket] = ()
+) -> list[Socket]:
     """The places a user named, as ``component.socket``, or as ``component`` where it is clear which socket is meant."""
-    places: list[Place] = []
+    places: list[Socket] = []
     for one in [named] if isinstance(named, str) else named:
         component, dot, socket = one.rpartition(".")
         if not dot or component not in known:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..reporting.tables import figure
+from ..reporting.tables import format_value
+from ..stats.estimate import Estimate
 from ..stats.interval import Interval
-from ..stats.measured import Measured
 
-__all__ = ["CHANCE", "Conclusion", "Usability", "concluded"]
+__all__ = ["CHANCE_P_VALUE", "Conclusion", "Usability", "conclude"]
 
 Usability = Literal["not_usable", "usable_with_correction", "usable"]
 _WORDS: dict[Usability, str] = {
@@ -18,7 +18,7 @@ _WORDS: dict[Usability, str] = {
     "usable_with_correction": "usable with correction",
     "usable": "usable",
 }
-CHANCE = 0.05
+CHANCE_P_VALUE = 0.05
 """The one-sided p-value below which a judge counts as better than chance."""
 _KAPPA = 0.6
 """From this on, agreement with people counts as substantial (Landis and Koch 1977)."""
@@ -53,15 +53,15 @@ class Conclusion:
         }
 
 
-def concluded(
+def conclude(
     name: str,
     *,
     labelled: int,
     p_chance: float,
     same_labels: bool,
     same_scores: bool,
-    auroc: Measured,
-    kappa: Measured,
+    auroc: Estimate,
+    kappa: Estimate,
     excess: Interval | None,
     mean_excess: float,
     corrects: bool,
@@ -72,8 +72,8 @@ def concluded(
     they make the interval of the labels narrower.
     """
     labels = f"{labelled} label" + "s" * (labelled != 1)
-    shown = "" if auroc.value is None else f"AUROC {figure(auroc.value)}, "
-    if p_chance >= CHANCE:
+    shown = "" if auroc.value is None else f"AUROC {format_value(auroc.value)}, "
+    if p_chance >= CHANCE_P_VALUE:
         if same_labels:
             reason = f"people say the same of every labelled answer ({labels}), which cannot show what it knows"
         elif same_scores:
@@ -81,9 +81,9 @@ def concluded(
         else:
             reason = f"it is not shown to be better than chance ({shown}p {p_chance:.2g}, {labels})"
         return Conclusion(name, "not_usable", reason, p_chance)
-    doubts = list(_doubts(labelled, kappa, excess, mean_excess))
+    doubts = list(_objections(labelled, kappa, excess, mean_excess))
     if not doubts:
-        agreement = "" if kappa.value is None else f"kappa {figure(kappa.value)}, "
+        agreement = "" if kappa.value is None else f"kappa {format_value(kappa.value)}, "
         reason = f"it agrees with people ({agreement}{labels}), and its mean is not shown to be off"
         return Conclusion(name, "usable", reason, p_chance)
     if not corrects:
@@ -96,13 +96,13 @@ def concluded(
     return Conclusion(name, "usable_with_correction", reason, p_chance)
 
 
-def _doubts(labelled: int, kappa: Measured, excess: Interval | None, mean_excess: float) -> list[str]:
+def _objections(labelled: int, kappa: Estimate, excess: Interval | None, mean_excess: float) -> list[str]:
     """Why its own mean should not be reported."""
     doubts = []
     if kappa.value is None or kappa.value < _KAPPA:
-        doubts.append(f"kappa is {'n/a' if kappa.value is None else figure(kappa.value)}, below {_KAPPA:g}")
+        doubts.append(f"kappa is {'n/a' if kappa.value is None else format_value(kappa.value)}, below {_KAPPA:g}")
     if excess is None or not excess.low <= 0 <= excess.high:
-        doubts.append(f"its mean is {figure(abs(mean_excess))} too {'high' if mean_excess > 0 else 'low'}")
+        doubts.append(f"its mean is {format_value(abs(mean_excess))} too {'high' if mean_excess > 0 else 'low'}")
     if labelled < _ENOUGH:
         doubts.append(f"fewer than {_ENOUGH} answers are labelled")
     return doubts

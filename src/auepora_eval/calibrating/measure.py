@@ -14,9 +14,16 @@ import numpy.typing as npt
 from ..core.errors import BadValueError, did_you_mean
 from ..io.labels import Label
 from ..judge.scale import Scale
-from ..labelling.draw import Draw
-from ..labelling.people import Settled, agreement_of_people, labels_about, refuse_tuned, settled
+from ..labelling.draw import LabelDraw
+from ..labelling.human_labels import (
+    AggregatedLabels,
+    aggregate_labels,
+    rater_agreement,
+    reject_tuning_labels,
+    select_labels,
+)
 from ..stats.agreement import agreement_report, alpha_report, kappa_report
+from ..stats.association import association_p_value
 from ..stats.calibration import (
     auroc_report,
     balanced_accuracy_report,
@@ -25,15 +32,14 @@ from ..stats.calibration import (
     expected_calibration_error,
     reliability_table,
 )
-from ..stats.chance import chance_p_value
 from ..stats.correlation import kendall_report, pearson_report, spearman_report
+from ..stats.estimate import Estimate
 from ..stats.interval import mean_interval
-from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean, corrected_difference, corrected_mean
-from .conclusion import CHANCE, Conclusion, concluded
-from .drawn import Standing, standing
-from .report import CalibrationReport, Disagreement, JudgeCalibration, counted
-from .scored import Scored
+from .conclusion import CHANCE_P_VALUE, Conclusion, conclude
+from .report import CalibrationReport, Disagreement, JudgeCalibration, count_of
+from .sample_scores import SampleScores
+from .sample_weights import SampleWeights, weigh_samples
 
 __all__ = ["calibrate"]
 
@@ -45,8 +51,8 @@ _CORRELATIONS = {"pearson": pearson_report, "spearman": spearman_report, "kendal
 
 def calibrate(
     labels: Iterable[Label],
-    scores: Scored | Mapping[str, float],
-    other: Scored | None = None,
+    scores: SampleScores | Mapping[str, float],
+    other: SampleScores | None = None,
     *,
     threshold: float | None = None,
     scale: str | None = None,
@@ -55,7 +61,7 @@ def calibrate(
     finite: bool = False,
     bins: int = 10,
     seed: int = 0,
-    draws: Mapping[str, list[Draw]] | None = None,
+    draws: Mapping[str, list[LabelDraw]] | None = None,
 ) -> CalibrationReport:
     """Hold scores against what people said; with those of an ``other`` run, both, and their difference (other - first).
 
@@ -67,7 +73,7 @@ def calibrate(
     makes corrected means about the samples at hand and no others.
     """
     labels = list(labels)
-    runs = [scores if isinstance(scores, Scored) else Scored(dict(scores))]
+    runs = [scores if isinstance(scores, SampleScores) else SampleScores(dict(scores))]
     runs += [] if other is None else [other]
     if other is not None and not all(run.run_names for run in runs):
         raise BadValueError(
@@ -82,43 +88,43 @@ def calibrate(
     for run in runs:
         beside = {name for one in runs for name in one.run_names} - set(run.run_names)
         own = [label for label in labels if label.run not in beside]
-        kept, left_out = labels_about(own, names=run.run_names, metric=run.metric, alone=other is None)
-        kept, tuned = refuse_tuned(kept, tuned_on, leave_out=leave_out_tuned)
+        kept, left_out = select_labels(own, names=run.run_names, metric=run.metric, alone=other is None)
+        kept, tuned = reject_tuning_labels(kept, tuned_on, leave_out=leave_out_tuned)
         if tuned:
             left_out["tuned"] = tuned
         about.append(kept)
-        done.append((run, settled(kept, steps), left_out))
+        done.append((run, aggregate_labels(kept, steps), left_out))
     judged = tuple(
         _judged(run, said, left_out, threshold, draws, finite=finite, bins=bins, seed=seed)
         for run, said, left_out in done
     )
-    people = agreement_of_people((label for kept in about for label in kept), seed=seed)
+    people = rater_agreement((label for kept in about for label in kept), seed=seed)
     difference = None
     if other is not None:
-        trusted = all(one.conclusion.p_chance < CHANCE for one in judged)
+        trusted = all(one.conclusion.p_chance < CHANCE_P_VALUE for one in judged)
         difference = _difference(
             runs[0], other, done[0][1], done[1][1], threshold, draws, finite=finite, use_scores=trusted
         )
     return CalibrationReport(people, judged, difference, finite)
 
 
-def _by_id(run: Scored) -> Scored:
+def _by_id(run: SampleScores) -> SampleScores:
     return replace(run, run_names=tuple(run.run_names)[:1])
 
 
 def _judged(
-    run: Scored,
-    said: Settled,
+    run: SampleScores,
+    said: AggregatedLabels,
     left_out: Counter[str],
     threshold: float | None,
-    draws: Mapping[str, list[Draw]] | None,
+    draws: Mapping[str, list[LabelDraw]] | None,
     *,
     finite: bool,
     bins: int,
     seed: int,
 ) -> JudgeCalibration:
     ids = _labelled(run, said, left_out)
-    stands = standing(ids, draws, run.run_names)
+    stands = weigh_samples(ids, draws, run.run_names)
     cut = _threshold(run, threshold)
     label = np.array([said.values[one] for one in ids])
     score = np.array([run.scores[one] for one in ids])
@@ -132,7 +138,7 @@ def _judged(
     elif chance is not None:
         alpha, level = alpha_report([label.tolist(), chance.tolist()], "interval", seed=seed), "interval"
     else:
-        alpha, level = Measured(None, None, len(ids), "the scores are not on the scale of the labels"), "interval"
+        alpha, level = Estimate(None, None, len(ids), "the scores are not on the scale of the labels"), "interval"
     apart = [place for place in range(len(ids)) if verdict[place] != right[place]]
     told = run.answers([ids[place] for place in apart])
     far = np.abs(label - (verdict if chance is None else chance))
@@ -141,8 +147,8 @@ def _judged(
         for p in sorted(apart, key=lambda p: (-far[p], ids[p]))
     ]
     agreed, area = kappa_report(right.tolist(), verdict.tolist(), seed=seed), auroc_report(signed, right, seed=seed)
-    p_chance = chance_p_value(signed, label, seed=seed)
-    corrected = _corrected(run, said, cut, stands, finite=finite, use_scores=p_chance < CHANCE)
+    p_chance = association_p_value(signed, label, seed=seed)
+    corrected = _corrected(run, said, cut, stands, finite=finite, use_scores=p_chance < CHANCE_P_VALUE)
     return JudgeCalibration(
         run.name,
         run.metric,
@@ -171,19 +177,19 @@ def _judged(
 
 
 def _conclusion(
-    run: Scored,
+    run: SampleScores,
     ids: list[str],
     label: Floats,
     cut: float,
     p_chance: float,
-    area: Measured,
-    agreed: Measured,
+    area: Estimate,
+    agreed: Estimate,
     *,
     corrects: bool,
 ) -> Conclusion:
     score = _predictions(run, ids, cut)
     excess = score - label
-    return concluded(
+    return conclude(
         run.title,
         labelled=len(ids),
         p_chance=p_chance,
@@ -197,7 +203,7 @@ def _conclusion(
     )
 
 
-def _labelled(run: Scored, said: Settled, left_out: Counter[str]) -> list[str]:
+def _labelled(run: SampleScores, said: AggregatedLabels, left_out: Counter[str]) -> list[str]:
     """The samples with a label and a score; what else there is goes to ``left_out``."""
     if said.ties:
         left_out["tied"] = len(said.ties)
@@ -217,7 +223,7 @@ def _labelled(run: Scored, said: Settled, left_out: Counter[str]) -> list[str]:
     return ids
 
 
-def _threshold(run: Scored, given: float | None) -> float:
+def _threshold(run: SampleScores, given: float | None) -> float:
     if given is not None:
         if not math.isfinite(given):
             raise BadValueError(f"the threshold must be a finite number, not {given!r}")
@@ -230,42 +236,42 @@ def _threshold(run: Scored, given: float | None) -> float:
     return (run.range[0] + run.range[1]) / 2
 
 
-def _chances(run: Scored, scores: Floats) -> Floats | None:
+def _chances(run: SampleScores, scores: Floats) -> Floats | None:
     """The scores between 0 and 1, read as chances of being right; ``None`` where they have no ends."""
     return np.array([run.probability(one) for one in scores]) if run.bounded else None
 
 
-def _errors(chance: Floats | None, right: npt.NDArray[np.bool_], bins: int) -> tuple[Measured, Measured, Measured]:
+def _errors(chance: Floats | None, right: npt.NDArray[np.bool_], bins: int) -> tuple[Estimate, Estimate, Estimate]:
     n = len(right)
     if chance is None:
-        why = Measured(None, None, n, "scores without a worst and a best value are no chances")
+        why = Estimate(None, None, n, "scores without a worst and a best value are no chances")
         return why, why, why
     width, mass = (expected_calibration_error(chance, right, bins=bins, binning=how) for how in ("width", "mass"))
-    return Measured(width, None, n), Measured(mass, None, n), Measured(brier_score(chance, right), None, n)
+    return Estimate(width, None, n), Estimate(mass, None, n), Estimate(brier_score(chance, right), None, n)
 
 
-def _predictions(run: Scored, ids: list[str], cut: float) -> Floats:
+def _predictions(run: SampleScores, ids: list[str], cut: float) -> Floats:
     scores = np.array([run.scores[one] for one in ids])
     chances = _chances(run, scores)
     return np.array([float(run.verdict(one, cut)) for one in scores]) if chances is None else chances
 
 
-def _clusters(run: Scored, ids: list[str]) -> npt.NDArray[np.intp] | None:
+def _clusters(run: SampleScores, ids: list[str]) -> npt.NDArray[np.intp] | None:
     found = run.clusters
     return None if found is None else np.array([found[one] for one in ids], dtype=np.intp)
 
 
-def _drawn_labels(ids: list[str], said: Settled, stands: Standing) -> Floats:
+def _drawn_labels(ids: list[str], said: AggregatedLabels, stands: SampleWeights) -> Floats:
     return np.array([said.values[one] if one in stands.ids and one in said.values else math.nan for one in ids])
 
 
-def _weights(ids: list[str], stands: Standing) -> Floats | None:
+def _weights(ids: list[str], stands: SampleWeights) -> Floats | None:
     found = stands.weights
     return None if found is None else np.array([found.get(one, 0.0) for one in ids])
 
 
 def _corrected(
-    run: Scored, said: Settled, cut: float, stands: Standing, *, finite: bool, use_scores: bool
+    run: SampleScores, said: AggregatedLabels, cut: float, stands: SampleWeights, *, finite: bool, use_scores: bool
 ) -> CorrectedMean:
     ids = list(run.scores)
     labels = _drawn_labels(ids, said, stands)
@@ -283,19 +289,19 @@ def _corrected(
 
 
 def _difference(
-    first: Scored,
-    second: Scored,
-    one: Settled,
-    two: Settled,
+    first: SampleScores,
+    second: SampleScores,
+    one: AggregatedLabels,
+    two: AggregatedLabels,
     threshold: float | None,
-    draws: Mapping[str, list[Draw]] | None,
+    draws: Mapping[str, list[LabelDraw]] | None,
     *,
     finite: bool,
     use_scores: bool,
 ) -> CorrectedMean:
     ids = [name for name in first.scores if name in second.scores]
     both = [name for name in ids if name in one.values and name in two.values]
-    stands = min((standing(both, draws, run.run_names) for run in (first, second)), key=lambda each: len(each.ids))
+    stands = min((weigh_samples(both, draws, run.run_names) for run in (first, second)), key=lambda each: len(each.ids))
     if not both:
         raise BadValueError(
             f"no sample has a label of both its answers, of {first.name} and of {second.name}: label the same samples "
@@ -318,15 +324,15 @@ def _difference(
     )
 
 
-def _notes(run: Scored, said: Settled) -> list[str]:
+def _notes(run: SampleScores, said: AggregatedLabels) -> list[str]:
     notes = []
     if said.adjudicated:
-        notes.append(f"{counted(said.adjudicated, 'label')} settled between annotators")
+        notes.append(f"{count_of(said.adjudicated, 'label')} settled between annotators")
     if not said.binary:
         notes.append("labels are numbers: for verdicts, those from the middle of their scale on count as right")
     if run.without_score:
         notes.append(
-            f"{counted(len(run.without_score), 'sample')} without a score; "
+            f"{count_of(len(run.without_score), 'sample')} without a score; "
             f"the corrected mean is of the {len(run.scores)} others"
         )
     return notes

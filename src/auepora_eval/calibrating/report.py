@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..stats.calibration import Bin, Confusion
+from ..stats.estimate import Estimate
 from ..stats.interval import Interval
-from ..stats.measured import Measured
 from ..stats.prediction_powered import CorrectedMean
 from ..stats.raters import RatersReport
 from .conclusion import Conclusion
 
-__all__ = ["CalibrationReport", "Disagreement", "JudgeCalibration", "counted"]
+__all__ = ["CalibrationReport", "Disagreement", "JudgeCalibration", "count_of"]
 
 
-def counted(n: int, what: str) -> str:
+def count_of(n: int, what: str) -> str:
     """A number of things.
 
     >>> counted(1, "label"), counted(2, "label")
@@ -51,20 +51,20 @@ class JudgeCalibration:
     higher_is_better: bool
     labelled: int
     """How many samples have both a label and a score."""
-    agreement: Measured
-    kappa: Measured
-    alpha: Measured
+    agreement: Estimate
+    kappa: Estimate
+    alpha: Estimate
     """Krippendorff's, of the verdicts; of labels on a scale, of the scores themselves."""
     alpha_level: str
-    auroc: Measured
+    auroc: Estimate
     confusion: Confusion
-    tpr: Measured
-    tnr: Measured
-    balanced_accuracy: Measured
-    calibration_error: Measured
+    tpr: Estimate
+    tnr: Estimate
+    balanced_accuracy: Estimate
+    calibration_error: Estimate
     """ECE over ten bins of equal width."""
-    calibration_error_equal_mass: Measured
-    brier: Measured
+    calibration_error_equal_mass: Estimate
+    brier: Estimate
     reliability: tuple[Bin, ...]
     corrected: CorrectedMean
     """What people would say of all answers, on average."""
@@ -75,7 +75,7 @@ class JudgeCalibration:
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many labels did not count, by reason."""
     notes: tuple[str, ...] = ()
-    correlations: Mapping[str, Measured] = field(default_factory=dict)
+    correlations: Mapping[str, Estimate] = field(default_factory=dict)
     """``pearson``, ``spearman`` and ``kendall`` of score and label; positive where both call the same answers good."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -145,15 +145,15 @@ class CalibrationReport:
 
     def to_text(self, *, shown: int = 20) -> str:
         """For a terminal; so many disagreements are shown."""
-        from .telling import told
+        from .rendering import render_report
 
-        return told(self, shown=shown, markdown=False)
+        return render_report(self, shown=shown, markdown=False)
 
     def to_markdown(self, *, shown: int = 20) -> str:
         """The same as Markdown, with whatever a model wrote shown as it is."""
-        from .telling import told
+        from .rendering import render_report
 
-        return told(self, shown=shown, markdown=True)
+        return render_report(self, shown=shown, markdown=True)
 
 
 def _corrected(one: CorrectedMean) -> dict[str, Any]:

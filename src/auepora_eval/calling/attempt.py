@@ -52,7 +52,7 @@ class Attempt:
         """Note how long it took."""
         self.elapsed = time.perf_counter() - self._begun
 
-    def carry_out(self, system: System, top_k: int) -> None:
+    def execute(self, system: System, top_k: int) -> None:
         """Call a system that is not asynchronous; whatever it raises is kept, an exit or an interrupt too."""
         self.begin()
         try:
@@ -61,7 +61,7 @@ class Attempt:
             self.error = error
         self.end()
 
-    async def carry_out_async(self, system: System, top_k: int) -> None:
+    async def execute_async(self, system: System, top_k: int) -> None:
         """The same for an asynchronous system."""
         self.begin()
         try:

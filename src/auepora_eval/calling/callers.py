@@ -49,7 +49,7 @@ class InlineCaller:
     def start(self, attempt: Attempt) -> None:
         """Carry it out here and now."""
         with self._stop.interrupting():
-            attempt.carry_out(self._system, self._top_k)
+            attempt.execute(self._system, self._top_k)
         if isinstance(attempt.error, KeyboardInterrupt):
             raise attempt.error  # in this thread it is the user's own
         self._inbox.put(attempt)
@@ -98,7 +98,7 @@ class ThreadCaller:
 
     def _serve(self) -> None:
         while (attempt := self._work.get()) is not None and not self._closed:
-            attempt.carry_out(self._system, self._top_k)
+            attempt.execute(self._system, self._top_k)
             # Looked at once, so that a thread says it is free exactly if it stays; and says so before the attempt is
             # back, so that whoever takes it finds this thread and not a reason for a new one.
             left_behind = attempt.abandoned

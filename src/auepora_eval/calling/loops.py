@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 
-from ..core.daemons import DaemonExecutor
+from ..core.daemon_threads import DaemonThreadPool
 from .attempt import Attempt
 from .callers import Inbox
 from .systems import System
@@ -37,7 +37,7 @@ class LoopCaller:
     def __init__(self, system: System, top_k: int, inbox: Inbox, *, threads: int, timeout: float | None) -> None:
         self._system, self._top_k, self._inbox = system, top_k, inbox
         self._loop = asyncio.new_event_loop()
-        self._loop.set_default_executor(DaemonExecutor(threads))
+        self._loop.set_default_executor(DaemonThreadPool(threads))
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds its tasks only weakly
         self._patience = max(GRACE, timeout or 0.0)
         self._alive_at = 0.0
@@ -59,7 +59,7 @@ class LoopCaller:
 
     async def _carry_out(self, attempt: Attempt) -> None:
         self._alive_at = time.monotonic()
-        await attempt.carry_out_async(self._system, self._top_k)
+        await attempt.execute_async(self._system, self._top_k)
         self._alive_at = time.monotonic()
         self._inbox.put(attempt)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from ..core.batch import output_problem
 from ..core.errors import SystemCallError
-from ..core.secrets import CUT
-from ..core.types import STARTED, SystemOutputs, Unsaid
+from ..core.secrets import ELLIPSIS
+from ..core.types import STARTED, SystemOutputs, UnknownRanking
 from ..features.rankings import retrieved_problem
 from .attempt import Attempt
-from .split import PartWayError
+from .retrieve_generate import GenerationFailedError
 
-__all__ = ["outcome", "timeout_error"]
+__all__ = ["make_output", "timeout_error"]
 
 _LONGEST_MESSAGE = 2_000
 
@@ -25,19 +25,19 @@ def timeout_error(seconds: float) -> SystemCallError:
     return SystemCallError("timeout", f"no answer within {seconds:g} s", retry=True)
 
 
-def outcome(attempt: Attempt, called: str) -> SystemOutputs:
+def make_output(attempt: Attempt, called: str) -> SystemOutputs:
     """The output of a finished attempt, as a copy of its own; a failure is one whose ``error`` says why."""
-    output = _checked(attempt, called) if attempt.error is None else _failure(attempt.error)
+    output = _check_output(attempt, called) if attempt.error is None else _failure(attempt.error)
     timings = {"end_to_end": attempt.elapsed, STARTED: attempt.started, **output.timings}
     extra = dict(output.extra)
     if attempt.number > 1:
         extra["attempts"] = attempt.number
     # A system may hand out the same object twice, or go on changing the one it gave.
-    retrieved = Unsaid() if isinstance(output.retrieved, Unsaid) else list(output.retrieved)
+    retrieved = UnknownRanking() if isinstance(output.retrieved, UnknownRanking) else list(output.retrieved)
     return replace(output, retrieved=retrieved, timings=timings, extra=extra, repeat=attempt.task.repeat)
 
 
-def _checked(attempt: Attempt, called: str) -> SystemOutputs:
+def _check_output(attempt: Attempt, called: str) -> SystemOutputs:
     output = attempt.value
     problem = output_problem(output) or retrieved_problem(output) or _further_problem(output)
     if problem is None:
@@ -48,7 +48,7 @@ def _checked(attempt: Attempt, called: str) -> SystemOutputs:
     if inspect.iscoroutine(output):
         output.close()  # it would complain that nobody awaited it
         problem += "; what gives a coroutine must be an 'async def'"
-    return SystemOutputs([], error=_plain(f"bad_output: what {called} returned {problem}"))
+    return SystemOutputs([], error=_storable_text(f"bad_output: what {called} returned {problem}"))
 
 
 def _further_problem(output: SystemOutputs) -> str | None:
@@ -66,13 +66,13 @@ def _further_problem(output: SystemOutputs) -> str | None:
 
 
 def _failure(error: BaseException) -> SystemOutputs:
-    if isinstance(error, PartWayError):
+    if isinstance(error, GenerationFailedError):
         found = error.found
         return replace(found, error=_failure(error.cause).error)
     if isinstance(error, SystemCallError):
-        return SystemOutputs([], error=_plain(_message(error)))
+        return SystemOutputs([], error=_storable_text(_message(error)))
     message = _message(error)
-    return SystemOutputs([], error=_plain(f"raised: {type(error).__name__}{': ' if message else ''}{message}"))
+    return SystemOutputs([], error=_storable_text(f"raised: {type(error).__name__}{': ' if message else ''}{message}"))
 
 
 def _message(error: BaseException) -> str:
@@ -82,8 +82,8 @@ def _message(error: BaseException) -> str:
         return f"(its message cannot be had: {type(trouble).__name__})"
 
 
-def _plain(text: str) -> str:
+def _storable_text(text: str) -> str:
     """A text that every store can hold, and not endlessly long."""
     if len(text) > _LONGEST_MESSAGE:
-        text = text[:_LONGEST_MESSAGE] + CUT
+        text = text[:_LONGEST_MESSAGE] + ELLIPSIS
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode("utf-8")

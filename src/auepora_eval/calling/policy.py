@@ -9,9 +9,9 @@ from typing import Any
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
 
-__all__ = ["CONNECTION_ERRORS", "Answer", "CallPolicy", "Task", "is_positive"]
+__all__ = ["MAX_CONNECTION_ERRORS", "CallPolicy", "Task", "TaskOutput", "is_positive"]
 
-CONNECTION_ERRORS = 20
+MAX_CONNECTION_ERRORS = 20
 """After so many connection errors in a row the system is taken to be unreachable."""
 
 
@@ -25,7 +25,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TaskOutput:
     """What came back for a task. A failure is an output whose ``error`` says why."""
 
     task: Task
@@ -53,9 +53,9 @@ class CallPolicy:
 
     def __post_init__(self) -> None:
         for name, least in (("top_k", 1), ("concurrency", 1), ("retries", 0)):
-            _require_whole(name, getattr(self, name), least)
+            _require_integer(name, getattr(self, name), least)
         if self.max_failures is not None:
-            _require_whole("max_failures", self.max_failures, 0)
+            _require_integer("max_failures", self.max_failures, 0)
         if self.timeout is not None and not is_positive(self.timeout):
             raise BadValueError(f"timeout must be a number of seconds above 0, not {self.timeout!r}")
         if not (is_positive(self.backoff) or self.backoff == 0):
@@ -66,7 +66,7 @@ class CallPolicy:
         return {key: value for key, value in asdict(self).items() if key != "keep_going" or value}
 
 
-def _require_whole(name: str, value: object, least: int) -> None:
+def _require_integer(name: str, value: object, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
 

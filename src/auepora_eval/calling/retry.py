@@ -1,5 +1,5 @@
-"""When a call is repeated; the rules are those of ``core.retrying``, which judges go by as well."""
+"""When a call is repeated; the rules are those of ``core.retry``, which judges go by as well."""
 
-from ..core.retrying import LONGEST_WAIT, Waits, is_connection_error, may_pass, parse_retry_after, retry_after
+from ..core.retry import MAX_RETRY_AFTER, Backoff, is_connection_error, is_transient, parse_retry_after, retry_after
 
-__all__ = ["LONGEST_WAIT", "Waits", "is_connection_error", "may_pass", "parse_retry_after", "retry_after"]
+__all__ = ["MAX_RETRY_AFTER", "Backoff", "is_connection_error", "is_transient", "parse_retry_after", "retry_after"]

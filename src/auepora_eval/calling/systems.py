@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..adapters.recognise import adapted, adapted_generator
+from ..adapters.auto_adapt import adapt, adapt_generator
 from ..core.errors import BadTypeError
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.types import EvaluationSample
-from .split import split_call
+from .retrieve_generate import combine_parts
 
 __all__ = ["System", "as_system", "is_async"]
 
@@ -43,32 +43,32 @@ def as_system(system: object) -> System:
     if isinstance(system, System):
         return system
     if type(system) is SimpleRAGSystem:
-        return _of_parts(adapted(system.retriever), adapted_generator(system.generator))
+        return _from_parts(adapt(system.retriever), adapt_generator(system.generator))
     if isinstance(system, type):
         raise BadTypeError(f"{_FITTING}, and {system.__name__} is a class: give an object of it")
-    system = adapted(system)
+    system = adapt(system)
     arun, run = getattr(system, "arun", None), getattr(system, "run", None)
     if callable(arun) and is_async(arun):
-        return _of_function(arun, f"{type(system).__name__}.arun", "arun()")
+        return _from_function(arun, f"{type(system).__name__}.arun", "arun()")
     if callable(run):
-        return _of_function(run, f"{type(system).__name__}.run", "run()")
+        return _from_function(run, f"{type(system).__name__}.run", "run()")
     if callable(arun):
         raise BadTypeError(f"{_FITTING}; {type(system).__name__}.arun must be an 'async def', or be called run")
     if callable(getattr(system, "retrieve", None)):
-        return _of_parts(system, system if callable(getattr(system, "generate", None)) else None)
+        return _from_parts(system, system if callable(getattr(system, "generate", None)) else None)
     if callable(getattr(system, "generate", None)):
         raise BadTypeError(
             f"{_FITTING}; {type(system).__name__} has generate() and no retrieve(): give a pair (retriever, generator)"
         )
     if isinstance(system, (tuple, list)) and len(system) == 2:
-        return _of_parts(*system)
+        return _from_parts(*system)
     if callable(system):
         name = getattr(system, "__name__", type(system).__name__)
-        return _of_function(system, name, f"{name}()")
+        return _from_function(system, name, f"{name}()")
     raise BadTypeError(f"{_FITTING}, {_OR}, not {_shown(system)}")
 
 
-def _of_function(function: Callable[..., Any], name: str, called: str) -> System:
+def _from_function(function: Callable[..., Any], name: str, called: str) -> System:
     _require_form(function, name, "(sample, *, top_k)", (None,), {"top_k": 5})
     if _first_annotation(function) in (str, "str"):
         raise BadTypeError(f"{name} takes a text, but is given the whole sample: write {name}(sample, *, top_k)")
@@ -79,13 +79,13 @@ def _of_function(function: Callable[..., Any], name: str, called: str) -> System
     return System(called, is_async(function), call)
 
 
-def _of_parts(retriever: object, generator: object | None) -> System:
+def _from_parts(retriever: object, generator: object | None) -> System:
     retrieve = _part(retriever, "retrieve", "(query, *, top_k)", ("",), {"top_k": 5})
     generate = None if generator is None else _part(generator, "generate", "(query, documents)", ("", []), {})
     parts = [part for part in (retrieve, generate) if part is not None]
     waits = [is_async(part) for part in parts]
     called = "retrieve()" if generate is None else "the retriever and the generator"
-    return System(called, any(waits), split_call(retrieve, generate, waits))
+    return System(called, any(waits), combine_parts(retrieve, generate, waits))
 
 
 def _part(holder: object, name: str, form: str, args: tuple[Any, ...], options: dict[str, Any]) -> Callable[..., Any]:

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ..core.errors import BadValueError, StoreError
-from .saying import quiet_option, say
-from .stores import complete_run, opened_store, store_option
+from .console import echo_err, quiet_option
+from .stores import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
     from ..compare.causes import QueryChange
-    from ..compare.league import League
+    from ..compare.leaderboard import Leaderboard
     from ..compare.types import CompareReport
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
 __all__ = ["command"]
 
-SHOWN = 20
+MAX_SHOWN = 20
 """So many queries are named with their cause."""
 
 
@@ -114,18 +114,18 @@ def command(
             "with --qrels nothing is stored and the qrels are the gold: leave out --store and --golden"
         )
     chosen: dict[str, Any] = {
-        "delta": _margin(deltas),
+        "delta": _parse_margins(deltas),
         "metrics": None if qrels is not None else metrics or None,  # those of TREC files are scored for this
         "primary": primary or None,
         "other_dataset": other_dataset,
         "seed": seed,
     }
-    with _compared_runs(runs, qrels, metrics, store, output, corpus) as (found, records):
+    with _open_runs(runs, qrels, metrics, store, output, corpus) as (found, records):
         if len(records) > 2:
-            from ..compare.league import league
+            from ..compare.leaderboard import build_leaderboard
 
-            made = league(found, records, adjust=adjust, **chosen)
-            write_out(_league(made, form), output)
+            made = build_leaderboard(found, records, adjust=adjust, **chosen)
+            write_out(_render_leaderboard(made, form), output)
             return
         from ..compare.runs import compare_runs
 
@@ -141,12 +141,12 @@ def command(
             **chosen,
         )
         changes = _changes(found, records, why_metric) if why else None
-        judged_by = _judged_by(found, records, why_metric) if why else ""
+        judged_by = _change_metric(found, records, why_metric) if why else ""
     _write(report, records, changes, judged_by, form, output, runs_dir)
 
 
 @contextmanager
-def _compared_runs(
+def _open_runs(
     runs: Sequence[str],
     qrels: str | None,
     metrics: Sequence[str],
@@ -163,7 +163,7 @@ def _compared_runs(
         with scored_trec_runs(qrels, runs, metrics) as scored:
             yield scored
         return
-    with opened_store(store, output=output) as found:
+    with open_store(store, output=output) as found:
         records = [found.find(one) for one in runs]
         _store_aggregates(found, records, corpus)
         yield found, records
@@ -195,7 +195,7 @@ def _write(
     first, second = (one.name for one in records)
     if runs_dir is not None:
         path = write_report(report, runs_dir, names=(first, second), changes=changes, judged_by=judged_by)
-        say(f"wrote {path}")
+        echo_err(f"wrote {path}")
     if form == "json":
         why = {} if changes is None else {"judged_by": judged_by, "changes": [asdict(one) for one in changes]}
         write_out(json.dumps({**report.to_dict(), **why}, indent=2, ensure_ascii=False, allow_nan=False), output)
@@ -211,19 +211,19 @@ def _write(
         write_out("\n\n".join([text, *([] if changes is None else [_changes_text(changes, judged_by)])]), output)
 
 
-def _league(made: League, form: str) -> str:
-    from ..compare.league_tables import league_markdown, league_text
+def _render_leaderboard(made: Leaderboard, form: str) -> str:
+    from ..compare.leaderboard_tables import leaderboard_markdown, leaderboard_text
 
     if form == "json":
         return json.dumps(made.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
     if form == "csv":
-        from ..compare.csv_rows import league_csv
+        from ..compare.csv_rows import leaderboard_csv
 
-        return league_csv(made)
-    return league_markdown(made) if form == "markdown" else league_text(made)
+        return leaderboard_csv(made)
+    return leaderboard_markdown(made) if form == "markdown" else leaderboard_text(made)
 
 
-def _margin(texts: tuple[str, ...]) -> float | dict[str, float] | None:
+def _parse_margins(texts: tuple[str, ...]) -> float | dict[str, float] | None:
     """One margin for all metrics, or one for each that is named."""
     named: dict[str, float] = {}
     for text in texts:
@@ -245,7 +245,7 @@ def _changes(store: RunStore, records: Sequence[RunRecord], metric: str | None) 
     return explain_changes(store, records[0], records[1], metric=metric)
 
 
-def _judged_by(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> str:
+def _change_metric(store: RunStore, records: Sequence[RunRecord], metric: str | None) -> str:
     from ..compare.main_metric import main_metric
 
     first, second = records
@@ -253,7 +253,7 @@ def _judged_by(store: RunStore, records: Sequence[RunRecord], metric: str | None
 
 
 def _changes_text(changes: list[QueryChange], judged_by: str) -> str:
-    from ..reporting.tables import one_line
+    from ..reporting.tables import escape_line_breaks
 
     if not changes:
         return f"no query got worse by {judged_by}"
@@ -265,7 +265,10 @@ def _changes_text(changes: list[QueryChange], judged_by: str) -> str:
         f"{len(changes)} {queries} got worse by {judged_by}: "
         + ", ".join(f"{cause} {n}" for cause, n in counts.items())
     ]
-    lines += [f"  {one.cause:<16}  {one_line(one.sample_id)}  {one_line(one.detail)}" for one in changes[:SHOWN]]
-    if len(changes) > SHOWN:
-        lines.append(f"  ... and {len(changes) - SHOWN} more; --json has all")
+    lines += [
+        f"  {one.cause:<16}  {escape_line_breaks(one.sample_id)}  {escape_line_breaks(one.detail)}"
+        for one in changes[:MAX_SHOWN]
+    ]
+    if len(changes) > MAX_SHOWN:
+        lines.append(f"  ... and {len(changes) - MAX_SHOWN} more; --json has all")
     return "\n".join(lines)

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["USUAL_METRICS", "scored_trec_runs"]
+__all__ = ["DEFAULT_METRICS", "scored_trec_runs"]
 
-USUAL_METRICS = ("map", "ndcg@10", "mrr", "precision@10", "recall@100")
+DEFAULT_METRICS = ("map", "ndcg@10", "mrr", "precision@10", "recall@100")
 """What TREC runs are compared by unless metrics are named."""
 
 
@@ -25,16 +25,16 @@ def scored_trec_runs(
     """A temporary store with one scored run per file, in their order, under the conventions ``trec``."""
     from ..core.conventions import Conventions
     from ..core.engine import resolve_metrics
-    from ..io.files import bare_name
+    from ..io.files import plain_stem
     from ..io.load import load_dataset, load_outputs
     from ..reporting.progress import progress
     from ..running.run import RunRequest, start_run
     from ..store.runs import RunStore
-    from .remarks import warn_of_strays
+    from .data_warnings import warn_unmatched_ids
     from .specs import parse_specs
 
     rules = Conventions.of("trec")
-    specs = parse_specs(metrics or USUAL_METRICS)
+    specs = parse_specs(metrics or DEFAULT_METRICS)
     chosen = resolve_metrics(specs, rules)  # a misspelt metric should not wait for the files to be read
     with tempfile.TemporaryDirectory(prefix="auepora-") as folder, RunStore.open(Path(folder) / "runs.sqlite") as store:
         with progress(f"reading {qrels}"):
@@ -46,8 +46,8 @@ def scored_trec_runs(
                 outputs = load_outputs(file, "trec")
                 known = {one: outputs[one] for one in ids if one in outputs}
                 request = RunRequest(
-                    name=bare_name(Path(file)),
-                    dataset_name=bare_name(Path(qrels)),
+                    name=plain_stem(Path(file)),
+                    dataset_name=plain_stem(Path(qrels)),
                     samples=samples,
                     metrics=chosen,
                     conventions=rules,
@@ -62,5 +62,5 @@ def scored_trec_runs(
                 records.append(start_run(request, store).record)
             missing = [one for one in ids if one not in outputs]
             unknown = [one for one in outputs if one not in known]
-            warn_of_strays(missing, unknown, total=len(ids), conventions=rules)
+            warn_unmatched_ids(missing, unknown, total=len(ids), conventions=rules)
         yield store, records

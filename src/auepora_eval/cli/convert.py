@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from .saying import quiet_option, say
+from .console import echo_err, quiet_option
 
 if TYPE_CHECKING:
     from ..io.convert import Conversion
@@ -69,11 +69,11 @@ def command(
 
         click.echo(json.dumps(_document(done), indent=2, ensure_ascii=False))
         return
-    for remark in _remarks(done):
-        say(remark)
+    for remark in _messages(done):
+        echo_err(remark)
 
 
-def _remarks(done: Conversion) -> list[str]:
+def _messages(done: Conversion) -> list[str]:
     """What was written, and what not."""
     by_path: dict[str, list[str]] = {}
     for role in ("samples", "outputs"):
@@ -82,15 +82,19 @@ def _remarks(done: Conversion) -> list[str]:
             by_path.setdefault(str(done.written[role]), []).append(f"{count} {role if count != 1 else role[:-1]}")
     told = [f"wrote {path}: {' and '.join(counts)}" for path, counts in by_path.items()]
     told += [f"dropped: {one}" for one in done.dropped]
-    if done.outputs_left:
-        what = "1 output" if done.outputs_left == 1 else f"{done.outputs_left} outputs"
+    if done.outputs_not_written:
+        what = "1 output" if done.outputs_not_written == 1 else f"{done.outputs_not_written} outputs"
         told.append(f"dropped: {what}; --outputs FILE writes them to a file of their own")
-    if done.strays:
-        one = len(done.strays) == 1
+    if done.unmatched_ids:
+        one = len(done.unmatched_ids) == 1
         what = (
-            "1 output belongs to no sample and is" if one else f"{len(done.strays)} outputs belong to no sample and are"
+            "1 output belongs to no sample and is"
+            if one
+            else f"{len(done.unmatched_ids)} outputs belong to no sample and are"
         )
-        named = ", ".join(map(repr, done.strays[:3])) + (f" and {len(done.strays) - 3} more" if done.strays[3:] else "")
+        named = ", ".join(map(repr, done.unmatched_ids[:3])) + (
+            f" and {len(done.unmatched_ids) - 3} more" if done.unmatched_ids[3:] else ""
+        )
         told.append(f"{what} left out: {named}")
     return told
 
@@ -102,6 +106,6 @@ def _document(done: Conversion) -> dict[str, Any]:
         "schema": 1,
         "written": {role: {"path": str(path), "count": done.counts[role]} for role, path in done.written.items()},
         "dropped": list(map(asdict, done.dropped)),
-        "outputs_left": done.outputs_left,
-        "strays": done.strays,
+        "outputs_left": done.outputs_not_written,
+        "strays": done.unmatched_ids,
     }

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .saying import say
+from .console import echo_err
 
 if TYPE_CHECKING:
-    from ..crosscheck.report import Check
+    from ..crosscheck.report import CrossCheck
 
 __all__ = ["command"]
 
@@ -38,14 +38,14 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
     auepora crosscheck --model models/all-MiniLM-L6-v2
     """
     from ..crosscheck.peers import PEERS, peer_checks
-    from ..crosscheck.plain import model_checks, plain_checks
-    from ..crosscheck.report import TOLERANCE, merged
+    from ..crosscheck.plain_definitions import model_checks, plain_checks
+    from ..crosscheck.report import TOLERANCE, merge_checks
     from ..crosscheck.roc import roc_checks
 
-    say("checking against the plain definitions")
+    echo_err("checking against the plain definitions")
     checks = [*plain_checks(cases, seed=seed), *roc_checks(cases, seed=seed)]
     if model is not None:
-        say("checking metrics of meaning")
+        echo_err("checking metrics of meaning")
         checks += model_checks(min(cases, _MODEL_CASES), seed=seed, model=model)
     absent = []
     for name, peer in PEERS.items() if peers else ():
@@ -53,9 +53,9 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
             absent.append(name)
             continue
         remark = " (it compiles for about a minute)" if name == "ranx" else ""
-        say(f"checking against {name}{remark}")
+        echo_err(f"checking against {name}{remark}")
         checks += peer_checks(name, cases, seed=seed)
-    checks = merged(checks)
+    checks = merge_checks(checks)
     wrong = [check for check in checks if not check.agrees]
     if as_json:
         _print_json(checks, absent)
@@ -72,7 +72,7 @@ def command(cases: int, seed: int, peers: bool, model: str | None, as_json: bool
         sys.exit(DEVIATES)
 
 
-def _print_table(checks: list[Check]) -> None:
+def _print_table(checks: list[CrossCheck]) -> None:
     from ..reporting.tables import table
 
     rows = [
@@ -90,7 +90,7 @@ def _print_defects() -> None:
     click.echo(f"\n{table(rows, headers=['other tool', 'its', 'is left out: known defect'])}\n")
 
 
-def _print_json(checks: list[Check], absent: list[str]) -> None:
+def _print_json(checks: list[CrossCheck], absent: list[str]) -> None:
     import json
     import math
     from dataclasses import asdict

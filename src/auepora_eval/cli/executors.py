@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .packing import FunctionT, packed
+from .option_groups import FunctionT, grouped_options
 
 if TYPE_CHECKING:
     from ..core.executors import Executor, ExecutorName
@@ -33,11 +33,11 @@ class ExecutorChoice:
         if self.address is not None and self.name != "ray":
             raise click.UsageError("--address goes with --executor ray")
 
-    def opened(self) -> AbstractContextManager[Executor]:
+    def open_executor(self) -> AbstractContextManager[Executor]:
         """The executor, closed after use."""
-        from ..core.executors import chosen_executor
+        from ..core.executors import make_executor
 
-        return chosen_executor(self.name or "serial", self.workers, self.address)
+        return make_executor(self.name or "serial", self.workers, self.address)
 
     def changes(self) -> dict[str, Any]:
         """As changes of a plan."""
@@ -46,7 +46,7 @@ class ExecutorChoice:
 
 def executor_options(function: FunctionT) -> FunctionT:
     """``--executor``, ``--workers`` and ``--address``, handed over together as ``executor``."""
-    return packed(
+    return grouped_options(
         function,
         "executor",
         ExecutorChoice,

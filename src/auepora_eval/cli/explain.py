@@ -6,8 +6,8 @@ import json
 
 import click
 
-from .saying import quiet_option
-from .stores import complete_run, opened_store, store_option
+from .console import quiet_option
+from .stores import complete_run, open_store, store_option
 
 __all__ = ["command"]
 
@@ -37,13 +37,13 @@ def command(
     auepora explain nightly token_f1 --query q17 -o q17.md
     """
     from ..explaining import explain
-    from ..explaining.text import explanation_markdown, explanation_text
+    from ..explaining.rendering import explanation_markdown, explanation_text
     from .output import output_format, write_out
 
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("an explanation has no CSV; write .json, .md or text")
-    with opened_store(store, output=output) as found:
+    with open_store(store, output=output) as found:
         told = explain(found, run, metric, query=sample_id, models=models)
     if form == "json":
         text = json.dumps(told.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .console import quiet_option
 from .judgements import judgement_lines
-from .saying import quiet_option
-from .stores import complete_run, opened_store, run_of, store_option
+from .stores import complete_run, open_store, run_dict, store_option
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
@@ -44,7 +44,7 @@ def command(run: str, folder: str | None, force: bool, parquet: bool, store: str
     """
     from ..io.files import write_lines
 
-    with opened_store(store) as found:
+    with open_store(store) as found:
         record = found.find(run)
         target = Path(folder or record.run_id)
         names = ["dataset.jsonl", *_output_names(record), "results.json", "results.csv", "scores.csv", "run.json"]
@@ -90,7 +90,7 @@ def _write(store: RunStore, record: RunRecord, target: Path, *, parquet: bool) -
             "results.json": results.to_json(per_query=True),
             "results.csv": results_csv(results),
             "scores.csv": scores_csv(results),
-            "run.json": json.dumps(run_of(record, store), indent=2, ensure_ascii=False),
+            "run.json": json.dumps(run_dict(record, store), indent=2, ensure_ascii=False),
         }
         for name, text in texts.items():
             write_lines(target / name, [text.encode()])

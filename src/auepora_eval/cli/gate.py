@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
-from .saying import quiet_option, say
-from .stores import complete_run, opened_store, store_option
+from .console import echo_err, quiet_option
+from .gate_output import junit_option, plan_files, publish, refuse_inputs_as_reports
+from .stores import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
     from ..core.results import Results
@@ -66,21 +66,21 @@ def command(
     form = "json" if as_json else output_format(output)
     if form == "csv":
         raise click.UsageError("gates are written as .json, .md or as a table")
-    given = _given(texts, plan)
-    read = [] if plan is None else files_of(plan, {}, store)
+    given = _parse_gates(texts, plan)
+    read = [] if plan is None else plan_files(plan, {}, store)
     refuse_inputs_as_reports([*read, default_store(store)], junit=junit, output=output)
-    with opened_store(store) as found:
+    with open_store(store) as found:
         record = found.find(run)
-        report = _checked(found, record, given, against, other_dataset=other_dataset)
+        report = _check(found, record, given, against, other_dataset=other_dataset)
         if plan is not None or not (given and record.plan.get("gates")):
-            _note(found, record, report)
+            _store_outcome(found, record, report)
     publish(report, record, junit=junit)  # before anything is printed: its reader may have left
-    write_out(_rendered(report, form), output)
+    write_out(_render(report, form), output)
     if report.exit_code:
         sys.exit(report.exit_code)
 
 
-def _given(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
+def _parse_gates(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
     """The gates of the plan and of the command line."""
     from ..gates.grammar import parse_gates
 
@@ -94,13 +94,13 @@ def _given(texts: tuple[str, ...], plan: str | None) -> list[Gate]:
     return parse_gates([*planned, *texts])
 
 
-def _checked(
+def _check(
     store: RunStore, record: RunRecord, given: list[Gate], against: str | None, *, other_dataset: bool
 ) -> GateReport:
-    from ..gates.baseline import check_run, named_baseline
+    from ..gates.baseline import check_run, get_baseline
     from ..gates.grammar import parse_gates
     from ..gates.kinds import needs_baseline
-    from ..gates.names import with_known_names
+    from ..gates.names import require_known_names
 
     gates = given or parse_gates(record.plan.get("gates") or ())
     if not gates:
@@ -109,26 +109,26 @@ def _checked(
             "or a plan that has some with --plan"
         )
     if against is not None and not any(map(needs_baseline, gates)):
-        say(f"Warning: no gate compares runs, so --against {against} changes nothing")
+        echo_err(f"Warning: no gate compares runs, so --against {against} changes nothing")
         against = None
     results = _results(store, record)
     slices = list(dict.fromkeys(name for one in results for name in one.slices))
     rescore = f"; auepora rescore {record.run_id} -m computes further ones"
-    gates = with_known_names(gates, [one.name for one in results], slices=slices, otherwise=rescore)
-    baseline = None if against is None else named_baseline(store, against)
+    gates = require_known_names(gates, [one.name for one in results], slices=slices, otherwise=rescore)
+    baseline = None if against is None else get_baseline(store, against)
     strict = baseline is not None
     return check_run(store, record, results, gates, baseline=baseline, strict=strict, other_dataset=other_dataset)
 
 
-def _note(store: RunStore, record: RunRecord, report: GateReport) -> None:
+def _store_outcome(store: RunStore, record: RunRecord, report: GateReport) -> None:
     """Tag the run with how its gates went; a store that cannot be written to does not change what they say."""
     from ..core.errors import StoreError
-    from ..gates.baseline import note_outcome
+    from ..gates.baseline import tag_gate_outcome
 
     try:
-        note_outcome(store, record.run_id, report)
+        tag_gate_outcome(store, record.run_id, report)
     except StoreError as error:
-        say(f"Warning: how the gates went is not noted with {record.run_id}: {error}")
+        echo_err(f"Warning: how the gates went is not noted with {record.run_id}: {error}")
 
 
 def _results(store: RunStore, record: RunRecord) -> Results:
@@ -146,8 +146,8 @@ def _results(store: RunStore, record: RunRecord) -> Results:
     return results
 
 
-def _rendered(report: GateReport, form: str) -> str:
-    from ..gates.tell import gates_markdown, gates_table
+def _render(report: GateReport, form: str) -> str:
+    from ..gates.rendering import gates_markdown, gates_table
 
     if form == "json":
         return report.to_json()

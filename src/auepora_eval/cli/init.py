@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .saying import quiet_option, say
+from .console import echo_err, quiet_option
 
 __all__ = ["command"]
 
@@ -54,4 +54,4 @@ def command(dataset: str, outputs: str | None, system: str | None, output: str, 
         click.echo(text, nl=False)
         return
     write_lines(target, [text.rstrip("\n").encode()])
-    say(f"wrote {output}; edit it, then: auepora validate {output} && auepora run {output}")
+    echo_err(f"wrote {output}; edit it, then: auepora validate {output} && auepora run {output}")

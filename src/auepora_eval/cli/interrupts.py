@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..calling.stop import Stop
 
-__all__ = ["TerminationSignal", "stdout_to_stderr", "stopping_on_signals", "unwinding_on_signals"]
+__all__ = ["TerminationSignal", "raise_on_signals", "stdout_to_stderr", "stop_on_signals"]
 
 
 class TerminationSignal(KeyboardInterrupt):
@@ -32,7 +32,7 @@ def _terminating_signals() -> list[signal.Signals]:
 
 
 @contextmanager
-def unwinding_on_signals() -> Iterator[None]:
+def raise_on_signals() -> Iterator[None]:
     """SIGTERM and SIGHUP end the command as Ctrl-C does: processes, folders and semaphores are cleaned up."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals go elsewhere
@@ -53,7 +53,7 @@ def unwinding_on_signals() -> Iterator[None]:
 
 
 @contextmanager
-def stopping_on_signals(stop: Stop) -> Iterator[None]:
+def stop_on_signals(stop: Stop) -> Iterator[None]:
     """The first Ctrl-C (or SIGTERM, SIGHUP) lets calls in flight finish, the second one leaves at once.
 
     Where nothing is being asked, while a plan is read or outputs are scored, the first one ends it as it would anyway.

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .saying import quiet_option
-from .stores import complete_run, opened_store, store_option
+from .console import quiet_option
+from .stores import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..calibrating.report import CalibrationReport
-    from ..calibrating.scored import Scored
+    from ..calibrating.sample_scores import SampleScores
     from ..io.labels import Label
     from ..store.runs import RunStore
 
 __all__ = ["command"]
 
-SHOWN = 20
+MAX_SHOWN = 20
 """So many disagreements are shown."""
 
 
@@ -58,7 +58,7 @@ SHOWN = 20
 @click.option(
     "--these-samples", is_flag=True, help="Corrected means about these samples alone, not about such samples."
 )
-@click.option("--show", type=click.IntRange(min=0), default=SHOWN, show_default=True, help="So many disagreements.")
+@click.option("--show", type=click.IntRange(min=0), default=MAX_SHOWN, show_default=True, help="So many disagreements.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the draws.")
 @store_option
 @quiet_option
@@ -93,10 +93,10 @@ def command(
     auepora judge calibrate baseline latest --labels human.jsonl -m token_f1
     auepora judge calibrate --scores scores.jsonl --labels human.jsonl
     """
-    from ..calibrating.drawn import read_all_draws
     from ..calibrating.measure import calibrate
-    from ..calibrating.scored import read_ids, scores_of_file
-    from ..labelling.people import read_people
+    from ..calibrating.sample_scores import read_ids, read_score_file
+    from ..calibrating.sample_weights import read_all_draws
+    from ..labelling.human_labels import read_annotations
     from .output import output_format, refuse_input_as_output, write_out
 
     if len(runs) > 2:
@@ -107,10 +107,10 @@ def command(
     if form == "csv":
         raise click.UsageError("a calibration has no CSV; write .json, .md or text")
     refuse_input_as_output(output, [*label_files, *tuned_on, *([] if scores is None else [scores])])
-    labels = read_people(label_files)
+    labels = read_annotations(label_files)
     seen = {one for path in tuned_on for one in read_ids(path)}
 
-    def measured(scored: Sequence[Scored]) -> CalibrationReport:
+    def measured(scored: Sequence[SampleScores]) -> CalibrationReport:
         return calibrate(
             labels,
             *scored,
@@ -124,10 +124,10 @@ def command(
         )
 
     if scores is not None and not runs:
-        report = measured([scores_of_file(scores)])
+        report = measured([read_score_file(scores)])
     else:
-        with opened_store(store, output=output) as found:
-            report = measured(_scored(found, runs or ("latest",), metric or _named_in(labels), scores))
+        with open_store(store, output=output) as found:
+            report = measured(_run_scores(found, runs or ("latest",), metric or _labelled_metric(labels), scores))
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
     elif form == "markdown":
@@ -136,18 +136,18 @@ def command(
         write_out(report.to_text(shown=show), output)
 
 
-def _named_in(labels: Sequence[Label]) -> str | None:
+def _labelled_metric(labels: Sequence[Label]) -> str | None:
     """The metric that all labels are about, where they name one."""
     named = {label.metric for label in labels}
     return next(iter(named)) if len(named) == 1 else None
 
 
-def _scored(store: RunStore, runs: Sequence[str], metric: str | None, scores: str | None) -> list[Scored]:
-    from ..calibrating.scored import scores_of_file, scores_of_run, with_answers_of
+def _run_scores(store: RunStore, runs: Sequence[str], metric: str | None, scores: str | None) -> list[SampleScores]:
+    from ..calibrating.sample_scores import attach_answers, load_run_scores, read_score_file
 
     records = [store.find(one) for one in runs]
     if len(records) == 2 and records[0].run_id == records[1].run_id:
         raise click.UsageError(f"{runs[0]} and {runs[1]} are the same run, {records[0].run_id}")
     if scores is not None:
-        return [with_answers_of(scores_of_file(scores), store, records[0])]
-    return [scores_of_run(store, record, metric) for record in records]
+        return [attach_answers(read_score_file(scores), store, records[0])]
+    return [load_run_scores(store, record, metric) for record in records]

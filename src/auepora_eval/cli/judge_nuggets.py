@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .judging import JudgeOptions, JudgingOptions, ScoringLine, judge_options, limit_options, session_of
-from .saying import quiet_option, say
+from .console import echo_err, quiet_option
+from .judge_options import (
+    JudgeOptions,
+    JudgingOptions,
+    ScoringProgress,
+    judge_options,
+    limit_options,
+    make_judge_session,
+)
 
 if TYPE_CHECKING:
     from ..core.types import EvaluationSample, SystemOutputs
-    from ..judge.nugget_making import Nuggetized
+    from ..judge.nugget_generation import NuggetReport
 
 __all__ = ["command"]
 
@@ -62,8 +69,8 @@ def command(
     """
     from ..io.load import load_dataset
     from ..io.nuggets import write_nuggets
-    from ..judge.nugget_making import assign_nuggets, make_nuggets
-    from ..running.preferring import chosen_judge
+    from ..judge.nugget_generation import assign_nuggets, make_nuggets
+    from ..running.preference import select_judge
     from .judgements import usage_text
     from .output import refuse_input_as_output
 
@@ -78,8 +85,8 @@ def command(
         raise click.UsageError("say who judges: --plan, or --judge-model")
     samples = list(load_dataset(dataset, corpus=corpus, nuggets=nuggets))
     answers = _outputs(samples, retrieved or assign, corpus)
-    with ScoringLine() as line:
-        critic, session = chosen_judge(judges, judge_name), session_of(judges, line)
+    with ScoringProgress() as line:
+        critic, session = select_judge(judges, judge_name), make_judge_session(judges, line)
         if assign is not None:
             name = Path(assign).name.partition(".")[0]
             found = assign_nuggets(samples, answers or [], critic, at_a_time=at_a_time, run_id=name, judging=session)
@@ -88,11 +95,11 @@ def command(
     _require_some(found, making=assign is None)
     write_nuggets(found.topics, output)
     count = sum(len(topic.nuggets) for topic in found.topics)
-    say(f"wrote {output}: {count} nuggets of {len(found.topics)} questions")
+    echo_err(f"wrote {output}: {count} nuggets of {len(found.topics)} questions")
     if found.failed:
-        say(f"not judged: {len(found.failed)} ({_reasons(found)})", always=True)
-    if session.accounts.total.judgements:
-        say(f"judging: {usage_text(session.accounts.total.to_dict())}")
+        echo_err(f"not judged: {len(found.failed)} ({_reasons(found)})", always=True)
+    if session.usage_log.total.judgements:
+        echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
 
 
 def _outputs(
@@ -106,7 +113,7 @@ def _outputs(
     return [by_id.get(sample.sample_id) for sample in samples]
 
 
-def _require_some(found: Nuggetized, *, making: bool) -> None:
+def _require_some(found: NuggetReport, *, making: bool) -> None:
     from ..core.errors import BadValueError
 
     if found.topics:
@@ -120,5 +127,5 @@ def _require_some(found: Nuggetized, *, making: bool) -> None:
     )
 
 
-def _reasons(found: Nuggetized) -> str:
+def _reasons(found: NuggetReport) -> str:
     return ", ".join(f"{reason} {count}" for reason, count in Counter(found.failed.values()).items())

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .judging import (
+from .console import echo_err, quiet_option
+from .judge_options import (
     JudgeOptions,
     JudgingOptions,
-    ScoringLine,
+    ScoringProgress,
     judge_options,
+    judge_policy,
     judging_options,
-    policy_of,
+    make_judge_session,
     preview_text,
-    session_of,
 )
-from .saying import quiet_option, say
 
 if TYPE_CHECKING:
     from ..io.grades import Grade, GradeKey
@@ -73,11 +73,11 @@ def command(
     from ..core.secrets import Secrets
     from ..io.grades import provenance_path, read_grades, write_grades
     from ..pooling.pool_file import read_pool
-    from ..pooling.relevance import judge_relevance, known_grades, labels_alone, preview_relevance
-    from ..running.preferring import chosen_judge
+    from ..pooling.relevance import judge_relevance, merge_known_grades, preview_relevance, write_known_grades
+    from ..running.preference import select_judge
     from .judgements import usage_text
     from .output import refuse_input_as_output, write_out
-    from .telling import STOPPED_EARLY
+    from .run_progress import STOPPED_EARLY
 
     for written in (output, str(provenance_path(output))):
         refuse_input_as_output(written, [pool, *label_files, *([] if prompt is None else [prompt])])
@@ -86,58 +86,60 @@ def command(
     before = read_grades(output)
     if again:
         before = {key: grade for key, grade in before.items() if grade.by != "model"}
-    known = known_grades(documents, before, labels)
+    known = merge_known_grades(documents, before, labels)
     if again:
         known = {key: grade for key, grade in known.items() if grade.by != "model"}
     judges = judge.judges(judging.changes())
     if judges is None:
         if judging.preview or not labels:
             raise click.UsageError("there is nobody to ask: give --judge-model or --plan, or --labels alone")
-        report, session = labels_alone(documents, known, output), None
+        report, session = write_known_grades(documents, known, output), None
     elif judging.preview:
-        critic = chosen_judge(judges, judge_name, need_key=False)
-        would = preview_relevance(documents, critic, known=known, policy=policy_of(judges), prompt=prompt)
+        critic = select_judge(judges, judge_name, need_key=False)
+        would = preview_relevance(documents, critic, known=known, policy=judge_policy(judges), prompt=prompt)
         write_out(preview_text(would, as_json=as_json), None)
         return
     else:
-        critic = chosen_judge(judges, judge_name)
+        critic = select_judge(judges, judge_name)
         if again and Path(output).exists():
             write_grades(output, list(before.values()))
-        with ScoringLine() as line:
-            session = session_of(judges, line)
+        with ScoringProgress() as line:
+            session = make_judge_session(judges, line)
             report = judge_relevance(
                 documents, critic, output, known=known, judging=session, prompt=prompt, secrets=Secrets(judges.secrets)
             )
     if as_json:
-        usage = {} if session is None else {"judging": session.accounts.total.to_dict()}
+        usage = {} if session is None else {"judging": session.usage_log.total.to_dict()}
         click.echo(json.dumps({**report.to_dict(), "file": output, **usage}, indent=2, ensure_ascii=False))
     else:
-        click.echo(_told(report))
-    if session is not None and session.accounts.total.judgements:
-        say(f"judging: {usage_text(session.accounts.total.to_dict())}")
+        click.echo(_summary(report))
+    if session is not None and session.usage_log.total.judgements:
+        echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")
     if report.num_other_prompt:
-        say(f"{report.num_other_prompt:,} grades by another model or prompt were kept; --again has them graded anew")
+        echo_err(
+            f"{report.num_other_prompt:,} grades by another model or prompt were kept; --again has them graded anew"
+        )
     if report.grades:
-        say(f"wrote {output} and {provenance_path(output)}")
+        echo_err(f"wrote {output} and {provenance_path(output)}")
     if report.num_failed and session is not None:
-        say(f"{report.num_failed:,} documents have no grade; the same command tries them again", always=True)
+        echo_err(f"{report.num_failed:,} documents have no grade; the same command tries them again", always=True)
         sys.exit(STOPPED_EARLY)
 
 
 def _labels(paths: tuple[str, ...]) -> dict[GradeKey, Grade]:
     """What people say in all these files; of one document, the last file counts."""
-    from ..pooling.human import read_human_grades
+    from ..pooling.human_grades import read_human_grades
 
     return {key: grade for path in paths for key, grade in read_human_grades(path).items()}
 
 
-def _told(report: RelevanceReport) -> str:
-    from ..io.grades import who_graded
+def _summary(report: RelevanceReport) -> str:
+    from ..io.grades import provenance_counts
     from ..reporting.tables import table
 
     levels = sorted({one.grade for one in report.grades})
     rows = []
-    for by in who_graded(report.grades):
+    for by in provenance_counts(report.grades):
         given = [one.grade for one in report.grades if one.by == by]
         rows.append([by, *(str(given.count(level)) for level in levels), str(len(given))])
     headers = ["graded by", *map(str, levels), "all"]

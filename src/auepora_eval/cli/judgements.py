@@ -7,29 +7,36 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..core.told_judgements import about_text, said_lines, said_text
+from ..core.judgement_format import format_lines, format_one_line, format_subject
 
 if TYPE_CHECKING:
     from ..store.judgement_rows import StoredJudgement
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["judge_failures", "judge_failures_text", "judgement_lines", "judgements_of", "judgements_text", "usage_text"]
+__all__ = [
+    "judge_failures",
+    "judge_failures_text",
+    "judgement_lines",
+    "judgements_text",
+    "sample_judgements",
+    "usage_text",
+]
 
 
-def judgements_of(store: RunStore, record: RunRecord, position: int) -> list[dict[str, Any]]:
+def sample_judgements(store: RunStore, record: RunRecord, position: int) -> list[dict[str, Any]]:
     """What judges said of one sample, as JSON tells it."""
-    return [_told(one) for one in store.judgements(record.run_id, position=position)]
+    return [_judgement_dict(one) for one in store.judgements(record.run_id, position=position)]
 
 
 def judge_failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
     """Every judgement that failed, as JSON tells it."""
     rows = list(store.judgements(record.run_id, failed=True))
     ids = store.sample_ids(record.run_id) if rows else []
-    return [{"sample_id": ids[one.position], **_told(one)} for one in rows]
+    return [{"sample_id": ids[one.position], **_judgement_dict(one)} for one in rows]
 
 
-def _told(one: StoredJudgement) -> dict[str, Any]:
+def _judgement_dict(one: StoredJudgement) -> dict[str, Any]:
     body = one.body
     told: dict[str, Any] = {"metric": one.metric, "repeat": one.repeat, "judge_repeat": one.judge_repeat}
     told |= {"critic": one.critic, "prompt_id": one.prompt_id}
@@ -48,14 +55,14 @@ def judgements_text(rows: Sequence[Mapping[str, Any]], width: int, metrics: Sequ
     """
     told: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
-        told.setdefault(json.dumps({**row, **_NOT_SAID}, sort_keys=True, default=str), []).append(row)
+        told.setdefault(json.dumps({**row, **_IGNORED_KEYS}, sort_keys=True, default=str), []).append(row)
     places = {name: place for place, name in enumerate(metrics)}
     groups = [sorted(group, key=lambda row: places.get(row["metric"], len(places))) for group in told.values()]
     groups.sort(key=lambda group: (places.get(group[0]["metric"], len(places)), "claims" not in _answer(group[0])))
     return [line for group in groups for line in _judgement_text(group, width)]
 
 
-_NOT_SAID = {"metric": None, "cached": None, "usage": None}
+_IGNORED_KEYS = {"metric": None, "cached": None, "usage": None}
 """In which rows differ that tell of one question."""
 
 
@@ -68,15 +75,18 @@ def _judgement_text(group: Sequence[Mapping[str, Any]], width: int) -> list[str]
     again = f", repeat {row['repeat']}" if row["repeat"] else ""
     again += f", judged for the {row['judge_repeat'] + 1}. time" if row["judge_repeat"] else ""
     about = row.get("about") or {}
-    named = f", {about_text(about)}" if about_text(about) else ""
+    named = f", {format_subject(about)}" if format_subject(about) else ""
     head = f"judged     {', '.join(names)} by {row['critic']}{again}{named}:"
     if "error" in row:
         return [f"{head} failed, {_failure(row, width)}"]
-    lines = said_lines(row["answer"], about)
+    lines = format_lines(row["answer"], about)
     if lines:
         return [head, *(f"             {_short(line, width)}" for line in lines)]
     why = row["answer"].get("rationale")
-    return [f"{head} {_short(said_text(row['answer']), width)}", *([f"           {_short(why, width)}"] if why else [])]
+    return [
+        f"{head} {_short(format_one_line(row['answer']), width)}",
+        *([f"           {_short(why, width)}"] if why else []),
+    ]
 
 
 def judge_failures_text(rows: Sequence[Mapping[str, Any]], *, shown: int, width: int) -> list[str]:

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Literal
 import click
 from click.core import ParameterSource
 
-from .saying import quiet_option, say
-from .stores import complete_run, opened_store, store_option
+from .console import echo_err, quiet_option
+from .stores import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
-    from ..labelling.agreeing import AnnotatorAgreement
-    from ..labelling.session import Scale, State
-    from ..labelling.sheet import Sheet
-    from ..stats.measured import Measured
+    from ..labelling.agreement import AnnotatorAgreement
+    from ..labelling.label_file import LabelFile
+    from ..labelling.session import FormState, LabelScale
+    from ..stats.estimate import Estimate
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
 __all__ = ["command"]
 
-SHOWN = 20
+MAX_SHOWN = 20
 """So many disagreements are told one by one."""
 
 
@@ -95,7 +95,7 @@ def command(
     if agreement:
         if adjudicate:
             raise click.UsageError("give --agreement or --adjudicate, not both")
-        _tell_agreement([*([run] if run else []), *files], as_json=as_json)
+        _print_agreement([*([run] if run else []), *files], as_json=as_json)
         return
     if as_json:
         raise click.UsageError("--json goes with --agreement")
@@ -117,26 +117,28 @@ def command(
             "--adjudicate is for a person: what a model says does not settle what people disagree about"
         )
 
-    from ..labelling.session import Scale
-    from ..labelling.sheet import Sheet
+    from ..labelling.label_file import LabelFile
+    from ..labelling.session import LabelScale
     from ..labelling.terminal import require_terminal
     from ..running.plans import default_store
     from .output import refuse_input_as_output
 
-    asked = None if scale is None else Scale.of(scale)
+    asked = None if scale is None else LabelScale.of(scale)
     refuse_input_as_output(labels, [default_store(store)], option="--labels")
-    with opened_store(store) as found:
+    with open_store(store) as found:
         record = found.find(run)
         if not plain:
             require_terminal()
-        sheet = Sheet(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning, provenance)
+        sheet = LabelFile(Path(labels), annotator or _login(), record.run_id, metric, adjudicate, tuning, provenance)
         state = (
-            _disputes(found, record, sheet, files, scale=asked, blind=blind)
+            _adjudication_session(found, record, sheet, files, scale=asked, blind=blind)
             if adjudicate
-            else _drawn(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=asked, blind=blind)
+            else _draw_session(found, record, sheet, n=n, stratify=stratify, seed=seed, scale=asked, blind=blind)
         )
     if state is not None:
-        _fill_in(state, sheet, plain=plain, title=sheet.who if blind else f"{sheet.who}, {record.name}")
+        _run_session(
+            state, sheet, plain=plain, title=sheet.display_name if blind else f"{sheet.display_name}, {record.name}"
+        )
 
 
 def _is_given(context: click.Context, name: str) -> bool:
@@ -150,86 +152,93 @@ def _login() -> str:
         raise click.UsageError("say who labels: --annotator NAME") from error
 
 
-def _drawn(
+def _draw_session(
     store: RunStore,
     record: RunRecord,
-    sheet: Sheet,
+    sheet: LabelFile,
     *,
     n: int,
     stratify: str | None,
     seed: int,
-    scale: Scale | None,
+    scale: LabelScale | None,
     blind: bool,
-) -> State:
+) -> FormState:
     """A session over a random draw, as far as it has come already."""
     from ..labelling.draw import draw_samples
     from ..labelling.draw_file import record_draw
-    from ..labelling.items import population_of, read_items
-    from ..labelling.session import begin, resumed
+    from ..labelling.items import load_population, read_items
+    from ..labelling.session import new_form, restore_labels
 
-    population = population_of(store, record.run_id, stratify)
+    population = load_population(store, record.run_id, stratify)
     draw = draw_samples(
         population.strata, n, run=record.run_id, seed=seed, stratify=stratify, left_out=population.left_out
     )
     said = sheet.said(scale)
     record_draw(sheet.path, draw)
-    return resumed(begin(read_items(store, record.run_id, draw.sample_ids), scale=scale, blind=blind), said)
+    return restore_labels(new_form(read_items(store, record.run_id, draw.sample_ids), scale=scale, blind=blind), said)
 
 
-def _disputes(
-    store: RunStore, record: RunRecord, sheet: Sheet, files: tuple[str, ...], *, scale: Scale | None, blind: bool
-) -> State | None:
+def _adjudication_session(
+    store: RunStore,
+    record: RunRecord,
+    sheet: LabelFile,
+    files: tuple[str, ...],
+    *,
+    scale: LabelScale | None,
+    blind: bool,
+) -> FormState | None:
     """A session over what annotators disagree about; ``None`` where they agree."""
     from ..core.errors import BadValueError
-    from ..labelling.annotators import by_annotator, disputed, said_of
+    from ..labelling.annotators import find_disagreements, group_by_annotator, previous_labels
+    from ..labelling.human_labels import read_annotations
     from ..labelling.items import read_items
-    from ..labelling.people import read_people
-    from ..labelling.session import begin, resumed
+    from ..labelling.session import new_form, restore_labels
 
     run_id = record.run_id
-    about = [one for one in read_people(files) if one.run in (None, run_id) and one.metric == sheet.metric]
-    annotators = by_annotator(about)
+    about = [one for one in read_annotations(files) if one.run in (None, run_id) and one.metric == sheet.metric]
+    annotators = group_by_annotator(about)
     if len(annotators) < 2:
         told = ", ".join(map(repr, annotators)) or "nobody"
         metric = "" if sheet.metric is None else f" under metric '{sheet.metric}'"
         raise BadValueError(f"answers of {run_id}{metric} were labelled by {told}; it takes two to disagree")
-    units = disputed(annotators)
+    units = find_disagreements(annotators)
     if not units:
         click.echo("the annotators agree on every answer that two of them labelled")
         return None
-    said = said_of(annotators, units, blind=blind)
+    said = previous_labels(annotators, units, blind=blind)
     order = [one for one in store.sample_ids(run_id) if one in said]
     items = read_items(store, run_id, order, said)
     if len(items) < len(said):
         missing = next(one for one in said if one not in {item.sample_id for item in items})
         raise BadValueError(f"{run_id} has no answer to sample '{missing}', which the labels are about")
     before = sheet.said(scale)
-    return resumed(begin(items, scale=scale, blind=blind), before)
+    return restore_labels(new_form(items, scale=scale, blind=blind), before)
 
 
-def _fill_in(state: State, sheet: Sheet, *, plain: bool, title: str) -> None:
-    from ..labelling.form import fill_in
-    from ..labelling.plain import fill_in_plainly
-    from ..labelling.session import counted
+def _run_session(state: FormState, sheet: LabelFile, *, plain: bool, title: str) -> None:
+    from ..labelling.form import run_form
+    from ..labelling.line_form import run_line_form
+    from ..labelling.session import count_labels
 
     if plain:
         lines = iter(()) if sys.stdin is None else iter(sys.stdin.readline, "")
-        end = fill_in_plainly(state, sheet, lines=lines, tell=click.echo, title=title)
+        end = run_line_form(state, sheet, lines=lines, tell=click.echo, title=title)
     else:
-        end = fill_in(state, sheet, title=title)
-    told = ", ".join(f"{count} {label}" for label, count in counted(end.given.values()).items())
+        end = run_form(state, sheet, title=title)
+    told = ", ".join(f"{count} {label}" for label, count in count_labels(end.given.values()).items())
     click.echo(
-        f"{sheet.path}: {len(end.given)} of {len(end.items)} labelled by {sheet.who}" + (f": {told}" if told else "")
+        f"{sheet.path}: {len(end.given)} of {len(end.items)} labelled by {sheet.display_name}"
+        + (f": {told}" if told else "")
     )
     if len(end.given) < len(end.items):
-        say("the same command goes on with the others")
+        echo_err("the same command goes on with the others")
 
 
 # --- agreement -------------------------------------------------------------------------------------------------------
 
 
-def _tell_agreement(files: list[str], *, as_json: bool) -> None:
-    from ..labelling.agreeing import annotator_agreement
+def _print_agreement(files: list[str], *, as_json: bool) -> None:
+    from ..labelling.agreement import annotator_agreement
     from .output import write_out
 
     if not files:
@@ -239,7 +248,7 @@ def _tell_agreement(files: list[str], *, as_json: bool) -> None:
 
 
 def _agreement_text(report: AnnotatorAgreement) -> str:
-    from ..reporting.tables import one_line, table
+    from ..reporting.tables import escape_line_breaks, table
 
     raters = report.raters
     kappa = "kappa" if raters.level == "nominal" else "weighted kappa"
@@ -248,22 +257,22 @@ def _agreement_text(report: AnnotatorAgreement) -> str:
         for one in raters.pairs
     ]
     counts = (f"{name}{' (a model)' * (name in report.models)} {count}" for name, count in raters.rated.items())
-    parts = ["labelled: " + one_line(", ".join(counts))]
+    parts = ["labelled: " + escape_line_breaks(", ".join(counts))]
     if rows:
         parts.append(table(rows, headers=["annotator", "annotator", "both", "agreement", kappa], right=(2,)))
     parts.append(f"Krippendorff's alpha ({raters.level}): {_figure(raters.alpha)}")
     if report.disputes:
         lines = [f"{len(report.disputes)} labelled differently:"]
-        for one in report.disputes[:SHOWN]:
+        for one in report.disputes[:MAX_SHOWN]:
             said = ", ".join(f"{name} {label}" for name, label in one.said.items())
-            lines.append(one_line(f"  {one.unit.sample_id}: {said}"))
-        if len(report.disputes) > SHOWN:
-            lines.append(f"  ... and {len(report.disputes) - SHOWN} more; --json has all")
+            lines.append(escape_line_breaks(f"  {one.unit.sample_id}: {said}"))
+        if len(report.disputes) > MAX_SHOWN:
+            lines.append(f"  ... and {len(report.disputes) - MAX_SHOWN} more; --json has all")
         parts.append("\n".join(lines))
     return "\n\n".join(parts)
 
 
-def _figure(measured: Measured) -> str:
+def _figure(measured: Estimate) -> str:
     if measured.value is None:
         return f"undefined: {measured.why_undefined}"
     interval = measured.interval

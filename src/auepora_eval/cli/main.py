@@ -11,9 +11,9 @@ from typing import Any, TextIO
 import click
 
 from .._version import __version__
-from .interrupts import TerminationSignal, unwinding_on_signals
+from .interrupts import TerminationSignal, raise_on_signals
 from .lazy import LazyGroup
-from .pipes import surviving_closed_pipe
+from .pipes import ignore_closed_pipe
 
 __all__ = ["cli", "main"]
 
@@ -46,7 +46,7 @@ COMMANDS = {
 }
 
 BAD_INPUT, INTERRUPTED = 2, 130
-SIGNAL_CODES = 128
+SIGNAL_EXIT_BASE = 128
 """A command that a signal ends exits with this and the number of the signal, as shells have it."""
 
 
@@ -55,7 +55,7 @@ class _OutputError(Exception):
 
 
 @contextmanager
-def _own_output_errors() -> Iterator[None]:
+def _wrap_output_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:  # files that are read or written raise DataFileError
@@ -66,11 +66,11 @@ class _MainGroup(LazyGroup):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        with _own_output_errors():  # --help prints here
+        with _wrap_output_errors():  # --help prints here
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _own_output_errors():
+        with _wrap_output_errors():
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
@@ -106,8 +106,8 @@ def main(arguments: list[str] | None = None) -> None:
     """
     import warnings
 
-    _accept_every_character()
-    with warnings.catch_warnings(), surviving_closed_pipe(), unwinding_on_signals():
+    _escape_unencodable()
+    with warnings.catch_warnings(), ignore_closed_pipe(), raise_on_signals():
         _show_warnings_plainly()
         sys.exit(_run(arguments))
 
@@ -122,37 +122,37 @@ def _run(arguments: list[str] | None) -> int:
             error.show()
         return BAD_INPUT
     except AueporaError as error:
-        _tell(f"Error: {error}")
+        _echo_message(f"Error: {error}")
         return BAD_INPUT
     except (click.Abort, KeyboardInterrupt) as error:
         ended_by = error.__cause__ if isinstance(error, click.Abort) else error  # click makes one of the other
         if isinstance(ended_by, TerminationSignal):
-            _tell(f"Stopped by {ended_by}.")
-            return SIGNAL_CODES + ended_by.number
-        _tell("Interrupted.")
+            _echo_message(f"Stopped by {ended_by}.")
+            return SIGNAL_EXIT_BASE + ended_by.number
+        _echo_message("Interrupted.")
         return INTERRUPTED
     except _OutputError as failure:
-        _silence_stdout()
+        _discard_stdout()
         cause = failure.__cause__
         assert isinstance(cause, OSError)
-        _tell(f"Error: the output cannot be written: {cause.strerror or cause}")
+        _echo_message(f"Error: the output cannot be written: {cause.strerror or cause}")
         return BAD_INPUT
     return 0
 
 
-def _tell(message: str) -> None:
-    from .saying import say  # most calls have nothing to say
+def _echo_message(message: str) -> None:
+    from .console import echo_err  # most calls have nothing to say
 
-    say(message, always=True)
+    echo_err(message, always=True)
 
 
-def _silence_stdout() -> None:
+def _discard_stdout() -> None:
     """Point stdout elsewhere, so that the interpreter's last flush does not fail once more."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _accept_every_character() -> None:
+def _escape_unencodable() -> None:
     """Let a terminal or file of a narrow encoding (cp1252) show ``\\u2193`` for what it cannot, rather than fail."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
@@ -177,7 +177,7 @@ def _show_warnings_plainly() -> None:
         line: str | None = None,
     ) -> None:
         if issubclass(category, AueporaWarning):
-            _tell(f"Warning: {message}")
+            _echo_message(f"Warning: {message}")
         else:
             usual(message, category, filename, lineno, file, line)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .saying import say
+from .console import echo_err
 
 if TYPE_CHECKING:
     from ..core.registry import MetricInfo
@@ -37,17 +37,17 @@ def command(name: str | None, as_json: bool) -> None:
     if name is not None:
         info = metric_info(name)  # any spelling of it: mrr, mrr@10, or mrr[@k] as the list prints it
         card = metric_card(info)
-        text = f"{card.to_text()}\n\n{_on_the_command_line(info)}"
-        click.echo(json.dumps(_plain(card), indent=2, ensure_ascii=False) if as_json else text)
+        text = f"{card.to_text()}\n\n{_option_example(info)}"
+        click.echo(json.dumps(_card_dict(card), indent=2, ensure_ascii=False) if as_json else text)
         return
     cards = metric_cards()
     if as_json:
-        click.echo(json.dumps([_plain(card) for card in cards], indent=2, ensure_ascii=False))
+        click.echo(json.dumps([_card_dict(card) for card in cards], indent=2, ensure_ascii=False))
         return
     click.echo(_listing(cards))
     if any(card.higher_is_better is False for card in cards):
         click.echo(f"\n{LOWER} lower is better")
-    say("\n`auepora metrics NAME` explains one.")
+    echo_err("\n`auepora metrics NAME` explains one.")
 
 
 LOWER = "↓"
@@ -90,7 +90,7 @@ def _range(card: MetricCard) -> str:
     return f"{card.range_text} {LOWER}" if card.higher_is_better is False else card.range_text
 
 
-def _on_the_command_line(info: MetricInfo) -> str:
+def _option_example(info: MetricInfo) -> str:
     """How this metric is written after ``-m`` with an option: one of its own where it has any."""
     import inspect
 
@@ -107,7 +107,7 @@ def _on_the_command_line(info: MetricInfo) -> str:
     return f"Set options on the command line after a colon: -m '{spec}:{','.join([*options, 'as=NAME'])}'"
 
 
-def _plain(card: object) -> dict[str, object]:
+def _card_dict(card: object) -> dict[str, object]:
     import dataclasses
     import math
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from .saying import say
+from .console import echo_err
 
 if TYPE_CHECKING:
     from ..core.results import Results
 
-__all__ = ["output_format", "refuse_input_as_output", "rendered", "require_per_query", "write_out"]
+__all__ = ["output_format", "refuse_input_as_output", "render_results", "require_per_query", "write_out"]
 
 
 def output_format(output: str | None) -> Literal["csv", "json", "markdown", "table"]:
@@ -33,7 +33,7 @@ def require_per_query(wanted: bool, form: str) -> None:
         raise click.UsageError("--per-query goes with --json, or with -o FILE.csv")
 
 
-def rendered(results: Results, form: str, said: str, *, per_query: bool = False) -> str:
+def render_results(results: Results, form: str, said: str, *, per_query: bool = False) -> str:
     """Results as text in the form asked for; tables end with what is ``said``.
 
     The figures mean little without the definitions behind them, so the two travel together.
@@ -73,12 +73,12 @@ def refuse_input_as_output(output: str | None, inputs: Sequence[str], *, option:
 def write_out(text: str, output: str | None) -> None:
     """Print, or write to a file (whole or not at all)."""
     if output in (None, "-", "/dev/stdout"):  # stdout by any name: what is there already must not be truncated
-        from ..reporting.printable import printable
+        from ..reporting.control_characters import escape_control_characters
 
-        click.echo(printable(text))
+        click.echo(escape_control_characters(text))
         return
     from ..io.files import write_lines
 
     assert output is not None
     write_lines(Path(output), [text.encode()])
-    say(f"wrote {output}")
+    echo_err(f"wrote {output}")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..perturb.query_layouts import LAYOUTS
-from .saying import quiet_option, say
+from ..perturb.keyboard_layouts import LAYOUTS
+from .console import echo_err, quiet_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,8 +132,8 @@ def command(
 
         click.echo(json.dumps(_document(made, output), indent=2, ensure_ascii=False))
         return
-    for remark in _remarks(made, output):
-        say(remark)
+    for remark in _messages(made, output):
+        echo_err(remark)
 
 
 def _require_jsonl(output: str) -> None:
@@ -183,7 +183,7 @@ def _perturbers(
     return made
 
 
-def _remarks(made: Variants, output: str) -> list[str]:
+def _messages(made: Variants, output: str) -> list[str]:
     """What was written, and what not."""
     total = sum(counts.made for counts in made.counts.values())
     told = [f"wrote {output}: {_number(len(made), 'sample')}, {total} of them variants"]

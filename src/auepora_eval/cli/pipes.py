@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["surviving_closed_pipe"]
+__all__ = ["ignore_closed_pipe"]
 
 
 class _PipeWriter(io.FileIO):
@@ -29,7 +29,7 @@ class _PipeWriter(io.FileIO):
 
 
 @contextmanager
-def surviving_closed_pipe() -> Iterator[None]:
+def ignore_closed_pipe() -> Iterator[None]:
     """While inside, a command goes on to its end when the reader of stdout leaves: its files and exit code stand."""
     given = sys.stdout
     if not isinstance(given, io.TextIOWrapper) or given is not sys.__stdout__:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from .saying import quiet_option, say
-from .stores import complete_run, opened_store, store_option
+from .console import echo_err, quiet_option
+from .stores import complete_run, open_store, store_option
 
 __all__ = ["command"]
 
 
 def _complete_kind(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from ..reporting.plots.of_runs import KINDS
+    from ..reporting.plots.stored_runs import KINDS
 
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
@@ -51,20 +51,20 @@ def command(
         return
     from ..reporting.charts.chart import chart_format
     from ..reporting.charts.theme import require_theme
-    from ..reporting.plots.of_runs import plot_runs
+    from ..reporting.plots.stored_runs import plot_runs
 
     target = output or f"{kind}.svg"
     chart_format(target)
-    with opened_store(store, output=target) as found:
+    with open_store(store, output=target) as found:
         chart = plot_runs(kind, runs or ("latest",), store=found, metrics=metrics)
     if title:
-        chart = chart.titled(title)
+        chart = chart.with_title(title)
     chart.save(target, width=width, theme=require_theme(theme))
-    say(f"wrote {target}")
+    echo_err(f"wrote {target}")
 
 
 def _kinds() -> str:
-    from ..reporting.plots.of_runs import KINDS
+    from ..reporting.plots.stored_runs import KINDS
     from ..reporting.tables import table
 
     rows = [[name, kind.runs, kind.metrics, kind.summary] for name, kind in KINDS.items()]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .saying import quiet_option, say
-from .stores import complete_run, opened_store, store_option
+from .console import echo_err, quiet_option
+from .stores import complete_run, open_store, store_option
 
 if TYPE_CHECKING:
     from ..core.types import EvaluationSample
     from ..pooling.pool import Pool
-    from ..pooling.sources import Sources
+    from ..pooling.sources import PooledRuns
 
 __all__ = ["command"]
 
@@ -69,10 +69,10 @@ def command(
     from ..io.grades import provenance_path, read_grades
     from ..pooling.pool import gold_grades, pool_outputs
     from ..pooling.pool_file import write_pool
-    from ..pooling.sources import Sources, is_file_of_outputs
+    from ..pooling.sources import PooledRuns, is_outputs_file
     from .output import refuse_input_as_output
 
-    files = [run for run in runs if is_file_of_outputs(run)]
+    files = [run for run in runs if is_outputs_file(run)]
     stored = [run for run in runs if run not in files]
     if dataset is not None and topics is not None:
         raise click.UsageError("give --dataset or --topics, not both")
@@ -81,13 +81,13 @@ def command(
     refuse_input_as_output(output, [*files, *(one for one in (dataset, topics, corpus, qrels) if one is not None)])
     if qrels is not None:
         refuse_input_as_output(output, [str(provenance_path(qrels))])
-    sources = Sources()
+    sources = PooledRuns()
     with ExitStack() as open_ones:
         given = _questions(dataset, topics)
         if given is not None:
             sources.add_samples(given, str(dataset or topics))
         if stored:
-            found = open_ones.enter_context(opened_store(store, output=output))
+            found = open_ones.enter_context(open_store(store, output=output))
             records = [found.find(run) for run in stored]
             sources.add_stored(found, records, with_samples=given is None)
         for path in files:
@@ -97,13 +97,15 @@ def command(
         if qrels is not None:
             known |= read_grades(qrels)
         if corpus is not None:
-            _fill(sources, corpus, open_ones)
+            _add_corpus_texts(sources, corpus, open_ones)
         pool = pool_outputs(samples, sources.runs, depth=depth, judged=known, new_only=new_only, seed=seed)
     write_pool(output, pool.documents)
-    click.echo(json.dumps({**pool.to_dict(), "file": output}, indent=2, ensure_ascii=False) if as_json else _told(pool))
-    for remark in _remarks(pool):
-        say(remark)
-    say(f"wrote {output}")
+    click.echo(
+        json.dumps({**pool.to_dict(), "file": output}, indent=2, ensure_ascii=False) if as_json else _summary(pool)
+    )
+    for remark in _warnings(pool):
+        echo_err(remark)
+    echo_err(f"wrote {output}")
 
 
 def _questions(dataset: str | None, topics: str | None) -> list[EvaluationSample] | None:
@@ -116,18 +118,18 @@ def _questions(dataset: str | None, topics: str | None) -> list[EvaluationSample
     return None if dataset is None else list(load_dataset(dataset))
 
 
-def _fill(sources: Sources, corpus: str, open_ones: ExitStack) -> None:
+def _add_corpus_texts(sources: PooledRuns, corpus: str, open_ones: ExitStack) -> None:
     """Have the texts of a corpus put where documents are only named."""
-    from ..io.corpus import Corpus, Filling
+    from ..io.corpus import Corpus, CorpusJoin
 
-    filling = Filling(open_ones.enter_context(Corpus.open(corpus)))
+    filling = CorpusJoin(open_ones.enter_context(Corpus.open(corpus)))
     sources.runs = {
         name: ((sample_id, filling.output(output)) for sample_id, output in outputs)
         for name, outputs in sources.runs.items()
     }
 
 
-def _told(pool: Pool) -> str:
+def _summary(pool: Pool) -> str:
     from ..reporting.tables import table
 
     rows = [
@@ -142,7 +144,7 @@ def _told(pool: Pool) -> str:
     return f"{shown}\n\n{pool.num_queries:,} queries, {total:,} documents{each} of depth {pool.depth}{known}{left}"
 
 
-def _remarks(pool: Pool) -> list[str]:
+def _warnings(pool: Pool) -> list[str]:
     remarks = []
     if pool.num_without_text:
         remarks.append(f"{pool.num_without_text:,} documents have no text, and cannot be judged: give --corpus")

@@ -6,9 +6,16 @@ import json
 
 import click
 
-from .judging import JudgeOptions, JudgingOptions, ScoringLine, judge_options, limit_options, session_of
-from .saying import quiet_option, say
-from .stores import complete_run, opened_store, store_option
+from .console import echo_err, quiet_option
+from .judge_options import (
+    JudgeOptions,
+    JudgingOptions,
+    ScoringProgress,
+    judge_options,
+    limit_options,
+    make_judge_session,
+)
+from .stores import complete_run, open_store, store_option
 
 __all__ = ["command"]
 
@@ -46,7 +53,7 @@ def command(
     auepora prefer baseline latest --judge-model small --judge-url http://127.0.0.1:8080/v1
     """
     from ..running.judging import judges_of_run
-    from ..running.preferring import chosen_judge, prefer_runs
+    from ..running.preference import prefer_runs, select_judge
     from .judgements import usage_text
     from .output import output_format, write_out
 
@@ -54,17 +61,17 @@ def command(
     if form == "csv":
         raise click.UsageError("a preference has no CSV; write .json or .md")
     changes = judging.changes()
-    with opened_store(store, output=output) as found, ScoringLine() as line:
+    with open_store(store, output=output) as found, ScoringProgress() as line:
         record_a, record_b = found.find(run_a), found.find(run_b)
         every = [{"use": name} for name in record_b.plan.get("resources") or ()]
         judges = judge.judges(changes) or judges_of_run(found, record_b, every, changes=changes)
-        critic = chosen_judge(judges, judge_name)
-        session = session_of(judges, line, store=found.file)
+        critic = select_judge(judges, judge_name)
+        session = make_judge_session(judges, line, store=found.file)
         report = prefer_runs(found, record_a, record_b, critic, judging=session, prompt=prompt)
     if form == "json":
-        document = {**report.to_dict(), "judging": session.accounts.total.to_dict()}
+        document = {**report.to_dict(), "judging": session.usage_log.total.to_dict()}
         write_out(json.dumps(document, indent=2, ensure_ascii=False), output)
     else:
         write_out(report.to_markdown().rstrip("\n"), output)
-    if session.accounts.total.judgements:
-        say(f"judging: {usage_text(session.accounts.total.to_dict())}")
+    if session.usage_log.total.judgements:
+        echo_err(f"judging: {usage_text(session.usage_log.total.to_dict())}")

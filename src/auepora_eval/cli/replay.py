@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .saying import quiet_option, say
+from .console import echo_err, quiet_option
+from .run_progress import INTERRUPTED, STOPPED_EARLY, RunProgress
 from .stores import complete_run, store_option
-from .telling import INTERRUPTED, STOPPED_EARLY, Teller
 
 if TYPE_CHECKING:
     from ..running.replay import ReplayReport
@@ -55,17 +55,17 @@ def command(
     from ..core.secrets import Secrets
     from ..planfile.prepare import prepare
     from ..planfile.read import read_plan
-    from ..running.plans import closed_after, default_store
+    from ..running.plans import closing_system, default_store
     from ..running.replay import swap_replay
     from ..store.runs import RunStore
-    from .interrupts import stdout_to_stderr, stopping_on_signals
+    from .interrupts import stdout_to_stderr, stop_on_signals
     from .output import output_format, refuse_input_as_output, write_out
     from .specs import parse_specs
 
     form = "json" if as_json else output_format(output)
     refuse_input_as_output(output, [plan])
     stop = Stop()
-    with Teller() as teller, stdout_to_stderr(), stopping_on_signals(stop):
+    with RunProgress() as teller, stdout_to_stderr(), stop_on_signals(stop):
         read = read_plan(plan)
         if read.system is None:
             raise BadValueError(f"{plan} has saved outputs and no system; name the plan that run B was made by")
@@ -74,8 +74,8 @@ def command(
         system = prepare(read).system
         secrets = Secrets(read.secrets)
         with (
-            secrets.kept_from_errors(),
-            closed_after(system, secrets),
+            secrets.redact_errors(),
+            closing_system(system, secrets),
             RunStore.open(where, secrets=read.secrets, create=False) as found,
         ):
             report = swap_replay(
@@ -89,19 +89,19 @@ def command(
                 fresh=fresh,
                 retry_failed=retry_failed,
                 stop=stop,
-                watcher=teller.watcher(),
+                watcher=teller.callbacks(),
             )
     if report.outcome.ended != "finished":
-        say(f"Stopped: {report.outcome.message}; the same command goes on with it", always=True)
+        echo_err(f"Stopped: {report.outcome.message}; the same command goes on with it", always=True)
         sys.exit(INTERRUPTED if report.outcome.ended == "stopped" else STOPPED_EARLY)
     if form == "json":
         write_out(json.dumps(report.to_dict(), indent=2, ensure_ascii=False, allow_nan=False), output)
     else:
-        write_out(report.to_markdown() if form == "markdown" else _text(report), output)
+        write_out(report.to_markdown() if form == "markdown" else _report_text(report), output)
 
 
-def _text(report: ReplayReport) -> str:
-    from ..reporting.tables import figure, one_line, table
+def _report_text(report: ReplayReport) -> str:
+    from ..reporting.tables import escape_line_breaks, format_value, table
 
     def part(one: object) -> str:
         value, interval = getattr(one, "value", None), getattr(one, "interval", None)
@@ -113,8 +113,8 @@ def _text(report: ReplayReport) -> str:
     rows = [
         [
             one.name,
-            "n/a" if one.a is None else figure(one.a),
-            "n/a" if one.b is None else figure(one.b),
+            "n/a" if one.a is None else format_value(one.a),
+            "n/a" if one.b is None else format_value(one.b),
             part(one.delta),
             part(one.retrieval),
             part(one.generation),
@@ -126,4 +126,4 @@ def _text(report: ReplayReport) -> str:
     headers = ["metric", "A", "B", "B - A", "from retrieval", "from generation", "samples", "left out"]
     shown = 8 if any(one.left_out for one in report.splits) else 7
     text = table([row[:shown] for row in rows], headers=headers[:shown], right=(1, 2, 6, 7))
-    return "\n\n".join(filter(None, [text, "\n".join(map(one_line, report.remarks))]))
+    return "\n\n".join(filter(None, [text, "\n".join(map(escape_line_breaks, report.all_notes))]))

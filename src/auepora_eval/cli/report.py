@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from .saying import quiet_option, say
-from .stores import complete_run, opened_store, store_option
+from .console import echo_err, quiet_option
+from .stores import complete_run, open_store, store_option
 
 __all__ = ["command"]
 
@@ -47,8 +47,8 @@ def command(
     from ..reporting.html.page import write_report
     from ..reporting.progress import progress
 
-    with opened_store(store, output=output) as found, progress("building the report"):
+    with open_store(store, output=output) as found, progress("building the report"):
         path = write_report(runs or ("latest",), output, store=found, baseline=baseline, title=title)
-    say(f"wrote {path}")
+    echo_err(f"wrote {path}")
     if show:
         click.launch(Path(path).absolute().as_uri())

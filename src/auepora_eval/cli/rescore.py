@@ -6,11 +6,19 @@ import sys
 
 import click
 
+from .console import echo_err, quiet_option
 from .executors import ExecutorChoice, executor_options
-from .judging import JudgeOptions, JudgingOptions, ScoringLine, judge_options, judging_options, preview_text, with_judge
-from .saying import quiet_option, say
+from .judge_options import (
+    JudgeOptions,
+    JudgingOptions,
+    ScoringProgress,
+    judge_options,
+    judging_options,
+    preview_text,
+    with_judge,
+)
 from .score import PRESETS
-from .stores import complete_run, conventions_of, opened_store, store_option
+from .stores import complete_run, conventions_label, open_store, store_option
 
 __all__ = ["command"]
 
@@ -70,10 +78,10 @@ def command(
     """
     from ..running.judging import judges_of_run
     from ..running.scoring import ScoringOptions, rescore
-    from .output import output_format, refuse_input_as_output, rendered, write_out
-    from .remarks import show_warnings
+    from .data_warnings import show_warnings
+    from .output import output_format, refuse_input_as_output, render_results, write_out
+    from .run_progress import STOPPED_EARLY, run_failure
     from .specs import parse_specs
-    from .telling import STOPPED_EARLY, run_failure
 
     executor.check()
     if qrels is not None and judging.preview:
@@ -82,7 +90,7 @@ def command(
         )
     form = "json" if as_json else output_format(output)
     refuse_input_as_output(output, [file for file in (qrels, corpus) if file is not None])
-    with opened_store(store, output=output) as found:
+    with open_store(store, output=output) as found:
         record = found.find(run)
         changes = judging.changes()
         named = judge.judges(changes)
@@ -95,7 +103,7 @@ def command(
             would = preview_stored(found, record, specs, conventions=rules, judges=judges)
             write_out(preview_text(would, as_json=form == "json"), output)
             return
-        with ScoringLine() as line:
+        with ScoringProgress() as line:
             results = rescore(
                 found,
                 record,
@@ -107,15 +115,15 @@ def command(
                 qrels=qrels,
                 corpus=corpus,
                 judges=judges,
-                progress=line.scoring(record.num_samples * record.repeats),
-                judged=line.judging,
+                progress=line.start_scoring(record.num_samples * record.repeats),
+                judged=line.start_judging,
             )
         show_warnings(results)
-        said = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_of(record)}"
-        write_out(rendered(results, form, said), output)
-        say(f"stored with {record.run_id}")
+        said = f"conventions: {conventions if conventions not in (None, 'auto') else conventions_label(record)}"
+        write_out(render_results(results, form, said), output)
+        echo_err(f"stored with {record.run_id}")
     if not any(one.defined for one in results):
-        say(f"Error: {run_failure(results)}", always=True)
+        echo_err(f"Error: {run_failure(results)}", always=True)
         sys.exit(STOPPED_EARLY)
     if results.failure is not None:
-        say(f"Warning: {results.failure}")
+        echo_err(f"Warning: {results.failure}")

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .console import echo_err, quiet_option
+from .data_warnings import show_warnings
 from .executors import ExecutorChoice, executor_options
-from .gating import files_of, junit_option, publish, refuse_inputs_as_reports
-from .judging import JudgingOptions, judging_options, preview_text
+from .gate_output import junit_option, plan_files, publish, refuse_inputs_as_reports
+from .judge_options import JudgingOptions, judging_options, preview_text
 from .perturbed_options import perturb_options
-from .remarks import show_warnings
-from .saying import quiet_option, say
+from .run_progress import INTERRUPTED, STOPPED_EARLY, RunProgress, resume_options, run_failure
 from .score import PRESETS
-from .stores import conventions_of, store_option
-from .telling import INTERRUPTED, STOPPED_EARLY, Teller, options_again, run_failure
+from .stores import conventions_label, store_option
 
 if TYPE_CHECKING:
     from ..gates.report import GateReport
@@ -99,7 +99,7 @@ def command(
     """
     from ..calling.stop import Stop
     from ..running.plans import run_plan
-    from .interrupts import stdout_to_stderr, stopping_on_signals
+    from .interrupts import stdout_to_stderr, stop_on_signals
     from .output import output_format, require_per_query, write_out
     from .specs import parse_specs
 
@@ -132,15 +132,15 @@ def command(
     if perturb or perturb_corpus is not None:
         from .run_perturbed import run_sweep
 
-        refuse_inputs_as_reports(files_of(plan, {**changes, "gates": None}, store), junit=None, output=output)
+        refuse_inputs_as_reports(plan_files(plan, {**changes, "gates": None}, store), junit=None, output=output)
         run_sweep(plan, perturb, perturb_corpus, changes, form, output)
         return
     if junit is not None:
         _require_gates(plan, changes)
-    refuse_inputs_as_reports(files_of(plan, changes, store), junit=junit, output=output)
-    stop, teller = Stop(), Teller()
+    refuse_inputs_as_reports(plan_files(plan, changes, store), junit=junit, output=output)
+    stop, teller = Stop(), RunProgress()
     try:
-        with teller, stdout_to_stderr(), stopping_on_signals(stop):
+        with teller, stdout_to_stderr(), stop_on_signals(stop):
             outcome = run_plan(
                 plan,
                 store=store,
@@ -152,44 +152,44 @@ def command(
                 retry_failed=retry_failed,
                 against=against,
                 stop=stop,
-                watcher=teller.watcher(),
+                watcher=teller.callbacks(),
             )
     except KeyboardInterrupt:
         if teller.run_id is not None:
-            say(f"To go on: {_resume_command(teller.run_id)}", always=True)
+            echo_err(f"To go on: {_resume_command(teller.run_id)}", always=True)
         raise
     if outcome.gates is not None:  # before anything is printed: its reader may have left
         publish(outcome.gates, outcome.record, junit=junit)
     if outcome.results is not None:
         show_warnings(outcome.results)
-        said = f"conventions: {conventions_of(outcome.record)}"
+        said = f"conventions: {conventions_label(outcome.record)}"
         write_out(_document(outcome, form, said, per_query=per_query), output)
     if outcome.gates is not None and form in ("csv", "json"):
-        _tell_gates(outcome.gates, always=form == "csv")  # JSON holds them itself
-    _close(outcome)
+        _echo_gates(outcome.gates, always=form == "csv")  # JSON holds them itself
+    _finish(outcome)
 
 
 def _document(outcome: RunOutcome, form: str, said: str, *, per_query: bool) -> str:
     """The results and, except in CSV, how the gates went."""
-    from .output import rendered
+    from .output import render_results
 
     results, report = outcome.results, outcome.gates
     assert results is not None
     if report is None or form == "csv":
-        return rendered(results, form, said, per_query=per_query)
+        return render_results(results, form, said, per_query=per_query)
     if form == "json":
         document = {**results.to_dict(per_query=per_query), "gates": report.to_dict()}
         return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    from ..gates.tell import gates_markdown, gates_table
+    from ..gates.rendering import gates_markdown, gates_table
 
     told = gates_markdown(report) if form == "markdown" else gates_table(report)
-    return "\n\n".join([rendered(results, form, said), told])
+    return "\n\n".join([render_results(results, form, said), told])
 
 
-def _tell_gates(report: GateReport, *, always: bool) -> None:
-    from ..gates.tell import gates_table
+def _echo_gates(report: GateReport, *, always: bool) -> None:
+    from ..gates.rendering import gates_table
 
-    say(gates_table(report), always=always)
+    echo_err(gates_table(report), always=always)
 
 
 def _require_gates(plan: str, changes: dict[str, Any]) -> None:
@@ -202,44 +202,48 @@ def _require_gates(plan: str, changes: dict[str, Any]) -> None:
 
 def _resume_command(run_id: str) -> str:
     """The command line that was given, made into one that goes on with this run."""
-    again, note = options_again()
+    again, note = resume_options()
     plan = str(click.get_current_context().params["plan"])
     return note + shlex.join(["auepora", "run", plan, "--resume", "--run", run_id, *again])
 
 
-def _elsewhere(store: object) -> str:
+def _store_argument(store: object) -> str:
     """The option that names the store, where it is not the usual one and holds no password."""
-    from ..core.secrets import address_secrets
+    from ..core.secrets import url_secrets
 
-    if store in (None, DEFAULT_STORE) or address_secrets(str(store)):
+    if store in (None, DEFAULT_STORE) or url_secrets(str(store)):
         return ""
     return f" --store {shlex.quote(str(store))}"
 
 
-def _close(outcome: RunOutcome) -> None:
+def _finish(outcome: RunOutcome) -> None:
     """Say what is worth knowing at the end, and exit with what the outcome means."""
     record, resume = outcome.record, _resume_command(outcome.record.run_id)
     if outcome.ended == "finished":
         if outcome.failed:
             again = f"; {resume} --retry-failed asks them again" if "system" in record.plan else ""
-            say(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
+            echo_err(f"Warning: {outcome.failed} of {outcome.asked} answers failed{again}")
         if outcome.report is not None:
-            say(f"wrote {outcome.report}")
-        elsewhere = _elsewhere(outcome.store)
-        say(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
+            echo_err(f"wrote {outcome.report}")
+        elsewhere = _store_argument(outcome.store)
+        echo_err(f"stored as {record.run_id} ({record.name}); auepora show {record.run_id}{elsewhere}")
         if any(one.details.get("judging", {}).get("failed") for one in outcome.results or ()):
-            say(f"auepora show {record.run_id} --failures{elsewhere} tells why there are answers that were not judged")
+            echo_err(
+                f"auepora show {record.run_id} --failures{elsewhere} tells why there are answers that were not judged"
+            )
         problem = None if outcome.results is None else run_failure(outcome.results)
         if problem is not None:
-            say(f"Error: {problem}", always=True)
+            echo_err(f"Error: {problem}", always=True)
             sys.exit(STOPPED_EARLY)
         if outcome.gates is not None and outcome.gates.exit_code:
             sys.exit(outcome.gates.exit_code)
         return
-    say(f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", always=True)
+    echo_err(
+        f"{'Stopped' if outcome.ended == 'stopped' else 'Error'}: {outcome.message or record.message}", always=True
+    )
     if outcome.unreachable:  # what failed for that reason is asked again
         resume += " --retry-failed"
-    say(f"{outcome.asked} answers are stored. To go on: {resume}", always=True)
+    echo_err(f"{outcome.asked} answers are stored. To go on: {resume}", always=True)
     if outcome.unreachable:
-        say("With --keep-going (or 'keep_going: true' under 'run:') a run does not stop for that.", always=True)
+        echo_err("With --keep-going (or 'keep_going: true' under 'run:') a run does not stop for that.", always=True)
     sys.exit(INTERRUPTED if outcome.ended == "stopped" else STOPPED_EARLY)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .saying import say
-from .telling import INTERRUPTED, STOPPED_EARLY, Teller, options_again, run_failure
+from .console import echo_err
+from .run_progress import INTERRUPTED, STOPPED_EARLY, RunProgress, resume_options, run_failure
 
 if TYPE_CHECKING:
     from ..reporting.curve import Curve
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_sweep"]
 
-_OTHERS = {"run_name": "--run", "against": "--against", "junit": "--junit", "per_query": "--per-query"}
+_SINGLE_RUN_OPTIONS = {"run_name": "--run", "against": "--against", "junit": "--junit", "per_query": "--per-query"}
 """Options that are about one run."""
 
 
@@ -30,18 +30,18 @@ def run_sweep(
     from ..calling.stop import Stop
     from ..perturb.kinds import Sweep
     from ..running.perturbed import run_perturbed
-    from .interrupts import stdout_to_stderr, stopping_on_signals
+    from .interrupts import stdout_to_stderr, stop_on_signals
     from .output import refuse_input_as_output, write_out
 
     params = click.get_current_context().params
-    _refuse_others(params, perturb, form)
+    _refuse_single_run_options(params, perturb, form)
     sweep = Sweep.of(perturb[0])
     if corpus is not None and "noise" not in sweep.perturbs:
         raise click.UsageError(f"--perturb-corpus is where noise is drawn from, and {sweep} draws none: leave it out")
     refuse_input_as_output(output, [] if corpus is None else [corpus])
-    stop, teller = Stop(), Teller()
+    stop, teller = Stop(), RunProgress()
     try:
-        with teller, stdout_to_stderr(), stopping_on_signals(stop):
+        with teller, stdout_to_stderr(), stop_on_signals(stop):
             runs = run_perturbed(
                 plan,
                 sweep,
@@ -53,25 +53,25 @@ def run_sweep(
                 resume=params["resume"],
                 retry_failed=params["retry_failed"],
                 stop=stop,
-                watcher=teller.watcher(),
+                watcher=teller.callbacks(),
             )
     except KeyboardInterrupt:
         if teller.run_id is not None:
-            say(f"To go on: {_resume_command(plan, sweep, corpus)}", always=True)
+            echo_err(f"To go on: {_resume_command(plan, sweep, corpus)}", always=True)
         raise
     if runs.curve is None:
-        _tell_early_end(runs, _resume_command(plan, sweep, corpus))
+        _report_early_end(runs, _resume_command(plan, sweep, corpus))
     else:
         write_out(_document(runs.curve, form), output)
-        _close(runs)
+        _finish(runs)
 
 
-def _refuse_others(params: Mapping[str, Any], perturb: tuple[str, ...], form: str) -> None:
+def _refuse_single_run_options(params: Mapping[str, Any], perturb: tuple[str, ...], form: str) -> None:
     if not perturb:
         raise click.UsageError("--perturb-corpus goes with --perturb")
     if len(perturb) > 1:
         raise click.UsageError("give --perturb once: one curve at a time")
-    for name, option in _OTHERS.items():
+    for name, option in _SINGLE_RUN_OPTIONS.items():
         if params[name]:
             raise click.UsageError(f"{option} is about one run, and --perturb makes several")
     if form == "csv":
@@ -86,33 +86,33 @@ def _document(curve: Curve, form: str) -> str:
     return curve_markdown(curve) if form == "markdown" else curve_text(curve)
 
 
-def _close(runs: PerturbedRuns) -> None:
+def _finish(runs: PerturbedRuns) -> None:
     failed = {level: one.failed for level, one in runs.outcomes.items() if one.failed}
     for level, count in failed.items():
-        say(f"Warning: {runs.sweep.label(level)}: {count} of {runs.outcomes[level].asked} answers failed")
+        echo_err(f"Warning: {runs.sweep.label(level)}: {count} of {runs.outcomes[level].asked} answers failed")
     names = ", ".join(one.record.run_id for one in runs.outcomes.values())
-    say(
+    echo_err(
         f"stored as {names}"
         + ("" if runs.together is None else f"; all arms together as {runs.together.record.run_id}")
     )
     found = {level: one.results for level, one in runs.outcomes.items() if one.results is not None}
     problems = {level: problem for level, results in found.items() if (problem := run_failure(results)) is not None}
     for level, problem in problems.items():
-        say(f"Error: {runs.sweep.label(level)}: {problem}", always=True)
+        echo_err(f"Error: {runs.sweep.label(level)}: {problem}", always=True)
     if problems:
         sys.exit(STOPPED_EARLY)
 
 
-def _tell_early_end(runs: PerturbedRuns, resume: str) -> None:
+def _report_early_end(runs: PerturbedRuns, resume: str) -> None:
     last = runs.last
     said = last.message or last.record.message
-    say(f"{'Stopped' if last.ended == 'stopped' else 'Error'}: {last.record.name}: {said}", always=True)
-    say(f"To go on: {resume}", always=True)
+    echo_err(f"{'Stopped' if last.ended == 'stopped' else 'Error'}: {last.record.name}: {said}", always=True)
+    echo_err(f"To go on: {resume}", always=True)
     sys.exit(INTERRUPTED if last.ended == "stopped" else STOPPED_EARLY)
 
 
 def _resume_command(plan: str, sweep: object, corpus: str | None) -> str:
     """The command line that was given, made into one that goes on with this sweep."""
     more = [] if corpus is None else ["--perturb-corpus", corpus]
-    again, note = options_again()
+    again, note = resume_options()
     return note + shlex.join(["auepora", "run", plan, "--perturb", str(sweep), *more, "--resume", *again])

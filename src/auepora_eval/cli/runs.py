@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .console import echo_err, quiet_option
 from .output import write_out
-from .saying import quiet_option, say
-from .stores import complete_run, opened_store, run_of, store_option, when
+from .stores import complete_run, format_time, open_store, run_dict, store_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,17 +55,17 @@ def command(
     context.obj = store
     if context.invoked_subcommand is not None:
         return
-    with opened_store(store) as found:
+    with open_store(store) as found:
         records = found.runs(name=name, tag=tag, status=status, dataset=dataset, limit=limit)
         if as_json:
-            write_out(json.dumps([run_of(one, found) for one in records], indent=2, ensure_ascii=False), None)
+            write_out(json.dumps([run_dict(one, found) for one in records], indent=2, ensure_ascii=False), None)
         elif records:
-            write_out(_listed(records, found), None)
+            write_out(_runs_table(records, found), None)
         else:
-            say("no such run" if name or tag or status or dataset else "no runs yet")
+            echo_err("no such run" if name or tag or status or dataset else "no runs yet")
 
 
-def _listed(records: Sequence[RunRecord], store: RunStore) -> str:
+def _runs_table(records: Sequence[RunRecord], store: RunStore) -> str:
     from ..reporting.tables import table
 
     rows = []
@@ -78,7 +78,7 @@ def _listed(records: Sequence[RunRecord], store: RunStore) -> str:
                 one.run_id,
                 one.name,
                 one.status.value,
-                when(one.created_at),
+                format_time(one.created_at),
                 one.dataset_name,
                 outputs,
                 str(failed),
@@ -107,7 +107,7 @@ def tag_command(context: click.Context, run: str, tags: tuple[str, ...], remove:
     auepora runs tag latest good release-2
     auepora runs tag latest good --remove
     """
-    with opened_store(store or context.obj) as found:
+    with open_store(store or context.obj) as found:
         record = found.find(run)
         (found.untag if remove else found.tag)(record.run_id, *tags)
         record = found.find(record.run_id)
@@ -129,13 +129,13 @@ def delete_command(context: click.Context, runs: tuple[str, ...], yes: bool, sto
     from ..store.processes import is_alive
     from ..store.records import RunStatus
 
-    with opened_store(store or context.obj) as found:
+    with open_store(store or context.obj) as found:
         records = {record.run_id: record for record in map(found.find, runs)}
         for record in records.values():
             if record.status is RunStatus.RUNNING and is_alive(record.process):
                 raise click.UsageError(f"{record.run_id} is still being made by process {record.process}")
-            say(f"{record.run_id}  {record.name}  {when(record.created_at)}")
+            echo_err(f"{record.run_id}  {record.name}  {format_time(record.created_at)}")
         if not yes:
             click.confirm(f"delete {len(records)} run{'s' if len(records) != 1 else ''}?", abort=True, err=True)
         found.delete(list(records))
-        say(f"deleted {len(records)}")
+        echo_err(f"deleted {len(records)}")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .console import echo_err, quiet_option
 from .executors import ExecutorChoice, executor_options
-from .judging import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
-from .saying import quiet_option, say
+from .judge_options import JudgeOptions, JudgingOptions, judge_options, judging_options, preview_text, with_judge
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -135,12 +135,12 @@ def command(
     auepora score 'data/*.parquet' 'out/*.parquet' --executor ray --parts scores --lean
     """
     from ..core.engine import BATCH_SIZE
-    from .output import output_format, refuse_input_as_output, rendered, require_per_query, write_out
-    from .remarks import show_warnings
-    from .score_files import data_files, preview_files, score_files
+    from .data_warnings import show_warnings
+    from .output import output_format, refuse_input_as_output, render_results, require_per_query, write_out
+    from .run_progress import STOPPED_EARLY
+    from .score_files import detect_data_files, preview_files, score_files
     from .score_shards import ShardedFiles, preview_shards, score_shards, wants_shards
-    from .specs import parse_specs, translations
-    from .telling import STOPPED_EARLY
+    from .specs import alias_notes, parse_specs
 
     trec = qrels is not None or run_file is not None
     if trec and (dataset is not None or qrels is None or run_file is None):
@@ -166,12 +166,12 @@ def command(
     read = (dataset, outputs, corpus, nuggets, qrels, run_file)
     refuse_input_as_output(output, [path for path in read if path is not None])
     specs = parse_specs(metrics)
-    choices = _choices(min_relevance, complete, depth, duplicates)
+    choices = _convention_options(min_relevance, complete, depth, duplicates)
 
     def rules_for(judged_pool: bool) -> tuple[Conventions, str]:
-        rules, said = _rules(conventions, judged_pool, choices)
-        for remark in translations(specs, rules):
-            say(remark)
+        rules, said = _resolve_conventions(conventions, judged_pool, choices)
+        for remark in alias_notes(specs, rules):
+            echo_err(remark)
         return rules, said
 
     if qrels is not None and run_file is not None and _needs_scores(specs):
@@ -195,7 +195,7 @@ def command(
             else:
                 results = score_shards(shards, specs, rules, executor, slices, lean=lean, judges=judges)
         else:
-            files = data_files(dataset, outputs, sample_format, outputs_format)
+            files = detect_data_files(dataset, outputs, sample_format, outputs_format)
             rules, said = rules_for(files.judged_pool)
             if judging.preview:
                 would = preview_files(files, specs, rules, judges, corpus=corpus, nuggets=nuggets)
@@ -216,9 +216,9 @@ def command(
             write_out(preview_text(would, as_json=form == "json"), output)
             return
     show_warnings(results)
-    write_out(rendered(results, form, said, per_query=per_query), output)
+    write_out(render_results(results, form, said, per_query=per_query), output)
     if results.failure is not None:
-        say(f"Error: {results.failure}", always=True)
+        echo_err(f"Error: {results.failure}", always=True)
         sys.exit(STOPPED_EARLY)
 
 
@@ -231,14 +231,16 @@ def _needs_scores(specs: Sequence[Spec]) -> bool:
     return False
 
 
-def _choices(min_relevance: int | None, complete: bool, depth: int | None, duplicates: str | None) -> dict[str, object]:
+def _convention_options(
+    min_relevance: int | None, complete: bool, depth: int | None, duplicates: str | None
+) -> dict[str, object]:
     """The choices that options make, beside the preset."""
     missing = "zero" if complete else None
     given = {"min_relevance": min_relevance, "missing": missing, "depth": depth, "duplicates": duplicates}
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _rules(preset: str, judged_pool: bool, choices: dict[str, object]) -> tuple[Conventions, str]:
+def _resolve_conventions(preset: str, judged_pool: bool, choices: dict[str, object]) -> tuple[Conventions, str]:
     """The conventions the options ask for, and a line that names them."""
     from ..core.conventions import Conventions, auto_conventions
 
@@ -251,30 +253,30 @@ def _rules(preset: str, judged_pool: bool, choices: dict[str, object]) -> tuple[
 def _score_trec(qrels_path: str, run_path: str, metrics: Sequence[Spec], conventions: Conventions) -> Results:
     from ..core.engine import resolve_metrics
     from ..core.suggest import specs_for
-    from ..io.grades import counts_by_query
+    from ..io.grades import provenance_counts_by_query
     from ..io.trec_scores import read_trec
     from ..reporting.progress import progress
-    from .remarks import warn_of_strays
+    from .data_warnings import warn_unmatched_ids
 
     chosen = list(metrics) or specs_for({"relevant_docs"}, {"retrieved"}, conventions=conventions, bare_ids=True)
     resolved = resolve_metrics(chosen, conventions)  # a misspelt metric should not wait for the files to be read
     with progress(f"reading {qrels_path} and {run_path}"):
         rankings = read_trec(qrels_path, run_path)
-    warn_of_strays(rankings.missing, rankings.unjudged, total=len(rankings.ids), conventions=conventions)
-    whose = counts_by_query(qrels_path)
+    warn_unmatched_ids(rankings.missing, rankings.unjudged, total=len(rankings.ids), conventions=conventions)
+    whose = provenance_counts_by_query(qrels_path)
     if whose is None:
         with progress("scoring"):
-            return _checked(rankings.evaluate(chosen, conventions=conventions), qrels_path, run_path)
-    from ..pooling.beside import JudgedBeside
+            return _with_warnings(rankings.evaluate(chosen, conventions=conventions), qrels_path, run_path)
+    from ..pooling.judged_coverage import JudgedCoverage
 
     total: Counter[str] = sum(map(Counter, whose.values()), Counter())
-    beside = JudgedBeside(resolved, total)
+    beside = JudgedCoverage(resolved, total)
     with progress("scoring"):
         every = rankings.evaluate([*resolved, *beside.metrics], conventions=conventions)
-    return _checked(beside.noted(every), qrels_path, run_path)
+    return _with_warnings(beside.annotate(every), qrels_path, run_path)
 
 
-def _checked(results: Results, qrels_path: str, run_path: str) -> Results:
+def _with_warnings(results: Results, qrels_path: str, run_path: str) -> Results:
     """The results, with why they failed as a whole and what is suspicious; files are read again where no id matches."""
     from ..core.data_checks import IdCheck, no_hit_warning
     from ..core.mass_failures import mass_failure

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .saying import say
+from .console import echo_err
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ..core.registry import Spec
     from ..core.results import Results
     from ..io.formats import Format
-    from ..io.streams import PairStream
+    from ..io.pair_stream import PairStream
     from ..judge.preview import Preview
     from ..planfile.planned_judges import PlannedJudges
     from .executors import ExecutorChoice
 
-__all__ = ["DataFiles", "chosen_metrics", "data_files", "preview_files", "score_files"]
+__all__ = ["DataFiles", "detect_data_files", "metrics_with_judges", "preview_files", "score_files"]
 
-GLANCED_AT = 64
+PROBE_SAMPLES = 64
 """How many samples tell whether the gold says who gave it."""
-_LOOKED_AT = 1024
+_CHUNK = 1024
 """How many pairs are looked at together."""
 
 
@@ -45,23 +45,23 @@ class DataFiles:
         return self.samples[1].judged_pool
 
 
-def data_files(
+def detect_data_files(
     dataset: str, outputs: str | None, sample_format: str | None = None, outputs_format: str | None = None
 ) -> DataFiles:
     """The files in their formats; guesses are told. A dataset whose format keeps outputs needs no other file."""
-    from ..io.load import chosen_format
+    from ..io.load import resolve_format
 
     samples_path = Path(dataset)
-    of_samples = chosen_format(samples_path, "samples", sample_format)
+    of_samples = resolve_format(samples_path, "samples", sample_format)
     if outputs is None:
         if not of_samples.one_file:
             raise click.UsageError("give DATASET and OUTPUTS, or --qrels and --run")
         outputs, outputs_format = dataset, outputs_format or of_samples.name
     outputs_path = Path(outputs)
-    of_outputs = chosen_format(outputs_path, "outputs", outputs_format)
+    of_outputs = resolve_format(outputs_path, "outputs", outputs_format)
     for path, named, found in ((dataset, sample_format, of_samples), (outputs, outputs_format, of_outputs)):
         if named is None and found.name != "jsonl":
-            say(f"reading {path} as {found.name} ({found.title})")
+            echo_err(f"reading {path} as {found.name} ({found.title})")
     return DataFiles((samples_path, of_samples), (outputs_path, of_outputs))
 
 
@@ -79,13 +79,15 @@ def score_files(
     batch_size: int,
 ) -> Results:
     """Score what is in the files; without ``metrics``, by all that it supports."""
-    from ..core.slices import slices_of
+    from ..core.slices import parse_slices
 
-    chosen = chosen_metrics(metrics, conventions, judges)
-    wanted = slices_of(list(dict.fromkeys(slices)))
-    with executor.opened() as scoring, _paired(files, corpus, nuggets, keep_ids=not lean) as pairs:
+    chosen = metrics_with_judges(metrics, conventions, judges)
+    wanted = parse_slices(list(dict.fromkeys(slices)))
+    with executor.open_executor() as scoring, _open_pairs(files, corpus, nuggets, keep_ids=not lean) as pairs:
         common = {"executor": scoring, "slices": wanted, "keep_scores": not lean, "batch_size": batch_size}
-        return _scored(pairs, chosen, conventions, common, judges, suggest=not metrics, says_whose=_says_whose(files))
+        return _score_pairs(
+            pairs, chosen, conventions, common, judges, suggest=not metrics, says_whose=_gold_has_provenance(files)
+        )
 
 
 def preview_files(
@@ -101,50 +103,50 @@ def preview_files(
     from ..judge.policy import JudgePolicy
     from ..judge.preview import preview
     from ..reporting.progress import progress
-    from .judging import policy_of
+    from .judge_options import judge_policy
 
-    chosen = chosen_metrics(metrics, conventions, judges, need_key=False)
-    with _paired(files, corpus, nuggets, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
+    chosen = metrics_with_judges(metrics, conventions, judges, need_key=False)
+    with _open_pairs(files, corpus, nuggets, keep_ids=True) as pairs, progress(f"reading {pairs.samples_path}"):
         every = list(pairs)
-    policy = JudgePolicy() if judges is None else policy_of(judges)
+    policy = JudgePolicy() if judges is None else judge_policy(judges)
     return preview([sample for sample, _ in every], [output for _, output in every], chosen, policy)
 
 
-def chosen_metrics(
+def metrics_with_judges(
     metrics: Sequence[Spec], conventions: Conventions, judges: PlannedJudges | None, *, need_key: bool = True
 ) -> list[Metric]:
     """The metrics that are asked for, with the judges they ask."""
     from ..core.engine import resolve_metrics
-    from ..core.resources import given_resources
+    from ..core.resources import use_resources
     from ..planfile.resources_section import used_resources
 
     if judges is None:
         return resolve_metrics(metrics, conventions)
-    with given_resources(judges.built(list(used_resources(list(metrics))), need_key=need_key)):
+    with use_resources(judges.build(list(used_resources(list(metrics))), need_key=need_key)):
         return resolve_metrics(metrics, conventions)
 
 
 @contextmanager
-def _paired(files: DataFiles, corpus: str | None, nuggets: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
+def _open_pairs(files: DataFiles, corpus: str | None, nuggets: str | None, *, keep_ids: bool) -> Iterator[PairStream]:
     """Samples with their outputs, with the texts of a corpus where there is one, and with nuggets where there are."""
-    from ..io.corpus import Corpus, Filling
-    from ..io.nuggets import KnownNuggets
-    from ..io.streams import PairStream
+    from ..io.corpus import Corpus, CorpusJoin
+    from ..io.nuggets import NuggetsById
+    from ..io.pair_stream import PairStream
     from ..reporting.progress import progress
 
-    known = None if nuggets is None else KnownNuggets(nuggets)
+    known = None if nuggets is None else NuggetsById(nuggets)
     with ExitStack() as open_files:
         filling = None
         if corpus is not None:
             with progress(f"reading {corpus}"):
-                filling = Filling(open_files.enter_context(Corpus.open(corpus)))
+                filling = CorpusJoin(open_files.enter_context(Corpus.open(corpus)))
         yield PairStream(files.samples, files.outputs, keep_ids=keep_ids, filling=filling, nuggets=known)
         for put_in in (filling, known):
             if put_in is not None:
                 put_in.report()
 
 
-def _scored(
+def _score_pairs(
     pairs: PairStream,
     chosen: Sequence[Metric],
     conventions: Conventions,
@@ -156,15 +158,15 @@ def _scored(
 ) -> Results:
     from ..core.engine import resolve_metrics
     from ..core.mass_failures import mass_failure
-    from ..core.suggest import readers_of_retrieved, require_retrieved
-    from .remarks import warn_of_strays
+    from ..core.suggest import metrics_needing_retrieved, require_retrieved
+    from .data_warnings import warn_unmatched_ids
 
     if pairs.answers_only:
         require_retrieved(chosen, str(pairs.outputs_path))
     if suggest:
-        chosen = resolve_metrics(_supported(pairs, conventions), conventions)
+        chosen = resolve_metrics(_supported_specs(pairs, conventions), conventions)
         if pairs.answers_only:  # a system that retrieves nothing is not one that finds nothing
-            out_of_place = readers_of_retrieved(chosen)
+            out_of_place = metrics_needing_retrieved(chosen)
             chosen = [one for one in chosen if one.name not in out_of_place]
     filling = pairs.filling
     if filling is not None:
@@ -172,13 +174,13 @@ def _scored(
 
         chosen = with_corpus_ids(chosen, lambda: filling.corpus.ids)
     if says_whose:
-        from ..pooling.beside import JudgedBeside
+        from ..pooling.judged_coverage import JudgedCoverage
 
-        beside = JudgedBeside(chosen)
-        results = beside.noted(_evaluated(pairs, [*chosen, *beside.metrics], common, judges))
+        beside = JudgedCoverage(chosen)
+        results = beside.annotate(_evaluate_pairs(pairs, [*chosen, *beside.metrics], common, judges))
     else:
-        results = _evaluated(pairs, chosen, common, judges)
-    warn_of_strays(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
+        results = _evaluate_pairs(pairs, chosen, common, judges)
+    warn_unmatched_ids(pairs.missing, pairs.unknown, total=pairs.total, conventions=conventions)
     results.failure = mass_failure(results, _errors(pairs))
     return results
 
@@ -189,34 +191,34 @@ def _errors(pairs: PairStream) -> Iterator[str]:
         yield from (output.error for _, output in pairs if output is not None and output.error is not None)
 
 
-def _says_whose(files: DataFiles) -> bool:
+def _gold_has_provenance(files: DataFiles) -> bool:
     """Whether the gold says who gave it, as far as can be told without reading the whole file."""
     from ..io.grades import GOLD_BY, provenance_path
-    from ..io.reading import Problems
+    from ..io.reader_types import Problems
 
     path, form = files.samples
     if form.name != "jsonl":
         return provenance_path(path).exists()
     if not path.is_file() or form.read_samples is None:  # a pipe can be read once
         return False
-    first = itertools.islice(form.read_samples(path, Problems()), GLANCED_AT)
+    first = itertools.islice(form.read_samples(path, Problems()), PROBE_SAMPLES)
     return any(GOLD_BY in read.sample.metadata for read in first)
 
 
-def _supported(pairs: PairStream, conventions: Conventions) -> list[str]:
-    from ..core.suggest import DataSeen
-    from ..io.streams import count_lines
+def _supported_specs(pairs: PairStream, conventions: Conventions) -> list[str]:
+    from ..core.suggest import AvailableFields
+    from ..io.pair_stream import count_lines
     from ..reporting.progress import progress
 
-    seen, passing = DataSeen(), iter(pairs)
+    seen, passing = AvailableFields(), iter(pairs)
     with progress(f"looking through {pairs.samples_path}", count_lines(pairs.samples_path)) as advance:
-        while chunk := list(itertools.islice(passing, _LOOKED_AT)):
+        while chunk := list(itertools.islice(passing, _CHUNK)):
             seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
             advance(len(chunk))
     return seen.specs(conventions)
 
 
-def _evaluated(
+def _evaluate_pairs(
     pairs: PairStream,
     metrics: Sequence[Metric],
     common: dict[str, Any],
@@ -224,16 +226,16 @@ def _evaluated(
 ) -> Results:
     from ..core.engine import evaluate, evaluate_stream
     from ..core.metrics_base import BatchMetric
-    from ..io.streams import count_lines
-    from .judging import ScoringLine, session_of, told_usage
+    from ..io.pair_stream import count_lines
+    from .judge_options import ScoringProgress, attach_usage, make_judge_session
 
-    with ScoringLine() as line:
-        session = None if judges is None else session_of(judges, line)
+    with ScoringProgress() as line:
+        session = None if judges is None else make_judge_session(judges, line)
         common = {
             **common,
-            "executor": line.watched(common["executor"]),
+            "executor": line.counting_executor(common["executor"]),
             "judging": session,
-            "progress": line.scoring(count_lines(pairs.samples_path)),
+            "progress": line.start_scoring(count_lines(pairs.samples_path)),
         }
         if all(isinstance(one, BatchMetric) for one in metrics):
             results = evaluate_stream(pairs, metrics, **common)
@@ -241,5 +243,5 @@ def _evaluated(
             every = list(pairs)
             results = evaluate([sample for sample, _ in every], [output for _, output in every], metrics, **common)
     if session is not None:
-        told_usage(results, session)
+        attach_usage(results, session)
     return results

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .saying import say
+from .console import echo_err
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from ..core.results import Results
     from ..judge.preview import Preview
     from ..planfile.planned_judges import PlannedJudges
-    from ..pooling.beside import JudgedBeside
-    from ..scale.resuming import PartsExecutor
+    from ..pooling.judged_coverage import JudgedCoverage
+    from ..scale.checkpoint import CheckpointExecutor
+    from ..scale.record_index import Mapper
     from ..scale.shards import ShardedInput
-    from ..scale.sides import Mapper
     from .executors import ExecutorChoice
 
 __all__ = ["ShardedFiles", "preview_shards", "score_shards", "wants_shards"]
 
-CHECKED = 1000
+CHECKED_SAMPLES = 1000
 """So many samples are read once more to see whether their data is suspicious."""
 
 
@@ -41,7 +41,7 @@ class ShardedFiles:
     batch_size: int
     parts: str | None = None
 
-    def found(self, metrics: Sequence[Metric], mapper: Mapper = map) -> ShardedInput:
+    def split_for(self, metrics: Sequence[Metric], mapper: Mapper = map) -> ShardedInput:
         """The files, split for these metrics."""
         from ..reporting.progress import progress
         from ..scale.sharded import sharded_input
@@ -91,12 +91,12 @@ def _is_one_dataset(path: str, sample_format: str | None) -> bool:
 
     from ..core.errors import DataFileError
     from ..io.formats import guess_format
-    from ..scale.inputs import SPLIT
+    from ..scale.inputs import SPLIT_FORMATS
 
     if sample_format is not None:
-        return sample_format not in SPLIT
+        return sample_format not in SPLIT_FORMATS
     try:
-        return Path(path).is_dir() and guess_format(Path(path), "samples").name not in SPLIT
+        return Path(path).is_dir() and guess_format(Path(path), "samples").name not in SPLIT_FORMATS
     except DataFileError:
         return False
 
@@ -113,29 +113,29 @@ def score_shards(
 ) -> Results:
     """Score what is in the files; without ``metrics``, by all that it supports."""
     from ..core.mass_failures import mass_failure
-    from ..core.slices import slices_of
-    from ..scale.mapping import mapper_of
+    from ..core.slices import parse_slices
+    from ..scale.range_mapper import make_mapper
     from ..scale.sharded import evaluate_sharded
-    from .judging import ScoringLine, session_of, told_usage
-    from .remarks import warn_of_strays
-    from .score_files import chosen_metrics
+    from .data_warnings import warn_unmatched_ids
+    from .judge_options import ScoringProgress, attach_usage, make_judge_session
+    from .score_files import metrics_with_judges
 
-    chosen = chosen_metrics(metrics, conventions, judges)
-    wanted = slices_of(list(dict.fromkeys(slices)))
-    opened: list[PartsExecutor] = []
-    with executor.opened() as scoring, ScoringLine() as line:
-        mapper = mapper_of(scoring)
-        found = files.found(chosen, mapper)
-        _tell_formats(files, found)
+    chosen = metrics_with_judges(metrics, conventions, judges)
+    wanted = parse_slices(list(dict.fromkeys(slices)))
+    opened: list[CheckpointExecutor] = []
+    with executor.open_executor() as scoring, ScoringProgress() as line:
+        mapper = make_mapper(scoring)
+        found = files.split_for(chosen, mapper)
+        _echo_formats(files, found)
         if not chosen:
-            chosen = _supported(files, found, conventions)
-            found = files.found(chosen, mapper)
-        session = None if judges is None else session_of(judges, line)
-        beside = _judged_beside(files, found, chosen)
+            chosen = _supported_metrics(files, found, conventions)
+            found = files.split_for(chosen, mapper)
+        session = None if judges is None else make_judge_session(judges, line)
+        beside = _judged_coverage(files, found, chosen)
         results = evaluate_sharded(
             found,
             chosen if beside is None else [*chosen, *beside.metrics],
-            line.watched(scoring),
+            line.counting_executor(scoring),
             conventions=conventions,
             slices=wanted,
             parts=files.parts,
@@ -143,24 +143,24 @@ def score_shards(
             named=(files.dataset, files.outputs),
             keep_scores=not lean,
             judging=session,
-            progress=line.scoring(found.total),
+            progress=line.start_scoring(found.total),
             told=opened.append,
         )
     if beside is not None:
-        results = beside.noted(results)
-    _check(found, chosen, results)
+        results = beside.annotate(results)
+    _add_data_warnings(found, chosen, results)
     if session is not None:
-        told_usage(results, session)
+        attach_usage(results, session)
     for one in opened:
         if one.read:
-            say(f"{one.read:,} of {found.total:,} samples were scored before: {files.parts} had their scores")
-    warn_of_strays(found.missing, found.unknown, total=found.total, conventions=conventions)
+            echo_err(f"{one.read:,} of {found.total:,} samples were scored before: {files.parts} had their scores")
+    warn_unmatched_ids(found.missing, found.unknown, total=found.total, conventions=conventions)
     outputs = (output for source in found.sources for output in source.read()[1])
     results.failure = mass_failure(results, (one.error for one in outputs if one is not None and one.error is not None))
     return results
 
 
-def _check(found: ShardedInput, metrics: Sequence[Metric], results: Results) -> None:
+def _add_data_warnings(found: ShardedInput, metrics: Sequence[Metric], results: Results) -> None:
     """Put into the results what is suspicious; of the data, only its beginning is read here."""
     from ..core.data_checks import DataCheck
 
@@ -169,32 +169,32 @@ def _check(found: ShardedInput, metrics: Sequence[Metric], results: Results) -> 
         samples, outputs = source.read()
         check.add(samples, outputs)
         seen += len(samples)
-        if seen >= CHECKED:
+        if seen >= CHECKED_SAMPLES:
             break
     check.finish(metrics, results)
 
 
-def _judged_beside(files: ShardedFiles, found: ShardedInput, metrics: Sequence[Metric]) -> JudgedBeside | None:
+def _judged_coverage(files: ShardedFiles, found: ShardedInput, metrics: Sequence[Metric]) -> JudgedCoverage | None:
     """What tells how much of the results was judged, where the gold says who gave it; as for files read whole."""
     from ..io.grades import provenance_path
-    from ..pooling.beside import JudgedBeside, gold_is_marked
-    from ..scale.sides import read_samples
-    from .score_files import GLANCED_AT
+    from ..pooling.judged_coverage import JudgedCoverage, has_gold_provenance
+    from ..scale.record_index import read_samples
+    from .score_files import PROBE_SAMPLES
 
     if found.formats[0] != "jsonl":
-        return JudgedBeside(metrics) if provenance_path(files.dataset).exists() else None
+        return JudgedCoverage(metrics) if provenance_path(files.dataset).exists() else None
     runs = chain.from_iterable(source.samples for source in found.sources)
-    first = islice((one.sample for run in runs for one in read_samples([run])), GLANCED_AT)
-    return JudgedBeside(metrics) if gold_is_marked(first) else None
+    first = islice((one.sample for run in runs for one in read_samples([run])), PROBE_SAMPLES)
+    return JudgedCoverage(metrics) if has_gold_provenance(first) else None
 
 
-def _tell_formats(files: ShardedFiles, found: ShardedInput) -> None:
-    from ..io.formats import format_named
+def _echo_formats(files: ShardedFiles, found: ShardedInput) -> None:
+    from ..io.formats import get_format
 
     named = (files.dataset, files.sample_format), (files.outputs, files.outputs_format)
     for (path, format_name), kind in zip(named, found.formats, strict=True):
         if path is not None and format_name is None and kind != "jsonl":
-            say(f"reading {path} as {kind} ({format_named(kind).title})")
+            echo_err(f"reading {path} as {kind} ({get_format(kind).title})")
 
 
 def preview_shards(
@@ -203,20 +203,20 @@ def preview_shards(
     """What judging what is in the files would take."""
     from ..judge.policy import JudgePolicy
     from ..judge.preview import preview
-    from .judging import policy_of
-    from .score_files import chosen_metrics
+    from .judge_options import judge_policy
+    from .score_files import metrics_with_judges
 
-    chosen = chosen_metrics(metrics, conventions, judges, need_key=False)
+    chosen = metrics_with_judges(metrics, conventions, judges, need_key=False)
     samples: list[Any] = []
     outputs: list[Any] = []
-    for source in files.found(chosen).sources:
+    for source in files.split_for(chosen).sources:
         own, theirs = source.read()
         samples += own
         outputs += theirs
-    return preview(samples, outputs, chosen, JudgePolicy() if judges is None else policy_of(judges))
+    return preview(samples, outputs, chosen, JudgePolicy() if judges is None else judge_policy(judges))
 
 
-def _supported(files: ShardedFiles, found: ShardedInput, conventions: Conventions) -> list[Metric]:
+def _supported_metrics(files: ShardedFiles, found: ShardedInput, conventions: Conventions) -> list[Metric]:
     from ..reporting.progress import progress
     from ..scale.sharded import supported_metrics
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .judgements import judge_failures, judge_failures_text, judgements_of, judgements_text, usage_text
-from .saying import quiet_option
-from .stores import complete_run, conventions_of, opened_store, run_of, store_option, when
+from .console import quiet_option
+from .judgements import judge_failures, judge_failures_text, judgements_text, sample_judgements, usage_text
+from .stores import complete_run, conventions_label, format_time, open_store, run_dict, store_option
 
 if TYPE_CHECKING:
     from ..core.results import Results
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "run_report"]
 
-SHOWN = 20
+MAX_SHOWN = 20
 """So many failures are told one by one."""
-WIDTH = 400
+MAX_CHARACTERS = 400
 """So many characters of a text are shown."""
 
 
@@ -66,7 +66,7 @@ def command(
         raise click.UsageError("give --failures or --sample, not both")
     form = "json" if as_json else output_format(output)
     require_per_query(per_query, form)
-    with opened_store(store, output=output) as found:
+    with open_store(store, output=output) as found:
         record = found.find(run)
         if sample_id is not None:
             told = _sample(found, record, sample_id)
@@ -74,18 +74,18 @@ def command(
             return
         if failures:
             rows, unjudged = _failures(found, record), judge_failures(found, record)
-            unjudged += _not_measured(found, record, unjudged)
+            unjudged += _measure_failures(found, record, unjudged)
             if form == "json":
                 write_out(json.dumps([*rows, *unjudged], indent=2, ensure_ascii=False), output)
             else:
                 parts = [_failures_text(rows)] if rows or not unjudged else []
-                not_judged = judge_failures_text(unjudged, shown=SHOWN, width=WIDTH)
+                not_judged = judge_failures_text(unjudged, shown=MAX_SHOWN, width=MAX_CHARACTERS)
                 write_out("\n\n".join([*parts, *(["\n".join(not_judged)] if not_judged else [])]), output)
             return
         results = found.results(record.run_id, every_signature=every)
-        chosen = _chosen(results, metrics)
+        chosen = _select_metrics(results, metrics)
         if form == "json":
-            document = {**chosen.to_dict(per_query=per_query), "run": run_of(record, found)}
+            document = {**chosen.to_dict(per_query=per_query), "run": run_dict(record, found)}
             write_out(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False), output)
         elif form == "csv":
             from ..reporting.results_csv import results_csv, scores_csv
@@ -95,7 +95,7 @@ def command(
             write_out(run_report(found, record, chosen, markdown=form == "markdown"), output)
 
 
-def _chosen(results: Results, names: tuple[str, ...]) -> Results:
+def _select_metrics(results: Results, names: tuple[str, ...]) -> Results:
     from ..core.results import Results
 
     for name in names:
@@ -115,17 +115,19 @@ def run_report(store: RunStore, record: RunRecord, results: Results, *, markdown
     else:
         parts.append("no results yet: the run did not come to scoring; `auepora run PLAN --resume` goes on with it")
     if record.plan.get("conventions"):
-        parts.append(f"conventions of its plan: {conventions_of(record)}")
+        parts.append(f"conventions of its plan: {conventions_label(record)}")
     return "\n\n".join(parts)
 
 
 def _markdown_heading(store: RunStore, record: RunRecord) -> str:
     """The same as a heading and a list: lines alone would run into one paragraph."""
-    from ..reporting.markdown import escaped
+    from ..reporting.markdown import escape_markdown
 
     lines = [line.split(maxsplit=1) for line in _heading(store, record)]
-    items = [f"- {escaped(' '.join(parts) if len(parts) < 2 else f'{parts[0]}: {parts[1]}')}" for parts in lines]
-    return "\n".join([f"# {escaped(record.name)}", "", *items])
+    items = [
+        f"- {escape_markdown(' '.join(parts) if len(parts) < 2 else f'{parts[0]}: {parts[1]}')}" for parts in lines
+    ]
+    return "\n".join([f"# {escape_markdown(record.name)}", "", *items])
 
 
 def _heading(store: RunStore, record: RunRecord) -> list[str]:
@@ -136,8 +138,8 @@ def _heading(store: RunStore, record: RunRecord) -> list[str]:
     lines = [
         f"run      {record.run_id}  {record.name}" + (f"  [{', '.join(record.tags)}]" if record.tags else ""),
         f"dataset  {record.dataset_name}, {record.num_samples} samples{repeats}",
-        f"status   {record.status.value}, {outputs}, {failed} failed; began {when(record.created_at)}"
-        + (f", ended {when(record.finished_at)}" if record.finished_at else ""),
+        f"status   {record.status.value}, {outputs}, {failed} failed; began {format_time(record.created_at)}"
+        + (f", ended {format_time(record.finished_at)}" if record.finished_at else ""),
     ]
     if record.message:
         lines.append(f"         {record.message}")
@@ -153,7 +155,7 @@ def _heading(store: RunStore, record: RunRecord) -> list[str]:
 
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= WIDTH else f"{text[:WIDTH]}…"
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
 
 
 def _failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
@@ -165,7 +167,7 @@ def _failures(store: RunStore, record: RunRecord) -> list[dict[str, Any]]:
     ]
 
 
-def _not_measured(store: RunStore, record: RunRecord, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _measure_failures(store: RunStore, record: RunRecord, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Measurements that failed for another reason than a judge: what the data holds, or the metric itself."""
     ids, told = store.sample_ids(record.run_id), {(row["sample_id"], row["metric"]) for row in known}
     hint = f"`auepora explain {record.name} METRIC --query ID` may say more"
@@ -186,11 +188,11 @@ def _failures_text(rows: list[dict[str, Any]]) -> str:
         reason = str(row["error"]).partition(":")[0]
         counts[reason] = counts.get(reason, 0) + 1
     lines = [f"{len(rows)} failed: " + ", ".join(f"{reason} {n}" for reason, n in counts.items()), ""]
-    for row in rows[:SHOWN]:
+    for row in rows[:MAX_SHOWN]:
         again = f" (repeat {row['repeat']})" if row["repeat"] else ""
         lines.append(f"{row['sample_id']}{again}: {_short(' '.join(str(row['error']).split()))}")
-    if len(rows) > SHOWN:
-        lines.append(f"... and {len(rows) - SHOWN} more; --json has all")
+    if len(rows) > MAX_SHOWN:
+        lines.append(f"... and {len(rows) - MAX_SHOWN} more; --json has all")
     return "\n".join(lines)
 
 
@@ -218,7 +220,7 @@ def _sample(store: RunStore, record: RunRecord, sample_id: str) -> dict[str, Any
         "outputs": [json.loads(encode_output(sample_id, one)) for one in outputs],
         "scores": scores,
         "outcomes": outcomes,
-        "judgements": judgements_of(store, record, position),
+        "judgements": sample_judgements(store, record, position),
         **({"gold_ranks": [_gold_ranks(sample, one) for one in outputs]} if has_spans(sample) else {}),
     }
 
@@ -233,7 +235,7 @@ def _gold_ranks(sample: EvaluationSample, output: SystemOutputs) -> list[dict[st
 
 
 def _sample_text(told: dict[str, Any]) -> str:
-    from ..reporting.tables import figure, table
+    from ..reporting.tables import format_value, table
 
     sample = told["sample"]
     gold = {_id(one) for one in sample.get("relevant_docs") or ()}
@@ -259,13 +261,13 @@ def _sample_text(told: dict[str, Any]) -> str:
             mark = "*" if _id(doc) in gold or rank in by_span else " "
             lines.append(f"  {rank:>3} {mark} {_id(doc)}  {text[:100]}".rstrip())
     rows = [
-        [name, "" if value is None else figure(value), told["outcomes"].get(name, "")]
+        [name, "" if value is None else format_value(value), told["outcomes"].get(name, "")]
         for name, value in told["scores"].items()
     ]
     if rows:
         lines += ["", table(rows, headers=["metric", "score", "outcome"], right=(1,))]
     if told["judgements"]:
-        lines += ["", *judgements_text(told["judgements"], WIDTH, list(told["scores"]))]
+        lines += ["", *judgements_text(told["judgements"], MAX_CHARACTERS, list(told["scores"]))]
     return "\n".join(lines)
 
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..core.aliases import canonical_name
 from ..core.errors import BadValueError
-from ..core.spellings import our_spelling
 
 if TYPE_CHECKING:
     from ..core.conventions import Conventions
     from ..core.registry import Spec
 
-__all__ = ["parse_spec", "parse_specs", "translations"]
+__all__ = ["alias_notes", "parse_spec", "parse_specs"]
 
 # The colon that starts the options: one in the brackets of `mean_latency[a:b]` does not.
 _SHORT = re.compile(r"(?P<name>[^:\[\]]*(?:\[[^\[\]]*\])?[^:\[\]]*):(?P<options>.*)", re.DOTALL)
@@ -42,12 +42,12 @@ def parse_spec(text: str) -> Spec:
     return text if short is None else {short["name"].strip(): _options(short["options"], text)}
 
 
-def translations(specs: Iterable[Spec], rules: Conventions) -> list[str]:
+def alias_notes(specs: Iterable[Spec], rules: Conventions) -> list[str]:
     """Remarks on metrics that were given by another tool's name, and on numbers of ours that are not that tool's."""
     remarks, differs = [], False
     for spec in specs:
         name = spec if isinstance(spec, str) else next(iter(spec), "")
-        ours = our_spelling(name)
+        ours = canonical_name(name)
         if ours is None or ours[0] == name:
             continue
         options = ",".join(f"{key}={value}" for key, value in ours[1].items())

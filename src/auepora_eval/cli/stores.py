@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["complete_run", "conventions_of", "opened_store", "run_of", "store_option", "when"]
+__all__ = ["complete_run", "conventions_label", "format_time", "open_store", "run_dict", "store_option"]
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -29,7 +29,7 @@ def store_option(function: FunctionT) -> FunctionT:
 
 
 @contextmanager
-def opened_store(store: str | None, *, output: str | None = None) -> Iterator[RunStore]:
+def open_store(store: str | None, *, output: str | None = None) -> Iterator[RunStore]:
     """The store that is meant, which must be there and is not where ``output`` goes."""
     from ..running.plans import default_store
     from ..store.runs import RunStore
@@ -46,7 +46,7 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
     from ..core.errors import AueporaError
 
     try:
-        with opened_store(context.params.get("store")) as store:
+        with open_store(context.params.get("store")) as store:
             records = store.runs(limit=200)
     except AueporaError:
         return []
@@ -54,7 +54,7 @@ def complete_run(context: click.Context, parameter: click.Parameter, incomplete:
     return [one for one in dict.fromkeys(["latest", *names]) if one.startswith(incomplete)]
 
 
-def run_of(record: RunRecord, store: RunStore) -> dict[str, Any]:
+def run_dict(record: RunRecord, store: RunStore) -> dict[str, Any]:
     """A run as JSON tells it."""
     done, failed = store.counts(record.run_id)
     return {
@@ -79,13 +79,13 @@ def run_of(record: RunRecord, store: RunStore) -> dict[str, Any]:
     }
 
 
-def conventions_of(record: RunRecord) -> str:
+def conventions_label(record: RunRecord) -> str:
     """By whose definitions a run's plan has its numbers computed."""
-    from ..store.planned import conventions_text
+    from ..store.stored_plan import conventions_label
 
-    return conventions_text(record)
+    return conventions_label(record)
 
 
-def when(moment: datetime | None) -> str:
+def format_time(moment: datetime | None) -> str:
     """A moment as tables show it, in UTC."""
     return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}Z"

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .saying import quiet_option
+from .console import quiet_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..io.reading import Problem
+    from ..io.reader_types import Problem
     from ..io.validate import Validation
 
 __all__ = ["command"]
 
-SHOWN = 100
+MAX_SHOWN = 100
 """So many problems are printed where not all are asked for."""
-KEYS = 12
+MAX_KEYS = 12
 """So many labels, or keys of the metadata, are named."""
 HAS_PROBLEMS = 2
 
@@ -33,7 +33,7 @@ HAS_PROBLEMS = 2
     "--corpus", type=click.Path(), help="JSONL with the texts of documents that DATASET and OUTPUTS name by id."
 )
 @click.option("--nuggets", type=click.Path(), help="Give samples the nuggets of this file (JSONL), by their ids.")
-@click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {SHOWN}.")
+@click.option("--all", "show_all", is_flag=True, help=f"Print all problems, not only the first {MAX_SHOWN}.")
 @quiet_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
@@ -87,14 +87,14 @@ def command(
         click.echo(json.dumps(checked.to_dict(), indent=2, ensure_ascii=False))
     else:
         click.echo("\n\n".join(filter(None, _paragraphs(checked, show_all=show_all))))
-    if not checked.fine:
+    if not checked.is_valid:
         sys.exit(HAS_PROBLEMS)
 
 
 def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
     return [
-        _listed(checked.problems, "problem", show_all=show_all),
-        _listed(checked.warnings, "warning", show_all=show_all),
+        _list_problems(checked.problems, "problem", show_all=show_all),
+        _list_problems(checked.warnings, "warning", show_all=show_all),
         _samples(checked),
         _outputs(checked),
         _corpus(checked),
@@ -104,12 +104,12 @@ def _paragraphs(checked: Validation, *, show_all: bool) -> list[str]:
     ]
 
 
-def _listed(found: Sequence[Problem], kind: str, *, show_all: bool) -> str:
-    told = found if show_all else found[:SHOWN]
+def _list_problems(found: Sequence[Problem], kind: str, *, show_all: bool) -> str:
+    told = found if show_all else found[:MAX_SHOWN]
     lines = [_printable(f"{'warning: ' if kind == 'warning' else ''}{one}") for one in told]
     if len(told) < len(found):
         rest = len(found) - len(told)
-        lines.append(f"... and {rest} more {_many(rest, kind)}; --all prints every one")
+        lines.append(f"... and {rest} more {_plural(rest, kind)}; --all prints every one")
     return "\n".join(lines)
 
 
@@ -119,7 +119,7 @@ def _printable(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in plain)
 
 
-def _many(count: int, word: str) -> str:
+def _plural(count: int, word: str) -> str:
     return word if count == 1 else f"{word}s"
 
 
@@ -140,7 +140,7 @@ def _samples(checked: Validation) -> str:
         ("labels", None, _by_key(counts["labels"])),
         ("metadata", None, _by_key(counts["metadata"])),
     ]
-    return _table(f"{total} {_many(total, 'sample')} in {path} ({name})", rows)
+    return _table(f"{total} {_plural(total, 'sample')} in {path} ({name})", rows)
 
 
 _GOLD = {"empty_gold": "empty", "graded": "graded", "gold_with_text": "with text", "gold_with_span": "with spans"}
@@ -166,12 +166,12 @@ def _outputs(checked: Validation) -> str:
         ("usage", counts["usage"], ""),
         ("timings", None, _by_key(counts["timings"])),
     ]
-    return _table(f"{total} {_many(total, 'output')} in {path} ({name})", rows)
+    return _table(f"{total} {_plural(total, 'output')} in {path} ({name})", rows)
 
 
 def _corpus(checked: Validation) -> str:
     count = checked.documents
-    return f"{count} {_many(count, 'document')} in {checked.files['corpus'][0]}" if count else ""
+    return f"{count} {_plural(count, 'document')} in {checked.files['corpus'][0]}" if count else ""
 
 
 def _with(counts: Mapping[str, Any], words: Mapping[str, str]) -> str:
@@ -179,8 +179,8 @@ def _with(counts: Mapping[str, Any], words: Mapping[str, str]) -> str:
 
 
 def _by_key(counts: Mapping[str, int]) -> str:
-    shown = [f"{_printable(key)} {count}" for key, count in list(counts.items())[:KEYS]]
-    return ", ".join(shown) + (f" and {len(counts) - KEYS} more" if len(counts) > KEYS else "")
+    shown = [f"{_printable(key)} {count}" for key, count in list(counts.items())[:MAX_KEYS]]
+    return ", ".join(shown) + (f" and {len(counts) - MAX_KEYS} more" if len(counts) > MAX_KEYS else "")
 
 
 def _table(title: str, rows: Sequence[tuple[str, int | None, str]]) -> str:
@@ -219,7 +219,7 @@ def _advice(checked: Validation) -> str:
 
 def _verdict(checked: Validation) -> str:
     problems, warnings = len(checked.problems), len(checked.warnings)
-    told = [f"{problems or 'no'} {_many(problems, 'problem')}"]
+    told = [f"{problems or 'no'} {_plural(problems, 'problem')}"]
     if warnings:
-        told.append(f"{warnings} {_many(warnings, 'warning')}")
+        told.append(f"{warnings} {_plural(warnings, 'warning')}")
     return ", ".join(told)

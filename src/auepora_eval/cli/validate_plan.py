@@ -21,5 +21,5 @@ def validate_plan(path: str, *, as_json: bool) -> bool:
         return checked.fine
     count = len(checked.problems)
     verdict = f"\n{count or 'no'} problem{'s' if count != 1 else ''}"
-    write_out("\n".join([*map(str, checked.problems), *checked.remarks, verdict]), None)
+    write_out("\n".join([*map(str, checked.problems), *checked.notes, verdict]), None)
     return checked.fine

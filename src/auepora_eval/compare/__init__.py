@@ -10,7 +10,7 @@ match     where an expected chunk stands: by its id, or by its place
 golden    golden queries, and those that a run knows
 versions  what else differs between two runs
 report    both together, and where its page is written; ``markdown``: the page
-paired    two runs on every metric: differences, tests, ``verdict``; ``league``: more than two, and ``league_tables``
+paired    two runs on every metric: differences, tests, ``verdict``; ``build_leaderboard``: more than two
 overlap   metrics of words that answers share with questions, and when they decide nothing
 doubt     what a verdict may owe to answers that were not given; ``missing``: outputs that are not there
 runs      everything of two runs in one report; ``sentence``: in short; ``tables``, ``remarks``: in a terminal
@@ -19,9 +19,9 @@ stores    which store is read, and a run's queries and answers
 """
 
 from .aggregate import compute_aggregate, store_aggregate
-from .league import League, league
+from .leaderboard import Leaderboard, build_leaderboard
 from .markdown import render_report_md
-from .paired import MetricComparisons, compare_metrics
+from .metric_comparisons import MetricComparisons, compare_metrics
 from .queries import QueryComparisons, compare_queries
 from .report import golden_report, write_report
 from .runs import compare_runs
@@ -32,17 +32,17 @@ __all__ = [
     "AggregateMetrics",
     "CompareReport",
     "ComparisonKind",
-    "League",
+    "Leaderboard",
     "MetricComparison",
     "MetricComparisons",
     "QueryComparison",
     "QueryComparisons",
+    "build_leaderboard",
     "compare_metrics",
     "compare_queries",
     "compare_runs",
     "compute_aggregate",
     "golden_report",
-    "league",
     "render_report_md",
     "store_aggregate",
     "version_notes",

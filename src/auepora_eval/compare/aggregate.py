@@ -16,13 +16,13 @@ from ..core.errors import AueporaWarning
 from ..core.plan import with_corpus_ids
 from ..core.repeats import evaluate_repeats
 from ..core.results import Results
-from ..core.types import EvaluationSample, SystemOutputs, Unsaid
+from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..features.gold_match import gold_documents, has_spans
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 from .golden import Golden, expected_ids, golden_queries, known_queries
 from .match import Rank, rank_of
-from .stores import RunAnswers, Store, opened_store, read_answers
+from .stores import RunOutputs, Store, open_store, read_run_outputs
 from .types import AggregateMetrics
 
 __all__ = [
@@ -39,10 +39,10 @@ __all__ = [
 CorpusIds = str | Path | Iterable[str]
 """The path of a corpus (JSONL), or the ids of its documents."""
 
-RULES = Conventions.of("golden")
+GOLDEN_CONVENTIONS = Conventions.of("golden")
 DIGITS = 4
 """So many decimals are stored."""
-_WHOLE = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
+_SCALAR_METRICS = ("mrr", "citation_coverage", "groundedness", "empty_result_rate", "refusal_correctness")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,9 @@ class RankMetrics:
             return math.fsum(values) / len(values) if values else None
 
         return cls(
-            hit_at_k={k: mean([float(one is not None and one <= k) for one in ranks]) for k in RULES.k_values},
+            hit_at_k={
+                k: mean([float(one is not None and one <= k) for one in ranks]) for k in GOLDEN_CONVENTIONS.k_values
+            },
             mrr=mean([0.0 if one is None else 1.0 / one for one in ranks]),
         )
 
@@ -80,8 +82,8 @@ def compute_aggregate(
     is an error. Citations must name documents of ``corpus``, else documents that were retrieved. Where queries were
     asked several times, a query's value is the mean over its answers.
     """
-    with opened_store(store) as opened:
-        run = read_answers(opened, opened.find(run_id))
+    with open_store(store) as opened:
+        run = read_run_outputs(opened, opened.find(run_id))
     samples = run.samples
     if golden is not None:
         samples, remarks = known_queries(golden_queries(golden), run.ids, where=run.record.run_id)
@@ -99,7 +101,7 @@ def compute_aggregate(
 
 def store_aggregate(run_id: str, agg: AggregateMetrics, *, store: Store = None) -> None:
     """Write a run's aggregate into ``eval_runs.aggregate_json``: four decimals, ``null`` for what is undefined."""
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         opened.set_aggregate(opened.find(run_id).run_id, agg.to_dict(digits=DIGITS))
 
 
@@ -112,9 +114,9 @@ def store_missing_aggregate(
     """
     if record.aggregate is not None and not again:
         return
-    run = read_answers(store, record)
+    run = read_run_outputs(store, record)
     answers = [output for outputs in run.outputs for output in outputs.values() if output.error is None]
-    unsaid = bool(answers) and all(isinstance(output.retrieved, Unsaid) for output in answers)
+    unsaid = bool(answers) and all(isinstance(output.retrieved, UnknownRanking) for output in answers)
     if any(map(expected_ids, run.samples)) and not unsaid:
         store_aggregate(record.run_id, aggregate_of(run, run.samples, corpus=corpus), store=store)
 
@@ -130,7 +132,7 @@ def corpus_ids(corpus: CorpusIds) -> list[str]:
 
 
 def aggregate_of(
-    run: RunAnswers,
+    run: RunOutputs,
     samples: Sequence[EvaluationSample],
     *,
     counts_only: bool = False,
@@ -143,17 +145,17 @@ def aggregate_of(
     results = () if counts_only else _results(run, samples, corpus)
     values = {result.name: result.value if result.defined else None for result in results}
     aggregate = AggregateMetrics(
-        hit_at_k={k: values.get(f"hit_rate@{k}") for k in RULES.k_values},
-        recall_at_k_doc={k: values.get(f"recall_doc@{k}") for k in RULES.k_values},
+        hit_at_k={k: values.get(f"hit_rate@{k}") for k in GOLDEN_CONVENTIONS.k_values},
+        recall_at_k_doc={k: values.get(f"recall_doc@{k}") for k in GOLDEN_CONVENTIONS.k_values},
         total_queries=len(samples),
-        failed_queries=sum(_failed(run, sample.sample_id) for sample in samples),
-        **{name: values.get(name) for name in _WHOLE},
+        failed_queries=sum(_has_failed(run, sample.sample_id) for sample in samples),
+        **{name: values.get(name) for name in _SCALAR_METRICS},
     )
     ranks = None if counts_only else _ranks_by_span(run, samples)
     return aggregate if ranks is None else ranks.put_into(aggregate)
 
 
-def _ranks_by_span(run: RunAnswers, samples: Sequence[EvaluationSample]) -> RankMetrics | None:
+def _ranks_by_span(run: RunOutputs, samples: Sequence[EvaluationSample]) -> RankMetrics | None:
     """Hit rates and MRR where an expected chunk is hit by its span; ``None`` where ids alone tell."""
     if not any(map(has_spans, samples)):
         return None
@@ -180,29 +182,29 @@ def aggregate_deltas(a: AggregateMetrics, b: AggregateMetrics) -> dict[str, Any]
     return {name: difference(ours[name], others[name]) for name in ours if not name.endswith("_queries")}
 
 
-def _results(run: RunAnswers, samples: Sequence[EvaluationSample], corpus: CorpusIds | None) -> Results:
+def _results(run: RunOutputs, samples: Sequence[EvaluationSample], corpus: CorpusIds | None) -> Results:
     annotated = any(sample.relevant_docs is not None for sample in samples)
-    specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in RULES.k_values]
+    specs = [f"{name}@{k}" for name in ("hit_rate", "recall_doc") for k in GOLDEN_CONVENTIONS.k_values]
     # A metric whose annotation no query has is undefined; the engine would take it for a mistake.
     chosen = [
         one
-        for one in resolve_metrics([*specs, *_WHOLE], RULES)
+        for one in resolve_metrics([*specs, *_SCALAR_METRICS], GOLDEN_CONVENTIONS)
         if annotated or "relevant_docs" not in one.required_fields()
     ]
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
     if len(run.outputs) == 1:
         return evaluate(samples, run.outputs[0], chosen, keep_scores=False)
-    return evaluate_repeats(samples, [partial(_aligned, samples, outputs) for outputs in run.outputs], chosen)
+    return evaluate_repeats(samples, [partial(_align_outputs, samples, outputs) for outputs in run.outputs], chosen)
 
 
-def _aligned(
+def _align_outputs(
     samples: Sequence[EvaluationSample], outputs: Mapping[str, SystemOutputs]
 ) -> Iterator[SystemOutputs | None]:
     return (outputs.get(sample.sample_id) for sample in samples)
 
 
-def _failed(run: RunAnswers, sample_id: str) -> bool:
+def _has_failed(run: RunOutputs, sample_id: str) -> bool:
     """Whether any of the answers to a query failed, or is not there."""
     answers = [outputs.get(sample_id) for outputs in run.outputs]
     return any(answer is None or answer.error is not None for answer in answers)

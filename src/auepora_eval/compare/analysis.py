@@ -16,22 +16,22 @@ from ..core.reduce import Clusters
 from ..stats.adjust import holm, joint_level, max_t
 from ..stats.difference import paired_interval
 from ..stats.interval import Interval
-from ..stats.paired import SignFlips
 from ..stats.paired_bootstrap import PairedStatistics, paired_bootstrap_of, paired_bootstraps
-from ..stats.power import effect_size, mde, n_for, unit_sd
-from ..stats.swaps import swap_flips
-from .doubt import HeldAgainst, held_against_failures, held_against_missing
-from .notes import bounds_nothing, notes_of
-from .question import Question
-from .reading import Fill, Pair, Reading, completed_difference, read_pair
-from .types import Doubt, MetricComparison, Verdict
-from .verdict import ALPHA, verdict_of, within
+from ..stats.permutation import permutation_test
+from ..stats.power import effect_size, mde, required_n, unit_sd
+from ..stats.sign_flips import SignFlips
+from .comparison_input import ComparisonInput
+from .failure_sensitivity import FailureCheck, recheck_with_failures, recheck_with_missing
+from .metric_notes import is_unbounded, metric_notes
+from .run_pairs import Fill, MetricPair, RunPairScores, completed_difference, pair_scores
+from .types import DowngradeReason, MetricComparison, Verdict
+from .verdict import ALPHA, is_within, verdict_of
 
-__all__ = ["Adjuster", "Adjustment", "analysed", "require_adjustment"]
+__all__ = ["Adjuster", "Adjustment", "compute_comparisons", "require_adjustment"]
 
 Floats = npt.NDArray[np.float64]
 Adjustment = Literal["max-t", "holm"]
-Adjuster = Callable[[Sequence["Question"], Sequence[Reading]], Floats]
+Adjuster = Callable[[Sequence["ComparisonInput"], Sequence[RunPairScores]], Floats]
 """Adjusted p-values of all questions by another way; NaN leaves one to max-T."""
 
 _DRAWS = 10_000
@@ -45,42 +45,48 @@ def require_adjustment(adjust: str, known: Sequence[str] = ("max-t", "holm")) ->
         raise BadValueError(f"unknown way to adjust p-values {adjust!r}; choose one of: {', '.join(known)}")
 
 
-def analysed(
-    questions: Sequence[Question], clusters: Clusters | None, *, adjust: Adjustment | Adjuster = "max-t", seed: int = 0
+def compute_comparisons(
+    questions: Sequence[ComparisonInput],
+    clusters: Clusters | None,
+    *,
+    adjust: Adjustment | Adjuster = "max-t",
+    seed: int = 0,
 ) -> list[MetricComparison]:
     """Every metric's comparison. Those that are primary share one 5 %; all come from the same swaps of clusters."""
-    seen = _Look(questions, clusters, adjust, seed)
+    seen = _Analysis(questions, clusters, adjust, seed)
     others = [
-        _Look(questions, clusters, adjust, seed, fill=fill, verdicts_only=True)
+        _Analysis(questions, clusters, adjust, seed, fill=fill, verdicts_only=True)
         for fill in ("low", "high")
-        if any(one.pair.lost and one.pair.can_fill for one in questions)
+        if any(one.pair.measure_failures and one.pair.can_fill for one in questions)
     ]
     compared = [seen.comparison(place, others) for place in range(len(questions))]
-    compared = _without_gain(seen, compared, held_against_missing)
-    return _without_gain(seen, compared, held_against_failures)
+    compared = _downgrade_verdicts(seen, compared, recheck_with_missing)
+    return _downgrade_verdicts(seen, compared, recheck_with_failures)
 
 
-def _without_gain(
-    seen: _Look, compared: list[MetricComparison], held_against: Callable[[Pair, Verdict, str], HeldAgainst | None]
+def _downgrade_verdicts(
+    seen: _Analysis,
+    compared: list[MetricComparison],
+    held_against: Callable[[MetricPair, Verdict, str], FailureCheck | None],
 ) -> list[MetricComparison]:
     """Take back a verdict that the winner owes to answers it did not give."""
     hard = {
         place: held
-        for place, (one, found) in enumerate(zip(seen.questions, compared, strict=True))
+        for place, (one, found) in enumerate(zip(seen.inputs, compared, strict=True))
         if (held := held_against(one.pair, found.verdict, one.target)) is not None
     }
-    changed = list(seen.questions)
+    changed = list(seen.inputs)
     for place, held in hard.items():
         if held.pair is not None:
             changed[place] = replace(changed[place], pair=held.pair)
     if not hard:
         return compared
-    look = _Look(changed, seen.clusters, seen.adjust, seen.seed, verdicts_only=True)
+    look = _Analysis(changed, seen.clusters, seen.adjust, seen.seed, verdicts_only=True)
     for place, held in hard.items():
         found = compared[place]
         stands = held.pair is not None and look.verdict(place) == found.verdict
-        if not stands or (held.by_itself and not seen.sure_by_itself(place)):
-            note = held.remark if found.note is None else f"{found.note}; {held.remark}"
+        if not stands or (held.needs_bonferroni and not seen.passes_bonferroni(place)):
+            note = held.note if found.note is None else f"{found.note}; {held.note}"
             compared[place] = replace(
                 found,
                 verdict="inconclusive",
@@ -92,12 +98,12 @@ def _without_gain(
     return compared
 
 
-class _Look:
+class _Analysis:
     """All metrics under one reading of the failed measurements."""
 
     def __init__(
         self,
-        questions: Sequence[Question],
+        questions: Sequence[ComparisonInput],
         clusters: Clusters | None,
         adjust: Adjustment | Adjuster,
         seed: int,
@@ -105,17 +111,17 @@ class _Look:
         fill: Fill | None = None,
         verdicts_only: bool = False,
     ) -> None:
-        self.questions, self.clusters, self.adjust, self.seed = questions, clusters, adjust, seed
-        self.readings = [read_pair(one.pair, fill) for one in questions]
+        self.inputs, self.clusters, self.adjust, self.seed = questions, clusters, adjust, seed
+        self.pairs = [pair_scores(one.pair, fill) for one in questions]
         self.levels = np.full(len(questions), 1 - ALPHA)
-        self.p_values, self.p_adjusted = self._tested(adjust)
+        self.p_values, self.p_adjusted = self._run_tests(adjust)
         self.intervals = self._intervals(0.95, () if verdicts_only else None)
         self.adjusted = self._adjusted_intervals(verdicts_only=verdicts_only)
         wanted = [place for place, one in enumerate(questions) if one.margin is not None]
         self.narrow = self._intervals(0.90, wanted) if wanted else [None] * len(questions)
 
-    def _tested(self, adjust: Adjustment | Adjuster) -> tuple[Floats, Floats]:
-        readings = self.readings
+    def _run_tests(self, adjust: Adjustment | Adjuster) -> tuple[Floats, Floats]:
+        readings = self.pairs
         means = [place for place, one in enumerate(readings) if one.values is not None]
         sums = [place for place, one in enumerate(readings) if one.sums is not None]
         folds = [place for place, one in enumerate(readings) if one.fold is not None]
@@ -128,7 +134,7 @@ class _Look:
         differences = np.full((n, len(means)), np.nan)
         for column, place in enumerate(means):
             differences[:, column] = readings[place].differences
-        flips: SignFlips = swap_flips(
+        flips: SignFlips = permutation_test(
             differences,
             self.clusters,
             sums=[table for place in sums if (table := readings[place].sums) is not None],
@@ -137,7 +143,7 @@ class _Look:
             seed=self.seed,
         )
         p_values[order] = flips.p_values
-        primary = [column for column, place in enumerate(order) if self.questions[place].primary]
+        primary = [column for column, place in enumerate(order) if self.inputs[place].primary]
         self.levels[order] = joint_level(flips, primary)
         if adjust == "holm":
             self.levels[order] = 1 - ALPHA / max(len(primary), 1)
@@ -147,19 +153,19 @@ class _Look:
             return p_values, adjusted
         adjusted[order] = max_t(flips, primary)
         if callable(adjust):
-            other = adjust(self.questions, readings)
+            other = adjust(self.inputs, readings)
             adjusted = np.where(np.isnan(other), adjusted, other)
-            for name in {self.questions[place].pair.name for place in np.flatnonzero(~np.isnan(other)).tolist()}:
-                own = [column for column, place in enumerate(order) if self.questions[place].pair.name == name]
+            for name in {self.inputs[place].pair.name for place in np.flatnonzero(~np.isnan(other)).tolist()}:
+                own = [column for column, place in enumerate(order) if self.inputs[place].pair.name == name]
                 self.levels[[order[column] for column in own]] = joint_level(flips, own)
         return p_values, adjusted
 
     def _adjusted_intervals(self, *, verdicts_only: bool) -> list[Interval | None]:
         """Of each primary metric the interval at its own level; where only verdicts are asked for, if one needs it."""
-        found: list[Interval | None] = [None] * len(self.questions)
+        found: list[Interval | None] = [None] * len(self.inputs)
         wanted = [
             place
-            for place, one in enumerate(self.questions)
+            for place, one in enumerate(self.inputs)
             if one.primary and (not verdicts_only or self.p_adjusted[place] < ALPHA)
         ]
         for level in sorted({float(self.levels[place]) for place in wanted}):
@@ -171,10 +177,10 @@ class _Look:
         return found
 
     def _intervals(self, level: float, places: Sequence[int] | None = None) -> list[Interval | None]:
-        found: list[Interval | None] = [None] * len(self.readings)
+        found: list[Interval | None] = [None] * len(self.pairs)
         tables: dict[int, PairedStatistics] = {}
-        for place in range(len(self.readings)) if places is None else places:
-            reading, definition = self.readings[place], self.questions[place].pair.definition
+        for place in range(len(self.pairs)) if places is None else places:
+            reading, definition = self.pairs[place], self.inputs[place].pair.definition
             used = reading.used
             inside = None if self.clusters is None else self.clusters[used]
             if reading.values is not None:
@@ -198,7 +204,7 @@ class _Look:
         return [
             one
             if one is not None
-            and (one.method != "all_equal" or self.readings[place].values is not None)
+            and (one.method != "all_equal" or self.pairs[place].values is not None)
             and math.isfinite(one.low)
             and math.isfinite(one.high)
             else None
@@ -207,44 +213,44 @@ class _Look:
 
     def verdict(self, place: int) -> Verdict:
         """The verdict on one metric under this reading."""
-        if self.questions[place].withheld is not None:
+        if self.inputs[place].withheld_reason is not None:
             return "inconclusive"
         return verdict_of(
-            _number(self.readings[place].delta),
+            _number(self.pairs[place].delta),
             p_adjusted=_number(self.p_adjusted[place]),
-            higher_is_better=self.questions[place].pair.definition.higher_is_better,
+            higher_is_better=self.inputs[place].pair.definition.higher_is_better,
             interval_adjusted=_ends(self.adjusted[place]),
-            interval_90=_bounding(self.narrow[place]),
-            margin=self.questions[place].margin,
-            identical=self.readings[place].identical,
+            interval_90=_bounded_ends(self.narrow[place]),
+            margin=self.inputs[place].margin,
+            identical=self.pairs[place].identical,
         )
 
-    def sure_by_itself(self, place: int) -> bool:
+    def passes_bonferroni(self, place: int) -> bool:
         """Whether the p-value is small enough when multiplied by the number of primary metrics (Bonferroni)."""
-        tested = sum(one.primary and not math.isnan(p) for one, p in zip(self.questions, self.p_values, strict=True))
+        tested = sum(one.primary and not math.isnan(p) for one, p in zip(self.inputs, self.p_values, strict=True))
         return bool(self.p_values[place] * tested < ALPHA)
 
-    def comparison(self, place: int, others: Sequence[_Look]) -> MetricComparison:
+    def comparison(self, place: int, others: Sequence[_Analysis]) -> MetricComparison:
         """One metric, with what failed measurements could make of it."""
-        one, reading = self.questions[place], self.readings[place]
+        one, reading = self.inputs[place], self.pairs[place]
         pair, interval = one.pair, self.intervals[place]
         a, b = reading.a, reading.b
         if math.isnan(a) and math.isnan(b) and one.stored is not None and not reading.has_test:
             a, b = one.stored
         flags, notes = list(() if interval is None else interval.flags), list(one.notes)
         verdict, bounds = self.verdict(place), None
-        doubt: Doubt | None = None if one.withheld is None else "question_overlap"
-        if pair.lost and pair.can_fill:
-            ends = [look.readings[place].delta for look in others]
+        doubt: DowngradeReason | None = None if one.withheld_reason is None else "question_overlap"
+        if pair.measure_failures and pair.can_fill:
+            ends = [look.pairs[place].delta for look in others]
             bounds = (min(ends), max(ends)) if all(map(math.isfinite, ends)) else None
             if any(look.verdict(place) != verdict for look in others):
-                notes.append(f"{pair.lost} failed measurements could change the verdict from '{verdict}'")
+                notes.append(f"{pair.measure_failures} failed measurements could change the verdict from '{verdict}'")
                 verdict, doubt = "inconclusive", "measure_failures"
-        elif pair.lost:
+        elif pair.measure_failures:
             flags.append("unbounded")
-            notes.append(f"{pair.lost} failed measurements are left out; what they could change is unknown")
+            notes.append(f"{pair.measure_failures} failed measurements are left out; what they could change is unknown")
             verdict, doubt = "inconclusive", "measure_failures"
-        notes += notes_of(one, reading, interval, self._units(place))
+        notes += metric_notes(one, reading, interval, self._units(place))
         power = self.power(place, open_=verdict == "inconclusive")
         if power.enough and doubt is None and _straddles(self.intervals[place], one.margin):
             notes.append(
@@ -272,7 +278,7 @@ class _Look:
             n=int(reading.used.sum()),
             clusters=self._units(place),
             primary=one.primary,
-            negligible=verdict in ("better", "worse") and within(_bounding(interval), one.margin),
+            negligible=verdict in ("better", "worse") and is_within(_bounded_ends(interval), one.margin),
             n_needed=power.n_needed,
             flags=tuple(dict.fromkeys(flags)),
             doubt=doubt,
@@ -284,12 +290,12 @@ class _Look:
         )
 
     def _units(self, place: int) -> int:
-        used = self.readings[place].used
+        used = self.pairs[place].used
         n = int(used.sum())
         return n if self.clusters is None else len(np.unique(self.clusters[used]))
 
     def _counts(self, place: int) -> tuple[int, int, int]:
-        reading, definition = self.readings[place], self.questions[place].pair.definition
+        reading, definition = self.pairs[place], self.inputs[place].pair.definition
         both = reading.both
         if definition.reducer is None:
             return 0, 0, 0
@@ -298,7 +304,7 @@ class _Look:
 
     def power(self, place: int, *, open_: bool) -> _Power:
         """What so many units can see; of what is no mean, from the width of its interval."""
-        reading, interval, units = self.readings[place], self.intervals[place], self._units(place)
+        reading, interval, units = self.pairs[place], self.intervals[place], self._units(place)
         effect, sd = math.nan, math.nan
         if reading.values is not None:
             used = reading.used
@@ -308,13 +314,13 @@ class _Look:
         elif interval is not None and interval.high > interval.low:
             sd = (interval.high - interval.low) / (2 * NormalDist().inv_cdf(0.975)) * math.sqrt(units)
             sd = sd if 0 < sd < math.inf else math.nan
-        margin, needed, n = self.questions[place].margin, None, int(reading.used.sum())
+        margin, needed, n = self.inputs[place].margin, None, int(reading.used.sum())
         if open_ and margin is not None:
-            needed = n_for(margin, sd)
+            needed = required_n(margin, sd)
             if needed is not None and units:  # of units; what the user can collect are samples
                 needed = math.ceil(needed * n / units)
         enough = needed is not None and needed <= n
-        detects, (low, high) = _number(mde(sd, units)), self.questions[place].pair.definition.range
+        detects, (low, high) = _number(mde(sd, units)), self.inputs[place].pair.definition.range
         if detects is not None and detects > high - low:
             detects = None  # no two runs differ by so much
         return _Power(_number(effect), detects, None if enough else needed, enough)
@@ -338,9 +344,9 @@ def _ends(interval: Interval | None) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
 
 
-def _bounding(interval: Interval | None) -> tuple[float, float] | None:
+def _bounded_ends(interval: Interval | None) -> tuple[float, float] | None:
     """The ends of an interval that says how far a difference may go: one of equal values without bounds does not."""
-    return None if bounds_nothing(interval) else _ends(interval)
+    return None if is_unbounded(interval) else _ends(interval)
 
 
 def _straddles(interval: Interval | None, margin: float | None) -> bool:

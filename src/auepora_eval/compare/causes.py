@@ -17,10 +17,10 @@ from ..core.scores import Status
 from ..core.types import TargetCategory
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .main_metric import ScoredInBoth, main_metric
-from .query_sides import GoldRanks, QuerySide, both_sides
+from .main_metric import SharedMetricScores, main_metric
+from .query_outputs import GoldRanks, QueryOutput, paired_outputs
 
-__all__ = ["Cause", "Looked", "QueryChange", "cause_counts", "cause_of", "explain_changes"]
+__all__ = ["Cause", "MetricScope", "QueryChange", "cause_counts", "cause_of", "explain_changes"]
 
 _ROUNDING = 1e-12
 
@@ -56,7 +56,7 @@ class Cause(StrEnum):
     """Better: the first run had gold as far up, among other documents, and its answer made less of it."""
 
 
-_MIRRORED = {
+_OPPOSITE = {
     Cause.FAILED: Cause.RECOVERED,
     Cause.REFUSED: Cause.ANSWERED,
     Cause.LOST: Cause.FOUND,
@@ -65,7 +65,7 @@ _MIRRORED = {
 }
 
 
-class Looked(StrEnum):
+class MetricScope(StrEnum):
     """What a metric looks at, and so where the cause of its change may lie."""
 
     ANSWERS = "answers"
@@ -102,12 +102,12 @@ def explain_changes(
     """
     results_a, results_b = store.results(record_a.run_id), store.results(record_b.run_id)
     scored = main_metric(record_a, results_a, record_b, results_b, metric)
-    changed = _changed(scored, results_a.sample_ids, results_b.sample_ids, worse_only=worse_only)
+    changed = _score_changes(scored, results_a.sample_ids, results_b.sample_ids, worse_only=worse_only)
     if not changed:
         return []
-    looked = _looked_at(scored.target)
-    sides = both_sides(store, record_a, record_b, changed)
-    return [_explained(changed[sample_id], side_a, side_b, looked) for sample_id, side_a, side_b in sides]
+    looked = _scope_of(scored.target)
+    sides = paired_outputs(store, record_a, record_b, changed)
+    return [_explain(changed[sample_id], side_a, side_b, looked) for sample_id, side_a, side_b in sides]
 
 
 def cause_counts(changes: Iterable[QueryChange]) -> dict[Cause, int]:
@@ -116,20 +116,20 @@ def cause_counts(changes: Iterable[QueryChange]) -> dict[Cause, int]:
     return {cause: counts[cause] for cause in Cause if counts[cause]}
 
 
-def cause_of(before: QuerySide, after: QuerySide, looked: Looked = Looked.ANSWERS) -> Cause:
+def cause_of(before: QueryOutput, after: QueryOutput, looked: MetricScope = MetricScope.ANSWERS) -> Cause:
     """Why the query is worse ``after``: the first cause that applies."""
-    answers = looked is Looked.ANSWERS
+    answers = looked is MetricScope.ANSWERS
     if after.failed > before.failed:
         return Cause.FAILED
-    if looked is Looked.NEITHER:
+    if looked is MetricScope.NEITHER:
         return Cause.UNEXPLAINED
     if answers and after.refused > before.refused:
         return Cause.REFUSED
     if before.context is None or after.context is None:
         return Cause.UNEXPLAINED
-    if _fewer(before.gold, after.gold):
+    if _has_fewer_hits(before.gold, after.gold):
         return Cause.LOST
-    if _first_lower(before.gold, after.gold) is not None:
+    if _first_lowered_rank(before.gold, after.gold) is not None:
         return Cause.RANKED_LOWER
     if before.context == after.context:
         return Cause.ANSWER_CHANGED if answers and before.answers != after.answers else Cause.UNEXPLAINED
@@ -138,14 +138,14 @@ def cause_of(before: QuerySide, after: QuerySide, looked: Looked = Looked.ANSWER
     return Cause.CONTEXT_CHANGED
 
 
-def _fewer(before: GoldRanks | None, after: GoldRanks | None) -> bool:
+def _has_fewer_hits(before: GoldRanks | None, after: GoldRanks | None) -> bool:
     """Whether there is less gold than before, of some level or above."""
     if before is None or after is None:
         return False
     return any(len(ranks) < len(held) for held, ranks in zip(before.levels, after.levels, strict=True))
 
 
-def _first_lower(before: GoldRanks | None, after: GoldRanks | None) -> tuple[int, int] | None:
+def _first_lowered_rank(before: GoldRanks | None, after: GoldRanks | None) -> tuple[int, int] | None:
     """The first rank at which gold stood, and the lower one at which its like stands after; ``None`` if there is none.
 
     The first gold document is held against the first, the second against the second: which of them it is does not
@@ -160,19 +160,19 @@ def _first_lower(before: GoldRanks | None, after: GoldRanks | None) -> tuple[int
     return None
 
 
-class _Changed(NamedTuple):
+class _ScoreChange(NamedTuple):
     sample_id: str
     a: float | None
     b: float | None
     worse: bool
 
 
-def _changed(
-    scored: ScoredInBoth, ids_a: Sequence[str], ids_b: Sequence[str], *, worse_only: bool
-) -> dict[str, _Changed]:
+def _score_changes(
+    scored: SharedMetricScores, ids_a: Sequence[str], ids_b: Sequence[str], *, worse_only: bool
+) -> dict[str, _ScoreChange]:
     """The samples whose score differs, by their ids."""
     places = {sample_id: place for place, sample_id in enumerate(ids_a)}
-    found: dict[str, _Changed] = {}
+    found: dict[str, _ScoreChange] = {}
     common = 0
     for place_b, sample_id in enumerate(ids_b):
         place_a = places.get(sample_id)
@@ -192,33 +192,33 @@ def _changed(
         else:
             continue
         if gain < 0 or not worse_only:
-            found[sample_id] = _Changed(sample_id, a, b, gain < 0)
+            found[sample_id] = _ScoreChange(sample_id, a, b, gain < 0)
     if not common:
         raise BadValueError("the two runs have no sample in common, so there is nothing to explain")
     return found
 
 
-def _looked_at(target: TargetCategory) -> Looked:
+def _scope_of(target: TargetCategory) -> MetricScope:
     if target is TargetCategory.LATENCY:
-        return Looked.NEITHER
-    return Looked.RETRIEVAL if target.name.startswith("RETRIEVAL") else Looked.ANSWERS
+        return MetricScope.NEITHER
+    return MetricScope.RETRIEVAL if target.name.startswith("RETRIEVAL") else MetricScope.ANSWERS
 
 
-def _explained(changed: _Changed, side_a: QuerySide, side_b: QuerySide, looked: Looked) -> QueryChange:
+def _explain(changed: _ScoreChange, side_a: QueryOutput, side_b: QueryOutput, looked: MetricScope) -> QueryChange:
     before, after, names = (side_a, side_b, "AB") if changed.worse else (side_b, side_a, "BA")
     cause = cause_of(before, after, looked)
     return QueryChange(
         changed.sample_id,
-        cause if changed.worse else _MIRRORED.get(cause, cause),
+        cause if changed.worse else _OPPOSITE.get(cause, cause),
         changed.a,
         changed.b,
         None if side_a.gold is None else side_a.gold.first,
         None if side_b.gold is None else side_b.gold.first,
-        _told(cause, before, after, *names),
+        _detail(cause, before, after, *names),
     )
 
 
-def _told(cause: Cause, before: QuerySide, after: QuerySide, better: str, worse: str) -> str:
+def _detail(cause: Cause, before: QueryOutput, after: QueryOutput, better: str, worse: str) -> str:
     """The cause in a sentence; it holds whichever run came first."""
     documents = len(after.context or ())
     first = None if before.gold is None else before.gold.first
@@ -239,7 +239,7 @@ def _told(cause: Cause, before: QuerySide, after: QuerySide, better: str, worse:
                 return f"{better} returned {had} gold documents, {worse} {has}"
             return f"{better} returned gold of a higher level than {worse}"
         case Cause.RANKED_LOWER:
-            lower = _first_lower(before.gold, after.gold)
+            lower = _first_lowered_rank(before.gold, after.gold)
             assert lower is not None
             return f"gold that stands at rank {lower[0]} in {better} stands at rank {lower[1]} in {worse}"
         case Cause.ANSWER_CHANGED:

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Iterable
 
-from .league import League
+from .leaderboard import Leaderboard
 from .types import CompareReport, MetricComparison
 
-__all__ = ["COLUMNS", "comparison_csv", "league_csv"]
+__all__ = ["COLUMNS", "comparison_csv", "leaderboard_csv"]
 
 COLUMNS = (
     "run_a",
@@ -40,19 +40,19 @@ COLUMNS = (
 
 def comparison_csv(report: CompareReport) -> str:
     """A row per metric, with every digit; what is not known is an empty cell."""
-    return _written((report.run_a, report.run_b, one) for one in report.metrics)
+    return _to_csv((report.run_a, report.run_b, one) for one in report.metrics)
 
 
-def league_csv(made: League) -> str:
+def leaderboard_csv(made: Leaderboard) -> str:
     """A row per metric and pair of runs."""
-    return _written(
+    return _to_csv(
         (made.run_ids[pair.first], made.run_ids[pair.second], pair.comparison)
         for one in made.metrics
         for pair in one.pairs
     )
 
 
-def _written(rows: Iterable[tuple[str, str, MetricComparison]]) -> str:
+def _to_csv(rows: Iterable[tuple[str, str, MetricComparison]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)

@@ -8,14 +8,14 @@ from pathlib import Path
 from ..core.errors import BadValueError
 from ..core.runner import require_distinct_ids
 from ..core.types import EvaluationSample
-from ..features.rankings import level_of
+from ..features.rankings import parse_level
 
-__all__ = ["Golden", "expected_ids", "golden_queries", "known_queries", "named"]
+__all__ = ["Golden", "expected_ids", "format_ids", "golden_queries", "known_queries"]
 
 Golden = str | Path | Iterable[EvaluationSample]
 """The path of a file of samples (golden YAML, or any other format that is read), or the samples."""
 
-NAMED = 10
+MAX_IDS_SHOWN = 10
 """So many ids are named; the rest is counted."""
 
 
@@ -44,16 +44,16 @@ def known_queries(
     unknown = [query.sample_id for query in queries if query.sample_id not in held]
     if not found:
         raise BadValueError(
-            f"no golden query is known to {where}: the golden queries are {named(unknown)}, "
-            f"what was asked {named(sorted(held))}; do the two belong together?"
+            f"no golden query is known to {where}: the golden queries are {format_ids(unknown)}, "
+            f"what was asked {format_ids(sorted(held))}; do the two belong together?"
         )
     remarks = []
     if unknown:
-        remarks.append(f"{_queries(unknown, 'golden ')} unknown to {where}, left out: {named(unknown)}")
+        remarks.append(f"{_queries(unknown, 'golden ')} unknown to {where}, left out: {format_ids(unknown)}")
     golden_ids = {query.sample_id for query in queries}
     rest = sorted(held - golden_ids)
     if rest:
-        remarks.append(f"{_queries(rest)} in {where} and not among the golden ones, left out: {named(rest)}")
+        remarks.append(f"{_queries(rest)} in {where} and not among the golden ones, left out: {format_ids(rest)}")
     return found, remarks
 
 
@@ -61,15 +61,15 @@ def expected_ids(sample: EvaluationSample) -> list[str]:
     """The chunks a query expects, each once: those that are judged relevant."""
     levels: dict[str, int] = {}
     for doc in sample.relevant_docs or ():
-        level = level_of((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)
+        level = parse_level((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)
         levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
     return [doc_id for doc_id, level in levels.items() if level >= 1]
 
 
-def named(ids: Sequence[str]) -> str:
+def format_ids(ids: Sequence[str]) -> str:
     """The first ids, and how many more there are."""
-    shown = ", ".join(repr(one) for one in ids[:NAMED]) or "none"
-    return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"
+    shown = ", ".join(repr(one) for one in ids[:MAX_IDS_SHOWN]) or "none"
+    return shown if len(ids) <= MAX_IDS_SHOWN else f"{shown} and {len(ids) - MAX_IDS_SHOWN} more"
 
 
 def _queries(ids: Sequence[str], kind: str = "") -> str:

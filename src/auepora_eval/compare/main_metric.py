@@ -11,9 +11,9 @@ from ..core.scores import Scores
 from ..core.signature import Signature
 from ..core.types import MetricResult, TargetCategory
 from ..store.records import RunRecord
-from .metric_of import definition_of
+from .metric_meta import lookup_metric
 
-__all__ = ["ScoredInBoth", "main_metric"]
+__all__ = ["SharedMetricScores", "main_metric"]
 
 _ANSWERS = (
     TargetCategory.GENERATION_CORRECTNESS,
@@ -21,11 +21,11 @@ _ANSWERS = (
     TargetCategory.GENERATION_FAITHFULNESS,
 )
 _RETRIEVAL = (TargetCategory.RETRIEVAL_ACCURACY, TargetCategory.RETRIEVAL_RELEVANCE)
-_USUAL = ("token_f1", "exact_match")
+_PREFERRED = ("token_f1", "exact_match")
 
 
 @dataclass(frozen=True, slots=True)
-class ScoredInBoth:
+class SharedMetricScores:
     """A metric's outcomes, sample by sample, in two runs."""
 
     name: str
@@ -37,7 +37,7 @@ class ScoredInBoth:
 
 def main_metric(
     record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results, name: str | None = None
-) -> ScoredInBoth:
+) -> SharedMetricScores:
     """The metric called ``name`` in both runs; without a name, the first there is of these:
 
     * a primary metric of the plan that judges answers (the second run's plan first),
@@ -47,22 +47,22 @@ def main_metric(
     * whatever else has a score per sample, latency last.
     """
     if name is not None:
-        first, second = _named(record_a, results_a, name), _named(record_b, results_b, name)
+        first, second = _find_metric(record_a, results_a, name), _find_metric(record_b, results_b, name)
         Signature.parse(first.signature or f"{name}|v0").require_same(Signature.parse(second.signature or f"{name}|v0"))
     else:
-        first, second = _most_telling(record_a, results_a, record_b, results_b)
+        first, second = _default_headline_metric(record_a, results_a, record_b, results_b)
     assert isinstance(first.scores, Scores)
     assert isinstance(second.scores, Scores)
-    return ScoredInBoth(
+    return SharedMetricScores(
         second.name,
         second.target,
         first.scores,
         second.scores,
-        definition_of(second, record_b, {}).higher_score_is_better,
+        lookup_metric(second, record_b, {}).higher_score_is_better,
     )
 
 
-def _named(record: RunRecord, results: Results, name: str) -> MetricResult:
+def _find_metric(record: RunRecord, results: Results, name: str) -> MetricResult:
     found = next((one for one in results if one.name == name), None)
     if found is None:
         known = ", ".join(one.name for one in results) or "none"
@@ -75,7 +75,7 @@ def _named(record: RunRecord, results: Results, name: str) -> MetricResult:
     return found
 
 
-def _most_telling(
+def _default_headline_metric(
     record_a: RunRecord, results_a: Results, record_b: RunRecord, results_b: Results
 ) -> tuple[MetricResult, MetricResult]:
     before = {one.name: one for one in results_a if isinstance(one.scores, Scores)}
@@ -84,7 +84,7 @@ def _most_telling(
         for one in results_b
         if isinstance(one.scores, Scores) and one.name in before and before[one.name].signature == one.signature
     }
-    for name in _by_weight(shared, [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]):
+    for name in _by_priority(shared, [*(record_b.plan.get("primary") or ()), *(record_a.plan.get("primary") or ())]):
         return before[name], shared[name]
     raise BadValueError(
         f"{record_a.run_id} ({record_a.name}) and {record_b.run_id} ({record_b.name}) have no metric in common that "
@@ -92,11 +92,11 @@ def _most_telling(
     )
 
 
-def _by_weight(shared: dict[str, MetricResult], primary: list[str]) -> Iterator[str]:
+def _by_priority(shared: dict[str, MetricResult], primary: list[str]) -> Iterator[str]:
     """The names that both runs have, the most telling first; some come more than once."""
     listed = [name for name in primary if name in shared]
     yield from (name for name in listed if shared[name].target in _ANSWERS)
-    yield from (name for name in _USUAL if name in shared)
+    yield from (name for name in _PREFERRED if name in shared)
     for target in _ANSWERS:
         yield from (name for name, one in shared.items() if one.target is target)
     yield from (name for name in listed if shared[name].target in _RETRIEVAL)

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..reporting.markdown import escaped, markdown_table
-from ..reporting.tables import figure
-from .remarks import failure_remarks, missing_remark, other_readings
-from .sentence import comparison_summary
+from ..reporting.markdown import escape_markdown, markdown_table
+from ..reporting.tables import format_value
+from .report_notes import alternative_differences, failure_notes, missing_note
+from .summary import comparison_summary
 from .types import CompareReport, ComparisonKind, MetricComparison
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render_report_md"]
 
-SHOWN = 200
+MAX_QUERIES_LISTED = 200
 """So many queries of a kind are listed; the rest is counted."""
 
 _NAMES = {
@@ -27,7 +27,7 @@ _NAMES = {
     "empty_result_rate": "empty result rate",
     "refusal_correctness": "refusal correctness",
 }
-_MATCHED = {
+_MATCHING_TEXT = {
     "exact": "Chunks are matched by their ids.",
     "fallback_doc_span": (
         "The two runs have different chunks, so chunks are matched by where they lie in their document: a query is hit "
@@ -35,7 +35,7 @@ _MATCHED = {
         "expected span. Hit rates and MRR are computed from these ranks; what is stored with the runs stays as it was."
     ),
 }
-_LISTED = (ComparisonKind.REGRESSION, ComparisonKind.LOSS, ComparisonKind.WIN)
+_LISTED_KINDS = (ComparisonKind.REGRESSION, ComparisonKind.LOSS, ComparisonKind.WIN)
 _TITLES = {
     ComparisonKind.REGRESSION: "Regressions: found in A, not in B",
     ComparisonKind.LOSS: "Losses: further down in B",
@@ -58,7 +58,7 @@ def render_report_md(
     a, b = _runs(report, names)
     parts = [
         f"# {b} against {a}",
-        *([f"**{escaped(comparison_summary(report, names).sentence)}**"] if report.metrics else []),
+        *([f"**{escape_markdown(comparison_summary(report, names).sentence)}**"] if report.metrics else []),
         f"A is {a}, B is {b}; differences are B − A.",
         *_notes(report.notes),
         *_aggregates(report),
@@ -71,14 +71,14 @@ def render_report_md(
 
 
 def _runs(report: CompareReport, names: tuple[str, str] | None) -> tuple[str, str]:
-    a, b = escaped(report.run_a), escaped(report.run_b)
-    return (a, b) if names is None else (f"{escaped(names[0])} ({a})", f"{escaped(names[1])} ({b})")
+    a, b = escape_markdown(report.run_a), escape_markdown(report.run_b)
+    return (a, b) if names is None else (f"{escape_markdown(names[0])} ({a})", f"{escape_markdown(names[1])} ({b})")
 
 
 def _notes(notes: Sequence[str]) -> list[str]:
     if not notes:
         return ["## What differs", "Nothing that the runs tell of."]
-    return ["## What differs", "\n".join(f"- {escaped(note)}" for note in notes)]
+    return ["## What differs", "\n".join(f"- {escape_markdown(note)}" for note in notes)]
 
 
 def _aggregates(report: CompareReport) -> list[str]:
@@ -93,8 +93,8 @@ def _aggregates(report: CompareReport) -> list[str]:
     ]
     lines.append(["queries", str(a.total_queries), str(b.total_queries), ""])
     lines.append(["failed queries", str(a.failed_queries), str(b.failed_queries), ""])
-    matched = _MATCHED.get(str(report.deltas.get("chunker_version_match")), "")
-    failed = [f"- {line}" for line in failure_remarks(report)[1:]]
+    matched = _MATCHING_TEXT.get(str(report.deltas.get("chunker_version_match")), "")
+    failed = [f"- {line}" for line in failure_notes(report)[1:]]
     told = filter(None, [matched, "\n".join(failed)])
     return ["## Golden queries", *told, markdown_table(["", "A", "B", "B − A"], lines, right=(1, 2, 3))]
 
@@ -104,7 +104,7 @@ def _metrics(metrics: Sequence[MetricComparison], missing: Sequence[int]) -> lis
         return []
     rows = [
         [
-            escaped(one.name),
+            escape_markdown(one.name),
             _number(one.a),
             _number(one.b),
             _signed(one.delta),
@@ -114,7 +114,9 @@ def _metrics(metrics: Sequence[MetricComparison], missing: Sequence[int]) -> lis
             f"{one.wins} / {one.losses} / {one.draws}",
             str(one.n) if one.clusters in (0, one.n) else f"{one.n} in {one.clusters}",
             _verdict(one),
-            escaped("; ".join(filter(None, [*one.flags, other_readings(one), one.note, _needed(one)]))),
+            escape_markdown(
+                "; ".join(filter(None, [*one.flags, alternative_differences(one), one.note, _samples_needed(one)]))
+            ),
         ]
         for one in metrics
     ]
@@ -127,14 +129,14 @@ def _metrics(metrics: Sequence[MetricComparison], missing: Sequence[int]) -> lis
         told += f" Intervals are adjusted for {primary} metrics, as is the adjusted p-value; a verdict needs both."
     if primary < len(metrics):
         told += " Exploratory metrics are not among the primary ones: no verdict is given, and nothing is adjusted."
-    lacking = missing_remark(missing)
+    lacking = missing_note(missing)
     return ["## Metrics", told, *([f"- {lacking}"] if lacking else []), table]
 
 
 def _refused(refused: Mapping[str, str]) -> list[str]:
     if not refused:
         return []
-    rows = [[escaped(name), escaped(why)] for name, why in refused.items()]
+    rows = [[escape_markdown(name), escape_markdown(why)] for name, why in refused.items()]
     return ["## Not compared", markdown_table(["metric", "why"], rows)]
 
 
@@ -155,47 +157,55 @@ def _queries(report: CompareReport) -> list[str]:
     if left_out:
         sentence += f" Not compared: {', '.join(left_out)}."
     parts = ["## Queries", sentence]
-    for kind in _LISTED:
+    for kind in _LISTED_KINDS:
         listed = [query for query in report.per_query if query.kind is kind]
         if not listed:
             continue
         rows = [
-            [escaped(query.query_id), _rank(query.a_hit_rank), _rank(query.b_hit_rank), escaped(query.note or "")]
-            for query in listed[:SHOWN]
+            [
+                escape_markdown(query.query_id),
+                _rank(query.a_hit_rank),
+                _rank(query.b_hit_rank),
+                escape_markdown(query.note or ""),
+            ]
+            for query in listed[:MAX_QUERIES_LISTED]
         ]
         parts += [
             f"### {_TITLES[kind]}",
             markdown_table(["query", "rank in A", "rank in B", "note"], rows, right=(1, 2)),
         ]
-        if len(listed) > SHOWN:
-            parts.append(f"And {len(listed) - SHOWN} more.")
+        if len(listed) > MAX_QUERIES_LISTED:
+            parts.append(f"And {len(listed) - MAX_QUERIES_LISTED} more.")
     return parts
 
 
 def _changes(changes: Sequence[QueryChange], judged_by: str) -> list[str]:
     heading = "## Why queries got worse"
     if not changes:
-        return [heading, f"No query got worse by {escaped(judged_by)}."]
+        return [heading, f"No query got worse by {escape_markdown(judged_by)}."]
     counts = Counter(str(one.cause) for one in changes)
-    told = ", ".join(f"{escaped(cause)} {count}" for cause, count in counts.items())
+    told = ", ".join(f"{escape_markdown(cause)} {count}" for cause, count in counts.items())
     queries = "query" if len(changes) == 1 else "queries"
-    rows = [[escaped(one.sample_id), escaped(one.cause), escaped(one.detail)] for one in changes[:SHOWN]]
-    parts = [heading, f"{len(changes)} {queries} got worse by {escaped(judged_by)}: {told}."]
+    rows = [
+        [escape_markdown(one.sample_id), escape_markdown(one.cause), escape_markdown(one.detail)]
+        for one in changes[:MAX_QUERIES_LISTED]
+    ]
+    parts = [heading, f"{len(changes)} {queries} got worse by {escape_markdown(judged_by)}: {told}."]
     parts.append(markdown_table(["query", "cause", "what was seen"], rows))
-    return parts if len(changes) <= SHOWN else [*parts, f"And {len(changes) - SHOWN} more."]
+    return parts if len(changes) <= MAX_QUERIES_LISTED else [*parts, f"And {len(changes) - MAX_QUERIES_LISTED} more."]
 
 
 # --- cells -----------------------------------------------------------------------------------------------------------
 
 
 def _number(value: float | None) -> str:
-    return "n/a" if value is None or value != value else figure(value)
+    return "n/a" if value is None or value != value else format_value(value)
 
 
 def _signed(value: float | None) -> str:
     if value is None or value != value:
         return "n/a"
-    return f"{'+' if value > 0 else ''}{figure(value)}" if value else figure(0.0)
+    return f"{'+' if value > 0 else ''}{format_value(value)}" if value else format_value(0.0)
 
 
 def _interval(one: MetricComparison) -> str:
@@ -214,7 +224,7 @@ def _verdict(one: MetricComparison) -> str:
     return f"**{one.verdict}**" + (" (negligible)" if one.negligible else "") if one.primary else "exploratory"
 
 
-def _needed(one: MetricComparison) -> str | None:
+def _samples_needed(one: MetricComparison) -> str | None:
     return None if one.n_needed is None else f"{one.n_needed} samples would be needed"
 
 

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from ..core.types import Document, EvaluationSample, SystemOutputs
 from ..features.gold_match import GoldDocument, Matching, first_rank, gold_documents, gold_ranks, span_of
 from .golden import expected_ids
-from .stores import RunAnswers
+from .stores import RunOutputs
 
-__all__ = ["DEPTH", "Places", "Rank", "id_or_span", "rank_of"]
+__all__ = ["DEPTH", "ChunkLocations", "Rank", "id_or_span", "rank_of"]
 
 DEPTH = 10
 """Ranks beyond this are misses."""
@@ -45,7 +45,7 @@ def id_or_span(expected: Sequence[GoldDocument], outputs: Iterable[SystemOutputs
     return "id" if by_id else "id_or_span"
 
 
-class Places:
+class ChunkLocations:
     """Where chunks lie that golden queries expect, for runs whose chunks were cut differently.
 
     A golden query's own ``parent_id`` and ``span`` come first. Where it has none, a stored hit of that id tells, in the
@@ -54,7 +54,7 @@ class Places:
     """
 
     def __init__(
-        self, queries: Sequence[EvaluationSample], runs: Sequence[RunAnswers], *, ids_reused: bool = False
+        self, queries: Sequence[EvaluationSample], runs: Sequence[RunOutputs], *, ids_reused: bool = False
     ) -> None:
         wanted = {doc_id for query in queries for doc_id in expected_ids(query)}
         self.unknown: set[str] = set()
@@ -62,7 +62,7 @@ class Places:
         stands in."""
         self.ambiguous: set[str] = set()
         """Expected chunks that lie in another place in each run, where only the hits tell."""
-        self._of_hits: list[dict[str, Document]] = [_places(run, wanted) for run in runs]
+        self._of_hits: list[dict[str, Document]] = [_located_hits(run, wanted) for run in runs]
         self._ids_reused = ids_reused
 
     def expected(self, query: EvaluationSample) -> list[GoldDocument]:
@@ -111,7 +111,7 @@ class Places:
         return Document(doc.doc_id, parent_id=told.parent, span=told.span if span is None else span)
 
 
-def _places(run: RunAnswers, wanted: set[str]) -> dict[str, Document]:
+def _located_hits(run: RunOutputs, wanted: set[str]) -> dict[str, Document]:
     """The expected chunks among a run's hits that say where they lie: the first of each, or the first with a span."""
     found: dict[str, Document] = {}
     for outputs in run.outputs:

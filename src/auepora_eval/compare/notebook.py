@@ -9,11 +9,11 @@ from typing import Any
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
 from ..reporting.charts import Chart, forest_chart
-from ..reporting.charts.words import in_chart
+from ..reporting.charts.labels import clean_label
 from ..reporting.notebook import html_table, with_chart
 from ..reporting.result_rows import SECONDS, metric_range
-from ..reporting.tables import figure
-from .remarks import missing_remark
+from ..reporting.tables import format_value
+from .report_notes import missing_note
 from .types import CompareReport, MetricComparison
 
 __all__ = ["comparison_html", "forest_plot", "forest_rows"]
@@ -70,16 +70,18 @@ def comparison_html(report: CompareReport) -> str:
     ]
     headers = ["Metric", "A", "B", "B − A", "95 % interval", "p, adjusted", "Verdict", "n"]
     table = html_table(headers, rows, right=(1, 2, 3, 5, 7)) if rows else "<p>no metric was compared</p>"
-    heading = f"<p>A: {_told(report.run_a)}, B: {_told(report.run_b)}</p>"
-    lacking = missing_remark(report.missing)
-    notes = "".join(f"<li>{_told(note)}</li>" for note in [*([lacking] if lacking else []), *report.notes])
-    notes += "".join(f"<li>not compared: {_told(name)} ({_told(why)})</li>" for name, why in report.refused.items())
+    heading = f"<p>A: {_escape_label(report.run_a)}, B: {_escape_label(report.run_b)}</p>"
+    lacking = missing_note(report.missing)
+    notes = "".join(f"<li>{_escape_label(note)}</li>" for note in [*([lacking] if lacking else []), *report.notes])
+    notes += "".join(
+        f"<li>not compared: {_escape_label(name)} ({_escape_label(why)})</li>" for name, why in report.refused.items()
+    )
     return with_chart(heading + table + (f"<ul>{notes}</ul>" if notes else ""), forest_plot(report))
 
 
 def _value(value: float | None) -> str:
-    return "n/a" if value is None else figure(value)
+    return "n/a" if value is None else format_value(value)
 
 
-def _told(text: str) -> str:
-    return escape(in_chart(text, longest=1000))
+def _escape_label(text: str) -> str:
+    return escape(clean_label(text, longest=1000))

@@ -8,33 +8,33 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
-from ..core.collector import collector_paused
 from ..core.errors import BadValueError
+from ..core.gc_pause import gc_paused
 from ..core.types import EvaluationSample, SystemOutputs
 from ..features.gold_match import GoldDocument, Matching, gold_documents, has_spans
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .aggregate import RankMetrics
-from .golden import Golden, expected_ids, golden_queries, known_queries, named
-from .match import Places, Rank, id_or_span, rank_of
+from .golden import Golden, expected_ids, format_ids, golden_queries, known_queries
+from .match import ChunkLocations, Rank, id_or_span, rank_of
 from .rechunking import ChunkChange, chunk_change, same_id_counts
-from .stores import RunAnswers, read_answers
+from .stores import RunOutputs, read_run_outputs
 from .types import ComparisonKind, QueryComparison
-from .versions import causes, chunker_versions
+from .versions import changed_config_keys, chunker_versions
 
 __all__ = [
     "ChunkerVersionMatch",
     "QueryComparisons",
     "RankMetrics",
-    "compare_answers",
     "compare_queries",
-    "kind_of",
+    "compare_run_outputs",
+    "comparison_kind",
     "require_same_chunks",
 ]
 
 ChunkerVersionMatch = Literal["exact", "fallback_doc_span"]
 _LONGEST_ERROR = 120
-_NAMED = 5
+_MAX_CAUSES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class QueryComparisons:
         }
 
 
-def kind_of(a: int | None, b: int | None) -> ComparisonKind:
+def comparison_kind(a: int | None, b: int | None) -> ComparisonKind:
     """What became of a query whose first expected chunk stood at ``a`` and stands at ``b``; ``None`` is a miss."""
     if a == b:
         return ComparisonKind.DRAW
@@ -91,7 +91,7 @@ def kind_of(a: int | None, b: int | None) -> ComparisonKind:
     return ComparisonKind.WIN if a is None or b < a else ComparisonKind.LOSS
 
 
-@collector_paused()
+@gc_paused()
 def compare_queries(
     store: RunStore,
     record_a: RunRecord,
@@ -109,9 +109,9 @@ def compare_queries(
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
-    run_a, run_b = read_answers(store, record_a), read_answers(store, record_b)
+    run_a, run_b = read_run_outputs(store, record_a), read_run_outputs(store, record_b)
     queries = None if golden is None else golden_queries(golden)
-    return compare_answers(run_a, run_b, golden=queries, strict_chunker_version=strict_chunker_version)
+    return compare_run_outputs(run_a, run_b, golden=queries, strict_chunker_version=strict_chunker_version)
 
 
 def require_same_chunks(record_a: RunRecord, record_b: RunRecord) -> None:
@@ -133,10 +133,10 @@ def _different_chunks(record_a: RunRecord, record_b: RunRecord, reason: str) -> 
     )
 
 
-@collector_paused()
-def compare_answers(
-    run_a: RunAnswers,
-    run_b: RunAnswers,
+@gc_paused()
+def compare_run_outputs(
+    run_a: RunOutputs,
+    run_b: RunOutputs,
     *,
     golden: Sequence[EvaluationSample] | None = None,
     strict_chunker_version: bool = False,
@@ -155,12 +155,13 @@ def compare_answers(
     both = [query for query in queries if query.sample_id in ids_a and query.sample_id in ids_b]
     if not both:
         raise BadValueError(
-            f"no query is in both runs: {a.run_id} has {named(sorted(ids_a))}, {b.run_id} has {named(sorted(ids_b))}; "
+            f"no query is in both runs: {a.run_id} has {format_ids(sorted(ids_a))}, "
+            f"{b.run_id} has {format_ids(sorted(ids_b))}; "
             "do the two belong together?"
         )
     for name, alone in (("A", ids_a - ids_b), ("B", ids_b - ids_a)):
         if alone:
-            notes.append(f"in {name} only, and left out: {named(sorted(alone))}")
+            notes.append(f"in {name} only, and left out: {format_ids(sorted(alone))}")
     expecting = [query for query in both if expected_ids(query)]
     change = chunk_change(run_a, run_b, expecting)
     if change is not None and change.gold_only:
@@ -169,16 +170,16 @@ def compare_answers(
         raise _different_chunks(a, b, change.reason)
     # The golden ids are older than a new chunker; those of B's own dataset are B's.
     b_first = golden is None and a.fingerprint != b.fingerprint
-    expected, remarks = _expected(run_a, run_b, expecting, change, b_first=b_first)
+    expected, remarks = _expected_gold(run_a, run_b, expecting, change, b_first=b_first)
     notes += remarks
     compared = [query for query in expecting if expected[query.sample_id]]
     matching = {query.sample_id: _matching(query, expected, (run_a, run_b), change) for query in compared}
     rank = partial(_rank, expected, matching)
-    ranked_a, ranked_b = _Ranked(run_a, compared, rank), _Ranked(run_b, compared, rank)
+    ranked_a, ranked_b = _RunRanks(run_a, compared, rank), _RunRanks(run_b, compared, rank)
     for name, answers in (("A", run_a), ("B", run_b)):
         if len(answers.outputs) > 1:
             notes.append(f"run {name} answered {len(answers.outputs)} times; queries are compared by its first answers")
-    because = _because(causes(a, b))
+    because = _causes_note(changed_config_keys(a, b))
     return QueryComparisons(
         per_query=[_comparison(query.sample_id, ranked_a, ranked_b, because) for query in compared],
         chunker_version_match="exact" if change is None else "fallback_doc_span",
@@ -188,29 +189,31 @@ def compare_answers(
         without_place=len(expecting) - len(compared),
         ranks_a=ranked_a.metrics(),
         ranks_b=ranked_b.metrics(),
-        samples=both if change is None or change.parents_known else [_placed(query, expected) for query in both],
+        samples=both
+        if change is None or change.parents_known
+        else [_with_known_gold(query, expected) for query in both],
         notes=notes,
         chunks_changed=None if change is None else change.reason,
     )
 
 
-def _because(different: Sequence[str]) -> str:
+def _causes_note(different: Sequence[str]) -> str:
     """What differs between the runs, by name; the first few of it."""
     if not different:
         return ""
-    shown = list(different[:_NAMED])
-    if len(different) > _NAMED:
-        shown.append(f"and {len(different) - _NAMED} more")
+    shown = list(different[:_MAX_CAUSES_SHOWN])
+    if len(different) > _MAX_CAUSES_SHOWN:
+        shown.append(f"and {len(different) - _MAX_CAUSES_SHOWN} more")
     return f"{', '.join(shown)} differ{'s' if len(different) == 1 else ''}"
 
 
-RankOf = Callable[[str, SystemOutputs], Rank]
+RankFunction = Callable[[str, SystemOutputs], Rank]
 
 
 def _matching(
     query: EvaluationSample,
     expected: Mapping[str, list[GoldDocument]],
-    runs: Sequence[RunAnswers],
+    runs: Sequence[RunOutputs],
     change: ChunkChange | None,
 ) -> Matching:
     """How the chunks of both runs are matched with what a query expects."""
@@ -223,9 +226,9 @@ def _matching(
     )
 
 
-def _expected(
-    run_a: RunAnswers,
-    run_b: RunAnswers,
+def _expected_gold(
+    run_a: RunOutputs,
+    run_b: RunOutputs,
     queries: Sequence[EvaluationSample],
     change: ChunkChange | None,
     *,
@@ -236,13 +239,13 @@ def _expected(
         return {query.sample_id: gold_documents(query) for query in queries}, _id_notes(run_a, run_b)
     by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
     asked = [run_b, run_a] if b_first else by_age
-    places = Places(queries, asked, ids_reused=change.ids_reused)
+    places = ChunkLocations(queries, asked, ids_reused=change.ids_reused)
     expected = {query.sample_id: places.expected(query) for query in queries}
     notes = [] if change.by_version else [_change_note(change)]
     return expected, notes + _place_notes(places, expected, asked[0].record.run_id)
 
 
-def _placed(query: EvaluationSample, expected: Mapping[str, list[GoldDocument]]) -> EvaluationSample:
+def _with_known_gold(query: EvaluationSample, expected: Mapping[str, list[GoldDocument]]) -> EvaluationSample:
     """The query with what is known of its gold in place of ids that mean nothing, so that documents can be compared."""
     if query.sample_id not in expected:
         return query
@@ -257,7 +260,7 @@ def _change_note(change: ChunkChange) -> str:
     )
 
 
-def _id_notes(run_a: RunAnswers, run_b: RunAnswers) -> list[str]:
+def _id_notes(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     versions = zip("AB", chunker_versions(run_a.record, run_b.record), strict=True)
     silent = [name for name, version in versions if version is None]
     # Where neither says so, there is nothing to tell the two apart by.
@@ -279,14 +282,14 @@ def _rank(
     return rank_of(expected[query_id], output, matching[query_id])
 
 
-class _Ranked:
+class _RunRanks:
     """The ranks of one run's queries, in each of its repeats."""
 
     def __init__(
         self,
-        run: RunAnswers,
+        run: RunOutputs,
         queries: Sequence[EvaluationSample],
-        rank: RankOf,
+        rank: RankFunction,
     ) -> None:
         self._outputs = run.outputs
         self._ranks = [
@@ -318,9 +321,9 @@ class _Ranked:
         return RankMetrics.of([rank.position for ranks in self._ranks for rank in ranks.values()])
 
 
-def _comparison(query_id: str, a: _Ranked, b: _Ranked, because: str) -> QueryComparison:
+def _comparison(query_id: str, a: _RunRanks, b: _RunRanks, because: str) -> QueryComparison:
     rank_a, rank_b = a.first(query_id), b.first(query_id)
-    kind = kind_of(rank_a.position, rank_b.position)
+    kind = comparison_kind(rank_a.position, rank_b.position)
     notes = [
         f"failed in {name}: {why}" for name, run in (("A", a), ("B", b)) if (why := run.failure(query_id)) is not None
     ]
@@ -331,7 +334,7 @@ def _comparison(query_id: str, a: _Ranked, b: _Ranked, because: str) -> QueryCom
     return QueryComparison(query_id, kind, rank_a.position, rank_b.position, "; ".join(notes) or None)
 
 
-def _changed_expectations(run_a: RunAnswers, run_b: RunAnswers) -> list[str]:
+def _changed_expectations(run_a: RunOutputs, run_b: RunOutputs) -> list[str]:
     """Which queries expect other chunks in the two runs' datasets."""
     if run_a.record.fingerprint == run_b.record.fingerprint:
         return []
@@ -340,25 +343,25 @@ def _changed_expectations(run_a: RunAnswers, run_b: RunAnswers) -> list[str]:
     changed = [query for query, wanted in after.items() if query in before and before[query] != wanted]
     if not changed:
         return []
-    return [f"the datasets expect other chunks for {named(changed)}; both runs are held against what B expects"]
+    return [f"the datasets expect other chunks for {format_ids(changed)}; both runs are held against what B expects"]
 
 
-def _place_notes(places: Places, expected: Mapping[str, list[GoldDocument]], first: str) -> list[str]:
+def _place_notes(places: ChunkLocations, expected: Mapping[str, list[GoldDocument]], first: str) -> list[str]:
     notes = []
     lost = [query_id for query_id, golds in expected.items() if not golds]
     if lost:
         notes.append(
             f"not compared, because neither a span nor a parent document of their expected chunks is stored: "
-            f"{named(lost)}; let the system return parent_id and span"
+            f"{format_ids(lost)}; let the system return parent_id and span"
         )
     if places.unknown:
         notes.append(
             f"where these expected chunks lie is not known, so any chunk of their document counts: "
-            f"{named(sorted(places.unknown))}"
+            f"{format_ids(sorted(places.unknown))}"
         )
     if places.ambiguous:
         notes.append(
             f"these expected ids name another passage in each run, and that of {first} is taken to be meant: "
-            f"{named(sorted(places.ambiguous))}"
+            f"{format_ids(sorted(places.ambiguous))}"
         )
     return notes

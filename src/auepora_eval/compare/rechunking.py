@@ -13,7 +13,7 @@ from itertools import combinations
 from ..core.types import Document, EvaluationSample, RetrievedDocument
 from ..features.gold_match import GoldDocument, first_rank, gold_documents, gold_ranks, span_of
 from ..store.run_rows import PERTURBED_TAG
-from .stores import RunAnswers
+from .stores import RunOutputs
 from .versions import chunker_versions
 
 __all__ = ["ChunkChange", "chunk_change", "chunk_change_among", "same_id_counts"]
@@ -59,13 +59,13 @@ class SameIds:
         return self.different > 0 and self.different * _MOST_CHANGED >= self.same + self.different
 
 
-def chunk_change_among(runs: Sequence[RunAnswers], queries: Sequence[EvaluationSample]) -> ChunkChange | None:
+def chunk_change_among(runs: Sequence[RunOutputs], queries: Sequence[EvaluationSample]) -> ChunkChange | None:
     """The first change of chunks between any two of several runs."""
     pairs = (chunk_change(one, other, queries) for one, other in combinations(runs, 2))
     return next((change for change in pairs if change is not None), None)
 
 
-def chunk_change(run_a: RunAnswers, run_b: RunAnswers, queries: Sequence[EvaluationSample]) -> ChunkChange | None:
+def chunk_change(run_a: RunOutputs, run_b: RunOutputs, queries: Sequence[EvaluationSample]) -> ChunkChange | None:
     """The change of chunks between two runs; ``None`` where nothing shows one.
 
     The chunks changed where both runs name a ``chunker_version`` and they differ, where ids that both retrieved name
@@ -97,7 +97,7 @@ def chunk_change(run_a: RunAnswers, run_b: RunAnswers, queries: Sequence[Evaluat
     return _gold_never_returned(run_a, run_b, gold, docs, every, parents)
 
 
-def same_id_counts(run_a: RunAnswers, run_b: RunAnswers) -> SameIds:
+def same_id_counts(run_a: RunOutputs, run_b: RunOutputs) -> SameIds:
     """How many ids both runs retrieved, and whether they name the same passages.
 
     Texts are not looked at where a run's documents were perturbed on purpose.
@@ -106,7 +106,7 @@ def same_id_counts(run_a: RunAnswers, run_b: RunAnswers) -> SameIds:
     return _counts(run_a, run_b, docs, docs[0].keys() & docs[1].keys())
 
 
-def _counts(run_a: RunAnswers, run_b: RunAnswers, docs: tuple[Documents, Documents], ids: Iterable[str]) -> SameIds:
+def _counts(run_a: RunOutputs, run_b: RunOutputs, docs: tuple[Documents, Documents], ids: Iterable[str]) -> SameIds:
     docs_a, docs_b = docs
     texts = not any(PERTURBED_TAG in run.record.tags for run in (run_a, run_b))
     common = same = different = 0
@@ -127,7 +127,7 @@ def _counts(run_a: RunAnswers, run_b: RunAnswers, docs: tuple[Documents, Documen
     return SameIds(common, same, different)
 
 
-def _documents(run: RunAnswers) -> Documents:
+def _documents(run: RunOutputs) -> Documents:
     """Every retrieved document by its id, without a span where a run gives one id several."""
     found: dict[str, Document] = {}
     for item in _retrieved(run):
@@ -138,15 +138,15 @@ def _documents(run: RunAnswers) -> Documents:
     return found
 
 
-def _retrieved(run: RunAnswers) -> Iterator[RetrievedDocument]:
+def _retrieved(run: RunOutputs) -> Iterator[RetrievedDocument]:
     for outputs in run.outputs:
         for output in outputs.values():
             yield from output.retrieved
 
 
 def _gold_never_returned(
-    run_a: RunAnswers,
-    run_b: RunAnswers,
+    run_a: RunOutputs,
+    run_b: RunOutputs,
     gold: Mapping[str, Sequence[GoldDocument]],
     docs: tuple[Documents, Documents],
     ids: SameIds,
@@ -158,21 +158,21 @@ def _gold_never_returned(
     without = [name for name, found in zip("AB", docs, strict=True) if wanted.isdisjoint(found)]
     if not wanted or not without:
         return None
-    places = _placed(gold, docs)
-    covering = [name for name in without if _hits(runs[name], places, by="span")]
+    places = _locate_gold(gold, docs)
+    covering = [name for name in without if _hits_gold(runs[name], places, by="span")]
     if len(covering) == 2:
         reason = "neither run ever returns a gold id, and the chunks of both cover gold spans"
         return ChunkChange(reason, parents_known=parents_known, gold_only=True)
     if covering and not ids.same:
         reason = f"run {covering[0]} never returns a gold id, and its chunks cover gold spans"
         return ChunkChange(reason, parents_known=parents_known)
-    if len(without) == 1 and not ids.common and _hits(runs[without[0]], places, by="document"):
+    if len(without) == 1 and not ids.common and _hits_gold(runs[without[0]], places, by="document"):
         reason = f"run {without[0]} never returns a gold id, and the two runs have no id in common, but documents"
         return ChunkChange(reason, parents_known=parents_known)
     return None
 
 
-def _placed(
+def _locate_gold(
     gold: Mapping[str, Sequence[GoldDocument]], docs: tuple[Documents, Documents]
 ) -> dict[str, list[GoldDocument]]:
     """The gold with parents and spans, those of a hit where the gold itself has none."""
@@ -189,7 +189,7 @@ def _placed(
     }
 
 
-def _hits(run: RunAnswers, gold: Mapping[str, Sequence[GoldDocument]], *, by: str) -> bool:
+def _hits_gold(run: RunOutputs, gold: Mapping[str, Sequence[GoldDocument]], *, by: str) -> bool:
     """Whether any output hits gold by a span, or at least by its document."""
     kinds = ("span",) if by == "span" else ("span", "document")
     return any(

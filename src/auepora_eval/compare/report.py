@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core.collector import collector_paused
 from ..core.errors import BadValueError
+from ..core.gc_pause import gc_paused
 from ..io.files import write_lines
 from ..store.records import RunRecord
 from ..store.runs import RunStore
@@ -14,15 +14,15 @@ from .aggregate import CorpusIds, aggregate_deltas, aggregate_of, corpus_ids
 from .causes import QueryChange
 from .golden import Golden, golden_queries
 from .markdown import render_report_md
-from .queries import compare_answers, require_same_chunks
-from .stores import StoredAnswers
+from .queries import compare_run_outputs, require_same_chunks
+from .stores import RunOutputsCache
 from .types import CompareReport
 from .versions import version_notes
 
 __all__ = ["golden_report", "write_report"]
 
 
-@collector_paused()
+@gc_paused()
 def golden_report(
     store: RunStore,
     record_a: RunRecord,
@@ -32,7 +32,7 @@ def golden_report(
     strict_chunker_version: bool = False,
     aggregates: bool = True,
     corpus: CorpusIds | None = None,
-    answers: StoredAnswers | None = None,
+    answers: RunOutputsCache | None = None,
 ) -> CompareReport:
     """Two runs by their golden queries: aggregates, their differences, each query. It holds no other metric.
 
@@ -44,9 +44,9 @@ def golden_report(
     """
     if strict_chunker_version:
         require_same_chunks(record_a, record_b)
-    answers = StoredAnswers(store) if answers is None else answers
+    answers = RunOutputsCache(store) if answers is None else answers
     run_a, run_b = answers.of(record_a), answers.of(record_b)
-    queries = compare_answers(
+    queries = compare_run_outputs(
         run_a,
         run_b,
         golden=None if golden is None else golden_queries(golden),

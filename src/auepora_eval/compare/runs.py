@@ -10,11 +10,11 @@ from ..core.metrics_base import Metric
 from .aggregate import CorpusIds
 from .analysis import Adjustment
 from .golden import Golden, golden_queries
-from .paired import compare_metrics
+from .metric_comparisons import compare_metrics
 from .queries import require_same_chunks
-from .remarks import empty_answer_notes
 from .report import golden_report
-from .stores import Store, StoredAnswers, opened_store
+from .report_notes import empty_answer_notes
+from .stores import RunOutputsCache, Store, open_store
 from .types import CompareReport
 from .verdict import Margin
 
@@ -45,13 +45,13 @@ def compare_runs(
     ``aggregates`` the metrics of golden queries are not computed again from what is stored. ``corpus`` names the
     documents that golden answers may cite: the path of a corpus, or its ids.
     """
-    with opened_store(store) as opened:
+    with open_store(store) as opened:
         record_a, record_b = opened.find(run_id_a), opened.find(run_id_b)
         if record_a.run_id == record_b.run_id:
             raise BadValueError(f"{record_a.run_id} is there twice; name two runs to compare")
         if strict_chunker_version:
             require_same_chunks(record_a, record_b)
-        answers = StoredAnswers(opened)
+        answers = RunOutputsCache(opened)
         queries = None if golden is None else golden_queries(golden)
         compared = compare_metrics(
             opened,

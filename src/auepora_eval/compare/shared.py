@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..core.collector import collector_paused
 from ..core.errors import BadValueError
+from ..core.gc_pause import gc_paused
 from ..core.reduce import Clusters
-from ..core.scoring import cluster_codes
+from ..core.scoring import sample_clusters
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
 
@@ -31,7 +31,7 @@ class SharedSamples:
     """For each run how many of its samples some other run has not."""
 
 
-@collector_paused()
+@gc_paused()
 def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_dataset: bool = False) -> SharedSamples:
     """What runs have in common. No text of a document is read.
 
@@ -44,12 +44,12 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
     for record in records[1:]:
         if record.fingerprint != first.fingerprint and not other_dataset:
             raise BadValueError(
-                f"{_called(first)} and {_called(record)} ran on different datasets ('{first.dataset_name}', "
+                f"{_run_label(first)} and {_run_label(record)} ran on different datasets ('{first.dataset_name}', "
                 f"{first.num_samples} samples, and '{record.dataset_name}', {record.num_samples}); to compare them on "
                 "the samples whose ids both have, say so (other_dataset=True, --other-dataset)"
             )
     samples = store.samples(first.run_id, texts=False)
-    codes = cluster_codes(samples)
+    codes = sample_clusters(samples)
     ids = [sample.sample_id for sample in samples]
     if all(record.fingerprint == first.fingerprint for record in records):
         every = np.arange(len(ids), dtype=np.intp)
@@ -61,7 +61,7 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
     common = [name for name in ids if all(name in held for held in places)]
     if not common:
         raise BadValueError(
-            f"{' and '.join(map(_called, records))} have no sample in common: no sample_id is in both datasets"
+            f"{' and '.join(map(_run_label, records))} have no sample in common: no sample_id is in both datasets"
         )
     rows = [np.array([held[name] for name in common], dtype=np.intp) for held in places]
     shared = None if codes is None else codes[rows[0]]
@@ -71,10 +71,11 @@ def shared_samples(store: RunStore, records: Sequence[RunRecord], *, other_datas
 def _require_ended(record: RunRecord) -> None:
     if record.status is RunStatus.RUNNING:
         raise BadValueError(
-            f"{_called(record)} is still going (by process {record.process}); wait for it to end, or resume it if that "
+            f"{_run_label(record)} is still going (by process {record.process}); "
+            f"wait for it to end, or resume it if that "
             "process is gone"
         )
 
 
-def _called(record: RunRecord) -> str:
+def _run_label(record: RunRecord) -> str:
     return f"{record.run_id} ({record.name})"

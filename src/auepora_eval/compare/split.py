@@ -19,20 +19,20 @@ import numpy.typing as npt
 
 from ..core.exact import exact_sum
 from ..core.metrics_base import BatchMetric
-from ..core.reduce import Clusters, Mean, OfSums
+from ..core.reduce import Clusters, Mean, SumsReducer
 from ..core.scores import Scores
 from ..stats.difference import paired_differences, paired_interval
-from ..stats.interval import Interval, numbered_clusters
-from ..stats.paired import sign_flips
+from ..stats.interval import Interval, encode_clusters
 from ..stats.paired_bootstrap import paired_bootstrap, paired_bootstrap_of
+from ..stats.sign_flips import sign_flips
 
-__all__ = ["MetricSplit", "Part", "split_difference"]
+__all__ = ["DifferencePart", "MetricSplit", "split_difference"]
 
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DifferencePart:
     """A difference, how far it may be off, and how often chance alone would make one as large."""
 
     value: float | None
@@ -54,11 +54,11 @@ class MetricSplit:
     replayed: float | None
     """B's generator on A's documents."""
     b: float | None
-    delta: Part
+    delta: DifferencePart
     """b - a, which is the sum of the two parts."""
-    retrieval: Part
+    retrieval: DifferencePart
     """b - replayed: the same generator, other documents."""
-    generation: Part
+    generation: DifferencePart
     """replayed - a: the same documents, another generator."""
     n: int
     units: int
@@ -88,8 +88,8 @@ def split_difference(
     rows = np.flatnonzero(there)
     a, r, b = (scores.take(rows) for scores in (first, replayed, second))
     inside = None if clusters is None else clusters[rows]
-    codes = numbered_clusters(inside, len(rows))
-    delta, retrieval, generation = (_of_means if _is_mean(metric) else _of_folds)(metric, a, r, b, inside)
+    codes = encode_clusters(inside, len(rows))
+    delta, retrieval, generation = (_mean_parts if _is_mean(metric) else _fold_parts)(metric, a, r, b, inside)
     names = [sample_ids[row] for row in rows.tolist()]
     columns = zip(a.values.tolist(), r.values.tolist(), b.values.tolist(), strict=True)
     return MetricSplit(
@@ -113,17 +113,17 @@ def _is_mean(metric: BatchMetric) -> bool:
     return isinstance(metric.reducer, Mean) and kind.value is Mean.value
 
 
-def _of_means(
+def _mean_parts(
     metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
-) -> list[Part]:
+) -> list[DifferencePart]:
     a, r, b = first.values, replayed.values, second.values
     pairs = ((a, b), (r, b), (a, r))
     if not len(a):
-        return [Part(None) for _ in pairs]
+        return [DifferencePart(None) for _ in pairs]
     flips = sign_flips(np.column_stack([paired_differences(before, after) for before, after in pairs]), clusters)
     low, high = metric.range
     return [
-        _part(
+        _difference_part(
             # One sum of all: each part is rounded once, so that they add up as nearly as numbers can.
             exact_sum(np.concatenate([after, -before])) / len(a),
             paired_interval(before, after, clusters=clusters, binary=metric.binary, lowest=low, highest=high),
@@ -133,25 +133,27 @@ def _of_means(
     ]
 
 
-def _of_folds(
+def _fold_parts(
     metric: BatchMetric, first: Scores, replayed: Scores, second: Scores, clusters: Clusters | None
-) -> list[Part]:
+) -> list[DifferencePart]:
     """The parts of what is no mean: they add up as a whole, not sample by sample."""
     parts = []
     for before, after in ((first, second), (replayed, second), (first, replayed)):
         value = metric.reducer.value(after) - metric.reducer.value(before)
-        parts.append(_part(value, _drawn(metric, before, after, clusters), None))
+        parts.append(_difference_part(value, _bootstrap_interval(metric, before, after, clusters), None))
     return parts
 
 
-def _drawn(metric: BatchMetric, before: Scores, after: Scores, clusters: Clusters | None) -> Interval | None:
+def _bootstrap_interval(
+    metric: BatchMetric, before: Scores, after: Scores, clusters: Clusters | None
+) -> Interval | None:
     reducer, (low, high) = metric.reducer, metric.range
     if len(before) < 2:
         return None
-    if isinstance(reducer, OfSums) and before.stats is not None and after.stats is not None:
+    if isinstance(reducer, SumsReducer) and before.stats is not None and after.stats is not None:
 
         def of_sums(table: Floats) -> Floats:
-            return np.array([reducer.of_sums(sums) for sums in table.tolist()])
+            return np.array([reducer.from_sums(sums) for sums in table.tolist()])
 
         return paired_bootstrap(before.stats, after.stats, of_sums, clusters=clusters, lowest=low, highest=high)
     return paired_bootstrap_of(
@@ -164,8 +166,8 @@ def _drawn(metric: BatchMetric, before: Scores, after: Scores, clusters: Cluster
     )
 
 
-def _part(value: float, interval: Interval | None, p_value: float | None) -> Part:
-    return Part(
+def _difference_part(value: float, interval: Interval | None, p_value: float | None) -> DifferencePart:
+    return DifferencePart(
         _number(value),
         None if interval is None else (interval.low, interval.high),
         p_value,

@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..core.collector import collector_paused
+from ..core.gc_pause import gc_paused
 from ..core.types import EvaluationSample, SystemOutputs
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 
-__all__ = ["RunAnswers", "Store", "StoredAnswers", "opened_store", "read_answers"]
+__all__ = ["RunOutputs", "RunOutputsCache", "Store", "open_store", "read_run_outputs"]
 
 Store = RunStore | str | Path | None
 """A store, the path or URL of one, or ``None`` for ``$AUEPORA_STORE``, else ``runs.sqlite``."""
 
 
 @contextmanager
-def opened_store(store: Store = None) -> Iterator[RunStore]:
+def open_store(store: Store = None) -> Iterator[RunStore]:
     """The store that is meant, which must be there; one that was given open stays open."""
     if isinstance(store, RunStore):
         yield store
@@ -30,7 +30,7 @@ def opened_store(store: Store = None) -> Iterator[RunStore]:
 
 
 @dataclass(frozen=True, slots=True)
-class RunAnswers:
+class RunOutputs:
     """A run with its queries and what came back for them, without any text of a document."""
 
     record: RunRecord
@@ -53,29 +53,29 @@ class RunAnswers:
         return {sample.sample_id for sample in self.samples}
 
 
-def read_answers(store: RunStore, record: RunRecord) -> RunAnswers:
+def read_run_outputs(store: RunStore, record: RunRecord) -> RunOutputs:
     """What a run asked and what came back."""
     outputs: list[dict[str, SystemOutputs]] = [{} for _ in range(max(record.repeats, 1))]
     keys: dict[str, str] = {}
-    with collector_paused():
+    with gc_paused():
         for row in store.outputs(record.run_id, texts=False):
             outputs[row.repeat][row.sample_id] = row.output
             for item, key in zip(row.output.retrieved, row.text_keys or (), strict=False):
                 doc_id = item.doc.doc_id
                 keys[doc_id] = key if keys.get(doc_id, key) == key else ""
         known = {doc_id: key for doc_id, key in keys.items() if key}
-        return RunAnswers(record, store.samples(record.run_id, texts=False), outputs, known)
+        return RunOutputs(record, store.samples(record.run_id, texts=False), outputs, known)
 
 
-class StoredAnswers:
+class RunOutputsCache:
     """The answers of stored runs, each read once."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._read: dict[str, RunAnswers] = {}
+        self._read: dict[str, RunOutputs] = {}
 
-    def of(self, record: RunRecord) -> RunAnswers:
+    def of(self, record: RunRecord) -> RunOutputs:
         """What a run asked and what came back."""
         if record.run_id not in self._read:
-            self._read[record.run_id] = read_answers(self._store, record)
+            self._read[record.run_id] = read_run_outputs(self._store, record)
         return self._read[record.run_id]

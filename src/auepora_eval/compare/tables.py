@@ -7,32 +7,34 @@ from collections.abc import Sequence
 
 from ..core.targets import TARGETS
 from ..core.types import TargetCategory
-from ..reporting.tables import figure, one_line, table
-from .remarks import failure_remarks, missing_remark, other_readings, signed
-from .sentence import comparison_summary
+from ..reporting.tables import escape_line_breaks, format_value, table
+from .report_notes import alternative_differences, failure_notes, missing_note, signed
+from .summary import comparison_summary
 from .types import CompareReport, ComparisonKind, MetricComparison
 
 __all__ = ["comparison_table", "comparison_text"]
 
-SHOWN = 10
+MAX_QUERIES_LISTED = 10
 """So many queries of a kind are named."""
 _MARKS = {"better": "+", "worse": "-", "equal": "=", "inconclusive": ""}
 
 
 def comparison_text(report: CompareReport, *, names: tuple[str, str] | None = None) -> str:
     """The whole comparison: in a sentence, what differs, every metric with its verdict, golden queries that changed."""
-    parts = [one_line(comparison_summary(report, names).sentence)]
+    parts = [escape_line_breaks(comparison_summary(report, names).sentence)]
     ids = (report.run_a, report.run_b)
     runs = ids if names is None else tuple(f"{run}  {name}" for run, name in zip(ids, names, strict=True))
-    parts.append(f"A  {one_line(runs[0])}\nB  {one_line(runs[1])}")
+    parts.append(f"A  {escape_line_breaks(runs[0])}\nB  {escape_line_breaks(runs[1])}")
     if report.notes:
-        parts.append("\n".join(map(one_line, report.notes)))
+        parts.append("\n".join(map(escape_line_breaks, report.notes)))
     if report.metrics:
         parts.append(comparison_table(report.metrics))
-    if failed := [*filter(None, [missing_remark(report.missing)]), *failure_remarks(report)]:
+    if failed := [*filter(None, [missing_note(report.missing)]), *failure_notes(report)]:
         parts.append("\n".join(failed))
     if report.refused:
-        parts.append("\n".join(one_line(f"not compared: {name} ({why})") for name, why in report.refused.items()))
+        parts.append(
+            "\n".join(escape_line_breaks(f"not compared: {name} ({why})") for name, why in report.refused.items())
+        )
     queries = _queries(report)
     if queries:
         parts.append(queries)
@@ -48,8 +50,8 @@ def comparison_table(metrics: Sequence[MetricComparison]) -> str:
             rows.append([entry.title if position == 0 else "", *_row(one)])
     headers = ["target", "metric", "A", "B", "B - A", "95 % interval", "p", "won/lost", "verdict"]
     text = table(rows, headers=headers, right=(2, 3, 4, 6))
-    remarks = _remarks(metrics)
-    return "\n".join([text, *(["", *map(one_line, remarks)] if remarks else [])])
+    remarks = _notes(metrics)
+    return "\n".join([text, *(["", *map(escape_line_breaks, remarks)] if remarks else [])])
 
 
 def _row(one: MetricComparison) -> list[str]:
@@ -60,8 +62,8 @@ def _row(one: MetricComparison) -> list[str]:
     verdict = f"{_MARKS[one.verdict]} {one.verdict}".strip() + (", negligible" if one.negligible else "")
     return [
         one.name,
-        "n/a" if one.a is None else figure(one.a),
-        "n/a" if one.b is None else figure(one.b),
+        "n/a" if one.a is None else format_value(one.a),
+        "n/a" if one.b is None else format_value(one.b),
         "n/a" if one.delta is None else signed(one.delta),
         interval,
         shown,
@@ -70,7 +72,7 @@ def _row(one: MetricComparison) -> list[str]:
     ]
 
 
-def _remarks(metrics: Sequence[MetricComparison]) -> list[str]:
+def _notes(metrics: Sequence[MetricComparison]) -> list[str]:
     lines = []
     sizes = {(one.n, one.clusters) for one in metrics}
     if len(sizes) == 1:
@@ -88,13 +90,13 @@ def _remarks(metrics: Sequence[MetricComparison]) -> list[str]:
     for one in metrics:
         if one.primary and one.verdict == "inconclusive" and one.n_needed is not None:
             lines.append(f"{one.name}: a difference that matters would need {one.n_needed} samples")
-        if other := other_readings(one):
+        if other := alternative_differences(one):
             lines.append(f"{one.name}: {other}")
         if one.note:
             lines.append(f"{one.name}: {one.note}")
     open_ones = [one for one in metrics if one.verdict == "inconclusive" and one.mde is not None and one.primary]
     if open_ones and not any(one.n_needed is not None for one in metrics):
-        shown = ", ".join(f"{one.name} {figure(one.mde or 0.0)}" for one in open_ones[:5])
+        shown = ", ".join(f"{one.name} {format_value(one.mde or 0.0)}" for one in open_ones[:5])
         lines.append(f"smallest difference these samples would show: {shown}{', …' if len(open_ones) > 5 else ''}")
     return lines
 
@@ -112,12 +114,12 @@ def _queries(report: CompareReport) -> str:
         lines.append(f"  {_rank_metrics(report)}")
     for kind in (ComparisonKind.REGRESSION, ComparisonKind.LOSS):
         ones = [one for one in report.per_query if one.kind is kind]
-        for one in ones[:SHOWN]:
+        for one in ones[:MAX_QUERIES_LISTED]:
             ranks = f"{one.a_hit_rank or 'miss'} -> {one.b_hit_rank or 'miss'}"
-            note = f"  ({one_line(one.note)})" if one.note else ""
-            lines.append(f"  {kind.value.lower():<10}  {one_line(one.query_id)}  {ranks}{note}")
-        if len(ones) > SHOWN:
-            lines.append(f"  ... and {len(ones) - SHOWN} more")
+            note = f"  ({escape_line_breaks(one.note)})" if one.note else ""
+            lines.append(f"  {kind.value.lower():<10}  {escape_line_breaks(one.query_id)}  {ranks}{note}")
+        if len(ones) > MAX_QUERIES_LISTED:
+            lines.append(f"  ... and {len(ones) - MAX_QUERIES_LISTED} more")
     return "\n".join(lines)
 
 
@@ -127,7 +129,7 @@ def _rank_metrics(report: CompareReport) -> str:
     pairs = [(f"hit@{k}", a.hit_at_k[k], b.hit_at_k.get(k)) for k in a.hit_at_k]
     pairs.append(("MRR", a.mrr, b.mrr))
     return ", ".join(
-        f"{name} {figure(first)} -> {figure(second)}"
+        f"{name} {format_value(first)} -> {format_value(second)}"
         for name, first, second in pairs
         if first is not None and second is not None
     )

@@ -9,20 +9,20 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from ..core.frames import Column, FrameKind, Held, frame
+from ..core.frames import ColumnKind, FrameColumn, FrameKind, make_frame
 
 __all__ = [
     "AggregateMetrics",
     "CompareReport",
     "ComparisonKind",
-    "Doubt",
+    "DowngradeReason",
     "MetricComparison",
     "QueryComparison",
     "Verdict",
 ]
 
 Verdict = Literal["better", "worse", "equal", "inconclusive"]
-Doubt = Literal["measure_failures", "system_failures", "missing_outputs", "question_overlap"]
+DowngradeReason = Literal["measure_failures", "system_failures", "missing_outputs", "question_overlap"]
 """What could turn a verdict: measurements that failed; or it holds only because a system failed on some samples, or
 because outputs are missing; or the metric is word overlap with the question, and no other one rests on gold or a judge.
 """
@@ -121,7 +121,7 @@ class MetricComparison:
     n_needed: int | None = None
     """How many samples the difference that matters would need, where the verdict is open."""
     flags: tuple[str, ...] = ()
-    doubt: Doubt | None = None
+    doubt: DowngradeReason | None = None
     """Why a verdict that the numbers alone would give was taken back, if it was."""
     higher_is_better: bool = True
     note: str | None = None
@@ -196,10 +196,10 @@ class CompareReport:
         ``low`` and ``high`` are the interval of the difference, ``worst`` and ``best`` its bounds. A metric that was
         refused has a row as well, in which ``note`` says why.
         """
-        return frame(_query_columns(self.per_query) if per_query else _metric_columns(self), kind)
+        return make_frame(_query_columns(self.per_query) if per_query else _metric_columns(self), kind)
 
 
-_METRIC_COLUMNS: dict[str, Held] = {
+_METRIC_COLUMNS: dict[str, ColumnKind] = {
     "metric": "text",
     "target": "text",
     "a": "number",
@@ -232,7 +232,7 @@ _METRIC_COLUMNS: dict[str, Held] = {
 }
 
 
-def _metric_columns(report: CompareReport) -> dict[str, Column]:
+def _metric_columns(report: CompareReport) -> dict[str, FrameColumn]:
     def row(one: MetricComparison) -> dict[str, Any]:
         low, high = one.interval or (None, None)
         worst, best = one.bounds or (None, None)
@@ -243,15 +243,15 @@ def _metric_columns(report: CompareReport) -> dict[str, Column]:
 
     rows = [row(one) for one in report.metrics]
     rows += [{"metric": name, "note": f"not compared: {why}"} for name, why in report.refused.items()]
-    return {name: Column(held, [one.get(name) for one in rows]) for name, held in _METRIC_COLUMNS.items()}
+    return {name: FrameColumn(held, [one.get(name) for one in rows]) for name, held in _METRIC_COLUMNS.items()}
 
 
-def _query_columns(queries: list[QueryComparison]) -> dict[str, Column]:
-    held: dict[str, Held] = {
+def _query_columns(queries: list[QueryComparison]) -> dict[str, FrameColumn]:
+    held: dict[str, ColumnKind] = {
         "query_id": "text",
         "kind": "text",
         "a_hit_rank": "count",
         "b_hit_rank": "count",
         "note": "text",
     }
-    return {name: Column(kind, [getattr(one, name) for one in queries]) for name, kind in held.items()}
+    return {name: FrameColumn(kind, [getattr(one, name) for one in queries]) for name, kind in held.items()}

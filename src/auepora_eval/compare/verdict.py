@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from ..core.errors import BadValueError, UnknownMetricError
 from .types import Verdict
 
-__all__ = ["ALPHA", "Ends", "Margin", "excludes_zero", "margin_of", "require_margin", "verdict_of", "within"]
+__all__ = ["ALPHA", "Ends", "Margin", "excludes_zero", "is_within", "margin_of", "require_margin", "verdict_of"]
 
 ALPHA = 0.05
 """A difference that chance alone would make less often than this is one."""
@@ -40,7 +40,7 @@ def verdict_of(
         return "inconclusive"
     if p_adjusted is not None and p_adjusted < ALPHA and delta != 0 and excludes_zero(interval_adjusted):
         return "better" if (delta > 0) == higher_is_better else "worse"
-    return "equal" if identical or within(interval_90, margin) else "inconclusive"
+    return "equal" if identical or is_within(interval_90, margin) else "inconclusive"
 
 
 def excludes_zero(ends: Ends) -> bool:
@@ -48,7 +48,7 @@ def excludes_zero(ends: Ends) -> bool:
     return ends is not None and (ends[0] > 0 or ends[1] < 0)
 
 
-def within(ends: Ends, margin: float | None) -> bool:
+def is_within(ends: Ends, margin: float | None) -> bool:
     """Whether a whole interval lies within the margin, on both sides of zero."""
     return ends is not None and margin is not None and -margin <= ends[0] and ends[1] <= margin
 

@@ -7,15 +7,23 @@ from typing import Any
 
 from ..store.records import RunRecord, RunStatus
 
-__all__ = ["CAUSES", "causes", "chunker_version", "chunker_versions", "version_notes"]
+__all__ = ["CONFIG_KEYS", "changed_config_keys", "chunker_version", "chunker_versions", "version_notes"]
 
-CAUSES = ("chunker_version", "embedding", "embedding_version", "model", "prompt_version")
+CONFIG_KEYS = ("chunker_version", "embedding", "embedding_version", "model", "prompt_version")
 """The parts of a system, by their names in ``config``, that most often explain a difference."""
 
-_OF_RANKS = ("chunker_version", "embedding", "embedding_version", "retriever", "retriever_version", "reranker", "index")
-_OF_ANSWERS = ("model", "prompt_version")
+_RANKING_KEYS = (
+    "chunker_version",
+    "embedding",
+    "embedding_version",
+    "retriever",
+    "retriever_version",
+    "reranker",
+    "index",
+)
+_ANSWER_KEYS = ("model", "prompt_version")
 _SHOWN = 60
-_NOT_SAID = "not said"
+_UNKNOWN = "not said"
 
 
 def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple[int, int] = (0, 0)) -> list[str]:
@@ -26,16 +34,16 @@ def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple
     notes = [
         note
         for called, record, missing in zip("AB", (record_a, record_b), unanswered, strict=True)
-        for note in _unfinished(called, record, missing)
+        for note in _unfinished_notes(called, record, missing)
     ]
-    notes += _differences(record_a.config, record_b.config, CAUSES)
-    rest = sorted((record_a.config.keys() | record_b.config.keys()) - set(CAUSES))
+    notes += _differences(record_a.config, record_b.config, CONFIG_KEYS)
+    rest = sorted((record_a.config.keys() | record_b.config.keys()) - set(CONFIG_KEYS))
     notes += _differences(record_a.config, record_b.config, rest)
     for what, ours, others in (
         ("commit", record_a.commit, record_b.commit),
         ("conventions", _conventions(record_a), _conventions(record_b)),
-        ("top_k", _asked(record_a, "top_k"), _asked(record_b, "top_k")),
-        ("concurrency", _asked(record_a, "concurrency"), _asked(record_b, "concurrency")),
+        ("top_k", _run_option(record_a, "top_k"), _run_option(record_b, "top_k")),
+        ("concurrency", _run_option(record_a, "concurrency"), _run_option(record_b, "concurrency")),
         ("repeats", record_a.repeats, record_b.repeats),
     ):
         notes += _difference(what, ours, others)
@@ -46,11 +54,11 @@ def version_notes(record_a: RunRecord, record_b: RunRecord, *, unanswered: tuple
     return notes
 
 
-def causes(record_a: RunRecord, record_b: RunRecord) -> list[str]:
+def changed_config_keys(record_a: RunRecord, record_b: RunRecord) -> list[str]:
     """The names of all that differs in ``config``: first what can move a rank, last what can only change an answer."""
     a, b = record_a.config, record_b.config
-    others = sorted((a.keys() | b.keys()) - {*_OF_RANKS, *_OF_ANSWERS})
-    return [key for key in (*_OF_RANKS, *others, *_OF_ANSWERS) if _difference(key, a.get(key), b.get(key))]
+    others = sorted((a.keys() | b.keys()) - {*_RANKING_KEYS, *_ANSWER_KEYS})
+    return [key for key in (*_RANKING_KEYS, *others, *_ANSWER_KEYS) if _difference(key, a.get(key), b.get(key))]
 
 
 def chunker_versions(record_a: RunRecord, record_b: RunRecord) -> tuple[str | None, str | None]:
@@ -64,7 +72,7 @@ def chunker_version(record: RunRecord) -> str | None:
     return None if version in (None, "") else str(version)
 
 
-def _unfinished(called: str, record: RunRecord, missing: int) -> list[str]:
+def _unfinished_notes(called: str, record: RunRecord, missing: int) -> list[str]:
     if record.status is RunStatus.FINISHED:
         return []
     stands = {RunStatus.FAILED: "has failed", RunStatus.RUNNING: "is still going"}.get(record.status, "is stopped")
@@ -84,19 +92,19 @@ def _difference(what: str, a: Any, b: Any) -> list[str]:
     # A plan writes 3 where a system says "3"; that is one version.
     if a == b or (a is not None and b is not None and str(a) == str(b)):
         return []
-    ours, others = _shown(a), _shown(b)
+    ours, others = _format_value(a), _format_value(b)
     return [f"{what}: {ours} in A, {others} in B" if ours != others else f"{what}: not the same in A and B"]
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if value is None:
-        return _NOT_SAID
+        return _UNKNOWN
     text = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, Mapping) else str(value)
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
 
 
-def _asked(record: RunRecord, key: str) -> Any:
+def _run_option(record: RunRecord, key: str) -> Any:
     run = record.plan.get("run")
     return run.get(key) if isinstance(run, Mapping) else None
 

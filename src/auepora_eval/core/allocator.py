@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["keep_freed_memory"]
+__all__ = ["disable_malloc_trim"]
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
-_AT_MOST = 1 << 30
+_THRESHOLD_BYTES = 1 << 30
 
 
-def keep_freed_memory() -> None:
+def disable_malloc_trim() -> None:
     """Let this process keep what it frees, where its C library can be told so (glibc).
 
     By default the arrays of a batch go back to the system when the batch is done and come again page by page, zeroed,
@@ -23,5 +23,5 @@ def keep_freed_memory() -> None:
 
     told = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries lack it
     if told is not None:
-        told(_MMAP_THRESHOLD, _AT_MOST)
-        told(_TRIM_THRESHOLD, _AT_MOST)
+        told(_MMAP_THRESHOLD, _THRESHOLD_BYTES)
+        told(_TRIM_THRESHOLD, _THRESHOLD_BYTES)

@@ -109,7 +109,7 @@ class Batch:
 
         For metrics that know nothing of failures and would stumble over ``None``.
         """
-        return self.feature("present_outputs", lambda b: [_stand_in(output) for output in b.outputs])
+        return self.feature("present_outputs", lambda b: [_placeholder(output) for output in b.outputs])
 
     def note(self, remark: str, sample_id: str) -> None:
         """Remember a remark about a sample; the engine says it once, with a count."""
@@ -139,7 +139,7 @@ def checked_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
 
 
 def _check_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
-    if _all_usual([output for output in batch.outputs if output is not None]):
+    if _all_expected_types([output for output in batch.outputs if output is not None]):
         return batch.outputs
     for sample, output in zip(batch.samples, batch.outputs, strict=True):
         if output is not None:
@@ -149,7 +149,7 @@ def _check_outputs(batch: Batch) -> Sequence[SystemOutputs | None]:
     return batch.outputs
 
 
-def _all_usual(outputs: Sequence[SystemOutputs]) -> bool:
+def _all_expected_types(outputs: Sequence[SystemOutputs]) -> bool:
     """Whether nothing is of a type that needs a second look: passes over types are cheaper than rules for each."""
     if set(map(type, outputs)) - {SystemOutputs}:
         return False
@@ -197,7 +197,7 @@ def check_samples(samples: Sequence[EvaluationSample]) -> None:
             raise BadTypeError(f"sample '{sample.sample_id}' has {sample.labels!r:.80} as labels, not a dict")
 
 
-def _stand_in(output: SystemOutputs | None) -> SystemOutputs:
+def _placeholder(output: SystemOutputs | None) -> SystemOutputs:
     if output is None:
         return SystemOutputs(retrieved=[], response=Response(""), error="missing_output")
     if output.error is not None and output.response is None:

@@ -45,7 +45,7 @@ class Conventions:
     """A failed answer counts at the metric's worst value, or leaves the mean."""
 
     def __post_init__(self) -> None:
-        for key, choices in _choices().items():
+        for key, choices in _allowed_values().items():
             if getattr(self, key) not in choices:
                 raise UnknownConventionError(f"value for the convention '{key}':", getattr(self, key), choices)
         for key in ("depth", "mrr_cut"):
@@ -72,22 +72,22 @@ class Conventions:
                 raise UnknownConventionError("conventions", preset, PRESETS) from None
         if not isinstance(preset, Conventions):
             raise BadTypeError(f"conventions are the name of a preset or a Conventions object, not {preset!r}")
-        unknown = [key for key in choices if key not in CHOICE_NAMES]
+        unknown = [key for key in choices if key not in CONVENTION_NAMES]
         if unknown:
-            raise UnknownConventionError("convention", unknown[0], CHOICE_NAMES)
+            raise UnknownConventionError("convention", unknown[0], CONVENTION_NAMES)
         return replace(preset, **choices) if choices else preset
 
     def changes(self) -> dict[str, Any]:
         """The choices in which this differs from the preset whose name it carries."""
         base = PRESETS.get(self.name, PRESETS["auepora"])
-        return {key: getattr(self, key) for key in CHOICE_NAMES if getattr(self, key) != getattr(base, key)}
+        return {key: getattr(self, key) for key in CONVENTION_NAMES if getattr(self, key) != getattr(base, key)}
 
 
-CHOICE_NAMES = tuple(f.name for f in fields(Conventions) if f.name != "name")
+CONVENTION_NAMES = tuple(f.name for f in fields(Conventions) if f.name != "name")
 
 
 @cache
-def _choices() -> dict[str, tuple[Any, ...]]:
+def _allowed_values() -> dict[str, tuple[Any, ...]]:
     """The allowed values of every field that is a ``Literal``."""
     hints = get_type_hints(Conventions)
     return {key: get_args(hint) for key, hint in hints.items() if get_origin(hint) is Literal}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .judged import JudgedMetric
+from .judged_metric import JudgedMetric
 from .metrics_base import Metric
 from .results import Results
 from .scores import Scores, Status
@@ -21,9 +21,9 @@ _SAMPLES_COMPARED = 1000
 """The ids of so many samples are compared."""
 _IDS_COMPARED = 20
 """So many ids of a sample are searched for prefixes."""
-_FEWEST_EQUAL, _FEWEST_LOWEST = 5, 2
+_MIN_EQUAL_SCORES, _MIN_LOWEST_SCORES = 5, 2
 """So many equal scores of a judge, and so many at the bottom of the scale, are suspicious."""
-_OF_HITS = {"f1", "hit_rate", "map", "mrr", "ndcg", "precision", "r_precision", "recall"}
+_HIT_METRICS = {"f1", "hit_rate", "map", "mrr", "ndcg", "precision", "r_precision", "recall"}
 """Metrics that are 0 where nothing relevant was returned within their cut-off, and only there."""
 _NUMBER = re.compile(r"\s*0*(\d+)(\.0+)?\s*")
 
@@ -33,7 +33,7 @@ def no_hit_warning(results: Sequence[MetricResult]) -> str | None:
     values = [
         result.value
         for result in results
-        if (result.signature or "").partition("|")[0].partition("@")[0] in _OF_HITS
+        if (result.signature or "").partition("|")[0].partition("@")[0] in _HIT_METRICS
         and result.details["num_samples"] > result.details["num_system_failed"]
     ]
     if not values or any(values):
@@ -49,7 +49,7 @@ def _as_number(doc_id: str) -> str:
     return doc_id if found is None else found[1]
 
 
-_RULES: dict[str, tuple[Callable[[str], str], str, str]] = {
+_ID_TRANSFORMS: dict[str, tuple[Callable[[str], str], str, str]] = {
     "case": (str.casefold, "if upper and lower case are ignored", "doc_id.lower()"),
     "type": (_as_number, "if ids are compared as numbers", "str(int(float(doc_id)))"),
 }
@@ -78,7 +78,7 @@ class IdCheck:
             self._equal += 1
             return
         found: dict[tuple[str, str], tuple[str, str]] = {}
-        for rule, (changed, _, _) in _RULES.items():
+        for rule, (changed, _, _) in _ID_TRANSFORMS.items():
             known = {changed(one): one for one in gold}
             hit = next((one for one in retrieved if changed(one) in known), None)
             if hit is not None:
@@ -94,11 +94,13 @@ class IdCheck:
 
     def warning(self) -> str | None:
         """How ids can be mapped, where many samples have a hit only then."""
-        for rule, prefix in sorted(self._counts, key=lambda key: (key[0] not in _RULES, -self._counts[key], key)):
+        for rule, prefix in sorted(
+            self._counts, key=lambda key: (key[0] not in _ID_TRANSFORMS, -self._counts[key], key)
+        ):
             count = self._counts[rule, prefix]
-            if rule in _RULES:
+            if rule in _ID_TRANSFORMS:
                 enough = count * 10 >= self._compared
-                _, how, mapping = _RULES[rule]
+                _, how, mapping = _ID_TRANSFORMS[rule]
             else:  # an id may end like another by chance
                 enough = not self._equal and count * 2 >= self._compared
                 how = f"without the prefix {prefix!r} of the {rule} ids"
@@ -157,7 +159,7 @@ def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
     if not isinstance(metric, JudgedMetric) or not isinstance(result.scores, Scores):
         return None
     values = result.scores.values[result.scores.status == Status.SCORED]
-    if len(values) < _FEWEST_LOWEST or not np.all(values == values[0]):
+    if len(values) < _MIN_LOWEST_SCORES or not np.all(values == values[0]):
         return None
     scale: Any = getattr(metric, "scale_used", None)
     if scale is not None and values[0] == metric.range[0]:
@@ -165,6 +167,6 @@ def _judge_warning(metric: Metric, result: MetricResult) -> str | None:
             f"all {len(values)} scores of {result.name} are at the bottom of the scale {scale}; the critic may use "
             "another scale"
         )
-    if len(values) < _FEWEST_EQUAL:
+    if len(values) < _MIN_EQUAL_SCORES:
         return None
     return f"all {len(values)} scores of {result.name} are {values[0]:g}; the judge may not tell answers apart"

@@ -10,23 +10,23 @@ from typing import Any
 from .types import EvaluationSample, SystemOutputs
 
 __all__ = [
-    "ALONE",
+    "NO_CONTEXT",
     "Cell",
     "Derivation",
-    "Derived",
-    "Said",
-    "Step",
+    "DerivationBuilder",
+    "DerivationStep",
+    "ExplainContext",
+    "SampleJudgement",
     "StepTable",
-    "Surroundings",
-    "listed",
-    "number",
-    "quoted",
+    "format_number",
+    "join_items",
+    "quote_text",
 ]
 
 Cell = str | int | float | bool | None
 """What stands in a table: numbers as they are, so that whoever shows them decides about digits."""
 _DIGITS = 6
-_QUOTED = 300
+_MAX_QUOTED = 300
 """So many characters of a text are quoted within a sentence."""
 
 
@@ -39,7 +39,7 @@ class StepTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class DerivationStep:
     """One step: a sentence or a calculation, perhaps with a table of what enters it and the number it gives."""
 
     text: str
@@ -51,7 +51,7 @@ class Step:
 class Derivation:
     """The steps that lead to one sample's score."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[DerivationStep, ...]
     value: float | None
     """The number the steps lead to; ``None`` where they lead to none, because it cannot be computed here."""
     general: bool = False
@@ -59,7 +59,7 @@ class Derivation:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SampleJudgement:
     """What a judge said of the sample for this metric, as it is stored."""
 
     answer: Mapping[str, Any]
@@ -81,24 +81,24 @@ class Said:
     """What it was asked about: a text by name, statements by number."""
 
 
-Pairs = Sequence[tuple[EvaluationSample, SystemOutputs | None]]
+SampleOutputPairs = Sequence[tuple[EvaluationSample, SystemOutputs | None]]
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ExplainContext:
     """What a derivation may look at beside its own sample; read only when it is asked for."""
 
-    read: Callable[[], Pairs] = field(default=lambda: (), repr=False)
+    read: Callable[[], SampleOutputPairs] = field(default=lambda: (), repr=False)
     """Gives all samples of the run with their outputs."""
-    said: tuple[Said, ...] = ()
+    judgements: tuple[SampleJudgement, ...] = ()
     """What judges said of the sample."""
-    scored: float | None = None
+    stored_score: float | None = None
     """The score as it is stored, for metrics that cannot be computed again without asking somebody."""
-    models: bool = False
+    may_call_models: bool = False
     """Whether models that turn texts into numbers may be asked again."""
 
     @cached_property
-    def pairs(self) -> Pairs:
+    def pairs(self) -> SampleOutputPairs:
         """All samples of the run with their outputs."""
         return list(self.read())
 
@@ -107,48 +107,48 @@ class Surroundings:
         return next((pair for pair in self.pairs if pair[0].sample_id == sample_id), None)
 
 
-ALONE = Surroundings()
+NO_CONTEXT = ExplainContext()
 """Nothing beside the sample itself."""
 
 
-class Derived:
+class DerivationBuilder:
     """Puts a derivation together, step by step."""
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
+        self._steps: list[DerivationStep] = []
 
-    def say(self, text: str, value: float | None = None) -> Derived:
+    def add_step(self, text: str, value: float | None = None) -> DerivationBuilder:
         """A sentence or a calculation."""
-        self._steps.append(Step(text, value=None if value is None else float(value)))
+        self._steps.append(DerivationStep(text, value=None if value is None else float(value)))
         return self
 
-    def table(self, text: str, headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> Derived:
+    def table(self, text: str, headers: Sequence[str], rows: Iterable[Sequence[Cell]]) -> DerivationBuilder:
         """A sentence with a table under it."""
-        self._steps.append(Step(text, StepTable(tuple(headers), tuple(map(tuple, rows)))))
+        self._steps.append(DerivationStep(text, StepTable(tuple(headers), tuple(map(tuple, rows)))))
         return self
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[DerivationStep, ...]:
         """The steps so far."""
         return tuple(self._steps)
 
-    def follow(self, other: Derivation) -> Derived:
+    def extend(self, other: Derivation) -> DerivationBuilder:
         """All the steps of another derivation."""
         self._steps += other.steps
         return self
 
-    def gives(self, text: str, value: float) -> Derivation:
+    def finish_with_value(self, text: str, value: float) -> Derivation:
         """The last step, and with it the whole: the text says how the value follows, the value is put behind it."""
-        self.say(f"{text} = {number(value)}" if text else number(value), value)
+        self.add_step(f"{text} = {format_number(value)}" if text else format_number(value), value)
         return Derivation(tuple(self._steps), float(value))
 
-    def ends(self, text: str, value: float | None, *, general: bool = False) -> Derivation:
+    def finish(self, text: str, value: float | None, *, general: bool = False) -> Derivation:
         """The last step in words, where no calculation leads to the value."""
-        self.say(text, value)
+        self.add_step(text, value)
         return Derivation(tuple(self._steps), value if value is None else float(value), general)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A number within a sentence: whole ones as they are, others to six digits.
 
     >>> number(2.0), number(2 / 3)
@@ -157,12 +157,12 @@ def number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.{_DIGITS}g}"
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """A text within a sentence: in quotation marks, cut where it is long."""
-    return f"“{text}”" if len(text) <= _QUOTED else f"“{text[:_QUOTED]}…” ({len(text):,} characters)"
+    return f"“{text}”" if len(text) <= _MAX_QUOTED else f"“{text[:_MAX_QUOTED]}…” ({len(text):,} characters)"
 
 
-def listed(things: Iterable[object], *, nothing: str = "none") -> str:
+def join_items(things: Iterable[object], *, nothing: str = "none") -> str:
     """Things within a sentence, all of them up to forty."""
     shown = [str(thing) for thing in things]
     more = f", … ({len(shown)} in all)" if len(shown) > 40 else ""

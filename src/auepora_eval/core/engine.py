@@ -8,8 +8,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..judge.executor import with_judges
+from .accumulators import CollectingAccumulator, compute_result, make_accumulator, must_keep_scores
 from .batch import Batch, check_samples, warn_notes
-from .collector import collector_paused
 from .conventions import Conventions
 from .data_checks import DataCheck
 from .errors import (
@@ -19,14 +19,14 @@ from .errors import (
     MetricDefinitionError,
     MissingFieldError,
 )
-from .executors import Executor, ExecutorName, Scorable, chosen_executor
-from .metrics_base import BatchMetric, Metric, RunFacts, bound_to
+from .executors import Executor, ExecutorName, Scorable, make_executor
+from .gc_pause import gc_paused
+from .metrics_base import BatchMetric, Metric, RunInfo, with_conventions
 from .plan import EvaluationPlan, require_distinct_names, with_distinct_names
 from .registry import Spec, metric
 from .results import Results
-from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
+from .slices import Grouping, Rows, SliceSpec, parse_slices, require_slice_values
 from .sources import BatchSource, SourcedBatch
-from .tally import KeptScores, computed_result, keeps_all, tally_for
 from .types import EvaluationSample, SystemOutputs, TargetCategory
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "as_sequence",
-    "checked_batch_size",
-    "collect",
+    "check_batch_size",
+    "collect_scores",
     "evaluate",
     "evaluate_sources",
     "evaluate_stream",
@@ -62,7 +62,7 @@ def evaluate(
     workers: int | None = None,
     batch_size: int = BATCH_SIZE,
     keep_scores: bool = True,
-    run: RunFacts | None = None,
+    run: RunInfo | None = None,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
@@ -87,10 +87,10 @@ def evaluate(
     if len(rows) != len(given):
         raise AlignmentError(len(rows), len(given))
     EvaluationPlan(chosen).validate_dataset(rows)
-    size = checked_batch_size(batch_size)
+    size = check_batch_size(batch_size)
     memory: dict[Hashable, Any] = {}
-    grouping, check = Grouping(slices_of(slices), keep=True), DataCheck()
-    require_members(grouping.slices, rows)
+    grouping, check = Grouping(parse_slices(slices), keep=True), DataCheck()
+    require_slice_values(grouping.slices, rows)
 
     def batches() -> Iterator[Batch]:
         for start in range(0, len(rows), size):
@@ -104,11 +104,11 @@ def evaluate(
             return Batch(rows, given)
         return Batch([rows[row] for row in chosen_rows], [given[row] for row in chosen_rows])
 
-    with chosen_executor(executor, workers) as scoring:
+    with make_executor(executor, workers) as scoring:
         return run_metrics(
             batches(),
             chosen,
-            run or RunFacts(),
+            run or RunInfo(),
             keep_scores,
             progress,
             executor=with_judges(scoring, chosen, judging),
@@ -128,7 +128,7 @@ def evaluate_stream(
     workers: int | None = None,
     batch_size: int = BATCH_SIZE,
     keep_scores: bool = True,
-    run: RunFacts | None = None,
+    run: RunInfo | None = None,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
@@ -139,25 +139,25 @@ def evaluate_stream(
     """
     chosen = resolve_metrics(metrics, conventions)
     _require_batch_metrics(chosen)
-    size = checked_batch_size(batch_size)
-    grouping, check = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen)), DataCheck()
+    size = check_batch_size(batch_size)
+    grouping, check = Grouping(parse_slices(slices), keep=keep_scores or _any_keeps_scores(chosen)), DataCheck()
     memory: dict[Hashable, Any] = {}
     fields = {name for one in chosen for name in one.required_fields()}
 
     def batches() -> Iterator[Batch]:
         source = iter(pairs)
         while chunk := list(itertools.islice(source, size)):
-            samples, outputs = _unzipped(chunk)
+            samples, outputs = _unzip(chunk)
             check_samples(samples)
             grouping.add(samples, fields - grouping.annotated)
             check.add(samples, outputs)
             yield Batch(samples, outputs, memory=memory)
 
-    with chosen_executor(executor, workers) as scoring:
+    with make_executor(executor, workers) as scoring:
         results = run_metrics(
             batches(),
             chosen,
-            run or RunFacts(),
+            run or RunInfo(),
             keep_scores,
             progress,
             executor=with_judges(scoring, chosen, judging),
@@ -179,7 +179,7 @@ def evaluate_sources(
     workers: int | None = None,
     keep_scores: bool = True,
     joined: bool = False,
-    run: RunFacts | None = None,
+    run: RunInfo | None = None,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
@@ -191,15 +191,15 @@ def evaluate_sources(
     """
     chosen = resolve_metrics(metrics, conventions)
     _require_batch_metrics(chosen)
-    grouping = Grouping(slices_of(slices), keep=keep_scores or _pair_samples(chosen, joined=joined))
+    grouping = Grouping(parse_slices(slices), keep=keep_scores or _any_keeps_scores(chosen, joined=joined))
     fields = frozenset(name for one in chosen for name in one.required_fields())
     told = tuple(grouping.slices)
     batches = (SourcedBatch(source, told, grouping.keep, fields, joined) for source in sources)
-    with chosen_executor(executor, workers) as scoring:
+    with make_executor(executor, workers) as scoring:
         results = run_metrics(
             batches,
             chosen,
-            run or RunFacts(),
+            run or RunInfo(),
             keep_scores,
             progress,
             executor=with_judges(scoring, chosen, judging),
@@ -220,9 +220,9 @@ def _require_batch_metrics(metrics: Sequence[Metric]) -> None:
             )
 
 
-def _pair_samples(metrics: Sequence[Metric], *, joined: bool = False) -> bool:
+def _any_keeps_scores(metrics: Sequence[Metric], *, joined: bool = False) -> bool:
     """Whether a metric must know where samples stand, even if scores are not handed out."""
-    return any(isinstance(one, BatchMetric) and keeps_all(one, joined=joined) for one in metrics)
+    return any(isinstance(one, BatchMetric) and must_keep_scores(one, joined=joined) for one in metrics)
 
 
 def _require_annotated(grouping: Grouping, metrics: Sequence[Metric], results: Results) -> None:
@@ -255,7 +255,7 @@ def resolve_metrics(metrics: Metrics, conventions: str | Conventions = "auepora"
             raise MetricDefinitionError(f"the target of metric '{one.name}' is {one.target!r}, not a TargetCategory")
     chosen = with_distinct_names(chosen)
     require_distinct_names(chosen)
-    return [bound_to(one, common) for one in chosen]
+    return [with_conventions(one, common) for one in chosen]
 
 
 T = TypeVar("T")
@@ -271,7 +271,7 @@ def as_sequence(values: Iterable[T], what: str) -> Sequence[T]:
         raise BadTypeError(f"{what} must be a list, not a {type(values).__name__}") from None
 
 
-def _unzipped(
+def _unzip(
     pairs: list[tuple[EvaluationSample, SystemOutputs | None]],
 ) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
     try:
@@ -280,16 +280,16 @@ def _unzipped(
         raise BadTypeError("a stream is made of pairs of a sample and its output (or None)") from None
 
 
-def checked_batch_size(batch_size: int) -> int:
+def check_batch_size(batch_size: int) -> int:
     """The size, if it is one."""
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise BadValueError(f"batch_size must be a whole number of at least 1, not {batch_size!r}")
     return batch_size
 
 
-def collect(
+def collect_scores(
     batches: Iterable[Scorable],
-    tallies: Sequence[KeptScores],
+    tallies: Sequence[CollectingAccumulator],
     executor: Executor,
     grouping: Grouping,
     progress: Progress | None,
@@ -300,7 +300,7 @@ def collect(
     notes: list[dict[str, tuple[int, str]]] = []
     for scored in executor.score(batches, [tally.metric for tally in tallies]):
         if scored.members is not None:
-            grouping.take(scored.members)
+            grouping.add_membership(scored.members)
         groups = grouping.next_batch()
         for tally, scores in zip(tallies, scored.scores, strict=True):
             tally.add(scores, groups)
@@ -315,7 +315,7 @@ def collect(
 def run_metrics(
     batches: Iterable[Scorable],
     metrics: Sequence[Metric],
-    run: RunFacts,
+    run: RunInfo,
     keep_scores: bool,
     progress: Progress | None,
     *,
@@ -328,14 +328,14 @@ def run_metrics(
 ) -> Results:
     """Score batches and fold what comes of them into results. ``check`` took in what the batches are made of."""
     tallies = {
-        one.name: tally_for(one.for_run(run), run, keep_scores=keep_scores, joined=joined)
+        one.name: make_accumulator(one.for_run(run), run, keep_scores=keep_scores, joined=joined)
         for one in metrics
         if isinstance(one, BatchMetric)
     }
     # Over lists the collector rests for the whole pass; over a stream only while we score, since the garbage that the
     # caller's own generator makes is not ours to keep.
-    with collector_paused() if whole is not None else nullcontext():
-        collect(batches, list(tallies.values()), executor, grouping, progress, stacklevel=stacklevel)
+    with gc_paused() if whole is not None else nullcontext():
+        collect_scores(batches, list(tallies.values()), executor, grouping, progress, stacklevel=stacklevel)
     results = Results()
     everything: Batch | None = None
     for one in metrics:
@@ -344,9 +344,9 @@ def run_metrics(
         else:
             assert whole is not None  # streams refuse metrics that only compute
             everything = everything or whole(None)
-            result = computed_result(one, everything)
+            result = compute_result(one, everything)
             result.slices = {
-                name: {group: computed_result(one, whole(rows)) for group, rows in groups.items()}
+                name: {group: compute_result(one, whole(rows)) for group, rows in groups.items()}
                 for name, groups in grouping.rows().items()
             }
             results.append(result)

@@ -14,7 +14,7 @@ _UNIT = 1200
 # Digits of 31 bits: 2**22 of them can be added in float64 and every partial sum is still an exact integer. Scores of a
 # metric are close enough in size that two digits hold nearly all of them.
 _DIGIT = 31
-_MOST = 1 << 22
+_MAX_VALUES = 1 << 22
 
 
 class ExactSum:
@@ -27,8 +27,8 @@ class ExactSum:
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
         """Add finite numbers."""
-        for start in range(0, len(values), _MOST):
-            self._add(values[start : start + _MOST])
+        for start in range(0, len(values), _MAX_VALUES):
+            self._add(values[start : start + _MAX_VALUES])
 
     def _add(self, values: npt.NDArray[np.float64]) -> None:
         # Cut each number into digits, most significant first. Scaling by powers of two and taking off the

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_chec
 import numpy as np
 
 from .batch import Batch
-from .collector import collector_paused
 from .errors import BadValueError, WorkerError, did_you_mean
-from .judged import joined_where_scored
+from .gc_pause import gc_paused
+from .judged_metric import pairs_in_worker
 from .metrics_base import BatchMetric
-from .parcels import Laid, Parcels, fetched, new_folder_name, possible_folders
 from .scores import Scores
-from .scoring import settled_scores
-from .slices import Members
+from .scoring import apply_failure_policy
+from .shm_transfer import SharedMemoryTransfer, SpilledBytes, load, new_folder_name, possible_folders
+from .slices import BatchMembership
 from .sources import SourcedBatch
 from .transport import pack, unpack
 from .worker_processes import prepare_worker
@@ -38,9 +38,9 @@ __all__ = [
     "Scorable",
     "ScoredBatch",
     "SerialExecutor",
-    "SourcedUnit",
+    "SourcedBatchGroup",
     "available_processors",
-    "chosen_executor",
+    "make_executor",
     "require_workers",
     "score_batch",
 ]
@@ -56,7 +56,7 @@ class ScoredBatch:
     size: int
     scores: list[Scores]
     notes: Notes = field(default_factory=dict)
-    members: Members | None = None
+    members: BatchMembership | None = None
     """What is to be known of the samples, where they were read by whoever scored them."""
 
 
@@ -73,19 +73,19 @@ class Executor(Protocol):
         ...
 
 
-_CLUSTERS = {"ray": "auepora_eval.scale.ray_executor:RayExecutor"}
+_CLUSTER_EXECUTORS = {"ray": "auepora_eval.scale.ray_executor:RayExecutor"}
 """Executors by name that take an address, and where they are: above this layer, and imported only where named."""
 
 
-def chosen_executor(
+def make_executor(
     executor: ExecutorName | Executor, workers: int | None, address: str | None = None
 ) -> AbstractContextManager[Executor]:
     """The executor of that name, closed after use; one that was handed in is used as it is.
 
     ``address`` says where a cluster is, for an executor that uses one.
     """
-    if isinstance(executor, str) and executor in _CLUSTERS:
-        module, _, name = _CLUSTERS[executor].partition(":")
+    if isinstance(executor, str) and executor in _CLUSTER_EXECUTORS:
+        module, _, name = _CLUSTER_EXECUTORS[executor].partition(":")
         made: AbstractContextManager[Executor] = getattr(import_module(module), name)(address, workers)
         return made
     if address is not None:
@@ -105,13 +105,13 @@ def chosen_executor(
     return nullcontext(executor)
 
 
-class SourcedUnit(SourcedBatch, ABC):
+class SourcedBatchGroup(SourcedBatch, ABC):
     """Several batches that go to whoever scores them as one, and that see to what becomes of their outcomes there."""
 
     __slots__ = ()
 
     @abstractmethod
-    def scored(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
+    def score_all(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
         """The outcomes of all its batches."""
 
 
@@ -132,29 +132,29 @@ def score_batch(
     batch: Scorable, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None = None
 ) -> ScoredBatch:
     """The outcomes of one batch, read first where it is not yet."""
-    if isinstance(batch, SourcedUnit):
-        return batch.scored(metrics, memory)
-    with collector_paused():
+    if isinstance(batch, SourcedBatchGroup):
+        return batch.score_all(metrics, memory)
+    with gc_paused():
         members, guests = None, None
         if isinstance(batch, SourcedBatch):
             loaded = batch.load(memory)
-            batch, members, guests = loaded.batch, loaded.members, loaded.guests
-        scores = [settled_scores(metric, batch) for metric in metrics]
+            batch, members, guests = loaded.batch, loaded.members, loaded.parents
+        scores = [apply_failure_policy(metric, batch) for metric in metrics]
         if guests is not None:
-            scores = [_paired(*one, guests) for one in zip(metrics, scores, strict=True)]
+            scores = [_pair_with_parents(*one, guests) for one in zip(metrics, scores, strict=True)]
     return ScoredBatch(len(batch), scores, batch.notes, members)
 
 
-def _paired(metric: BatchMetric, scores: Scores, guests: Batch) -> Scores:
+def _pair_with_parents(metric: BatchMetric, scores: Scores, guests: Batch) -> Scores:
     """The outcomes of a batch, joined with their bases where the metric makes pairs of them.
 
     What there is to remark of a guest is remarked where it is at home.
     """
-    if not joined_where_scored(metric):
+    if not pairs_in_worker(metric):
         return scores
     if not len(guests):
         return metric.joined(scores)
-    together = Scores.concat([scores, settled_scores(metric, guests)])
+    together = Scores.concat([scores, apply_failure_policy(metric, guests)])
     return metric.joined(together).take(np.arange(len(scores)))
 
 
@@ -222,21 +222,21 @@ class ProcessExecutor:
         if self._pool is None:
             yield from SerialExecutor().score(batches, metrics)
             return
-        job = _pickled(metrics)
+        job = _pickle_metrics(metrics)
         others, memory = self.workers - 1, dict[Hashable, Any]()
         waiting: deque[Future[ScoredBatch]] = deque()
-        with Parcels(self._folder) as parcels:
+        with SharedMemoryTransfer(self._folder) as parcels:
             try:
                 for batch in batches:
                     under_way = sum(not future.done() for future in waiting)
-                    rows = _travelling(batch) if under_way < _AHEAD * others else None
+                    rows = _serialise(batch) if under_way < _PREFETCH * others else None
                     if rows is not None:
-                        waiting.append(self._pool.submit(_score, job, parcels.sent(rows)))
+                        waiting.append(self._pool.submit(_score, job, parcels.dump(rows)))
                     else:
                         done: Future[ScoredBatch] = Future()
                         done.set_result(score_batch(batch, metrics, memory))
                         waiting.append(done)
-                    while waiting and (waiting[0].done() or len(waiting) > _HELD_BACK * self.workers):
+                    while waiting and (waiting[0].done() or len(waiting) > _MAX_PENDING * self.workers):
                         yield _result(waiting.popleft())
                 while waiting:
                     yield _result(waiting.popleft())
@@ -245,13 +245,13 @@ class ProcessExecutor:
                     future.cancel()
 
 
-_AHEAD = 2
+_PREFETCH = 2
 """How many batches each process has before it, so that it need not wait for the next."""
-_HELD_BACK = 16
+_MAX_PENDING = 16
 """How many batches may be done, per process, while an earlier one is not."""
 
 
-def _travelling(batch: Scorable) -> bytes | None:
+def _serialise(batch: Scorable) -> bytes | None:
     """The rows of a batch, or where to read them, ready to be sent; None where something cannot leave this process."""
     try:
         sent = batch if isinstance(batch, SourcedBatch) else pack(batch.samples, batch.outputs)
@@ -260,7 +260,7 @@ def _travelling(batch: Scorable) -> bytes | None:
         return None
 
 
-def _pickled(metrics: Sequence[BatchMetric]) -> bytes:
+def _pickle_metrics(metrics: Sequence[BatchMetric]) -> bytes:
     try:
         return pickle.dumps(list(metrics))
     except Exception as error:
@@ -274,10 +274,10 @@ def _result(future: Future[Any]) -> Any:
     try:
         return future.result()
     except BrokenExecutor as error:
-        raise _died() from error
+        raise _worker_died_error() from error
 
 
-def _died() -> WorkerError:
+def _worker_died_error() -> WorkerError:
     return WorkerError(
         "a scoring process died: out of memory, or the script that called it lacks 'if __name__ == \"__main__\":'; "
         "fewer workers, a smaller batch_size or the serial executor may help"
@@ -288,13 +288,13 @@ def _died() -> WorkerError:
 _jobs: dict[bytes, tuple[list[BatchMetric], dict[Hashable, Any]]] = {}
 
 
-def _score(job: bytes, rows: bytes | Laid) -> ScoredBatch:
+def _score(job: bytes, rows: bytes | SpilledBytes) -> ScoredBatch:
     if job not in _jobs:
         _jobs.clear()
         _jobs[job] = pickle.loads(job), {}  # noqa: S301 -- our own metrics, from the process that started this one
     metrics, memory = _jobs[job]
-    with collector_paused():
-        sent = pickle.loads(fetched(rows))  # noqa: S301 -- as above
+    with gc_paused():
+        sent = pickle.loads(load(rows))  # noqa: S301 -- as above
         batch = sent if isinstance(sent, SourcedBatch) else Batch(*unpack(sent), memory=memory)
     return score_batch(batch, metrics, memory)
 

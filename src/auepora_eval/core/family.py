@@ -16,7 +16,16 @@ from .reduce import Clusters
 from .scores import Scores
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["Bases", "FamilyKey", "FamilyMetric", "bases_of", "in_id_order", "is_variant", "keyed", "require_scenarios"]
+__all__ = [
+    "FamilyKey",
+    "FamilyMetric",
+    "VariantPairs",
+    "find_parents",
+    "is_variant",
+    "require_scenarios",
+    "sort_by_id",
+    "with_family_keys",
+]
 
 NO_BASE, CYCLE, TWO_BASES = -1, -2, -3
 _PROBLEMS = {NO_BASE: "no_base", CYCLE: "variant_cycle", TWO_BASES: "two_bases"}
@@ -38,7 +47,7 @@ class FamilyKey(NamedTuple):
     base: str | None
     """The id of the sample that this is a variant of: ``labels["variant_of"]``."""
     scenarios: tuple[str, ...]
-    own: Any = None
+    payload: Any = None
     """Whatever else a metric needs of a sample to pair it."""
 
 
@@ -71,15 +80,15 @@ def _key(sample: EvaluationSample, output: SystemOutputs | None) -> FamilyKey:
     )
 
 
-def keyed(scores: Scores, batch: Batch, own: Sequence[Any] | None = None) -> Scores:
+def with_family_keys(scores: Scores, batch: Batch, own: Sequence[Any] | None = None) -> Scores:
     """The outcomes of a batch with the keys of its samples, and what else belongs to each."""
     keys = family_keys(batch)
     if own is not None:
-        keys = [key._replace(own=extra) for key, extra in zip(keys, own, strict=True)]
+        keys = [key._replace(payload=extra) for key, extra in zip(keys, own, strict=True)]
     return replace(scores, keys=tuple(keys))
 
 
-class Bases(NamedTuple):
+class VariantPairs(NamedTuple):
     """The variants among some samples, and where their bases are."""
 
     variants: npt.NDArray[np.intp]
@@ -98,9 +107,9 @@ class Bases(NamedTuple):
         return masks
 
 
-def bases_of(
+def find_parents(
     keys: Sequence[FamilyKey | None], scenarios: Sequence[str] = (), *, where: Callable[[FamilyKey], bool] | None = None
-) -> Bases:
+) -> VariantPairs:
     """The variants in these scenarios, each with its base: the sample it names, as it was run at the same repeat.
 
     Where the base was run once and its variants several times, that once is the base of all. ``where`` tells from its
@@ -124,13 +133,13 @@ def bases_of(
         return not wanted.isdisjoint(key.scenarios) if where is None else where(key)
 
     above = [NO_BASE if key is None or key.base is None else base_row(key) for key in keys]
-    circular = _in_cycles(above)
+    circular = _find_cycles(above)
     variants = [row for row, key in enumerate(keys) if key and key.base is not None and looked_at(key)]
     found = [CYCLE if circular[row] else above[row] for row in variants]
-    return Bases(np.array(variants, dtype=np.intp), np.array(found, dtype=np.intp))
+    return VariantPairs(np.array(variants, dtype=np.intp), np.array(found, dtype=np.intp))
 
 
-def _in_cycles(above: Sequence[int]) -> list[bool]:
+def _find_cycles(above: Sequence[int]) -> list[bool]:
     """For each row whether going up from it, row by row, leads back to it; every row is passed once."""
     circular, walk_of = [False] * len(above), [-1] * len(above)
     for start in range(len(above)):
@@ -147,7 +156,7 @@ def _in_cycles(above: Sequence[int]) -> list[bool]:
     return circular
 
 
-def in_id_order(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:
+def sort_by_id(scores: Scores, clusters: Clusters | None) -> tuple[Scores, Clusters | None]:
     """Keyed outcomes by id, so that the order of samples changes no digit of what is made of them."""
     keys: Sequence[FamilyKey | None] = scores.keys or ()  # none of a sample that nobody could score
     places = [("", 0) if key is None else (key.sample_id, key.repeat) for key in keys]
@@ -166,11 +175,11 @@ class FamilyMetric(BatchMetric):
     samples are there, wherever they were scored. A slice of variants keeps the bases they were paired with.
     """
 
-    settles_failures: ClassVar[bool] = True
+    handles_failures: ClassVar[bool] = True
     needs_all: ClassVar[bool] = True
     scenarios: tuple[str, ...]
     """The scenarios (``labels["scenario"]``) whose samples are looked at."""
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this is such a variant."""
         return is_variant(sample, self.scenarios)

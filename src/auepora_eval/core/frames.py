@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 
 from .errors import BadValueError, MissingDependencyError
 
-__all__ = ["Column", "FrameKind", "Held", "frame"]
+__all__ = ["ColumnKind", "FrameColumn", "FrameKind", "make_frame"]
 
 FrameKind = Literal["pandas", "polars", "arrow"]
-Held = Literal["text", "number", "count", "flag"]
+ColumnKind = Literal["text", "number", "count", "flag"]
 
 _PACKAGES = {"pandas": "pandas", "polars": "polars", "arrow": "pyarrow"}
 _INSTALL = {"pandas": "pandas", "polars": "polars", "arrow": "'auepora-eval[parquet]'"}
@@ -21,14 +21,14 @@ _PANDAS = {"text": "string", "number": "float64", "count": "Int64", "flag": "boo
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FrameColumn:
     """The values of a column, ``None`` where there is none, and what they are."""
 
-    held: Held
+    kind: ColumnKind
     values: Sequence[Any]
 
 
-def frame(columns: Mapping[str, Column], kind: str = "pandas") -> Any:
+def make_frame(columns: Mapping[str, FrameColumn], kind: str = "pandas") -> Any:
     """A frame of these columns.
 
     What is missing, and a number that is none (NaN), is null in polars and Arrow, and in pandas NaN for numbers and NA
@@ -37,7 +37,7 @@ def frame(columns: Mapping[str, Column], kind: str = "pandas") -> Any:
     if kind not in get_args(FrameKind):
         raise BadValueError(f"there are no frames of kind {kind!r}; choose one of: {', '.join(get_args(FrameKind))}")
     _require(kind)
-    plain = {name: Column(column.held, list(_plain(column))) for name, column in columns.items()}
+    plain = {name: FrameColumn(column.kind, list(_plain_values(column))) for name, column in columns.items()}
     return {"pandas": _pandas, "polars": _polars, "arrow": _arrow}[kind](plain)
 
 
@@ -51,29 +51,29 @@ def _require(kind: str) -> None:
         raise MissingDependencyError(package, purpose=f"to_frame('{kind}')", install=_INSTALL[kind]) from error
 
 
-def _plain(column: Column) -> Iterable[Any]:
+def _plain_values(column: FrameColumn) -> Iterable[Any]:
     makers = {"text": str, "number": float, "count": int, "flag": bool}
-    make = makers[column.held]
+    make = makers[column.kind]
     for value in column.values:
         none = value is None or (isinstance(value, float) and math.isnan(value))
         yield None if none else make(value)
 
 
-def _pandas(columns: Mapping[str, Column]) -> Any:
+def _pandas(columns: Mapping[str, FrameColumn]) -> Any:
     import pandas as pd
 
-    return pd.DataFrame({name: pd.array(one.values, dtype=_PANDAS[one.held]) for name, one in columns.items()})
+    return pd.DataFrame({name: pd.array(one.values, dtype=_PANDAS[one.kind]) for name, one in columns.items()})
 
 
-def _polars(columns: Mapping[str, Column]) -> Any:
+def _polars(columns: Mapping[str, FrameColumn]) -> Any:
     import polars as pl
 
     types = {"text": pl.String, "number": pl.Float64, "count": pl.Int64, "flag": pl.Boolean}
-    return pl.DataFrame([pl.Series(name, one.values, types[one.held]) for name, one in columns.items()])
+    return pl.DataFrame([pl.Series(name, one.values, types[one.kind]) for name, one in columns.items()])
 
 
-def _arrow(columns: Mapping[str, Column]) -> Any:
+def _arrow(columns: Mapping[str, FrameColumn]) -> Any:
     import pyarrow as pa
 
     types = {"text": pa.string(), "number": pa.float64(), "count": pa.int64(), "flag": pa.bool_()}
-    return pa.table({name: pa.array(one.values, types[one.held]) for name, one in columns.items()})
+    return pa.table({name: pa.array(one.values, types[one.kind]) for name, one in columns.items()})

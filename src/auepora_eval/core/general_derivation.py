@@ -7,100 +7,120 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from .batch import Batch
-from .derivation import Derivation, Derived, Said, Surroundings, listed, number, quoted
+from .derivation import (
+    Derivation,
+    DerivationBuilder,
+    ExplainContext,
+    SampleJudgement,
+    format_number,
+    join_items,
+    quote_text,
+)
+from .judgement_format import format_lines, format_one_line, format_subject
 from .scores import Scores
-from .scoring import settled_scores
-from .told_judgements import about_text, said_lines, said_text
+from .scoring import apply_failure_policy
 from .types import EvaluationSample, SystemOutputs
 
 if TYPE_CHECKING:
     from .metrics_base import BatchMetric
 
-__all__ = ["general_derivation", "judged_derivation", "outcome_alone", "say_inputs", "say_judgements"]
+__all__ = ["add_inputs", "add_judgements", "general_derivation", "judged_derivation", "sample_outcome"]
 
 
 def general_derivation(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: Surroundings
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
 ) -> Derivation:
     """What the metric looks at in this sample, and the number it gives for it."""
-    from .judged import judged_parts  # it builds on what every metric is
+    from .judged_metric import judged_parts  # it builds on what every metric is
 
     if any(True for _ in judged_parts(metric)):
         return judged_derivation(sample, output, around)
-    steps = say_inputs(Derived(), sample, output, metric.reads, metric.required_fields())
-    if metric.asks_models and not around.models:
-        stored = "no number is stored" if around.scored is None else f"it gave {number(around.scored)}, as stored"
-        return steps.ends(f"A model was asked: {stored}", around.scored, general=True)
-    scores = outcome_alone(metric, sample, output, around)
+    steps = add_inputs(DerivationBuilder(), sample, output, metric.reads, metric.required_fields())
+    if metric.asks_models and not around.may_call_models:
+        stored = (
+            "no number is stored"
+            if around.stored_score is None
+            else f"it gave {format_number(around.stored_score)}, as stored"
+        )
+        return steps.finish(f"A model was asked: {stored}", around.stored_score, general=True)
+    scores = sample_outcome(metric, sample, output, around)
     value = None if scores is None or math.isnan(scores.values[0]) else float(scores.values[0])
     who = f"{type(metric).__module__}.{type(metric).__qualname__}"
     if value is None:
-        return steps.ends(f"{who} cannot be asked again here", None, general=True)
-    return steps.ends(f"{who} gives {number(value)}", value, general=True)
+        return steps.finish(f"{who} cannot be asked again here", None, general=True)
+    return steps.finish(f"{who} gives {format_number(value)}", value, general=True)
 
 
-def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: Surroundings) -> Derivation:
+def judged_derivation(sample: EvaluationSample, output: SystemOutputs, around: ExplainContext) -> Derivation:
     """What judges said of this sample, and the score that was made of it, as stored: nobody is asked again."""
-    steps = say_judgements(say_inputs(Derived(), sample, output, ("response", "retrieved"), ()), around.said)
-    if around.scored is None:
-        return steps.ends("No score is stored, and judges are not asked again", None, general=True)
-    return steps.ends(
-        f"Of these judgements the metric made {number(around.scored)}, as stored", around.scored, general=True
+    steps = add_judgements(
+        add_inputs(DerivationBuilder(), sample, output, ("response", "retrieved"), ()), around.judgements
+    )
+    if around.stored_score is None:
+        return steps.finish("No score is stored, and judges are not asked again", None, general=True)
+    return steps.finish(
+        f"Of these judgements the metric made {format_number(around.stored_score)}, as stored",
+        around.stored_score,
+        general=True,
     )
 
 
-def outcome_alone(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: Surroundings
+def sample_outcome(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Scores | None:
     """The outcome of one sample; of a metric over several samples, with those around it. None where it is not there."""
-    if not metric.joins:
-        return settled_scores(metric, Batch([sample], [output]))
+    if not metric.is_paired:
+        return apply_failure_policy(metric, Batch([sample], [output]))
     pairs = around.pairs
     place = next((row for row, (one, _) in enumerate(pairs) if one.sample_id == sample.sample_id), None)
     if place is None:
         return None
     batch = Batch([one for one, _ in pairs], [one for _, one in pairs])
-    return metric.joined(settled_scores(metric, batch)).take([place])
+    return metric.joined(apply_failure_policy(metric, batch)).take([place])
 
 
-def say_inputs(
-    steps: Derived, sample: EvaluationSample, output: SystemOutputs, reads: Iterable[str], fields: Iterable[str]
-) -> Derived:
+def add_inputs(
+    steps: DerivationBuilder,
+    sample: EvaluationSample,
+    output: SystemOutputs,
+    reads: Iterable[str],
+    fields: Iterable[str],
+) -> DerivationBuilder:
     """What a metric looks at: the question, and what it reads of the output and needs of the sample."""
     read, needed = set(reads), set(fields)
     unknown = not read and not needed
-    steps.say(f"The question: {quoted(sample.query)}")
+    steps.add_step(f"The question: {quote_text(sample.query)}")
     if sample.references and (unknown or "reference_answer" in needed):
-        steps.say("Reference answers: " + listed(map(quoted, sample.references)))
+        steps.add_step("Reference answers: " + join_items(map(quote_text, sample.references)))
     if sample.relevant_docs is not None and (unknown or "relevant_docs" in needed):
-        steps.say("Relevant documents: " + listed(document.doc_id for document in sample.relevant_docs))
+        steps.add_step("Relevant documents: " + join_items(document.doc_id for document in sample.relevant_docs))
     if output.response is not None and (unknown or "response" in read):
-        steps.say(f"The answer: {quoted(output.response.text)}")
+        steps.add_step(f"The answer: {quote_text(output.response.text)}")
     if unknown or "retrieved" in read:
-        steps.say("Returned, in this order: " + listed(item.doc.doc_id for item in output.retrieved))
+        steps.add_step("Returned, in this order: " + join_items(item.doc.doc_id for item in output.retrieved))
     if output.timings and "timings" in read:
-        steps.say("Timings: " + listed(f"{key} {value}" for key, value in output.timings.items()))
+        steps.add_step("Timings: " + join_items(f"{key} {value}" for key, value in output.timings.items()))
     return steps
 
 
-def say_judgements(steps: Derived, said: Iterable[Said]) -> Derived:
+def add_judgements(steps: DerivationBuilder, said: Iterable[SampleJudgement]) -> DerivationBuilder:
     """What judges said, one judgement per row."""
     rows = [(one.judge_repeat + 1, one.critic, answer, _reasons(one)) for one in said for answer in _answers(one)]
     if not rows:
-        return steps.say("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
+        return steps.add_step("No judgement is stored for this sample: nobody had to be asked, or they were not kept")
     return steps.table("What the judge said", ("time", "judge", "answer", "why"), rows)
 
 
-def _answers(one: Said) -> list[str]:
+def _answers(one: SampleJudgement) -> list[str]:
     """One line, or one for each statement."""
-    named = about_text(one.about)
+    named = format_subject(one.about)
     head = f"{named}: " if named else ""
     if one.error is not None:
         return [f"{head}none: {one.error}"]
-    weighted = "" if one.weighted is None else f" (weighted by probability: {number(one.weighted)})"
-    lines = said_lines(one.answer, one.about) or [said_text(one.answer) + weighted]
+    weighted = "" if one.weighted is None else f" (weighted by probability: {format_number(one.weighted)})"
+    lines = format_lines(one.answer, one.about) or [format_one_line(one.answer) + weighted]
     return [f"{head}{line}" for line in lines]
 
 
-def _reasons(one: Said) -> str:
+def _reasons(one: SampleJudgement) -> str:
     return str(one.answer.get("rationale", "")) if isinstance(one.answer, Mapping) else ""

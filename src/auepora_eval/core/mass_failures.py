@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 
 from .batch import failure_reason
-from .judged import JudgedMetric
+from .judged_metric import JudgedMetric
 from .registry import metric_infos
 from .scores import Scores, Status
 from .types import MetricResult
@@ -28,12 +28,12 @@ def mass_failure(results: Sequence[MetricResult], errors: Iterable[str] = ()) ->
     sample. A sample that no metric applies to is not counted. ``errors`` are error texts of outputs, of which the first
     with the main reason is quoted.
     """
-    problems = [_system_failures(results, errors), *map(_without_judgement, results)]
+    problems = [_system_failures(results, errors), *map(_judge_failure, results)]
     return "; ".join(filter(None, problems)) or None
 
 
 def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> str | None:
-    failed, total, reasons = _counted_samples(results)
+    failed, total, reasons = _count_samples(results)
     if not total or failed * 2 <= total:
         return None
     listed = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common(3))
@@ -43,11 +43,11 @@ def _system_failures(results: Sequence[MetricResult], errors: Iterable[str]) -> 
     return problem if example is None else f"{problem}, such as: {_one_line(example)}"
 
 
-def _counted_samples(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
+def _count_samples(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
     """How many samples are system failures, how many some metric applies to, and the reasons of the failures."""
     scored = [one.scores for one in results if isinstance(one.scores, Scores)]
     if not scored or len({len(one) for one in scored}) > 1:
-        return _counted_details(results)
+        return _count_from_details(results)
     failed, applies = np.zeros((2, len(scored[0])), dtype=np.bool_)
     reasons: Counter[str] = Counter()
     for scores in scored:
@@ -58,7 +58,7 @@ def _counted_samples(results: Sequence[MetricResult]) -> tuple[int, int, Counter
     return int(failed.sum()), int(applies.sum()), reasons
 
 
-def _counted_details(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
+def _count_from_details(results: Sequence[MetricResult]) -> tuple[int, int, Counter[str]]:
     """The same where no scores are kept: as the metric has it that applies to most samples."""
     most: tuple[int, int, Counter[str]] = (0, 0, Counter())
     for result in results:
@@ -71,7 +71,7 @@ def _counted_details(results: Sequence[MetricResult]) -> tuple[int, int, Counter
     return most
 
 
-def _without_judgement(result: MetricResult) -> str | None:
+def _judge_failure(result: MetricResult) -> str | None:
     if result.details.get("num_scored", 1) or not _asks_a_judge(result):
         return None
     details = result.details

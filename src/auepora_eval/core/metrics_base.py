@@ -16,19 +16,32 @@ import numpy.typing as npt
 
 from .batch import Batch, check_samples, warn_notes
 from .conventions import Conventions
-from .derivation import ALONE, Derivation, Surroundings
+from .derivation import NO_CONTEXT, Derivation, ExplainContext
 from .errors import AlignmentError, BadValueError, MetricDefinitionError
-from .metric_choices import changed_rules, general_choices, given_options
+from .metric_options import changed_conventions, common_options, constructor_options
 from .reduce import Mean, Reducer
-from .scores import Score, Scores, Status, reason_of
+from .scores import Score, Scores, Status, to_reason
 from .signature import Signature
 from .types import EvaluationSample, MetricResult, Response, SystemOutputs, TargetCategory
 
-__all__ = ["BatchMetric", "Metric", "PerSampleMetric", "RunFacts", "SampleMetric", "bound_to", "renamed", "snake_case"]
+__all__ = [
+    "BatchMetric",
+    "Metric",
+    "PerSampleMetric",
+    "RunInfo",
+    "SampleMetric",
+    "snake_case",
+    "with_conventions",
+    "with_name",
+]
 
 MetricT = TypeVar("MetricT", bound="Metric")
 
-SKIP_OF_FIELD = {"relevant_docs": "no_gold", "reference_answer": "no_reference", "candidate_docs": "no_candidates"}
+SKIP_REASON_BY_FIELD = {
+    "relevant_docs": "no_gold",
+    "reference_answer": "no_reference",
+    "candidate_docs": "no_candidates",
+}
 """The skip reason of a sample that lacks a required annotation; any other field gives ``no_<field>``."""
 
 
@@ -38,7 +51,7 @@ def snake_case(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
+class RunInfo:
     """How the outputs were made, as far as it is known and as far as it shapes a number."""
 
     top_k: int | None = None
@@ -89,11 +102,11 @@ class BatchMetric(Metric):
     """Whether it compares ids of chunks, so that runs whose chunks were cut differently cannot be compared by it."""
     by_parent_id: ClassVar[bool] = False
     """Whether it compares the documents that chunks are parts of, which gold must then name."""
-    settles_failures: ClassVar[bool] = False
+    handles_failures: ClassVar[bool] = False
     """Whether ``score`` has settled failed outputs itself, as a metric over another metric does."""
     needs_all: ClassVar[bool] = False
     """Whether the outcomes of all samples must be at hand for the result: they are paired, or told by group."""
-    joins_bases: ClassVar[bool] = False
+    needs_parents_only: ClassVar[bool] = False
     """Whether ``joined`` looks at a sample and those it is a variant of alone: then these are all it must be given."""
     details_need_all: ClassVar[bool] = False
     """Whether ``further_details`` must see all outcomes even where they are joined already."""
@@ -114,7 +127,7 @@ class BatchMetric(Metric):
     """What becomes of a failed answer, for the reference page, where there is more to say than counted or not."""
     reference: ClassVar[str] = ""
     """Where the definition comes from."""
-    choice_words: ClassVar[Mapping[str, str]] = {}
+    option_help: ClassVar[Mapping[str, str]] = {}
     """What choices of its own mean, for an explanation: by their key, or by ``key:value`` where the value decides."""
 
     def __init__(self, *, name: str = "") -> None:
@@ -148,7 +161,9 @@ class BatchMetric(Metric):
         """The number over answered samples by the plain definition, for what is not a mean; NaN where it has none."""
         return None
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """How the score of one scored sample comes about, step by step. It is asked only of samples that have one.
 
         Unless a metric says better: what went in, and the number that comes out.
@@ -157,11 +172,11 @@ class BatchMetric(Metric):
 
         return general_derivation(self, sample, output, around)
 
-    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+    def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
         """What in the data keeps it from measuring this sample, where it knows more than a reason in a word."""
         return ""
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this sample and output hold what the metric looks at, beyond ``required_fields`` and ``reads``.
 
         Where the user names no metric, one that has no work in any sample is not run.
@@ -169,9 +184,9 @@ class BatchMetric(Metric):
         return True
 
     @property
-    def rules(self) -> Conventions:
+    def active_conventions(self) -> Conventions:
         """The conventions in force: the metric's own, else the default, with its single choices on top."""
-        return _rules(self.conventions, self.overrides)
+        return _resolve_conventions(self.conventions, self.overrides)
 
     @property
     def worst(self) -> float | None:
@@ -212,11 +227,11 @@ class BatchMetric(Metric):
         return scores
 
     @property
-    def joins(self) -> bool:
+    def is_paired(self) -> bool:
         """Whether it looks at several samples together, so that no sample has a score by itself."""
         return type(self).joined is not BatchMetric.joined
 
-    def taken(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+    def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The outcomes of some samples, from those ``score`` gave and the same ones ``joined``."""
         return joined.take(rows)
 
@@ -236,7 +251,7 @@ class BatchMetric(Metric):
         """The metrics this one is over, as it asks them."""
         return ()
 
-    def for_run(self: MetricT, run: RunFacts) -> MetricT:
+    def for_run(self: MetricT, run: RunInfo) -> MetricT:
         """The metric as it applies to outputs that were made in this way."""
         return self
 
@@ -247,11 +262,11 @@ class BatchMetric(Metric):
         """
         return {
             "by": f"{type(self).__module__}.{type(self).__qualname__}",
-            **given_options(self),
-            **({} if isinstance(self, SampleMetric) else changed_rules(self)),
+            **constructor_options(self),
+            **({} if isinstance(self, SampleMetric) else changed_conventions(self)),
         }
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """What the way the outputs were made adds to the signature, such as the depth that was asked for."""
         return {}
 
@@ -263,19 +278,19 @@ class BatchMetric(Metric):
     @property
     def signature(self) -> Signature:
         """Name, every choice that changes the number, and the formula's version."""
-        return Signature(self.base_name, {**self.choices(), **general_choices(self)}, self.version)
+        return Signature(self.base_name, {**self.choices(), **common_options(self)}, self.version)
 
     def compute(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> MetricResult:
         """The metric's number over aligned samples and outputs."""
         if len(samples) != len(outputs):
             raise AlignmentError(len(samples), len(outputs))
-        from .scoring import cluster_codes, make_result, settled_scores  # they look at metrics from above
+        from .scoring import apply_failure_policy, make_result, sample_clusters  # they look at metrics from above
 
         check_samples(samples)
         batch = Batch(samples, outputs)
-        scores = self.joined(settled_scores(self, batch))
+        scores = self.joined(apply_failure_policy(self, batch))
         warn_notes([batch.notes], stacklevel=3)
-        return make_result(self, scores, clusters=cluster_codes(samples))
+        return make_result(self, scores, clusters=sample_clusters(samples))
 
 
 class PerSampleMetric(BatchMetric):
@@ -299,15 +314,15 @@ class PerSampleMetric(BatchMetric):
         """Each sample, its output with a stand-in for a missing one, and whether that counts as an answer."""
         nothing = SystemOutputs(retrieved=[], response=Response(""))
         # Read as nothing returned, a missing output is an answer only where failing to give one would count.
-        zero = self.rules.missing == "zero" and self.counts_system_failures
+        zero = self.active_conventions.missing == "zero" and self.counts_system_failures
         for sample, output, failure in zip(batch.samples, batch.outputs, batch.failures, strict=True):
             yield sample, output or nothing, failure is None if output is not None else zero
 
-    def ruled_out(self, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score | None:
+    def precheck(self, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score | None:
         """The outcome of a sample that need not be looked at; ``None`` where it must be."""
         for field in self.required_fields():
             if getattr(sample, field, None) is None:
-                return Score.skip(SKIP_OF_FIELD.get(field) or reason_of(f"no_{field}"))
+                return Score.skip(SKIP_REASON_BY_FIELD.get(field) or to_reason(f"no_{field}"))
         reason = self.applies(sample)
         if reason is not None:
             return Score.skip(reason)
@@ -316,12 +331,12 @@ class PerSampleMetric(BatchMetric):
         needs = self.target.name.startswith("GENERATION") if self.needs_response is None else self.needs_response
         return Score.skip("no_response") if needs and output.response is None else None
 
-    def raised(self, batch: Batch, sample: EvaluationSample, error: Exception) -> Score:
+    def on_exception(self, batch: Batch, sample: EvaluationSample, error: Exception) -> Score:
         """The outcome where a user's code raised: it must not cost the other samples their scores."""
         batch.note(f"metric '{self.name}' raised {type(error).__name__}: {error}", sample.sample_id)
-        return Score.fail(reason_of(f"raised_{snake_case(type(error).__name__)}"))
+        return Score.fail(to_reason(f"raised_{snake_case(type(error).__name__)}"))
 
-    def checked(self, score: object) -> Score:
+    def check_score(self, score: object) -> Score:
         """What a user's code returned, if it is an outcome."""
         if not isinstance(score, Score):
             raise MetricDefinitionError(
@@ -349,22 +364,22 @@ class SampleMetric(PerSampleMetric):
         )
 
     def _outcome(self, batch: Batch, sample: EvaluationSample, output: SystemOutputs, *, answered: bool) -> Score:
-        ruled_out = self.ruled_out(sample, output, answered=answered)
+        ruled_out = self.precheck(sample, output, answered=answered)
         if ruled_out is not None:
             return ruled_out
         try:
             score = self.score_one(sample, output)
         except Exception as error:
-            return self.raised(batch, sample, error)
-        return self.checked(score)
+            return self.on_exception(batch, sample, error)
+        return self.check_score(score)
 
 
 @lru_cache(maxsize=256)
-def _rules(conventions: Conventions | None, overrides: tuple[tuple[str, Any], ...]) -> Conventions:
+def _resolve_conventions(conventions: Conventions | None, overrides: tuple[tuple[str, Any], ...]) -> Conventions:
     return Conventions.of(conventions, **dict(overrides))
 
 
-def bound_to(metric: MetricT, conventions: Conventions) -> MetricT:
+def with_conventions(metric: MetricT, conventions: Conventions) -> MetricT:
     """The metric under these conventions, unless it brings its own."""
     if not isinstance(metric, BatchMetric) or metric.conventions is not None:
         return metric
@@ -373,7 +388,7 @@ def bound_to(metric: MetricT, conventions: Conventions) -> MetricT:
     return twin
 
 
-def renamed(metric: MetricT, name: str) -> MetricT:
+def with_name(metric: MetricT, name: str) -> MetricT:
     """The same metric under another name, so that a plan can hold it twice."""
     if not name:
         raise BadValueError(f"a metric cannot be called {name!r}")

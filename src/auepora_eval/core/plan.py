@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any
 
-from .conventions import CHOICE_NAMES, Conventions
+from .conventions import CONVENTION_NAMES, Conventions
 from .errors import BadValueError, MissingFieldError
-from .metrics_base import Metric, renamed
+from .metrics_base import Metric, with_name
 from .types import EvaluationSample, TargetCategory
 
 __all__ = ["EvaluationPlan", "require_distinct_names", "with_corpus_ids", "with_distinct_names"]
@@ -53,7 +53,7 @@ def _with_options_in_name(metric: Metric, same_name: Sequence[Metric]) -> Metric
         return metric
     own, *others = (_shown_options(one) for one in (metric, *same_name))
     shown = [f"{key}={value}" for key, value in own.items() if value and any(value != other[key] for other in others)]
-    return renamed(metric, f"{metric.name}[{','.join(shown)}]") if shown else metric
+    return with_name(metric, f"{metric.name}[{','.join(shown)}]") if shown else metric
 
 
 def _shown_options(metric: Metric) -> dict[str, str]:
@@ -61,7 +61,7 @@ def _shown_options(metric: Metric) -> dict[str, str]:
     options = {key: getattr(metric, key, None) for key in inspect.signature(type(metric)).parameters}
     conventions, overrides = options.pop("conventions", None), options.pop("overrides", None) or ()
     shown = {key: _option_text(value) for key, value in options.items() if key != "name"}
-    shown |= {key: _option_text(dict(overrides).get(key)) if key in dict(overrides) else "" for key in CHOICE_NAMES}
+    shown |= {key: _option_text(dict(overrides).get(key)) if key in dict(overrides) else "" for key in CONVENTION_NAMES}
     return shown | {"conventions": conventions.name if isinstance(conventions, Conventions) else ""}
 
 
@@ -78,7 +78,7 @@ def with_corpus_ids(metrics: Sequence[Metric], corpus_ids: Callable[[], Iterable
     for metric in metrics:
         if is_dataclass(metric) and getattr(metric, "corpus_ids", ()) is None:
             given: Any = replace(metric, corpus_ids=tuple(corpus_ids()))
-            chosen.append(given if given.name == metric.name else renamed(given, metric.name))
+            chosen.append(given if given.name == metric.name else with_name(given, metric.name))
         else:
             chosen.append(metric)
     return chosen

@@ -17,7 +17,7 @@ from ..stats.interval import Interval, Moments, mean_interval
 from .exact import ExactSum, exact_sum
 from .scores import Scores, Status
 
-__all__ = ["Fold", "Mean", "OfSums", "Reducer", "RunningMean", "StatMeans", "counted_values", "mean"]
+__all__ = ["Fold", "Mean", "Reducer", "RunningMean", "StatMeans", "SumsReducer", "counted_values", "mean"]
 
 Clusters = npt.NDArray[np.intp]
 """An integer per sample; samples with the same one belong together."""
@@ -54,7 +54,7 @@ class Reducer(ABC):
 
     def fold(self) -> Fold:
         """A fold that can be fed in parts. The default keeps everything; a fold in constant memory overrides it."""
-        return _Keeping(self)
+        return _CollectingFold(self)
 
     def bounds(self, scores: Scores, low: float, high: float) -> tuple[float, float] | None:
         """What the number would be if every measure-failed sample had scored ``low``, and ``high``; None if unknown."""
@@ -76,7 +76,7 @@ class Reducer(ABC):
         return hash(type(self))
 
 
-class _Keeping(Fold):
+class _CollectingFold(Fold):
     def __init__(self, reducer: Reducer) -> None:
         self._reducer = reducer
         self._parts: list[Scores] = []
@@ -150,11 +150,11 @@ class _MeanFold(Fold):
         return ((total + failed * low) / n, (total + failed * high) / n) if n else None
 
 
-class OfSums(Reducer):
+class SumsReducer(Reducer):
     """A number that follows from the sums of statistics over all samples, such as corpus BLEU from its counts."""
 
     @abstractmethod
-    def of_sums(self, sums: Sequence[float]) -> float:
+    def from_sums(self, sums: Sequence[float]) -> float:
         """The number from the sum of each statistic; NaN where they give none."""
 
     def value(self, scores: Scores) -> float:
@@ -177,12 +177,12 @@ class OfSums(Reducer):
         """
         if scores.stats is None:
             return None
-        from ..stats.resample import bootstrap_interval
+        from ..stats.bootstrap import bootstrap_interval
 
         counted = scores.counted
         interval = bootstrap_interval(
             scores.stats[counted],
-            lambda drawn: np.array([self.of_sums(sums) for sums in drawn.tolist()]),
+            lambda drawn: np.array([self.from_sums(sums) for sums in drawn.tolist()]),
             clusters=None if clusters is None else clusters[counted],
             lowest=low,
             highest=high,
@@ -191,7 +191,7 @@ class OfSums(Reducer):
 
 
 class _SumsFold(Fold):
-    def __init__(self, reducer: OfSums) -> None:
+    def __init__(self, reducer: SumsReducer) -> None:
         self._reducer = reducer
         self._sums: list[ExactSum] = []
         self._counted = 0
@@ -206,7 +206,7 @@ class _SumsFold(Fold):
             total.add(np.ascontiguousarray(column))
 
     def value(self) -> float:
-        return self._reducer.of_sums([total.value for total in self._sums]) if self._counted else float("nan")
+        return self._reducer.from_sums([total.value for total in self._sums]) if self._counted else float("nan")
 
 
 class RunningMean:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from .conventions import CHOICE_NAMES, Conventions
+from .aliases import canonical_name
+from .conventions import CONVENTION_NAMES, Conventions
 from .errors import (
     AueporaError,
     AueporaWarning,
@@ -23,9 +24,8 @@ from .errors import (
     UnknownMetricError,
     UnknownOptionError,
 )
-from .metrics_base import BatchMetric, Metric, renamed, set_name, snake_case
+from .metrics_base import BatchMetric, Metric, set_name, snake_case, with_name
 from .resources import Use
-from .spellings import our_spelling
 
 __all__ = ["MetricInfo", "Spec", "metric", "metric_info", "metric_infos", "metric_name", "register", "spec_of"]
 
@@ -95,13 +95,13 @@ def register(name: str, *, at: str | None = None, keys: tuple[str, ...] = ()) ->
         cls.registered_as = name  # type: ignore[attr-defined]
         if cls.__dict__.get("name", "") == snake_case(cls.__name__):
             cls.name = name  # the class has only the name it was given by default
-        _take_name(cls)
+        _accept_name_option(cls)
         return cls
 
     return add
 
 
-def _take_name(cls: type[Metric]) -> None:
+def _accept_name_option(cls: type[Metric]) -> None:
     """Let the constructor take ``name=``, unless it has an option of that name."""
     if "name" in inspect.signature(cls).parameters:
         return
@@ -147,7 +147,7 @@ def metric_infos() -> dict[str, MetricInfo]:
 
 def metric_info(name: str) -> MetricInfo:
     """The registered metric of that name (``recall``, or any spec of it such as ``recall@5``)."""
-    base = _translated(name)[0].partition("@")[0].partition("[")[0]
+    base = _canonical_spec(name)[0].partition("@")[0].partition("[")[0]
     if base not in _METRICS:
         raise UnknownMetricError(base, _METRICS)
     return _METRICS[base]
@@ -173,7 +173,7 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
         options = {**(inner or {}), **options}
     if not isinstance(spec, str):
         raise BadTypeError(f"a metric is given by name, by {{name: options}} or as a Metric object, not as {spec!r}")
-    spec, foreign = _translated(spec)
+    spec, foreign = _canonical_spec(spec)
     info, named = _parse(spec)
     named |= foreign
     if "as" in options:
@@ -184,12 +184,12 @@ def metric(spec: Spec | Metric, /, **options: Any) -> Metric:
     return _build(info, spec, {**named, **options})
 
 
-def _translated(spec: str) -> tuple[str, dict[str, Any]]:
+def _canonical_spec(spec: str) -> tuple[str, dict[str, Any]]:
     """A spelling of ir_measures or trec_eval as ours; one that is ours already stays as it is."""
     _load()
     if spec.partition("@")[0].partition("[")[0].strip() in _METRICS and "(" not in spec:
         return spec, {}
-    return our_spelling(spec.strip()) or (spec, {})
+    return canonical_name(spec.strip()) or (spec, {})
 
 
 def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
@@ -204,7 +204,7 @@ def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
     if match["at"] is not None:
         if info.at is None:
             raise BadValueError(f"metric '{info.name}' has no cut-off: write {_examples(info)}")
-        options[info.at] = _whole_number(match["at"], spec)
+        options[info.at] = _parse_cutoff(match["at"], spec)
     if match["keys"] is not None and "=" in match["keys"]:
         options |= _named_options(match["keys"], spec)
     elif match["keys"] is not None:
@@ -212,7 +212,7 @@ def _parse(spec: str) -> tuple[MetricInfo, dict[str, Any]]:
         if not info.keys or len(parts) > len(info.keys) or not all(parts):
             raise BadValueError(f"cannot read the metric '{spec}'; write {_examples(info)}")
         for key, text in zip(info.keys, parts, strict=False):
-            options[key] = _like(info.parameters[key].default, text, spec)
+            options[key] = _parse_like(info.parameters[key].default, text, spec)
     return info, options
 
 
@@ -240,14 +240,14 @@ def _examples(info: MetricInfo) -> str:
     return f"'{info.name}' or '{info.name}@10'" if optional else f"'{info.name}@10'"
 
 
-def _whole_number(text: str, spec: str) -> int:
+def _parse_cutoff(text: str, spec: str) -> int:
     try:
         return int(text)
     except ValueError:
         raise BadValueError(f"cannot read the cut-off of '{spec}': {text!r} is not a whole number") from None
 
 
-def _like(default: object, text: str, spec: str) -> object:
+def _parse_like(default: object, text: str, spec: str) -> object:
     """A key from a name, as the type of the option's default."""
     if isinstance(default, (int, float)) and not isinstance(default, bool):
         try:
@@ -265,11 +265,11 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
         alias = given.pop("name", None)
     choices = {}
     if issubclass(info.cls, BatchMetric):
-        choices = {key: given.pop(key) for key in list(given) if key in CHOICE_NAMES and key not in parameters}
+        choices = {key: given.pop(key) for key in list(given) if key in CONVENTION_NAMES and key not in parameters}
     for key in given:
         if key not in parameters and key != "conventions":
             # Every batch metric takes them, but only what is ranked depends on them.
-            changeable = CHOICE_NAMES if "retrieved" in getattr(info.cls, "reads", ()) else ()
+            changeable = CONVENTION_NAMES if "retrieved" in getattr(info.cls, "reads", ()) else ()
             raise UnknownOptionError(info.name, key, {*info.options, "conventions", "as"}, changeable)
     conventions = given.pop("conventions", None)
     if conventions is not None:
@@ -289,7 +289,7 @@ def _build(info: MetricInfo, spec: str, options: Mapping[str, Any]) -> Metric:
     for key, value in (("conventions", conventions), ("overrides", overrides)):
         if value:
             object.__setattr__(built, key, value)  # frozen, but nobody else has seen it yet
-    return built if alias is None else renamed(built, alias)
+    return built if alias is None else with_name(built, alias)
 
 
 def metric_name(cls: type[Metric], options: Mapping[str, Any]) -> str | None:

@@ -8,27 +8,27 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..judge.executor import with_judges
+from .accumulators import CollectingAccumulator
 from .batch import Batch, check_samples
 from .conventions import Conventions
 from .data_checks import DataCheck
-from .engine import BATCH_SIZE, Metrics, Progress, collect, evaluate, resolve_metrics
+from .engine import BATCH_SIZE, Metrics, Progress, collect_scores, evaluate, resolve_metrics
 from .errors import AlignmentError, BadValueError
-from .executors import Executor, ExecutorName, chosen_executor
-from .metrics_base import BatchMetric, Metric, RunFacts
+from .executors import Executor, ExecutorName, make_executor
+from .metrics_base import BatchMetric, Metric, RunInfo
 from .plan import EvaluationPlan
 from .reduce import Clusters
-from .repeat_folds import merged_details, result_over_repeats, spread_of
+from .repeat_aggregation import merge_details, repeat_spread, result_over_repeats
 from .results import Results
 from .scores import Scores
-from .slices import Grouping, Rows, SliceSpec, require_members, slices_of
-from .tally import KeptScores
+from .slices import Grouping, Rows, SliceSpec, parse_slices, require_slice_values
 from .types import EvaluationSample, MetricResult, SystemOutputs
 
 if TYPE_CHECKING:
     from ..judge.policy import JudgePolicy
     from ..judge.session import JudgeSession
 
-__all__ = ["RepeatedScores", "evaluate_repeats"]
+__all__ = ["RepeatAccumulator", "evaluate_repeats"]
 
 Outputs = Iterable[SystemOutputs | None]
 
@@ -43,7 +43,7 @@ def evaluate_repeats(
     executor: ExecutorName | Executor = "serial",
     workers: int | None = None,
     batch_size: int = BATCH_SIZE,
-    run: RunFacts | None = None,
+    run: RunInfo | None = None,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
 ) -> Results:
@@ -58,19 +58,19 @@ def evaluate_repeats(
     chosen = resolve_metrics(metrics, conventions)
     check_samples(samples)
     EvaluationPlan(chosen).validate_dataset(samples)
-    groups, facts = slices_of(slices), run or RunFacts()
-    require_members(groups, samples)
+    groups, facts = parse_slices(slices), run or RunInfo()
+    require_slice_values(groups, samples)
     if not repeats:
         raise BadValueError("there must be at least one repeat to score")
-    tallies = {one.name: RepeatedScores(one.for_run(facts), facts) for one in chosen if isinstance(one, BatchMetric)}
+    tallies = {one.name: RepeatAccumulator(one.for_run(facts), facts) for one in chosen if isinstance(one, BatchMetric)}
     grouping, check = Grouping(groups, keep=True), DataCheck()
-    with chosen_executor(executor, workers) as plain:
+    with make_executor(executor, workers) as plain:
         scoring = with_judges(plain, chosen, judging)
         for outputs in repeats:
             grouping = Grouping(groups, keep=True)
             for tally in tallies.values():
                 tally.begin()
-            collect(
+            collect_scores(
                 _batches(samples, outputs(), batch_size, grouping, check),
                 list(tallies.values()),
                 scoring,
@@ -81,7 +81,7 @@ def evaluate_repeats(
     results = [
         tallies[one.name].result(grouping)
         if one.name in tallies
-        else _computed(one, samples, repeats, slices=groups, run=facts)
+        else _compute_over_repeats(one, samples, repeats, slices=groups, run=facts)
         for one in chosen
     ]
     whole = Results(results, sample_ids=[sample.sample_id for sample in samples])
@@ -110,37 +110,37 @@ def _batches(
 _END: Any = object()
 
 
-def _computed(
+def _compute_over_repeats(
     metric: Metric,
     samples: Sequence[EvaluationSample],
     repeats: Sequence[Callable[[], Outputs]],
     *,
     slices: Iterable[SliceSpec],
-    run: RunFacts,
+    run: RunInfo,
 ) -> MetricResult:
     """The mean over repeats of a user's metric that only computes; it has no score per sample to average."""
     each = [evaluate(samples, list(outputs()), [metric], slices=slices, run=run)[0] for outputs in repeats]
-    result = _mean_of(each)
+    result = _mean_result(each)
     result.slices = {
-        name: {group: _mean_of([one.slices[name][group] for one in each]) for group in groups}
+        name: {group: _mean_result([one.slices[name][group] for one in each]) for group in groups}
         for name, groups in each[0].slices.items()
     }
     return result
 
 
-def _mean_of(each: Sequence[MetricResult]) -> MetricResult:
+def _mean_result(each: Sequence[MetricResult]) -> MetricResult:
     first, values = each[0], [one.value if one.defined else math.nan for one in each]
     there = [value for value in values if not math.isnan(value)]
-    first.details = {**merged_details([one.details for one in each]), "repeats": spread_of(values)}
+    first.details = {**merge_details([one.details for one in each]), "repeats": repeat_spread(values)}
     first.value, first.defined = (math.fsum(there) / len(there), True) if there else (0.0, False)
     first.scores = first.outcomes = first.interval = None
     return first
 
 
-class RepeatedScores(KeptScores):
+class RepeatAccumulator(CollectingAccumulator):
     """Collects a metric's outcomes, repeat by repeat."""
 
-    def __init__(self, metric: BatchMetric, run: RunFacts) -> None:
+    def __init__(self, metric: BatchMetric, run: RunInfo) -> None:
         super().__init__(metric, run)
         self._repeats: list[list[Scores]] = []
 
@@ -161,7 +161,7 @@ class RepeatedScores(KeptScores):
         result.slices = {
             name: {
                 group: self._over_repeats(
-                    [self.metric.taken(one, other, rows) for one, other in zip(whole, joined, strict=True)],
+                    [self.metric.select(one, other, rows) for one, other in zip(whole, joined, strict=True)],
                     None if clusters is None else clusters[rows],
                 )
                 for group, rows in groups.items()

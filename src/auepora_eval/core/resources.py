@@ -10,9 +10,9 @@ from typing import Any
 
 from .errors import BadValueError, did_you_mean
 
-__all__ = ["Use", "given_resources", "held", "used"]
+__all__ = ["Use", "parse_use", "resolve", "use_resources"]
 
-_GIVEN: ContextVar[Mapping[str, Any] | None] = ContextVar("auepora_resources", default=None)
+_RESOURCES: ContextVar[Mapping[str, Any] | None] = ContextVar("auepora_resources", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,20 @@ class Use:
 
 
 @contextmanager
-def given_resources(resources: Mapping[str, Any]) -> Iterator[None]:
+def use_resources(resources: Mapping[str, Any]) -> Iterator[None]:
     """Metrics built inside find these resources, however deep in another metric they stand."""
-    token = _GIVEN.set(dict(resources))
+    token = _RESOURCES.set(dict(resources))
     try:
         yield
     finally:
-        _GIVEN.reset(token)
+        _RESOURCES.reset(token)
 
 
-def used(option: object) -> Any:
+def parse_use(option: object) -> Any:
     """An option as a metric keeps it: ``{use: NAME}`` as a ``Use``, with the resource where one is given."""
     if not (isinstance(option, Mapping) and set(option) == {"use"}):
         return option
-    name, given = option["use"], _GIVEN.get()
+    name, given = option["use"], _RESOURCES.get()
     if not isinstance(name, str) or not name:
         raise BadValueError(f"use: takes the name of a resource, not {name!r:.80}")
     if given is None:
@@ -53,7 +53,7 @@ def used(option: object) -> Any:
     return Use(name, given[name])
 
 
-def held(option: Any, *, what: str) -> Any:
+def resolve(option: Any, *, what: str) -> Any:
     """The thing an option stands for; an error where it is a reference to a resource that was not given."""
     if not isinstance(option, Use):
         return option

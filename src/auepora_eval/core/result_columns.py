@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .errors import BadValueError
-from .frames import Column, Held
+from .frames import ColumnKind, FrameColumn
 from .types import MetricResult
 
 __all__ = ["METRIC_COLUMNS", "metric_columns", "sample_columns"]
 
-METRIC_COLUMNS: dict[str, Held] = {
+METRIC_COLUMNS: dict[str, ColumnKind] = {
     "metric": "text",
     "target": "text",
     "slice": "text",
@@ -28,16 +28,16 @@ METRIC_COLUMNS: dict[str, Held] = {
 """What is told of a metric, or of one group of a slice, and what that is."""
 
 
-def metric_columns(results: Sequence[MetricResult], *, slices: bool = False) -> dict[str, Column]:
+def metric_columns(results: Sequence[MetricResult], *, slices: bool = False) -> dict[str, FrameColumn]:
     """A row per metric; with ``slices`` also one per group of each slice, which the columns slice and group name."""
     rows = [row for result in results for row in _rows(result, slices=slices)]
     held = {name: kind for name, kind in METRIC_COLUMNS.items() if slices or name not in ("slice", "group")}
-    return {name: Column(kind, [row[name] for row in rows]) for name, kind in held.items()}
+    return {name: FrameColumn(kind, [row[name] for row in rows]) for name, kind in held.items()}
 
 
-def sample_columns(results: Sequence[MetricResult], sample_ids: Sequence[str]) -> dict[str, Column]:
+def sample_columns(results: Sequence[MetricResult], sample_ids: Sequence[str]) -> dict[str, FrameColumn]:
     """A row per sample: its id, and per metric its score (none where it has none) and its outcome."""
-    columns = {"sample_id": Column("text", list(sample_ids))}
+    columns = {"sample_id": FrameColumn("text", list(sample_ids))}
     for result in results:
         if result.scores is None:
             continue
@@ -48,8 +48,8 @@ def sample_columns(results: Sequence[MetricResult], sample_ids: Sequence[str]) -
             )
         # A score that a user's metric gave by itself has no outcomes beside it; it is simply there, or not.
         outcomes = list(result.outcomes or ["skipped" if score is None else "scored" for score in scores])
-        columns[result.name] = Column("number", scores)
-        columns[f"{result.name}.outcome"] = Column("text", outcomes)
+        columns[result.name] = FrameColumn("number", scores)
+        columns[f"{result.name}.outcome"] = FrameColumn("text", outcomes)
     return columns
 
 

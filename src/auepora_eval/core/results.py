@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from .errors import BadValueError, UnknownMetricError
-from .frames import FrameKind, frame
+from .frames import FrameKind, make_frame
 from .result_columns import metric_columns, sample_columns
 from .types import MetricResult
 
@@ -19,11 +19,11 @@ __all__ = [
     "coverage",
     "display_name",
     "empty_answers",
-    "judged_share",
-    "plain_name",
-    "plain_value",
+    "judged_coverage",
+    "registered_name",
     "results_to_dict",
     "results_to_markdown",
+    "to_json_value",
 ]
 
 SCHEMA = 1
@@ -70,9 +70,9 @@ class Results(list[MetricResult]):
                     "value": result.value if result.defined else None,
                     "interval": None if result.interval is None else list(result.interval),
                     "signature": result.signature,
-                    "details": plain_value(result.details),
+                    "details": to_json_value(result.details),
                     "slices": {
-                        name: {group: _part(inner) for group, inner in groups.items()}
+                        name: {group: _group_to_dict(inner) for group, inner in groups.items()}
                         for name, groups in result.slices.items()
                     },
                 }
@@ -125,28 +125,28 @@ class Results(list[MetricResult]):
         if per_query and slices:
             raise BadValueError("to_frame: slices are of metrics, not of samples; leave out per_query or slices")
         columns = sample_columns(self, self.sample_ids) if per_query else metric_columns(self, slices=slices)
-        return frame(columns, kind)
+        return make_frame(columns, kind)
 
 
-def _part(result: Any) -> Any:
+def _group_to_dict(result: Any) -> Any:
     """One group of a slice: as a result, without what is the same for all groups."""
     if not isinstance(result, MetricResult):
-        return plain_value(result)
+        return to_json_value(result)
     return {
         "value": result.value if result.defined else None,
         "interval": None if result.interval is None else list(result.interval),
-        "details": plain_value(result.details),
+        "details": to_json_value(result.details),
     }
 
 
-def plain_value(value: Any) -> Any:
+def to_json_value(value: Any) -> Any:
     """What a user put into details, as JSON can hold it; a number that is none becomes ``None``."""
     if isinstance(value, Mapping):
-        return {str(key): plain_value(inner) for key, inner in value.items()}
+        return {str(key): to_json_value(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [plain_value(inner) for inner in value]
+        return [to_json_value(inner) for inner in value]
     if hasattr(value, "tolist"):  # numpy's scalars and arrays
-        return plain_value(value.tolist())
+        return to_json_value(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)
@@ -163,7 +163,8 @@ def results_to_dict(results: Sequence[MetricResult]) -> dict[str, dict[str, floa
 def results_to_markdown(results: Sequence[MetricResult]) -> str:
     """A Markdown table; a fourth column tells what each value is a mean of where any sample was not scored."""
     remarks = [
-        "; ".join(filter(None, [coverage(result), judged_share(result), empty_answers(result)])) for result in results
+        "; ".join(filter(None, [coverage(result), judged_coverage(result), empty_answers(result)]))
+        for result in results
     ]
     with_coverage = any(remarks)
     lines = ["| Target | Metric | Value |", "|--------|--------|-------|"]
@@ -188,7 +189,7 @@ def display_name(result: MetricResult) -> str:
     word overlap with the question; a metric over another metric says which.
     """
     signature = result.signature or ""
-    if plain_name(result) == "answer_relevance":
+    if registered_name(result) == "answer_relevance":
         return f"{result.name} (word overlap)"
     if "|ap:hits|" in signature:
         return f"{result.name} (over hits)"
@@ -197,7 +198,7 @@ def display_name(result: MetricResult) -> str:
     return result.name if base is None or base[1] in result.name else f"{result.name} ({base[1]}{hits})"
 
 
-def plain_name(result: MetricResult) -> str:
+def registered_name(result: MetricResult) -> str:
     """The registered name of the metric, whatever the plan calls it, without a cut-off."""
     return (result.signature or result.name).partition("|")[0].partition("@")[0]
 
@@ -208,10 +209,10 @@ def coverage(result: MetricResult) -> str:
     Failures that count are told apart from samples that are left out. Where samples were asked several times, failed
     calls are told as well: ``18 calls, 4 failed, counted worst (timeout)``.
     """
-    return "; ".join(filter(None, [_of_samples(result.details), _of_calls(result.details.get("repeats"))]))
+    return "; ".join(filter(None, [_sample_coverage(result.details), _call_coverage(result.details.get("repeats"))]))
 
 
-def judged_share(result: MetricResult) -> str:
+def judged_coverage(result: MetricResult) -> str:
     """How much of what a retrieval metric looks at is judged, where its gold is made of grades that say whose they are.
 
     ``judged 83 % of top 10; gold by model 120, human 14``
@@ -242,7 +243,7 @@ def _percent(share: float) -> str:
     return "under 1 %" if whole == 0 and share > 0 else f"{whole} %"
 
 
-def _of_samples(details: Mapping[str, Any]) -> str:
+def _sample_coverage(details: Mapping[str, Any]) -> str:
     skipped = _reasons(details, "skipped_")
     failed = _reasons(details, "failed_")
     if (not skipped and not failed) or "num_scored" not in details:
@@ -258,7 +259,7 @@ def _of_samples(details: Mapping[str, Any]) -> str:
     return "; ".join(parts)
 
 
-def _of_calls(repeats: Any) -> str:
+def _call_coverage(repeats: Any) -> str:
     """How many calls failed; a sample fails only where all its repeats do, so that samples do not tell it."""
     if not isinstance(repeats, Mapping) or repeats.get("count", 1) < 2 or "num_calls" not in repeats:
         return ""

@@ -5,19 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 
-from ..calling.ask import Asked, ask
-from ..calling.policy import Answer, CallPolicy, Task
+from ..calling.calls import CallSummary, call_system
+from ..calling.policy import CallPolicy, Task, TaskOutput
 from ..calling.systems import as_system
 from .batch import check_samples
 from .conventions import Conventions
 from .dataset import EvaluationDataset
 from .engine import Progress, evaluate, resolve_metrics
 from .errors import AueporaWarning, DuplicateIdError
-from .metrics_base import BatchMetric, Metric, RunFacts
+from .metrics_base import BatchMetric, Metric, RunInfo
 from .plan import EvaluationPlan
 from .registry import Spec
 from .results import Results
-from .slices import SliceSpec, require_members, slices_of
+from .slices import SliceSpec, parse_slices, require_slice_values
 from .types import EvaluationSample, SystemOutputs
 
 __all__ = ["AueporaEvaluator", "require_distinct_ids", "require_ready"]
@@ -76,8 +76,8 @@ class AueporaEvaluator:
         check_samples(samples)
         require_distinct_ids(samples)
         EvaluationPlan(metrics).validate_dataset(samples)
-        groups = slices_of(slices)
-        require_members(groups, samples)  # before the system is asked even once
+        groups = parse_slices(slices)
+        require_slice_values(groups, samples)  # before the system is asked even once
         require_ready(metrics)
         _warn_if_too_deep(metrics, self.top_k)
         self.samples, self.outputs, self.results = samples, [], Results()
@@ -89,7 +89,7 @@ class AueporaEvaluator:
                 AueporaWarning,
                 stacklevel=2,
             )
-        facts = RunFacts(top_k=self.top_k, concurrency=self.policy.concurrency)
+        facts = RunInfo(top_k=self.top_k, concurrency=self.policy.concurrency)
         self.results = evaluate(samples, self.outputs, metrics, slices=groups, run=facts)
         return self.results
 
@@ -97,20 +97,20 @@ class AueporaEvaluator:
         """What the system gives for each sample, in the order of the samples."""
         outputs: list[SystemOutputs | None] = [None] * len(samples)
 
-        def keep(answers: list[Answer]) -> None:
+        def keep(answers: list[TaskOutput]) -> None:
             for answer in answers:
                 outputs[answer.task.position] = answer.output
                 if progress is not None:
                     progress(1)
 
         tasks = (Task(position, sample) for position, sample in enumerate(samples))
-        asked = ask(self._asked, tasks, self.policy, keep, total=len(samples))
+        asked = call_system(self._asked, tasks, self.policy, keep, total=len(samples))
         if asked.ended != "done":
             warnings.warn(f"not every sample was asked: {asked.message}", AueporaWarning, stacklevel=3)
-        return [_not_asked(asked) if output is None else output for output in outputs]
+        return [_skipped_output(asked) if output is None else output for output in outputs]
 
 
-def _not_asked(asked: Asked) -> SystemOutputs:
+def _skipped_output(asked: CallSummary) -> SystemOutputs:
     why = f"stopped after {asked.failed} failures" if asked.ended == "max_failures" else asked.message
     return SystemOutputs(retrieved=[], error=f"not_asked: {why}")
 

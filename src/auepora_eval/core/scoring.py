@@ -11,33 +11,33 @@ import numpy as np
 from ..stats.interval import Interval
 from .batch import Batch
 from .errors import AueporaError, MetricDefinitionError
-from .metrics_base import BatchMetric, RunFacts, snake_case
+from .metrics_base import BatchMetric, RunInfo, snake_case
 from .reduce import Clusters, StatMeans
-from .scores import Scores, Status, reason_of
+from .scores import Scores, Status, to_reason
 from .signature import Signature
 from .types import EvaluationSample, MetricResult
 
 __all__ = [
     "any_clustered",
-    "cluster_codes",
-    "family_name",
+    "apply_failure_policy",
+    "assemble_result",
+    "cluster_ids",
+    "cluster_key",
     "make_result",
-    "numbered_families",
-    "result_of",
-    "settled_scores",
-    "signature_in_run",
+    "run_signature",
+    "sample_clusters",
 ]
 
 
-def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
+def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
     """The outcomes of a batch, with missing outputs and system failures settled by the metric's conventions.
 
     A sample the question does not apply to stays skipped even where the system failed on it; a skip that lies in the
     output (no response) gives way to the failure, or a crash would hide behind it.
     """
-    rules = metric.rules
-    scores = _scored(metric, batch)
-    if batch.all_answered or metric.settles_failures:
+    rules = metric.active_conventions
+    scores = _score(metric, batch)
+    if batch.all_answered or metric.handles_failures:
         return scores
     counts = rules.on_system_failure == "worst" or metric.always_counts_failures
     worst = metric.worst if counts else None
@@ -51,19 +51,19 @@ def settled_scores(metric: BatchMetric, batch: Batch) -> Scores:
     missing = batch.missing
     if missing.any():
         if rules.missing == "skip":
-            scores = scores.replaced(missing & in_output, Status.SKIPPED, "missing_output", math.nan)
+            scores = scores.with_outcome(missing & in_output, Status.SKIPPED, "missing_output", math.nan)
         else:
             # Read as nothing returned, a missing output that still cannot be scored is a failure after all.
             unscored = missing & in_output & (scores.status != Status.SCORED)
             failed = missing & in_output if rules.missing == "fail" else unscored
-            scores = scores.replaced(failed, Status.SYSTEM_FAILED, "missing_output", value, stats)
+            scores = scores.with_outcome(failed, Status.SYSTEM_FAILED, "missing_output", value, stats)
     for reason in dict.fromkeys(filter(None, batch.failures)):
         failed = np.fromiter((failure == reason for failure in batch.failures), np.bool_, len(batch))
-        scores = scores.replaced(failed & in_output, Status.SYSTEM_FAILED, reason, value, stats)
+        scores = scores.with_outcome(failed & in_output, Status.SYSTEM_FAILED, reason, value, stats)
     return scores
 
 
-def _scored(metric: BatchMetric, batch: Batch) -> Scores:
+def _score(metric: BatchMetric, batch: Batch) -> Scores:
     try:
         scores = metric.score(batch)
     except AueporaError:
@@ -73,7 +73,7 @@ def _scored(metric: BatchMetric, batch: Batch) -> Scores:
             raise  # a mistake of ours, to be seen
         for sample in batch.samples:
             batch.note(f"metric '{metric.name}' raised {type(error).__name__}: {error}", sample.sample_id)
-        failed = reason_of(f"raised_{snake_case(type(error).__name__)}")
+        failed = to_reason(f"raised_{snake_case(type(error).__name__)}")
         return Scores.of(np.zeros(len(batch)), fail={failed: np.ones(len(batch), dtype=np.bool_)})
     if not isinstance(scores, Scores):
         raise MetricDefinitionError(f"{type(metric).__name__}.score returned a {type(scores).__name__}, not Scores")
@@ -89,21 +89,21 @@ def any_clustered(samples: Sequence[EvaluationSample]) -> bool:
     return bool(named) or True in {"variant_of" in sample.labels for sample in samples}
 
 
-def cluster_codes(samples: Sequence[EvaluationSample]) -> Clusters | None:
+def sample_clusters(samples: Sequence[EvaluationSample]) -> Clusters | None:
     """A number per cluster of samples; None where no sample says that it belongs to one."""
     if not any_clustered(samples):
         return None
-    return numbered_families([sample.sample_id for sample in samples], list(map(family_name, samples)))
+    return cluster_ids([sample.sample_id for sample in samples], list(map(cluster_key, samples)))
 
 
-def family_name(sample: EvaluationSample) -> tuple[bool, str]:
+def cluster_key(sample: EvaluationSample) -> tuple[bool, str]:
     """What a sample belongs to: whether that is a cluster of its own naming or a sample, and its name."""
     return sample.cluster_id is not None, sample.cluster
 
 
-def numbered_families(ids: Sequence[str], families: Sequence[tuple[bool, str]]) -> Clusters:
+def cluster_ids(ids: Sequence[str], families: Sequence[tuple[bool, str]]) -> Clusters:
     """A number per family. A variant of a variant belongs to where the first of them belongs."""
-    # Samples by id, as ``family_name`` names them, and what each belongs to where that is not itself.
+    # Samples by id, as ``cluster_key`` names them, and what each belongs to where that is not itself.
     above = {(False, one): family for one, family in zip(ids, families, strict=True) if family != (False, one)}
     roots: dict[tuple[bool, str], tuple[bool, str]] = {}
     for family in dict.fromkeys(families):
@@ -117,10 +117,10 @@ def numbered_families(ids: Sequence[str], families: Sequence[tuple[bool, str]]) 
     return np.array([numbers.setdefault(roots[family], len(numbers)) for family in families], dtype=np.intp)
 
 
-def signature_in_run(metric: BatchMetric, run: RunFacts) -> Signature:
+def run_signature(metric: BatchMetric, run: RunInfo) -> Signature:
     """The signature of a metric with what the way the outputs were made, or other gold, adds to it."""
     other_gold = {} if run.gold is None else {"gold": run.gold}
-    return metric.signature.adding(**metric.run_choices(run), **other_gold)
+    return metric.signature.with_options(**metric.run_signature_options(run), **other_gold)
 
 
 def make_result(
@@ -140,7 +140,7 @@ def make_result(
             bounds = metric.reducer.bounds(scores, *metric.range)
     means = StatMeans(metric.stat_names)
     means.add(scores)
-    return result_of(
+    return assemble_result(
         metric,
         value=fold,
         completed=completed,
@@ -154,7 +154,7 @@ def make_result(
     )
 
 
-def result_of(
+def assemble_result(
     metric: BatchMetric,
     *,
     value: float,

@@ -13,26 +13,26 @@ from urllib.parse import quote, unquote
 from .errors import BadValueError
 
 __all__ = [
-    "CUT",
-    "HIDDEN",
+    "ELLIPSIS",
+    "MIN_SECRET_LENGTH",
     "PUBLIC_HEADERS",
-    "SHORTEST",
+    "REDACTED",
     "URL_PASSWORD",
     "Secrets",
-    "address_secrets",
-    "hidden_by_name",
     "is_secret_name",
     "looks_like_secret",
     "may_name_secret",
     "name_words",
-    "refuse_secrets_in",
+    "redact_by_name",
+    "reject_secrets",
+    "url_secrets",
 ]
 
-HIDDEN = "***"
+REDACTED = "***"
 """What stands in place of a secret."""
-CUT = "…"
+ELLIPSIS = "…"
 """The end of a text that was cut short."""
-SHORTEST = 4
+MIN_SECRET_LENGTH = 4
 """What is shorter is not taken for a secret unless somebody says so: hiding every ``1`` hides more than it protects."""
 
 PUBLIC_HEADERS = frozenset({"accept", "accept-language", "cache-control", "content-type", "user-agent"})
@@ -41,7 +41,7 @@ PUBLIC_HEADERS = frozenset({"accept", "accept-language", "cache-control", "conte
 T = TypeVar("T")
 URL_PASSWORD = re.compile(r"(?P<before>\w://[^\s/?#@:]*:)(?P<password>[^\s/]+)@")
 _URL_PARAMETER = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
-_HALVES = "surrogatepass"  # a variable that is no UTF-8 has halves of characters in it
+_SURROGATEPASS = "surrogatepass"  # a variable that is no UTF-8 has halves of characters in it
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_WORDS = {
@@ -54,7 +54,7 @@ _TOKENS_OF_TEXT = {"bos", "cls", "end", "eos", "mask", "pad", "sep", "special", 
 """Before ``token`` these mean a piece of text that a model knows, and no secret."""
 _NAMES_OF_VARIABLES = {"auth", "key", "pass", "pat", "pwd"}
 """Last words of names by which secrets go that are kept in variables."""
-_KNOWN_KINDS = re.compile(
+_KNOWN_KEY_FORMATS = re.compile(
     r"(sk|rk)[-_]\S{16,}|gh[opsru]_\S{16,}|github_pat_\S{16,}|glpat-\S{16,}|hf_\S{16,}|xox[a-z]-\S{10,}"
     r"|A[KS]IA[0-9A-Z]{16}|AIza\S{20,}|eyJ\S{20,}"
 )
@@ -90,10 +90,10 @@ def may_name_secret(name: str) -> bool:
 
 def looks_like_secret(text: str) -> bool:
     """Whether a text is a key of a kind that is widely known."""
-    return _KNOWN_KINDS.fullmatch(text) is not None
+    return _KNOWN_KEY_FORMATS.fullmatch(text) is not None
 
 
-def address_secrets(text: str) -> set[str]:
+def url_secrets(text: str) -> set[str]:
     """The passwords of the addresses in a text and their parameters by the name of a secret, as written and meant."""
     if "://" not in text:
         return set()
@@ -102,18 +102,18 @@ def address_secrets(text: str) -> set[str]:
     return found | {unquote(one) for one in found}
 
 
-def hidden_by_name(value: Any, name: str = "") -> Any:
+def redact_by_name(value: Any, name: str = "") -> Any:
     """A copy of a value with what goes by the name of a secret hidden, however deep it is nested."""
     if is_secret_name(name) and value is not None:
-        return HIDDEN
+        return REDACTED
     if isinstance(value, str):
-        return HIDDEN if looks_like_secret(value) else value
+        return REDACTED if looks_like_secret(value) else value
     if isinstance(value, Mapping):
-        return {key: hidden_by_name(inner, str(key)) for key, inner in value.items()}
+        return {key: redact_by_name(inner, str(key)) for key, inner in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [hidden_by_name(inner) for inner in value]
+        return [redact_by_name(inner) for inner in value]
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: hidden_by_name(getattr(value, one.name), one.name) for one in dataclasses.fields(value)}
+        return {one.name: redact_by_name(getattr(value, one.name), one.name) for one in dataclasses.fields(value)}
     return value
 
 
@@ -124,7 +124,7 @@ class Secrets:
         """``hide_passwords`` hides what stands for a password in any URL, secret or not."""
         self._hide_passwords = hide_passwords
         # What is part of the stand-in itself, such as an empty text, cannot be hidden behind it.
-        forms = {form for text in texts if text not in HIDDEN for form in _forms(text)}
+        forms = {form for text in texts if text not in REDACTED for form in _forms(text)}
         # The longest first: one secret may be part of another.
         self._forms = sorted(forms, key=lambda form: (-len(form), form))
         self._encoded = sorted({_encoded(form) for form in self._forms})
@@ -137,32 +137,32 @@ class Secrets:
         """Whether JSON in UTF-8 may hold a secret."""
         return any(form in data for form in self._encoded)
 
-    def holds(self, value: Any) -> bool:
+    def found_in(self, value: Any) -> bool:
         """Whether there is a secret in a value, whatever it is nested in."""
         if isinstance(value, str):
             return any(form in value for form in self._forms)
         if isinstance(value, dict):
-            return any(self.holds(key) or self.holds(inner) for key, inner in value.items())
+            return any(self.found_in(key) or self.found_in(inner) for key, inner in value.items())
         if isinstance(value, (list, tuple)):
-            return any(map(self.holds, value))
+            return any(map(self.found_in, value))
         if dataclasses.is_dataclass(value):
-            return any(self.holds(getattr(value, one.name)) for one in dataclasses.fields(value))
+            return any(self.found_in(getattr(value, one.name)) for one in dataclasses.fields(value))
         return False
 
     def text(self, text: str) -> str:
         """A text without secrets."""
         for form in self._forms:
             if form in text:
-                text = text.replace(form, HIDDEN)
-        return URL_PASSWORD.sub(rf"\g<before>{HIDDEN}@", text) if self._hide_passwords else text
+                text = text.replace(form, REDACTED)
+        return URL_PASSWORD.sub(rf"\g<before>{REDACTED}@", text) if self._hide_passwords else text
 
     def message(self, text: str) -> str:
         """A message without secrets, and without the beginning of one where it was cut short."""
         text = self.text(text)
-        for form in self._forms if CUT in text else ():
-            if form[:SHORTEST] in text:
-                for length in range(len(form) - 1, SHORTEST - 1, -1):
-                    text = text.replace(form[:length] + CUT, HIDDEN + CUT)
+        for form in self._forms if ELLIPSIS in text else ():
+            if form[:MIN_SECRET_LENGTH] in text:
+                for length in range(len(form) - 1, MIN_SECRET_LENGTH - 1, -1):
+                    text = text.replace(form[:length] + ELLIPSIS, REDACTED + ELLIPSIS)
         return text
 
     def value(self, value: T, *, but: Collection[str] = ()) -> T:
@@ -172,7 +172,7 @@ class Secrets:
         """
         return self._value(value, but) if self._forms or self._hide_passwords else value
 
-    def hide_in(self, error: BaseException) -> None:
+    def redact_error(self, error: BaseException) -> None:
         """Take secrets out of what an error says and knows, and out of the errors behind it."""
         waiting: list[BaseException | None] = [error]
         seen: set[int] = set()
@@ -188,13 +188,13 @@ class Secrets:
                     vars(one)[name] = self.message(held) if isinstance(held, str) else self.value(held)
 
     @contextmanager
-    def kept_from_errors(self) -> Iterator[None]:
+    def redact_errors(self) -> Iterator[None]:
         """Whatever error leaves the block tells no secret."""
         try:
             yield
         except Exception as error:
             if self:
-                self.hide_in(error)
+                self.redact_error(error)
             raise
 
     def _value(self, value: Any, but: Collection[str]) -> Any:
@@ -213,10 +213,10 @@ class Secrets:
         return value
 
 
-def refuse_secrets_in(samples: Iterable[object], secrets: Secrets) -> None:
+def reject_secrets(samples: Iterable[object], secrets: Secrets) -> None:
     """Raise where a sample holds a secret: it could not be stored as it is, and hiding it would change the numbers."""
     for position, sample in enumerate(samples if secrets else (), 1):
-        if secrets.holds(sample):
+        if secrets.found_in(sample):
             raise BadValueError(
                 f"sample {position} of the dataset holds a secret of the plan (the value of one of its variables), "
                 "which must not be stored; take it out of the data or change it; if it is no secret, write it out in "
@@ -227,11 +227,15 @@ def refuse_secrets_in(samples: Iterable[object], secrets: Secrets) -> None:
 def _forms(secret: str) -> set[str]:
     """The secret as it is, as JSON writes it, as JSON within JSON does, and as a URL does."""
     once = {secret, _within_json(secret), json.dumps(secret)[1:-1]}
-    return once | {_within_json(form) for form in once} | {quote(secret, safe, errors=_HALVES) for safe in ("", "/")}
+    return (
+        once
+        | {_within_json(form) for form in once}
+        | {quote(secret, safe, errors=_SURROGATEPASS) for safe in ("", "/")}
+    )
 
 
 def _encoded(text: str) -> bytes:
-    return _within_json(text).encode(errors=_HALVES)
+    return _within_json(text).encode(errors=_SURROGATEPASS)
 
 
 def _within_json(text: str) -> str:

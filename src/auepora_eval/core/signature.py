@@ -59,7 +59,7 @@ class Signature:
     def __reduce__(self) -> tuple[type[Signature], tuple[str, dict[str, str], int]]:
         return type(self), (self.name, dict(self.choices), self.version)
 
-    def adding(self, **choices: str) -> Signature:
+    def with_options(self, **choices: str) -> Signature:
         """This signature with further choices, such as the depth of the run that was scored."""
         return Signature(self.name, {**self.choices, **choices}, self.version)
 

@@ -12,25 +12,25 @@ import numpy.typing as npt
 
 from .errors import BadTypeError, BadValueError, did_you_mean
 from .reduce import Clusters
-from .scoring import any_clustered, family_name, numbered_families
+from .scoring import any_clustered, cluster_ids, cluster_key
 from .types import EvaluationSample
 
 __all__ = [
+    "BatchMembership",
     "Grouping",
-    "Members",
     "Slice",
     "SliceSpec",
+    "batch_membership",
     "group_names",
-    "members_of",
-    "require_members",
+    "parse_slices",
+    "require_slice_values",
     "sample_value",
-    "slices_of",
 ]
 
 Rows = npt.NDArray[np.intp]
 NO_GROUP = "(none)"
 """The group of samples that have no such label."""
-MOST_GROUPS = 500
+MAX_GROUPS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Slice:
 
 
 @dataclass(frozen=True, slots=True)
-class _Path:
+class _FieldPath:
     """What stands under a path of labels or metadata."""
 
     path: str
@@ -96,7 +96,7 @@ SliceSpec = str | Slice | Mapping[str, str | Callable[[EvaluationSample], Any]]
 """A path (``labels.lang``, ``metadata.source.kind``), a ``Slice``, or ``{name: path or function}``."""
 
 
-def slices_of(given: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
+def parse_slices(given: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
     """Slices from paths, functions by name, or ``Slice`` objects."""
     if callable(given):
         raise BadTypeError("a function needs a name to slice by: write slices={'long': lambda sample: ...}")
@@ -106,9 +106,9 @@ def slices_of(given: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
         if isinstance(one, Slice):
             made.append(one)
         elif isinstance(one, str):
-            made.append(Slice(one, _path(one)))
+            made.append(Slice(one, _parse_path(one)))
         elif isinstance(one, Mapping):
-            made += [Slice(name, _path(how) if isinstance(how, str) else how) for name, how in one.items()]
+            made += [Slice(name, _parse_path(how) if isinstance(how, str) else how) for name, how in one.items()]
         else:
             raise BadTypeError(
                 f"a slice is a path such as 'labels.lang', or {{name: function of a sample}}, not {one!r:.80}"
@@ -123,18 +123,18 @@ def slices_of(given: Iterable[SliceSpec] | SliceSpec) -> list[Slice]:
     return made
 
 
-def _path(text: str) -> _Path:
+def _parse_path(text: str) -> _FieldPath:
     side, dot, key = text.partition(".")
     if side not in ("labels", "metadata") or not dot or not key:
         raise BadValueError(f"cannot slice by {text!r}; write 'labels.<key>' or 'metadata.<key>', such as labels.lang")
-    return _Path(text)
+    return _FieldPath(text)
 
 
-def require_members(slices: Sequence[Slice], samples: Sequence[EvaluationSample]) -> None:
+def require_slice_values(slices: Sequence[Slice], samples: Sequence[EvaluationSample]) -> None:
     """Raise where no sample has what a slice goes by: a misspelt label, most likely."""
     for one in slices:
         path = one.group_of
-        if not isinstance(path, _Path) or not samples or any(path(sample) is not None for sample in samples):
+        if not isinstance(path, _FieldPath) or not samples or any(path(sample) is not None for sample in samples):
             continue
         side, _, key = path.path.partition(".")
         there = {name: None for sample in samples for name in (getattr(sample, side) or ())}
@@ -144,7 +144,7 @@ def require_members(slices: Sequence[Slice], samples: Sequence[EvaluationSample]
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class BatchMembership:
     """What an evaluation must know of the samples of a batch once they are gone."""
 
     size: int
@@ -160,9 +160,9 @@ class Members:
     """Of the fields asked about, those that any of them has."""
 
 
-def members_of(
+def batch_membership(
     samples: Sequence[EvaluationSample], slices: Sequence[Slice], *, keep: bool, fields: Iterable[str] = ()
-) -> Members:
+) -> BatchMembership:
     """What is to be known of these samples; ``keep`` says whether scores are kept, and ids with them."""
     clustered = any_clustered(samples)
     groups: dict[tuple[str, str], list[int]] = {}
@@ -170,11 +170,11 @@ def members_of(
         for row, sample in enumerate(samples):
             for group in one.groups(sample):
                 groups.setdefault((one.name, group), []).append(row)
-    return Members(
+    return BatchMembership(
         size=len(samples),
         ids=tuple(sample.sample_id for sample in samples) if keep else (),
         clustered=clustered,
-        families=tuple(map(family_name, samples)) if keep and clustered else (),
+        families=tuple(map(cluster_key, samples)) if keep and clustered else (),
         groups={key: np.array(rows, dtype=np.intp) for key, rows in groups.items()},
         annotated=frozenset(
             name for name in fields if any(getattr(sample, name, None) is not None for sample in samples)
@@ -201,9 +201,9 @@ class Grouping:
 
     def add(self, samples: Sequence[EvaluationSample], fields: Iterable[str] = ()) -> None:
         """Take in the samples of the next batch; which of the fields they have is noted too."""
-        self.take(members_of(samples, self.slices, keep=self.keep, fields=fields))
+        self.add_membership(batch_membership(samples, self.slices, keep=self.keep, fields=fields))
 
-    def take(self, members: Members) -> None:
+    def add_membership(self, members: BatchMembership) -> None:
         """Take in what is known of the next batch."""
         if not self._clustered and members.clustered:
             self._clustered = True
@@ -213,18 +213,18 @@ class Grouping:
         if self._clustered and self.keep:
             self._families += members.families or [(False, one) for one in members.ids]
         if self.slices:
-            self._take_groups(members)
+            self._add_groups(members)
         self._seen += members.size
 
-    def _take_groups(self, members: Members) -> None:
+    def _add_groups(self, members: BatchMembership) -> None:
         for (name, group), rows in members.groups.items():
             whole = self._rows[name].setdefault(group, [])
             if self.keep:
                 whole += (rows + self._seen).tolist()
         for name, groups in self._rows.items():
-            if len(groups) > MOST_GROUPS:
+            if len(groups) > MAX_GROUPS:
                 raise BadValueError(
-                    f"slice '{name}' has more than {MOST_GROUPS} groups, which is too many to tell apart; "
+                    f"slice '{name}' has more than {MAX_GROUPS} groups, which is too many to tell apart; "
                     "slice by something that many samples share"
                 )
         self._batches.append(members.groups)
@@ -236,14 +236,14 @@ class Grouping:
     def rows(self) -> dict[str, dict[str, Rows]]:
         """By slice and group the rows of all samples, groups in alphabetical order, those without a label last."""
         return {
-            name: {group: np.array(groups[group], dtype=np.intp) for group in in_order(groups)}
+            name: {group: np.array(groups[group], dtype=np.intp) for group in sort_groups(groups)}
             for name, groups in self._rows.items()
         }
 
     def require_groups(self) -> None:
         """Raise where no sample had what a slice goes by; for a stream, which shows its samples only as they pass."""
         for one in self.slices:
-            if isinstance(one.group_of, _Path) and list(self._rows[one.name]) == [NO_GROUP]:
+            if isinstance(one.group_of, _FieldPath) and list(self._rows[one.name]) == [NO_GROUP]:
                 raise BadValueError(f"no sample has '{one.group_of.path}' to slice by")
 
     def clusters(self) -> Clusters | None:
@@ -251,11 +251,11 @@ class Grouping:
         if not self._clustered:
             return None
         if self._codes is None or len(self._codes) != len(self._families):
-            self._codes = numbered_families(self.ids, self._families) if self.keep else np.zeros(0, dtype=np.intp)
+            self._codes = cluster_ids(self.ids, self._families) if self.keep else np.zeros(0, dtype=np.intp)
         return self._codes
 
 
-def in_order(groups: Iterable[str]) -> list[str]:
+def sort_groups(groups: Iterable[str]) -> list[str]:
     """Numbers by size, then words by letter, then what has no group."""
 
     def key(group: str) -> tuple[bool, bool, float, str]:

@@ -8,10 +8,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from .batch import Batch, check_samples
 from .errors import BadTypeError
-from .slices import Members, Slice, members_of
+from .slices import BatchMembership, Slice, batch_membership
 from .types import EvaluationSample, SystemOutputs
 
-__all__ = ["BatchSource", "FamilySource", "Loaded", "SourcedBatch"]
+__all__ = ["BatchSource", "FamilySource", "LoadedBatch", "SourcedBatch"]
 
 Rows = tuple[Sequence[EvaluationSample], Sequence[SystemOutputs | None]]
 
@@ -47,12 +47,12 @@ class FamilySource(BatchSource, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedBatch:
     """A batch that was read, and what is to be known of its samples when it is gone."""
 
     batch: Batch
-    members: Members
-    guests: Batch | None = None
+    members: BatchMembership
+    parents: Batch | None = None
     """The bases of its variants, where the source brings them along: they are scored elsewhere, and paired here."""
 
 
@@ -67,14 +67,14 @@ class SourcedBatch:
     joined: bool = False
     """Whether the source brings the bases of its variants, to be paired by whoever scores them."""
 
-    def load(self, memory: dict[Hashable, Any] | None = None) -> Loaded:
+    def load(self, memory: dict[Hashable, Any] | None = None) -> LoadedBatch:
         """Read the batch."""
         samples, outputs = self.source.read()
         check_samples(samples)
-        members = members_of(samples, self.slices, keep=self.keep, fields=self.fields)
-        return Loaded(Batch(samples, outputs, memory=memory), members, self._guests(memory))
+        members = batch_membership(samples, self.slices, keep=self.keep, fields=self.fields)
+        return LoadedBatch(Batch(samples, outputs, memory=memory), members, self._load_parents(memory))
 
-    def _guests(self, memory: dict[Hashable, Any] | None) -> Batch | None:
+    def _load_parents(self, memory: dict[Hashable, Any] | None) -> Batch | None:
         if not self.joined:
             return None
         if not isinstance(self.source, FamilySource):

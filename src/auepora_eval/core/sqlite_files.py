@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-__all__ = ["may_write", "open_sqlite", "sqlite_problem"]
+__all__ = ["is_writable", "open_sqlite", "sqlite_error_message"]
 
-_SQLITE: tuple[tuple[str, str], ...] = (
+_ERROR_MESSAGES: tuple[tuple[str, str], ...] = (
     ("file is not a database", "is not a store: the file is no SQLite database; name another file"),
     ("malformed", "is damaged: restore it from a copy, or save what `sqlite3 FILE .recover` still finds"),
     ("disk is full", "cannot grow: the disk is full; free some space and repeat, what was stored before is safe"),
@@ -21,7 +21,7 @@ _SQLITE: tuple[tuple[str, str], ...] = (
 )
 
 
-def sqlite_problem(message: str, timeout: float) -> str:
+def sqlite_error_message(message: str, timeout: float) -> str:
     """The problem as one clause, after a wait of ``timeout`` seconds."""
     lower = message.lower()
     if "locked" in lower or "busy" in lower:
@@ -29,13 +29,13 @@ def sqlite_problem(message: str, timeout: float) -> str:
             f"is locked by another process (waited {timeout:g} s); nothing was written, "
             "repeat it when the other is done"
         )
-    for sign, told in _SQLITE:
+    for sign, told in _ERROR_MESSAGES:
         if sign in lower:
             return told
     return f"cannot be used: {message}"
 
 
-def may_write(path: Path) -> bool:
+def is_writable(path: Path) -> bool:
     """Whether the file may be written to."""
     effective = os.access in os.supports_effective_ids
     return os.access(path, os.W_OK, effective_ids=effective)
@@ -48,17 +48,17 @@ def open_sqlite(path: Path, *, timeout: float, read_only: bool = False) -> sqlit
     """
     address = f"file:{quote(str(path.absolute()))}"
     if not read_only:
-        return _opened(address, timeout, _write_ahead)
+        return _connect(address, timeout, _enable_wal)
     try:
-        return _opened(f"{address}?mode=ro", timeout, _look)
+        return _connect(f"{address}?mode=ro", timeout, _probe)
     except sqlite3.OperationalError:
         # Readers share a file beside the store, which may not be made here. Nobody writes where there is no log.
         if path.with_name(f"{path.name}-wal").exists():
             raise
-        return _opened(f"{address}?mode=ro&immutable=1", timeout, _look)
+        return _connect(f"{address}?mode=ro&immutable=1", timeout, _probe)
 
 
-def _opened(address: str, timeout: float, prepare: Callable[[sqlite3.Connection, float], None]) -> sqlite3.Connection:
+def _connect(address: str, timeout: float, prepare: Callable[[sqlite3.Connection, float], None]) -> sqlite3.Connection:
     connection = sqlite3.connect(
         address, timeout=timeout, isolation_level=None, check_same_thread=False, uri=True, cached_statements=256
     )
@@ -71,12 +71,12 @@ def _opened(address: str, timeout: float, prepare: Callable[[sqlite3.Connection,
     return connection
 
 
-def _look(connection: sqlite3.Connection, timeout: float) -> None:
+def _probe(connection: sqlite3.Connection, timeout: float) -> None:
     """Read something, since a file is not opened before that."""
     connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
 
 
-def _write_ahead(connection: sqlite3.Connection, timeout: float) -> None:
+def _enable_wal(connection: sqlite3.Connection, timeout: float) -> None:
     """Have changes written to a log first, so that readers and a writer are not in each other's way.
 
     The one moment at which this is set, on a fresh file, is not covered by SQLite's own waiting for others.

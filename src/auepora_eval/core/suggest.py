@@ -12,48 +12,48 @@ from .metrics_base import BatchMetric, Metric
 from .registry import MetricInfo, metric, metric_info, metric_infos
 from .types import STARTED, EvaluationSample, Response, SystemOutputs
 
-__all__ = ["DataSeen", "readers_of_retrieved", "require_retrieved", "specs_for", "suggested_metrics"]
+__all__ = ["AvailableFields", "metrics_needing_retrieved", "require_retrieved", "specs_for", "suggest_metrics"]
 
-USUAL_K = (1, 3, 5, 10)
+DEFAULT_K = (1, 3, 5, 10)
 
 
-def suggested_metrics(
+def suggest_metrics(
     samples: Sequence[EvaluationSample],
     outputs: Sequence[SystemOutputs | None],
     *,
     conventions: str | Conventions = "auepora",
 ) -> list[str]:
     """Specs of every registered metric that these samples and outputs can support, grouped by target."""
-    seen = DataSeen()
+    seen = AvailableFields()
     seen.add(samples, outputs)
     return seen.specs(conventions)
 
 
-def readers_of_retrieved(metrics: Iterable[Metric]) -> list[str]:
+def metrics_needing_retrieved(metrics: Iterable[Metric]) -> list[str]:
     """The names of the metrics that can say nothing about an output that does not say what was retrieved."""
     return [one.name for one in metrics if isinstance(one, BatchMetric) and "retrieved" in one.reads]
 
 
 def require_retrieved(metrics: Sequence[Metric], outputs_path: str) -> None:
     """Refuse metrics that read ``retrieved``, for an outputs file in which no line has that field."""
-    asked = readers_of_retrieved(metrics)
+    asked = metrics_needing_retrieved(metrics)
     if asked:
         raise BadValueError(
-            f"{_listed(asked)} {'reads' if len(asked) == 1 else 'read'} the field 'retrieved', which no line of "
+            f"{_quoted_list(asked)} {'reads' if len(asked) == 1 else 'read'} the field 'retrieved', which no line of "
             f"{outputs_path} has; write what was returned ([] where nothing was), or leave the metric out"
         )
 
 
-def _listed(names: Sequence[str]) -> str:
+def _quoted_list(names: Sequence[str]) -> str:
     return " and ".join(", ".join(f"'{name}'" for name in names).rsplit(", ", 1)) if names else "nothing"
 
 
-class DataSeen:
+class AvailableFields:
     """What samples and outputs hold, taken down as they pass, so that a file need not be kept to be judged."""
 
     def __init__(self) -> None:
         self._fields: set[str] = set()
-        self._held: set[str] = set()
+        self._output_parts: set[str] = set()
         self._timing_keys: dict[str, None] = {}
         self._gold_spans = self._returned_spans = False
         # Metrics that must find something to look at before they are suggested, and have not yet.
@@ -64,11 +64,11 @@ class DataSeen:
                 "timing_key" not in info.keys
                 and issubclass(info.cls, BatchMetric)
                 and info.cls.suggested
-                and not _asks(info)
+                and not _needs_user_option(info)
             ):
-                built = metric(_specs(info, USUAL_K, ("end_to_end",))[0])
+                built = metric(_specs(info, DEFAULT_K, ("end_to_end",))[0])
                 assert isinstance(built, BatchMetric)
-                if type(built).has_work is not BatchMetric.has_work:
+                if type(built).is_applicable is not BatchMetric.is_applicable:
                     self._idle[info.name] = built
 
     def add(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> None:
@@ -77,21 +77,23 @@ class DataSeen:
         for name in ("relevant_docs", "candidate_docs", "reference_answer"):
             if name not in self._fields and any(getattr(sample, name) is not None for sample in samples):
                 self._fields.add(name)
-        for name, holds in _HOLDS.items():
-            if name not in self._held and any(map(holds, given)):
-                self._held.add(name)
+        for name, holds in _OUTPUT_PARTS.items():
+            if name not in self._output_parts and any(map(holds, given)):
+                self._output_parts.add(name)
         self._timing_keys |= dict.fromkeys(key for output in given for key in output.timings if key != STARTED)
         self._gold_spans = self._gold_spans or any(map(has_spans, samples))
         if self._gold_spans and not self._returned_spans:
             self._returned_spans = any(span_of(item.doc) is not None for output in given for item in output.retrieved)
         nothing = SystemOutputs([], Response(""))
         for name, built in list(self._idle.items()):
-            if any(built.has_work(sample, output or nothing) for sample, output in zip(samples, outputs, strict=True)):
+            if any(
+                built.is_applicable(sample, output or nothing) for sample, output in zip(samples, outputs, strict=True)
+            ):
                 del self._idle[name]
 
     def specs(self, conventions: str | Conventions = "auepora") -> list[str]:
         """Specs of every registered metric that what was seen can support, grouped by target."""
-        held = set(self._held)
+        held = set(self._output_parts)
         if not held & {"retrieved", "response"}:
             # Nothing came back at all: an outage, or empty hands. The dataset says what should have come.
             held |= {"retrieved", "response"}
@@ -109,7 +111,7 @@ def _cites(output: SystemOutputs) -> bool:
     return output.citations is not None or (output.response is not None and output.response.sentences is not None)
 
 
-_HOLDS: dict[str, Callable[[SystemOutputs], bool]] = {
+_OUTPUT_PARTS: dict[str, Callable[[SystemOutputs], bool]] = {
     "retrieved": lambda output: bool(output.retrieved),
     "response": lambda output: output.response is not None,
     "citations": _cites,
@@ -130,15 +132,15 @@ def specs_for(
     Where there are ``bare_ids`` and nothing else, metrics that look for more in a sample or an output are left out.
     ``spans`` says who has some, the ``gold`` or what was ``returned``: metrics of spans and documents go with them.
     """
-    ks = Conventions.of(conventions).k_values or USUAL_K
+    ks = Conventions.of(conventions).k_values or DEFAULT_K
     found: list[tuple[int, str]] = []
     for info in metric_infos().values():
         cls = info.cls
-        if not issubclass(cls, BatchMetric) or _asks(info):
+        if not issubclass(cls, BatchMetric) or _needs_user_option(info):
             continue
         if not cls.suggested and not (cls.suggested_with_spans and cls.suggested_with_spans <= spans):
             continue
-        if bare_ids and cls.has_work is not BatchMetric.has_work:
+        if bare_ids and cls.is_applicable is not BatchMetric.is_applicable:
             continue
         for spec in _specs(info, ks, timing_keys):
             try:
@@ -151,7 +153,7 @@ def specs_for(
     return [spec for _, spec in sorted(found, key=lambda pair: pair[0])]
 
 
-def _asks(info: MetricInfo) -> bool:
+def _needs_user_option(info: MetricInfo) -> bool:
     """Whether the metric has an option besides its cut-off that only the user can give."""
     return any(p.default is inspect.Parameter.empty for name, p in info.options.items() if name != info.at)
 

@@ -12,7 +12,7 @@ from itertools import chain, islice, repeat
 from operator import attrgetter
 from typing import Any
 
-from .types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
+from .types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
 
 __all__ = ["pack", "unpack"]
 
@@ -24,51 +24,51 @@ _RETRIEVED = ("score", "rank")
 _RESPONSE = ("text", "structured", "metadata", "sentences")
 _SAMPLE = ("sample_id", "query", "labels", "metadata", "reference_answers", "history", "cluster_id")
 _OUTPUT = ("timings", "extra", "error", "refused", "citations", "steps", "usage", "repeat")
-_NOTHINGS = (type(None), dict, list)
+_EMPTY_TYPES = (type(None), dict, list)
 _empty = object.__new__
 
 
 def pack(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> Any:
     """The rows in a form that pickles fast; the rows themselves where anything is not exactly as it should be."""
     try:
-        return _packed(samples, outputs)
-    except (_OwnTypeError, AttributeError, TypeError):  # whoever scores them says what is wrong, here as there
+        return _to_columns(samples, outputs)
+    except (_UnexpectedTypeError, AttributeError, TypeError):  # whoever scores them says what is wrong, here as there
         return samples, outputs
 
 
 def unpack(packed: Any) -> Rows:
     """The rows again."""
-    return packed if isinstance(packed, tuple) else _unpacked(packed)
+    return packed if isinstance(packed, tuple) else _from_columns(packed)
 
 
 # --- to columns -------------------------------------------------------------------------------------------------------
 
 
-class _OwnTypeError(Exception):
+class _UnexpectedTypeError(Exception):
     """An object is not exactly of one of our types: its own fields would be lost."""
 
 
-def _packed(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> dict[str, Any]:
+def _to_columns(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> dict[str, Any]:
     given = [output for output in outputs if output is not None]
     _require(samples, EvaluationSample)
     _require(given, SystemOutputs)
     named = [sample.relevant_docs for sample in samples] + [sample.candidate_docs for sample in samples]
     _require([these for these in named if these is not None], list)
     returned = [output.retrieved for output in given]
-    _require(returned, list, Unsaid)
+    _require(returned, list, UnknownRanking)
     _require([these for these in returned if these], list)
     items = list(chain.from_iterable(returned))
     _require(items, RetrievedDocument)
     responses = [*(sample.reference_answer for sample in samples), *(output.response for output in given)]
     answers = [response for response in responses if response is not None]
     _require(answers, Response)
-    documents, numbers = _each_once([*chain.from_iterable(filter(None, named)), *(item.doc for item in items)])
+    documents, numbers = _deduplicate([*chain.from_iterable(filter(None, named)), *(item.doc for item in items)])
     return {
         "samples": _columns(samples, _SAMPLE),
         "named": [-1 if these is None else len(these) for these in named],
         "outputs": _columns(given, _OUTPUT),
         "there": None if len(given) == len(outputs) else [output is not None for output in outputs],
-        "returned": [-1 if type(these) is Unsaid else len(these) for these in returned],
+        "returned": [-1 if type(these) is UnknownRanking else len(these) for these in returned],
         "items": _columns(items, _RETRIEVED),
         "responses": _columns(answers, _RESPONSE),
         "answered": None if len(answers) == len(responses) else [response is not None for response in responses],
@@ -77,7 +77,7 @@ def _packed(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs
     }
 
 
-def _each_once(documents: list[Document]) -> tuple[list[Document], list[int] | None]:
+def _deduplicate(documents: list[Document]) -> tuple[list[Document], list[int] | None]:
     """Every document once, and which of them stands at each place; None where none is used twice."""
     _require(documents, Document)
     keys = list(map(id, documents))
@@ -90,7 +90,7 @@ def _each_once(documents: list[Document]) -> tuple[list[Document], list[int] | N
 
 def _require(objects: Sequence[Any], *kinds: type) -> None:
     if set(map(type, objects)) - set(kinds):
-        raise _OwnTypeError
+        raise _UnexpectedTypeError
 
 
 def _columns(objects: Sequence[Any], fields: tuple[str, ...]) -> list[Any]:
@@ -102,7 +102,7 @@ def _column(values: list[Any]) -> Any:
     if any(values) or not values:
         return values
     kinds = set(map(type, values))
-    for nothing in _NOTHINGS:
+    for nothing in _EMPTY_TYPES:
         if kinds == {nothing}:
             return nothing, len(values)
     return values
@@ -111,19 +111,19 @@ def _column(values: list[Any]) -> Any:
 # --- and back ---------------------------------------------------------------------------------------------------------
 
 
-def _unpacked(packed: dict[str, Any]) -> Rows:
+def _from_columns(packed: dict[str, Any]) -> Rows:
     documents, numbers = _documents(packed["documents"]), packed["numbers"]
     in_use = iter(documents if numbers is None else map(documents.__getitem__, numbers))
     named = [None if count < 0 else list(islice(in_use, count)) for count in packed["named"]]
     items = iter(_retrieved(in_use, packed["items"]))
-    returned = [Unsaid() if count < 0 else list(islice(items, count)) for count in packed["returned"]]
-    responses = _where(packed["answered"], _responses(packed["responses"]))
+    returned = [UnknownRanking() if count < 0 else list(islice(items, count)) for count in packed["returned"]]
+    responses = _fill_gaps(packed["answered"], _responses(packed["responses"]))
     count = len(named) // 2
     samples = _samples(named[:count], named[count:], responses[:count], packed["samples"])
-    return samples, _where(packed["there"], _outputs(returned, responses[count:], packed["outputs"]))
+    return samples, _fill_gaps(packed["there"], _outputs(returned, responses[count:], packed["outputs"]))
 
 
-def _where(there: list[bool] | None, made: list[Any]) -> list[Any]:
+def _fill_gaps(there: list[bool] | None, made: list[Any]) -> list[Any]:
     """What was made, at the places where there is something."""
     if there is None:
         return made
@@ -131,7 +131,7 @@ def _where(there: list[bool] | None, made: list[Any]) -> list[Any]:
     return [next(to_come) if one else None for one in there]
 
 
-def _spread(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
+def _iter_rows(columns: list[Any]) -> Iterator[tuple[Any, ...]]:
     return zip(*map(_values, columns), strict=True)
 
 
@@ -144,7 +144,7 @@ def _values(column: Any) -> Iterable[Any]:
 
 def _documents(columns: list[Any]) -> list[Document]:
     made = []
-    for doc_id, text, metadata, parent_id, span in _spread(columns):
+    for doc_id, text, metadata, parent_id, span in _iter_rows(columns):
         one = _empty(Document)
         one.doc_id = doc_id
         one.text = text
@@ -168,7 +168,7 @@ def _retrieved(documents: Iterable[Document], columns: list[Any]) -> list[Retrie
 
 def _responses(columns: list[Any]) -> list[Response]:
     made = []
-    for text, structured, metadata, sentences in _spread(columns):
+    for text, structured, metadata, sentences in _iter_rows(columns):
         one = _empty(Response)
         one.text = text
         one.structured = structured
@@ -183,7 +183,7 @@ def _samples(
 ) -> list[EvaluationSample]:
     made = []
     nested = zip(relevant, candidates, references, strict=True)
-    for (relevant_docs, candidate_docs, reference), fields in zip(nested, _spread(columns), strict=True):
+    for (relevant_docs, candidate_docs, reference), fields in zip(nested, _iter_rows(columns), strict=True):
         one = _empty(EvaluationSample)
         one.relevant_docs = relevant_docs
         one.candidate_docs = candidate_docs
@@ -203,7 +203,7 @@ def _samples(
 
 def _outputs(retrieved: list[Any], responses: list[Any], columns: list[Any]) -> list[SystemOutputs]:
     made = []
-    for these, response, fields in zip(retrieved, responses, _spread(columns), strict=True):
+    for these, response, fields in zip(retrieved, responses, _iter_rows(columns), strict=True):
         one = _empty(SystemOutputs)
         one.retrieved = these
         one.response = response

@@ -16,7 +16,7 @@ __all__ = [
     "RetrievedDocument",
     "SystemOutputs",
     "TargetCategory",
-    "Unsaid",
+    "UnknownRanking",
 ]
 
 STARTED = "started"
@@ -64,7 +64,7 @@ class RetrievedDocument:
     rank: int
 
 
-class Unsaid(list[RetrievedDocument]):
+class UnknownRanking(list[RetrievedDocument]):
     """A ranking of which nothing is known, which is not an empty one: written as an output, it is left out."""
 
 

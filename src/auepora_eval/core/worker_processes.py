@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from .allocator import keep_freed_memory
+from .allocator import disable_malloc_trim
 
 __all__ = ["prepare_worker"]
 
@@ -20,7 +20,7 @@ def prepare_worker(folders: Sequence[Path]) -> None:
     Ctrl-C reaches every process of a terminal: the one that started this one sees to it. Where that one is gone, as
     after SIGKILL, nobody else can remove ``folders`` and end this process.
     """
-    keep_freed_memory()
+    disable_malloc_trim()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, args=(tuple(folders),), daemon=True).start()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 
-__all__ = ["letter_counts", "made_pairs"]
+__all__ = ["generate_pairs", "letter_counts"]
 
 _IDS = [f"d{number}" for number in range(14)]
 _WHOLE = {12, 13}
@@ -22,11 +22,11 @@ _REFUSALS = ["I don’t know.", "Sorry, I CAN NOT\nanswer that", "Ski don't know
 _LABELS: list[dict[str, Any]] = [{}, {"label": "cats"}, {"kind": True}]
 _MARKS: list[dict[str, Any]] = [{}, {}, {"scenario": "unanswerable"}, {"answerable": False}, {"answerable": "?"}]
 _NOISE: list[dict[str, Any]] = [{}, *({"noise_ratio": share} for share in (0.0, 0.6, 1, "half"))]
-_REMARKS = ["", " There are factual errors in the documents.", " I have insufficient information."]
+_ANSWER_ENDINGS = ["", " There are factual errors in the documents.", " I have insufficient information."]
 _STRUCTURED = [None, {}, {"label": "Cats", "n": 1}, {"label": "mat"}, {"n": 1.0, "kind": True}]
 
 
-def made_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
+def generate_pairs(count: int, *, seed: int, repeats: bool = True) -> list[tuple[EvaluationSample, SystemOutputs]]:
     """Answered samples: every annotation is there in some and missing in others. ``repeats`` allows an id twice.
 
     Only the later half has graded judgements.
@@ -114,7 +114,7 @@ def _chunk(rng: random.Random, doc_id: str) -> Document:
 
 
 def _answer(rng: random.Random) -> str:
-    return rng.choice(_REFUSALS) if rng.random() < 0.2 else _text(rng) + rng.choice(_REMARKS)
+    return rng.choice(_REFUSALS) if rng.random() < 0.2 else _text(rng) + rng.choice(_ANSWER_ENDINGS)
 
 
 def _text(rng: random.Random) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from ..core.ranked import evaluate_rankings
-from .report import Check, Tally
-from .roc import made_scores
+from ..core.evaluate_ids import evaluate_rankings
+from .report import CrossCheck, DeviationTally
+from .roc import generate_scores
 from .text_peers import rouge_checks, sacrebleu_checks
 
 __all__ = ["DEFECTS", "PEERS", "Defect", "Peer", "peer_checks"]
@@ -39,7 +39,7 @@ class Peer:
     """Another tool: its package, and the rows it can check."""
 
     package: str
-    check: Callable[[int, int], Iterator[Check]]
+    check: Callable[[int, int], Iterator[CrossCheck]]
 
     @property
     def installed(self) -> bool:
@@ -51,7 +51,7 @@ Gold = list[dict[str, int]]
 Ranked = list[list[str]]
 
 
-def _made_rankings(count: int, seed: int, *, graded: bool) -> tuple[Gold, Ranked]:
+def _generate_rankings(count: int, seed: int, *, graded: bool) -> tuple[Gold, Ranked]:
     """Judged queries in a form every tool accepts: something relevant, something returned, no repeats."""
     rng = random.Random(seed)  # noqa: S311 -- test data
     ids = [f"d{number:02d}" for number in range(40)]
@@ -78,11 +78,11 @@ _RANX = {
 }  # fmt: skip
 
 
-def _ranx(count: int, seed: int) -> Iterator[Check]:
+def _ranx(count: int, seed: int) -> Iterator[CrossCheck]:
     from ranx import Qrels, Run
     from ranx import evaluate as ranx_evaluate
 
-    gold, ranked = _made_rankings(count, seed, graded=False)
+    gold, ranked = _generate_rankings(count, seed, graded=False)
     names = [f"q{number:06d}" for number in range(count)]
     qrels = {q: {i: level for i, level in judged.items() if level > 0} for q, judged in zip(names, gold, strict=True)}
     runs = {q: {i: float(len(ids) - n) for n, i in enumerate(ids)} for q, ids in zip(names, ranked, strict=True)}
@@ -91,7 +91,7 @@ def _ranx(count: int, seed: int) -> Iterator[Check]:
         theirs = ranx_evaluate(Qrels(qrels), Run(runs), list(_RANX.values()), return_mean=False)
     ours = _ours(gold, ranked, list(_RANX))
     for name, their_name in _RANX.items():
-        tally = Tally(name.partition("@")[0], "ranx")
+        tally = DeviationTally(name.partition("@")[0], "ranx")
         for case, (mine, other) in enumerate(zip(ours[name], theirs[their_name], strict=True)):
             tally.add(mine, float(other), f"{name}, query {case}")
         yield tally.check()
@@ -105,30 +105,30 @@ _PYTREC = {
 }  # fmt: skip
 
 
-def _pytrec(count: int, seed: int) -> Iterator[Check]:
+def _pytrec(count: int, seed: int) -> Iterator[CrossCheck]:
     import pytrec_eval
 
-    gold, ranked = _made_rankings(count, seed, graded=True)
+    gold, ranked = _generate_rankings(count, seed, graded=True)
     qrels = {str(n): judged for n, judged in enumerate(gold)}
     runs = {str(n): {i: float(len(ids) - at) for at, i in enumerate(ids)} for n, ids in enumerate(ranked)}
     theirs = pytrec_eval.RelevanceEvaluator(qrels, set(_PYTREC.values())).evaluate(runs)
     ours = _ours(gold, ranked, list(_PYTREC))
     for name, their_name in _PYTREC.items():
-        tally = Tally(name.partition("@")[0], "pytrec_eval")
+        tally = DeviationTally(name.partition("@")[0], "pytrec_eval")
         for case in range(count):
             tally.add(ours[name][case], theirs[str(case)][their_name], f"{name}, query {case}")
         yield tally.check()
 
 
-def _sklearn(count: int, seed: int) -> Iterator[Check]:
+def _sklearn(count: int, seed: int) -> Iterator[CrossCheck]:
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
 
     from ..stats.roc import auroc, average_precision, tpr_at_fpr
 
-    tallies = {name: Tally(name, "scikit-learn") for name in ("auroc", "auprc", "tpr_at_fpr")}
+    tallies = {name: DeviationTally(name, "scikit-learn") for name in ("auroc", "auprc", "tpr_at_fpr")}
     rng = random.Random(seed)  # noqa: S311 -- test data
     for case in range(count):
-        scores, labels = made_scores(rng)
+        scores, labels = generate_scores(rng)
         tallies["auroc"].add(auroc(scores, labels), float(roc_auc_score(labels, scores)), f"case {case}")
         want = float(average_precision_score(labels, scores))
         tallies["auprc"].add(average_precision(scores, labels), want, f"case {case}")
@@ -149,7 +149,7 @@ PEERS = {
 }
 
 
-def peer_checks(name: str, count: int, *, seed: int) -> Iterator[Check]:
+def peer_checks(name: str, count: int, *, seed: int) -> Iterator[CrossCheck]:
     """The rows of one peer; nothing where it is not installed."""
     peer = PEERS[name]
     if peer.installed:

@@ -6,14 +6,14 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-__all__ = ["MODEL_TOLERANCE", "TOLERANCE", "Check", "Tally", "deviation", "merged"]
+__all__ = ["MODEL_TOLERANCE", "TOLERANCE", "CrossCheck", "DeviationTally", "merge_checks", "relative_deviation"]
 
 TOLERANCE = 1e-9
 MODEL_TOLERANCE = 1e-4
 """For what a model computes in float32, whose last digits depend on what else is in the batch."""
 
 
-def deviation(ours: float | None, theirs: float | None) -> float:
+def relative_deviation(ours: float | None, theirs: float | None) -> float:
     """|a − b| / max(1, |b|); infinite where one side has a number and the other has none."""
     if ours is None or theirs is None:
         return 0.0 if ours is theirs else math.inf
@@ -23,7 +23,7 @@ def deviation(ours: float | None, theirs: float | None) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CrossCheck:
     """One metric held against one other way to compute it."""
 
     metric: str
@@ -40,7 +40,7 @@ class Check:
         return self.largest <= self.tolerance
 
 
-class Tally:
+class DeviationTally:
     """Collects the deviations of one metric against one other way."""
 
     def __init__(self, metric: str, against: str, *, tolerance: float = TOLERANCE) -> None:
@@ -50,18 +50,18 @@ class Tally:
     def add(self, ours: float | None, theirs: float | None, case: str) -> None:
         """Take in one case."""
         self.cases += 1
-        apart = deviation(ours, theirs)
+        apart = relative_deviation(ours, theirs)
         if apart > self.largest:
             self.largest, self.worst = apart, f"{case}: {ours} against {theirs}"
 
-    def check(self) -> Check:
+    def check(self) -> CrossCheck:
         """The row."""
-        return Check(self.metric, self.against, self.cases, self.largest, self.worst, self.tolerance)
+        return CrossCheck(self.metric, self.against, self.cases, self.largest, self.worst, self.tolerance)
 
 
-def merged(checks: Iterable[Check]) -> list[Check]:
+def merge_checks(checks: Iterable[CrossCheck]) -> list[CrossCheck]:
     """One row per metric and opponent: cases added up, the largest deviation kept."""
-    rows: dict[tuple[str, str], Check] = {}
+    rows: dict[tuple[str, str], CrossCheck] = {}
     for check in checks:
         key = (check.metric, check.against)
         seen = rows.get(key)

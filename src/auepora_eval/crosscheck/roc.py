@@ -6,12 +6,12 @@ import random
 from collections.abc import Iterator, Sequence
 
 from ..stats.roc import auroc, average_precision, tpr_at_fpr
-from .report import Check, Tally
+from .report import CrossCheck, DeviationTally
 
-__all__ = ["made_scores", "roc_checks"]
+__all__ = ["generate_scores", "roc_checks"]
 
 
-def made_scores(rng: random.Random) -> tuple[list[float], list[int]]:
+def generate_scores(rng: random.Random) -> tuple[list[float], list[int]]:
     """Scores with many ties, and labels of both classes."""
     labels = [1, 0, *(rng.randint(0, 1) for _ in range(rng.randint(0, 30)))]
     rng.shuffle(labels)
@@ -19,12 +19,12 @@ def made_scores(rng: random.Random) -> tuple[list[float], list[int]]:
     return [round(rng.random(), digits) for _ in labels], labels
 
 
-def roc_checks(count: int, *, seed: int) -> Iterator[Check]:
+def roc_checks(count: int, *, seed: int) -> Iterator[CrossCheck]:
     """One row per measure."""
-    tallies = {name: Tally(name, "plain definition") for name in ("auroc", "auprc", "tpr_at_fpr")}
+    tallies = {name: DeviationTally(name, "plain definition") for name in ("auroc", "auprc", "tpr_at_fpr")}
     rng = random.Random(seed)  # noqa: S311 -- test data
     for number in range(count):
-        scores, both = made_scores(rng)
+        scores, both = generate_scores(rng)
         one_class = [number % 2] * len(both)
         for labels, case in ((both, f"case {number}"), (one_class, f"case {number}, one class")):
             tallies["auroc"].add(auroc(scores, labels), _auroc(scores, labels), case)

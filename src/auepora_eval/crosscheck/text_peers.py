@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.engine import evaluate
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
-from .report import Check, Tally
+from .report import CrossCheck, DeviationTally
 
 __all__ = ["rouge_checks", "sacrebleu_checks"]
 
@@ -18,7 +18,7 @@ _WORDS = [
 ]  # fmt: skip
 
 
-def _made_texts(count: int, seed: int) -> list[tuple[list[str], str]]:
+def _generate_texts(count: int, seed: int) -> list[tuple[list[str], str]]:
     """References and an answer, which has something in common with them more often than not."""
     rng = random.Random(seed)  # noqa: S311 -- test data
     made = []
@@ -35,13 +35,13 @@ def _ours(texts: list[tuple[list[str], str]], spec: Any) -> MetricResult:
     return result
 
 
-def rouge_checks(count: int, seed: int) -> Iterator[Check]:
+def rouge_checks(count: int, seed: int) -> Iterator[CrossCheck]:
     """Every variant, stemmed and not, best of the references."""
     from rouge_score.rouge_scorer import RougeScorer
 
-    texts = _made_texts(count, seed)
+    texts = _generate_texts(count, seed)
     for name in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
-        tally = Tally(f"{name}_answer", "rouge-score")
+        tally = DeviationTally(f"{name}_answer", "rouge-score")
         for stem in (True, False):
             scorer = RougeScorer([name], use_stemmer=stem)
             result = _ours(texts, {f"{name}_answer": {"use_stemmer": stem}})
@@ -51,12 +51,12 @@ def rouge_checks(count: int, seed: int) -> Iterator[Check]:
         yield tally.check()
 
 
-def sacrebleu_checks(count: int, seed: int) -> Iterator[Check]:
+def sacrebleu_checks(count: int, seed: int) -> Iterator[CrossCheck]:
     """Corpus values and sentence scores of BLEU and chrF under several options."""
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
 
-    texts = _made_texts(count, seed)
+    texts = _generate_texts(count, seed)
     most = max(len(references) for references, _ in texts)
     columns = [[refs[n] if n < len(refs) else None for refs, _ in texts] for n in range(most)]
     answers = [answer for _, answer in texts]
@@ -71,7 +71,7 @@ def sacrebleu_checks(count: int, seed: int) -> Iterator[Check]:
     rows: list[tuple[str, dict[str, Any], Any, Any]]
     rows = [("bleu", options, BLEU(force=True, **options), BLEU(effective_order=True, **options)) for options in bleu]
     rows += [("chrf", options, CHRF(**options), CHRF(**options)) for options in chrf]
-    tallies = {name: Tally(name, "sacrebleu") for name in ("bleu", "chrf")}
+    tallies = {name: DeviationTally(name, "sacrebleu") for name in ("bleu", "chrf")}
     for name, options, corpus, sentence in rows:
         result = _ours(texts, {name: options})
         tallies[name].add(result.value, corpus.corpus_score(answers, columns).score, f"{options}, all together")

@@ -8,28 +8,28 @@ from typing import Any
 from ..core.errors import AueporaError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.registry import MetricInfo, metric_info
-from ..core.results import display_name, plain_value
+from ..core.results import display_name, to_json_value
 from ..core.scores import Scores
 from ..core.signature import Signature
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from ..reporting.metric_cards import metric_card
 from ..reporting.plain_math import plain_math
-from .words import (
-    choice_in_words,
-    convention_in_words,
-    flag_in_words,
-    interval_in_words,
-    needed_for,
-    reason_in_words,
-    reducer_in_words,
+from .option_help import (
+    describe_convention,
+    describe_flag,
+    describe_interval,
+    describe_option,
+    describe_reason,
+    describe_reducer,
+    hint_for_reason,
 )
 
-__all__ = ["Card", "ChoiceTold", "IntervalTold", "ReasonTold", "SamplesTold", "card"]
+__all__ = ["Card", "IntervalInfo", "OptionInfo", "ReasonCount", "SampleCounts", "card"]
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceTold:
+class OptionInfo:
     """One choice of a signature."""
 
     key: str
@@ -38,7 +38,7 @@ class ChoiceTold:
 
 
 @dataclass(frozen=True, slots=True)
-class ReasonTold:
+class ReasonCount:
     """Why some samples were not simply scored."""
 
     reason: str
@@ -49,7 +49,7 @@ class ReasonTold:
 
 
 @dataclass(frozen=True, slots=True)
-class SamplesTold:
+class SampleCounts:
     """The samples a value stands on."""
 
     total: int
@@ -59,14 +59,14 @@ class SamplesTold:
     skipped: int
     system_failed: int
     measure_failed: int
-    skips: tuple[ReasonTold, ...] = ()
-    failures: tuple[ReasonTold, ...] = ()
+    skips: tuple[ReasonCount, ...] = ()
+    failures: tuple[ReasonCount, ...] = ()
     failed_counts_as: float | None = None
     """What a failed answer counts at; ``None`` where it leaves the value."""
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalTold:
+class IntervalInfo:
     """How far the value may be off, and how that was found."""
 
     low: float
@@ -93,7 +93,7 @@ class Card:
     text: tuple[str, ...]
     """Further paragraphs."""
     convention: str
-    choices: tuple[ChoiceTold, ...]
+    choices: tuple[OptionInfo, ...]
     signature: str | None
     range: tuple[float | None, float | None] | None
     """``None`` for an end that is infinite."""
@@ -108,13 +108,13 @@ class Card:
     """The value without the samples on which the system failed."""
     bounds: tuple[float, float] | None
     """Between what the value would lie, had every measurement succeeded."""
-    interval: IntervalTold | None
-    samples: SamplesTold | None
+    interval: IntervalInfo | None
+    samples: SampleCounts | None
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return dict(plain_value(asdict(self)))
+        return dict(to_json_value(asdict(self)))
 
 
 def card(result: MetricResult, metric: Metric | None = None) -> Card:
@@ -123,7 +123,7 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
     info = _info(result, signature, metric)
     one = metric_card(info) if info is not None else None
     built = metric if isinstance(metric, BatchMetric) else None
-    target, own = TARGETS[result.target], built.choice_words if built is not None else {}
+    target, own = TARGETS[result.target], built.option_help if built is not None else {}
     span = built.range if built is not None else None if one is None else one.range
     higher = built.higher_is_better if built is not None else None if one is None else one.higher_is_better
     if higher is None and result.details.get("lower_is_better"):
@@ -138,16 +138,16 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         formula="" if one is None or not one.formula else plain_math(one.formula),
         latex="" if one is None else one.formula,
         text=() if one is None else one.text,
-        convention=convention_in_words(built.rules if built is not None else None),
+        convention=describe_convention(built.active_conventions if built is not None else None),
         choices=tuple(
-            ChoiceTold(key, value, choice_in_words(key, value, own))
+            OptionInfo(key, value, describe_option(key, value, own))
             for key, value in ({} if signature is None else signature.choices).items()
         ),
         signature=result.signature,
-        range=None if span is None else tuple(map(plain_value, span)),
+        range=None if span is None else tuple(map(to_json_value, span)),
         range_text=_range_text(span),
         direction={True: "higher is better", False: "lower is better", None: "not declared"}[higher],
-        reducer="not known" if built is None else reducer_in_words(built.reducer.name),
+        reducer="not known" if built is None else describe_reducer(built.reducer.name),
         failure="" if one is None else one.failures,
         reference="" if one is None else one.reference,
         value=result.value if result.defined else None,
@@ -190,17 +190,17 @@ def _pair(ends: Any) -> tuple[float, float] | None:
     return (float(ends[0]), float(ends[1])) if isinstance(ends, (list, tuple)) and len(ends) == 2 else None
 
 
-def _interval(result: MetricResult) -> IntervalTold | None:
+def _interval(result: MetricResult) -> IntervalInfo | None:
     if result.interval is None or not result.defined:
         return None
     told = result.details.get("interval") or {}
     method, units = str(told.get("method", "not known")), told.get("units")
     alone = units is None or units == result.details.get("num_samples")
-    words = interval_in_words(method, units, alone)
-    return IntervalTold(*result.interval, method, words, tuple(map(flag_in_words, told.get("flags", ()))))
+    words = describe_interval(method, units, alone)
+    return IntervalInfo(*result.interval, method, words, tuple(map(describe_flag, told.get("flags", ()))))
 
 
-def _samples(result: MetricResult, built: BatchMetric | None) -> SamplesTold | None:
+def _samples(result: MetricResult, built: BatchMetric | None) -> SampleCounts | None:
     details = result.details
     if "num_scored" not in details:
         return None
@@ -213,7 +213,7 @@ def _samples(result: MetricResult, built: BatchMetric | None) -> SamplesTold | N
             score for score, said in zip(result.scores, result.scores.outcomes, strict=True) if "system_f" in said
         ]
         counts = next((score for score in failed if score is not None), None)
-    return SamplesTold(
+    return SampleCounts(
         total=details["num_scored"] + details["num_skipped"] + details["num_failed"],
         counted=details["num_samples"],
         scored=details["num_scored"],
@@ -226,10 +226,10 @@ def _samples(result: MetricResult, built: BatchMetric | None) -> SamplesTold | N
     )
 
 
-def _reasons(details: dict[str, Any], prefix: str, own: Any) -> tuple[ReasonTold, ...]:
+def _reasons(details: dict[str, Any], prefix: str, own: Any) -> tuple[ReasonCount, ...]:
     found = {key.removeprefix(prefix): count for key, count in details.items() if key.startswith(prefix) and count}
     return tuple(
-        ReasonTold(reason, int(count), reason_in_words(reason, own), needed_for(reason))
+        ReasonCount(reason, int(count), describe_reason(reason, own), hint_for_reason(reason))
         for reason, count in found.items()
         if isinstance(count, int)
     )

@@ -19,16 +19,16 @@ from ..core.types import MetricResult
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .cards import card
-from .finding import FoundMetric, found_metric
+from .metric_lookup import ResolvedMetric, resolve_result_metric
+from .option_help import describe_reducer
 from .query import explain_query
-from .types import Check, Explanation, Pull, Reduction
-from .words import reducer_in_words
+from .types import Explanation, Influence, RecomputationCheck, Reduction
 
 __all__ = ["explain"]
 
-SHOWN = 5
+MAX_SHOWN = 5
 """So many of the lowest and of the highest scores are named."""
-_SAME = 1e-12
+_TOLERANCE = 1e-12
 """Relative to a value, what another order of the same sum may come to."""
 
 
@@ -51,7 +51,7 @@ def explain(
             return explain(opened, run, name, query=query, metrics=metrics, models=models)
     record = store.find(run)
     result = _result(store.results(record.run_id, every_signature=True), name)
-    found = found_metric(result, record, metrics or {})
+    found = resolve_result_metric(result, record, metrics or {})
     notes = _notes(found, record)
     return Explanation(
         record.run_id,
@@ -72,7 +72,7 @@ def _result(results: Results, name: str) -> MetricResult:
     raise UnknownMetricError(name, {one.name for one in results})
 
 
-def _notes(found: FoundMetric, record: RunRecord) -> list[str]:
+def _notes(found: ResolvedMetric, record: RunRecord) -> list[str]:
     notes = []
     if found.metric is None:
         notes.append("The metric is not known in this process, so that nothing can be computed again.")
@@ -85,7 +85,7 @@ def _notes(found: FoundMetric, record: RunRecord) -> list[str]:
     return notes
 
 
-def _reduction(store: RunStore, record: RunRecord, result: MetricResult, found: FoundMetric) -> Reduction | None:
+def _reduction(store: RunStore, record: RunRecord, result: MetricResult, found: ResolvedMetric) -> Reduction | None:
     """How the scores become the value; ``None`` where no scores are stored."""
     scores = result.scores
     if not isinstance(scores, Scores):
@@ -94,44 +94,50 @@ def _reduction(store: RunStore, record: RunRecord, result: MetricResult, found: 
     values = counted_values(scores)
     is_mean = reducer is None or (isinstance(reducer, Mean) and type(reducer).value is Mean.value)
     total = exact_sum(values) if is_mean else None
-    lowest, highest = _pulls(scores, store.sample_ids(record.run_id))
+    lowest, highest = _influences(scores, store.sample_ids(record.run_id))
     return Reduction(
-        words=reducer_in_words("mean" if reducer is None else reducer.name),
+        words=describe_reducer("mean" if reducer is None else reducer.name),
         n=len(values),
         total=total,
-        check=_checked(result, scores, reducer, record),
+        check=_check_value(result, scores, reducer, record),
         lowest=lowest,
         highest=highest,
     )
 
 
-def _checked(result: MetricResult, scores: Scores, reducer: Reducer | None, record: RunRecord) -> Check:
+def _check_value(
+    result: MetricResult, scores: Scores, reducer: Reducer | None, record: RunRecord
+) -> RecomputationCheck:
     stored = result.value if result.defined else None
     if record.repeats > 1 and not isinstance(reducer, Mean):
-        return Check(stored, None, "not computed", "it is the mean of the repeats' values, each over all its answers")
+        return RecomputationCheck(
+            stored, None, "not computed", "it is the mean of the repeats' values, each over all its answers"
+        )
     try:
         value = (reducer or Mean()).value(scores)
     except Exception:  # what it reads besides the scores, such as whole answers, is not stored with them
-        return Check(stored, None, "not computed", "it does not follow from the stored scores alone")
+        return RecomputationCheck(stored, None, "not computed", "it does not follow from the stored scores alone")
     computed = None if math.isnan(value) else value
     if computed == stored:
-        return Check(stored, computed, "equal")
-    if computed is not None and stored is not None and abs(computed - stored) <= _SAME * max(1.0, abs(stored)):
-        return Check(stored, computed, "rounding", "another order of the same sum")
+        return RecomputationCheck(stored, computed, "equal")
+    if computed is not None and stored is not None and abs(computed - stored) <= _TOLERANCE * max(1.0, abs(stored)):
+        return RecomputationCheck(stored, computed, "rounding", "another order of the same sum")
     if reducer is None:
-        return Check(stored, None, "not computed", "nobody here knows how the scores become the value")
-    return Check(stored, computed, "differs", "the stored value is not what this metric makes of the stored scores")
+        return RecomputationCheck(stored, None, "not computed", "nobody here knows how the scores become the value")
+    return RecomputationCheck(
+        stored, computed, "differs", "the stored value is not what this metric makes of the stored scores"
+    )
 
 
-def _pulls(scores: Scores, ids: list[str]) -> tuple[tuple[Pull, ...], tuple[Pull, ...]]:
+def _influences(scores: Scores, ids: list[str]) -> tuple[tuple[Influence, ...], tuple[Influence, ...]]:
     """The lowest scores, and the highest; each query once."""
     rows = np.flatnonzero(scores.counted)
     order = rows[np.argsort(scores.values[rows], kind="stable")].tolist()
-    few = min(SHOWN, len(order) // 2) or len(order)
+    few = min(MAX_SHOWN, len(order) // 2) or len(order)
     outcomes = scores.outcomes
 
-    def pull(row: int) -> Pull:
-        return Pull(ids[row], float(scores.values[row]), outcomes[row])
+    def pull(row: int) -> Influence:
+        return Influence(ids[row], float(scores.values[row]), outcomes[row])
 
     best = rows[np.argsort(-scores.values[rows], kind="stable")].tolist()  # equal ones in the order of the dataset
     return tuple(map(pull, order[:few])), tuple(map(pull, best[:few])) if len(order) > few else ()

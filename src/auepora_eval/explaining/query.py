@@ -6,28 +6,28 @@ import math
 from collections.abc import Sequence
 
 from ..core.batch import failure_reason
-from ..core.derivation import Derivation, Said, Surroundings
+from ..core.derivation import Derivation, ExplainContext, SampleJudgement
 from ..core.errors import AueporaError, BadValueError, did_you_mean
-from ..core.general_derivation import outcome_alone
-from ..core.judged import judged_parts
+from ..core.general_derivation import sample_outcome
+from ..core.judged_metric import judged_parts
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores
 from ..core.types import EvaluationSample, MetricResult, Response, SystemOutputs
 from ..store.judgement_rows import StoredJudgement
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .finding import FoundMetric
-from .types import Check, QueryExplained, RepeatExplained
-from .words import needed_for, reason_in_words
+from .metric_lookup import ResolvedMetric
+from .option_help import describe_reason, hint_for_reason
+from .types import QueryExplanation, RecomputationCheck, RepeatExplanation
 
 __all__ = ["explain_query"]
 
-_SAME = 1e-12
+_TOLERANCE = 1e-12
 
 
 def explain_query(
-    store: RunStore, record: RunRecord, result: MetricResult, found: FoundMetric, sample_id: str, *, models: bool
-) -> QueryExplained:
+    store: RunStore, record: RunRecord, result: MetricResult, found: ResolvedMetric, sample_id: str, *, models: bool
+) -> QueryExplanation:
     """The derivation of one sample's score, for every time the system was asked."""
     ids = store.sample_ids(record.run_id)
     if sample_id not in ids:
@@ -42,15 +42,15 @@ def explain_query(
     one = found.metric if isinstance(found.metric, BatchMetric) else None
     answers = []
     for repeat in range(record.repeats):
-        around = Surroundings(
+        around = ExplainContext(
             lambda repeat=repeat: _pairs(store, record, samples, repeat),  # type: ignore[misc]
-            _said(said, result, one, repeat),
+            _judgements(said, result, one, repeat),
             stored if record.repeats == 1 else None,
             models,
         )
         told = outcome if record.repeats == 1 else None
-        answers.append(_answer(one, sample, outputs.get(repeat), around, repeat, told))
-    return QueryExplained(
+        answers.append(_explain_answer(one, sample, outputs.get(repeat), around, repeat, told))
+    return QueryExplanation(
         sample_id, sample.query, outcome or "not stored", tuple(answers), _check(stored, answers, one, found)
     )
 
@@ -63,13 +63,13 @@ def _pairs(
     return [(sample, outputs.get(position)) for position, sample in enumerate(samples)]
 
 
-def _said(
+def _judgements(
     rows: Sequence[StoredJudgement], result: MetricResult, metric: BatchMetric | None, repeat: int
-) -> tuple[Said, ...]:
+) -> tuple[SampleJudgement, ...]:
     """What judges said for this metric, or for those it is over."""
     names = {result.name, *(() if metric is None else (part.name for part in judged_parts(metric)))}
     return tuple(
-        Said(
+        SampleJudgement(
             answer=row.body.get("answer") or {},
             critic=row.critic,
             judge_repeat=row.judge_repeat,
@@ -87,23 +87,23 @@ def _said(
     )
 
 
-def _asks(metric: BatchMetric, around: Surroundings) -> bool:
+def _needs_calls(metric: BatchMetric, around: ExplainContext) -> bool:
     """Whether computing the outcome again would ask somebody."""
-    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.models)
+    return any(True for _ in judged_parts(metric)) or (metric.asks_models and not around.may_call_models)
 
 
-def _answer(
+def _explain_answer(
     metric: BatchMetric | None,
     sample: EvaluationSample,
     output: SystemOutputs | None,
-    around: Surroundings,
+    around: ExplainContext,
     repeat: int,
     stored: str | None,
-) -> RepeatExplained:
+) -> RepeatExplanation:
     """One answer: its outcome, computed again where nobody has to be asked for it, and its derivation."""
     own = {} if metric is None else metric.skip_reasons
-    outcome, value = stored or _supposed(output), around.scored
-    if metric is not None and not _asks(metric, around):
+    outcome, value = stored or _default_outcome(output), around.stored_score
+    if metric is not None and not _needs_calls(metric, around):
         scores = _outcome(metric, sample, output, around)
         if scores is not None:
             outcome, value = scores.outcomes[0], scores[0]
@@ -111,30 +111,32 @@ def _answer(
     derivation = None
     if status == "scored" and metric is not None:
         answered = output or SystemOutputs(retrieved=[], response=Response(""))
-        derivation = _derived(metric, sample, answered, around)
+        derivation = _derivation(metric, sample, answered, around)
         value = value if derivation is None or derivation.value is None else derivation.value
-    words = reason_in_words(reason, own) if reason else ""
+    words = describe_reason(reason, own) if reason else ""
     if status == "system_failed" and output is not None and output.error:
         words = f"{words}: {output.error}"
-    errors = [one.error for one in around.said if one.error]
+    errors = [one.error for one in around.judgements if one.error]
     if status == "measure_failed":
-        why = errors[0] if errors else "" if metric is None or output is None else metric.why_failed(sample, output)
+        why = (
+            errors[0] if errors else "" if metric is None or output is None else metric.failure_message(sample, output)
+        )
         words = f"{words}: {why}" if why else words
-    needed = needed_for(reason) if status == "skipped" else None
-    return RepeatExplained(repeat, outcome, words, needed, value, derivation)
+    needed = hint_for_reason(reason) if status == "skipped" else None
+    return RepeatExplanation(repeat, outcome, words, needed, value, derivation)
 
 
 def _outcome(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: Surroundings
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs | None, around: ExplainContext
 ) -> Scores | None:
     try:
-        return outcome_alone(metric, sample, output, around)
+        return sample_outcome(metric, sample, output, around)
     except AueporaError:  # what it needs besides the data is not at hand
         return None
 
 
-def _derived(
-    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: Surroundings
+def _derivation(
+    metric: BatchMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
 ) -> Derivation | None:
     try:
         return metric.derivation(sample, output, around)
@@ -146,7 +148,7 @@ def _derived(
         return None  # a user's derivation that fails takes nothing from the rest
 
 
-def _supposed(output: SystemOutputs | None) -> str:
+def _default_outcome(output: SystemOutputs | None) -> str:
     """What became of an answer as far as the output itself tells."""
     if output is None:
         return "system_failed:missing_output"
@@ -154,26 +156,26 @@ def _supposed(output: SystemOutputs | None) -> str:
 
 
 def _check(
-    stored: float | None, answers: Sequence[RepeatExplained], metric: BatchMetric | None, found: FoundMetric
-) -> Check:
+    stored: float | None, answers: Sequence[RepeatExplanation], metric: BatchMetric | None, found: ResolvedMetric
+) -> RecomputationCheck:
     """The score computed again, held against the stored one."""
     if metric is None:
-        return Check(stored, None, "not computed", "the metric is not known in this process")
+        return RecomputationCheck(stored, None, "not computed", "the metric is not known in this process")
     general = [one for one in answers if one.derivation is not None and one.derivation.value is None]
     if general:
-        return Check(stored, None, "not computed", "it would have to be asked for again")
+        return RecomputationCheck(stored, None, "not computed", "it would have to be asked for again")
     values = [one.counts_as for one in answers if one.counts_as is not None]
     computed = math.fsum(values) / len(values) if values else None
     if len(values) == 1:
         computed = values[0]
     if computed == stored:
-        return Check(stored, computed, "equal")
+        return RecomputationCheck(stored, computed, "equal")
     if computed is not None and stored is not None:
-        allowed = max(metric.rounding, _SAME * max(1.0, abs(stored)))
+        allowed = max(metric.rounding, _TOLERANCE * max(1.0, abs(stored)))
         if abs(computed - stored) <= allowed:
-            return Check(stored, computed, "rounding", "a model's last digits, or another order of a sum")
+            return RecomputationCheck(stored, computed, "rounding", "a model's last digits, or another order of a sum")
     if found.differs:
         why = f"the metric at hand differs from the one that computed it, in {', '.join(found.differs)}"
     else:
         why = "the outputs were replaced since it was scored, or the code computes it otherwise now; `auepora rescore`"
-    return Check(stored, computed, "differs", why)
+    return RecomputationCheck(stored, computed, "differs", why)

@@ -6,16 +6,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..core.derivation import Derivation
-from ..core.results import plain_value
+from ..core.results import to_json_value
 from .cards import Card
 
-__all__ = ["Check", "Explanation", "Pull", "QueryExplained", "Reduction", "RepeatExplained"]
+__all__ = ["Explanation", "Influence", "QueryExplanation", "RecomputationCheck", "Reduction", "RepeatExplanation"]
 
 SCHEMA = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class RecomputationCheck:
     """A number computed again from what is stored, held against the stored one."""
 
     stored: float | None
@@ -27,7 +27,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Pull:
+class Influence:
     """One query and its score."""
 
     sample_id: str
@@ -44,13 +44,13 @@ class Reduction:
     """How many scores enter."""
     total: float | None
     """Their sum, where the value is a mean."""
-    check: Check
-    lowest: tuple[Pull, ...] = ()
-    highest: tuple[Pull, ...] = ()
+    check: RecomputationCheck
+    lowest: tuple[Influence, ...] = ()
+    highest: tuple[Influence, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class RepeatExplained:
+class RepeatExplanation:
     """One answer to the query: its outcome, and the derivation of its score or why it has none."""
 
     repeat: int
@@ -64,16 +64,16 @@ class RepeatExplained:
 
 
 @dataclass(frozen=True, slots=True)
-class QueryExplained:
+class QueryExplanation:
     """One query under the metric."""
 
     sample_id: str
     query: str
     outcome: str
     """As stored."""
-    answers: tuple[RepeatExplained, ...]
+    answers: tuple[RepeatExplanation, ...]
     """One per time the system was asked."""
-    check: Check
+    check: RecomputationCheck
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +85,9 @@ class Explanation:
     dataset: str
     card: Card
     reduction: Reduction | None = None
-    query: QueryExplained | None = None
+    query: QueryExplanation | None = None
     notes: list[str] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON holds it."""
-        return {"schema": SCHEMA, **plain_value(asdict(self))}
+        return {"schema": SCHEMA, **to_json_value(asdict(self))}

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ..core.types import Document, EvaluationSample, SystemOutputs
-from .rankings import level_of
+from .rankings import parse_level
 
 __all__ = [
     "GoldDocument",
     "GoldRank",
     "Matching",
-    "Piece",
+    "ParentSpan",
     "Span",
-    "covered",
+    "covered_characters",
     "first_gold_rank",
     "first_rank",
     "gold_documents",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 Span = tuple[int, int]
-Piece = tuple[str, int, int]
+ParentSpan = tuple[str, int, int]
 """A parent's id, a first character, and one past the last."""
 Matching = Literal["id_or_span", "id", "place"]
 """``id_or_span``: the ids, and the spans where no gold id is returned. ``id``: the ids alone. ``place``: for chunks
@@ -69,7 +69,7 @@ def has_spans(sample: EvaluationSample) -> bool:
     return any(span_of(doc) is not None for doc in sample.relevant_docs or ())
 
 
-def covered(pieces: Iterable[Piece]) -> int:
+def covered_characters(pieces: Iterable[ParentSpan]) -> int:
     """How many characters the pieces cover, each counted once.
 
     >>> covered([("a", 0, 10), ("a", 5, 12), ("b", 0, 3)])
@@ -90,7 +90,7 @@ def gold_documents(sample: EvaluationSample, *, min_relevance: int | None = 1) -
     levels: dict[str, int] = {}
     passages: dict[str, list[Document]] = {}
     for doc in sample.relevant_docs or ():
-        level = level_of((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)
+        level = parse_level((doc.metadata or {}).get("relevance", 1), doc.doc_id, sample.sample_id)
         levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
         passages.setdefault(doc.doc_id, []).append(doc)
     return [
@@ -133,19 +133,19 @@ def first_rank(ranks: Iterable[GoldRank]) -> GoldRank:
 
 def _id_rank(gold: GoldDocument, docs: Sequence[Document]) -> GoldRank:
     for rank, doc in enumerate(docs, 1):
-        if doc.doc_id == gold.doc_id and not all(_elsewhere(passage, doc) for passage in gold.passages):
+        if doc.doc_id == gold.doc_id and not all(_is_other_passage(passage, doc) for passage in gold.passages):
             return GoldRank(rank, "id")
     return GoldRank(None)
 
 
-def _elsewhere(passage: Document, doc: Document) -> bool:
+def _is_other_passage(passage: Document, doc: Document) -> bool:
     """Whether a document of the same id is known to be another passage."""
     wanted, span = span_of(passage), span_of(doc)
     if wanted is None or span is None:
         return False
     if None not in (passage.parent_id, doc.parent_id) and passage.parent_id != doc.parent_id:
         return True
-    return not _half_of(wanted, [span])
+    return not _covers_half(wanted, [span])
 
 
 def _span_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
@@ -163,7 +163,7 @@ def _span_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
                 continue
             span = wanted  # a whole document covers all of its passages
         spans.append(span)
-        if _half_of(wanted, spans):
+        if _covers_half(wanted, spans):
             return GoldRank(rank, "span")
     return GoldRank(None)
 
@@ -179,13 +179,13 @@ def _place_rank(passage: Document, docs: Sequence[Document]) -> GoldRank:
         if wanted is None or span is None:
             return GoldRank(rank, "document")
         spans.append(span)
-        if _half_of(wanted, spans):
+        if _covers_half(wanted, spans):
             return GoldRank(rank, "span")
     return GoldRank(None)
 
 
-def _half_of(wanted: Span, spans: Iterable[Span]) -> bool:
+def _covers_half(wanted: Span, spans: Iterable[Span]) -> bool:
     """Whether the spans together cover at least half of the wanted one."""
     start, end = wanted
     common = [("", max(start, first), min(end, last)) for first, last in spans if first < end and start < last]
-    return 2 * covered(common) >= end - start
+    return 2 * covered_characters(common) >= end - start

@@ -20,21 +20,21 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.conventions import Conventions
 from ..core.errors import BadTypeError, DuplicateIdError
-from .rankings import Gold, ListedGold, RankingColumns, rankings
+from .rankings import Gold, GoldLists, RankingColumns, rankings
 
 __all__ = [
-    "BestRanking",
-    "Found",
+    "GoldPositions",
     "Hits",
-    "View",
-    "best_ranking",
+    "IdealRanking",
+    "RankingView",
     "capped_gold",
     "early_hits",
-    "found",
-    "found_key",
+    "gold_positions",
+    "gold_positions_key",
     "has_judgement",
     "hits",
     "hits_within",
+    "ideal_ranking",
     "log_discounts",
     "reject_duplicates",
     "sum_by_query",
@@ -44,15 +44,15 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-View = Callable[[Batch], RankingColumns]
+RankingView = Callable[[Batch], RankingColumns]
 """Which ids count as gold and as returned: ``rankings``, ``judged_rankings`` or ``document_rankings``."""
 
-_NOTHING: frozenset[str] = frozenset()
+_EMPTY: frozenset[str] = frozenset()
 _MANY_LOOKUPS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class GoldPositions:
     """Every first position at which an id with a known level was returned, and the levels there were to find."""
 
     row: Ints
@@ -69,11 +69,11 @@ class Found:
     gold_level: Ints | None
     """The levels of all gold ids, query after query; ``None`` where all are 1."""
 
-    def part(self, start: int, stop: int) -> Found:
+    def query_range(self, start: int, stop: int) -> GoldPositions:
         """What was found for some of the queries."""
         hits = slice(*np.searchsorted(self.row, [start, stop]).tolist())
         golds = slice(int(self.gold_count[:start].sum()), int(self.gold_count[:stop].sum()))
-        return Found(
+        return GoldPositions(
             row=self.row[hits] - start,
             rank=self.rank[hits],
             level=None if self.level is None else self.level[hits],
@@ -106,7 +106,7 @@ class Hits:
 
 
 @dataclass(frozen=True, slots=True)
-class BestRanking:
+class IdealRanking:
     """The gold of each query by falling level, query after query."""
 
     row: Ints
@@ -115,29 +115,31 @@ class BestRanking:
     level: Ints
 
 
-def found(batch: Batch, view: View = rankings) -> Found:
+def gold_positions(batch: Batch, view: RankingView = rankings) -> GoldPositions:
     """The positions of judged ids in a batch, as one view of its rankings has them."""
-    return batch.feature(found_key(view_key(batch, view)), lambda b: _find(view(b)))
+    return batch.feature(gold_positions_key(view_key(batch, view)), lambda b: _find_positions(view(b)))
 
 
-def found_key(view: str = rankings.__name__) -> tuple[str, str]:
+def gold_positions_key(view: str = rankings.__name__) -> tuple[str, str]:
     """Under which name a batch keeps what was found in a view of its rankings."""
     return "found", view
 
 
-def hits(batch: Batch, conventions: Conventions, view: View = rankings) -> Hits:
+def hits(batch: Batch, conventions: Conventions, view: RankingView = rankings) -> Hits:
     """The hits of a batch under these conventions."""
     key = ("hits", view_key(batch, view), conventions.min_relevance, conventions.depth)
-    return batch.feature(key, lambda b: _relevant(found(b, view), conventions.min_relevance, conventions.depth))
+    return batch.feature(
+        key, lambda b: _filter_relevant(gold_positions(b, view), conventions.min_relevance, conventions.depth)
+    )
 
 
-def early_hits(batch: Batch, conventions: Conventions, k: int, view: View = rankings) -> Ints:
+def early_hits(batch: Batch, conventions: Conventions, k: int, view: RankingView = rankings) -> Ints:
     """Which of the hits lie in the first ``k`` positions."""
     key = ("early_hits", view_key(batch, view), conventions.min_relevance, conventions.depth, k)
     return batch.feature(key, lambda b: np.flatnonzero(hits(b, conventions, view).rank < k))
 
 
-def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: View = rankings) -> Ints:
+def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: RankingView = rankings) -> Ints:
     """Per query the number of hits in the first ``k`` positions."""
     key = ("hits_within", view_key(batch, view), conventions.min_relevance, conventions.depth, k)
 
@@ -149,30 +151,30 @@ def hits_within(batch: Batch, conventions: Conventions, k: int | None, view: Vie
     return batch.feature(key, count)
 
 
-def best_ranking(batch: Batch) -> BestRanking:
+def ideal_ranking(batch: Batch) -> IdealRanking:
     """The best possible ranking of each query in a batch."""
-    return batch.feature("best_ranking", lambda b: _best_ranking(found(b)))
+    return batch.feature("best_ranking", lambda b: _ideal_ranking(gold_positions(b)))
 
 
-def _best_ranking(every: Found) -> BestRanking:
+def _ideal_ranking(every: GoldPositions) -> IdealRanking:
     row = every.gold_rows()
     rank = np.arange(len(row)) - (np.cumsum(every.gold_count) - every.gold_count)[row]
     if every.gold_level is None:
-        return BestRanking(row, rank, np.ones_like(row))
+        return IdealRanking(row, rank, np.ones_like(row))
     # Query and level in one number: NumPy sorts numbers many times faster than it finds their order.
     highest = every.gold_level.max(initial=0)
     levels = highest - every.gold_level.min(initial=0) + 1
     falling = row * levels + (highest - every.gold_level)
     falling.sort()
-    return BestRanking(row, rank, highest - falling % levels)
+    return IdealRanking(row, rank, highest - falling % levels)
 
 
-def view_key(batch: Batch, view: View) -> str:
+def view_key(batch: Batch, view: RankingView) -> str:
     """The name of a view; one that comes to the usual columns shares their work."""
     return rankings.__name__ if view(batch) is rankings(batch) else view.__name__
 
 
-def _relevant(every: Found, min_relevance: int, depth: int | None) -> Hits:
+def _filter_relevant(every: GoldPositions, min_relevance: int, depth: int | None) -> Hits:
     row, rank, gold, returned = every.row, every.rank, every.gold_count, every.returned
     if every.level is not None:
         assert every.gold_level is not None  # both, or neither
@@ -206,7 +208,7 @@ def has_judgement(batch: Batch) -> Bools:
 
 
 def _has_judgement(batch: Batch) -> Bools:
-    every = found(batch)
+    every = gold_positions(batch)
     if every.gold_level is None:
         judged = every.gold_count > 0
     else:
@@ -236,26 +238,26 @@ def _reject_duplicates(batch: Batch) -> bool:
     return True
 
 
-def _find(columns: RankingColumns) -> Found:
-    kinds = {frozenset} if isinstance(columns.gold, ListedGold) else set(map(type, columns.gold))
+def _find_positions(columns: RankingColumns) -> GoldPositions:
+    kinds = {frozenset} if isinstance(columns.gold, GoldLists) else set(map(type, columns.gold))
     annotated = np.ones(len(columns.gold), dtype=np.bool_)
     gold: Sequence[Gold] = columns.gold  # type: ignore[assignment]
     if type(None) in kinds:
         annotated = np.fromiter((entry is not None for entry in columns.gold), np.bool_, len(gold))
-        gold = [_NOTHING if entry is None else entry for entry in columns.gold]
+        gold = [_EMPTY if entry is None else entry for entry in columns.gold]
     graded = dict in kinds
     found_ids: list[str] | None = [] if graded else None
     # Sets are made one by one as they are needed, and lists checked instead of them, which is faster.
     sets: Iterable[Any] = map(frozenset, gold) if graded else gold
-    listed = columns.gold.lists if isinstance(columns.gold, ListedGold) else gold
+    listed = columns.gold.lists if isinstance(columns.gold, GoldLists) else gold
     try:
-        left, counts, gold_count, returned = _looked_up(listed, sets, columns.ranked, found_ids)
+        left, counts, gold_count, returned = _lookup_ids(listed, sets, columns.ranked, found_ids)
     except TypeError:
-        _name_the_id_that_is_no_text(columns)
+        _raise_non_string_id(columns)
         raise
     row = np.repeat(np.arange(len(gold)), counts)
     level, gold_level = (None, None) if found_ids is None else _levels(gold, row, found_ids)
-    return Found(
+    return GoldPositions(
         row=row,
         rank=returned[row] - 1 - left,
         level=level,
@@ -266,7 +268,7 @@ def _find(columns: RankingColumns) -> Found:
     )
 
 
-def _looked_up(
+def _lookup_ids(
     gold: Iterable[Collection[str]],
     sets: Iterable[frozenset[str] | set[str]],
     ranked: Iterable[Sequence[str]],
@@ -293,7 +295,7 @@ def _looked_up(
         to_come: Any = iter(returned)
         how_many = to_come.__length_hint__
         length(many := len(returned))
-        none_in = (known if many < _MANY_LOOKUPS else _with_room(known)).isdisjoint
+        none_in = (known if many < _MANY_LOOKUPS else _resize_set(known)).isdisjoint
         first: dict[str, int] = {}
         while not none_in(to_come):
             rest = how_many()
@@ -308,7 +310,7 @@ def _looked_up(
     return _ints(left), _ints(counts), _ints(sizes), _ints(lengths)
 
 
-def _with_room(known: Collection[str]) -> set[str]:
+def _resize_set(known: Collection[str]) -> set[str]:
     """The same ids with more room between them, so that fewer lookups meet another id first."""
     roomy = set(known)
     roomy.update(known)  # makes room for all that might be new, before it sees that nothing is
@@ -319,8 +321,8 @@ def _ints(values: list[int]) -> Ints:
     return np.fromiter(values, np.int64, len(values))
 
 
-def _name_the_id_that_is_no_text(columns: RankingColumns) -> None:
-    golds = columns.gold.lists if isinstance(columns.gold, ListedGold) else columns.gold
+def _raise_non_string_id(columns: RankingColumns) -> None:
+    golds = columns.gold.lists if isinstance(columns.gold, GoldLists) else columns.gold
     for query, gold, ranked in zip(columns.ids, golds, columns.ranked, strict=True):
         for what, ids in (("gold", gold or ()), ("returned", ranked)):
             for doc_id in ids:

@@ -19,11 +19,11 @@ __all__ = [
     "RANK_CONTRADICTION",
     "VIEW_KEYS",
     "Gold",
-    "ListedGold",
+    "GoldLists",
     "RankingColumns",
     "document_rankings",
     "judged_rankings",
-    "level_of",
+    "parse_level",
     "rankings",
     "require_documents",
     "retrieved_problem",
@@ -37,11 +37,11 @@ HIGHEST_LEVEL = 1_000
 RANK_CONTRADICTION = "'rank' contradicts the order of 'retrieved'; the list order is what counts"
 _NUMBERS = int, float, np.number
 _INFINITE = math.inf
-_IDS_ARE_TEXT = "document ids must be strings"
+_IDS_ARE_STRINGS = "document ids must be strings"
 VIEW_KEYS = _KEY, _JUDGED, _DOCUMENTS = "rankings", "judged_rankings", "document_rankings"
 
 
-class ListedGold(Sequence[Gold]):
+class GoldLists(Sequence[Gold]):
     """Gold given as lists of ids. Their sets are made one by one as they are asked for.
 
     That is faster than making all beforehand: a set is used while its ids are still at hand for the processor, and the
@@ -89,7 +89,7 @@ def document_rankings(batch: Batch) -> RankingColumns:
 
     Gold is ``metadata["expected_doc_ids"]`` where given, else the parents of the relevant documents.
     """
-    return batch.feature(_DOCUMENTS, _of_parents)
+    return batch.feature(_DOCUMENTS, _parent_rankings)
 
 
 def _with_candidates(batch: Batch) -> RankingColumns:
@@ -106,7 +106,7 @@ def _with_candidates(batch: Batch) -> RankingColumns:
     return RankingColumns(gold, columns.ranked, columns.ids)
 
 
-def _of_parents(batch: Batch) -> RankingColumns:
+def _parent_rankings(batch: Batch) -> RankingColumns:
     columns = rankings(batch)
     # Where no ids are, there is no output, or a failed one, or it returned nothing. Looking at them also checks them.
     ranked: list[Sequence[str]] = [
@@ -127,7 +127,7 @@ def _document_gold(sample: EvaluationSample) -> Gold | None:
         return None
     levels: dict[str, int] = {}
     for document in sample.relevant_docs:
-        level = level_of(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)
+        level = parse_level(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)
         levels[document.parent] = max(level, levels.get(document.parent, level))
     return levels
 
@@ -170,10 +170,10 @@ class ReturnedIds(Sequence[Sequence[str]]):
         contradictory = []
         for sample_id, returned in zip(self._ids, self._retrieved, strict=True):
             try:
-                seen = _seen_at_once(returned)
+                seen = _fast_ids(returned)
             except (AttributeError, TypeError, ValueError):
                 seen = None
-            ids, falls = _looked_at(returned, sample_id) if seen is None else (seen, False)
+            ids, falls = _checked_ids(returned, sample_id) if seen is None else (seen, False)
             if falls:
                 contradictory.append(sample_id)
             yield ids
@@ -183,7 +183,7 @@ class ReturnedIds(Sequence[Sequence[str]]):
                 add_note(self._notes, RANK_CONTRADICTION, sample_id)
 
 
-def _seen_at_once(returned: Sequence[RetrievedDocument]) -> list[str] | None:
+def _fast_ids(returned: Sequence[RetrievedDocument]) -> list[str] | None:
     """The ids; ``None``, or an error, where a closer look is needed, as it is where ranks go down.
 
     One expression, for it runs millions of times. NaN is below nothing, and what is unknown or no number cannot be
@@ -199,7 +199,7 @@ def _seen_at_once(returned: Sequence[RetrievedDocument]) -> list[str] | None:
     return ids if len(ids) == len(returned) else None
 
 
-def _looked_at(returned: Sequence[RetrievedDocument], sample_id: str) -> tuple[list[str], bool]:
+def _checked_ids(returned: Sequence[RetrievedDocument], sample_id: str) -> tuple[list[str], bool]:
     """The ids, and whether the ranks go down, where a score or rank is unknown or something is wrong, which raises."""
     problem = _first_problem(returned)
     if problem is not None:
@@ -229,7 +229,9 @@ def _first_problem(returned: Sequence[RetrievedDocument]) -> str | None:
         if not isinstance(item.doc, Document):
             return f"position {place} of 'retrieved' holds a {type(item.doc).__name__} as 'doc', not a Document"
         if not isinstance(item.doc.doc_id, str):
-            return f"the returned id {item.doc.doc_id!r} is of type {type(item.doc.doc_id).__name__}; {_IDS_ARE_TEXT}"
+            return (
+                f"the returned id {item.doc.doc_id!r} is of type {type(item.doc.doc_id).__name__}; {_IDS_ARE_STRINGS}"
+            )
         if item.score is not None and not isinstance(item.score, _NUMBERS):
             return f"the score at position {place} is {item.score!r}, not a number"
         if item.score is not None and item.score != item.score:
@@ -247,7 +249,7 @@ def _gold_of(sample: EvaluationSample) -> Gold | None:
     require_documents(documents, sample.sample_id)
     levels: dict[str, int] = {}
     for document in documents:
-        level = level_of(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)
+        level = parse_level(document.metadata.get("relevance", 1), document.doc_id, sample.sample_id)
         levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
     return levels
 
@@ -261,7 +263,7 @@ def require_documents(documents: Sequence[Document], sample_id: str) -> None:
             )
 
 
-def level_of(level: Any, doc_id: str, sample_id: str) -> int:
+def parse_level(level: Any, doc_id: str, sample_id: str) -> int:
     """A judged level as a whole number."""
     if (isinstance(level, (int, np.integer)) and not isinstance(level, bool)) or (
         isinstance(level, float) and level.is_integer()

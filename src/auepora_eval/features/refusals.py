@@ -11,12 +11,12 @@ import numpy.typing as npt
 from ..core.batch import Batch, checked_outputs
 from ..core.signature import function_name
 from ..core.types import EvaluationSample, SystemOutputs
-from ..text.refusal import built_in_patterns, contains_phrase, declines
+from ..text.refusal import built_in_patterns, contains_phrase, is_refusal
 
-__all__ = ["Judge", "RefusalDetector", "Refusals", "is_unanswerable", "refusals", "unanswerable"]
+__all__ = ["RefusalDetector", "RefusalJudge", "Refusals", "is_unanswerable", "refusals", "unanswerable"]
 
 Mask = npt.NDArray[np.bool_]
-Judge = Callable[[EvaluationSample, SystemOutputs], bool]
+RefusalJudge = Callable[[EvaluationSample, SystemOutputs], bool]
 """Whether an answer that is there, and not empty, declines to answer."""
 
 BAD_JUDGEMENT = "bad_refusal_judgement"
@@ -32,14 +32,14 @@ class RefusalDetector:
     """
 
     patterns: tuple[str, ...] = field(default_factory=built_in_patterns)
-    """Folded phrases, as ``text.refusal.folded_patterns`` gives them."""
-    judge: Judge | None = field(default=None, hash=False)  # it need not be hashable
+    """Folded phrases, as ``text.refusal.normalize_patterns`` gives them."""
+    judge: RefusalJudge | None = field(default=None, hash=False)  # it need not be hashable
 
     def refused(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
         """Whether an answered sample was refused; ``None`` where nothing tells, a text where that is not usable."""
-        return self._decide(sample, output, lambda text: declines(text, self.patterns))
+        return self._decide(sample, output, lambda text: is_refusal(text, self.patterns))
 
-    def refused_plainly(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
+    def reference_refused(self, sample: EvaluationSample, output: SystemOutputs) -> bool | str | None:
         """The same, phrase by phrase: the plain definition."""
         return self._decide(sample, output, lambda text: any(contains_phrase(text, each) for each in self.patterns))
 

@@ -12,48 +12,48 @@ import numpy.typing as npt
 from ..core.batch import Batch, checked_outputs
 from ..core.errors import BadTypeError
 from ..core.types import Response
-from ..text.coding import Coded, RawCoder, Refiner, code_characters
-from ..text.cutting import CharacterRule, WordRule, word_rule
 from ..text.lcs import lcs_lengths
-from ..text.ngrams import Support, shared_by_order, shared_grams
+from ..text.ngrams import NgramSupport, count_shared_ngrams, iter_shared_ngrams
 from ..text.stopwords import STOP_WORDS
+from ..text.tokenizers import CharacterTokenizer, Tokenizer, word_tokenizer
+from ..text.vocabulary import TokenFilter, TokenIds, Vocabulary, character_ids
 from .rankings import require_documents, retrieved_problem
 
 __all__ = [
-    "Evidence",
-    "Pairs",
+    "EvidenceTexts",
+    "ReferenceTexts",
     "Role",
-    "SharedByOrder",
+    "SharedNgrams",
     "Source",
-    "Wanted",
+    "TokenPairs",
     "answers",
     "best_pairs",
-    "chosen",
-    "coded",
-    "evidence",
-    "longest_common",
+    "evidence_texts",
+    "longest_common_subsequence",
+    "ngram_support",
     "no_response",
-    "pairs",
-    "shared",
-    "shared_orders",
-    "shared_with_all",
-    "stop_words",
-    "support",
-    "wanted",
+    "reference_texts",
+    "select_pairs",
+    "shared_ngram_orders",
+    "shared_ngrams",
+    "shared_with_references",
+    "stop_word_mask",
+    "token_ids",
+    "token_pairs",
 ]
 
 Role = Literal["answers", "reference", "query"]
 Source = Literal["retrieved", "relevant"]
-Rule = WordRule | CharacterRule
+AnyTokenizer = Tokenizer | CharacterTokenizer
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-_MANY_WORDS = 1 << 18
+_MAX_VOCABULARY = 1 << 18
 """Different words after which the batches begin anew: beyond them looking up costs more than it saves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReferenceTexts:
     """Texts that answers are compared to, and the row each belongs to; rows are in ascending order."""
 
     texts: list[str]
@@ -61,7 +61,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceTexts:
     """Documents that answers may draw on: each distinct text once, and which row uses which."""
 
     texts: list[str]
@@ -69,7 +69,7 @@ class Evidence:
     """The row of each use."""
     uses: Integers
     """Which text is used."""
-    none_there: Mask
+    no_documents: Mask
     """Rows without any document."""
     no_text: Mask
     """Rows whose documents have no text."""
@@ -97,12 +97,12 @@ def no_response(batch: Batch) -> Mask:
     )
 
 
-def wanted(batch: Batch, role: Role) -> Wanted:
+def reference_texts(batch: Batch, role: Role) -> ReferenceTexts:
     """The texts answers are compared to: all reference answers, or the query."""
     return batch.feature(("wanted", role), _references if role == "reference" else _queries)
 
 
-def _references(batch: Batch) -> Wanted:
+def _references(batch: Batch) -> ReferenceTexts:
     first = [sample.reference_answer for sample in batch.samples]
     if set(map(type, first)) - {Response, type(None)}:
         _require_responses(batch)
@@ -115,7 +115,7 @@ def _references(batch: Batch) -> Wanted:
         counts = [one is not None for one in first]
     owners = np.repeat(np.arange(len(batch)), np.array(counts, dtype=np.int64))
     _require_text(texts, owners, batch, "a reference answer")
-    return Wanted(texts, owners)
+    return ReferenceTexts(texts, owners)
 
 
 def _require_responses(batch: Batch) -> None:
@@ -125,11 +125,11 @@ def _require_responses(batch: Batch) -> None:
             raise BadTypeError(f"sample '{sample.sample_id}': 'reference_answer' is a {kind}, not a Response")
 
 
-def _queries(batch: Batch) -> Wanted:
+def _queries(batch: Batch) -> ReferenceTexts:
     texts = [sample.query for sample in batch.samples]
     owners = np.arange(len(batch))
     _require_text(texts, owners, batch, "the query")
-    return Wanted(texts, owners)
+    return ReferenceTexts(texts, owners)
 
 
 def _require_text(texts: Sequence[Any], owners: Integers, batch: Batch, what: str) -> None:
@@ -142,81 +142,85 @@ def _require_text(texts: Sequence[Any], owners: Integers, batch: Batch, what: st
 
 
 def _texts(batch: Batch, role: Role) -> list[str]:
-    return answers(batch) if role == "answers" else wanted(batch, role).texts
+    return answers(batch) if role == "answers" else reference_texts(batch, role).texts
 
 
-def coded(batch: Batch, rule: Rule, role: Role) -> Coded:
+def token_ids(batch: Batch, rule: AnyTokenizer, role: Role) -> TokenIds:
     """The words of the texts in a role. Words of one rule have the same numbers whatever the role."""
-    if isinstance(rule, CharacterRule):
-        return batch.feature(("coded", rule.name, role), lambda b: code_characters(_texts(b, role), rule))
-    return batch.feature(("coded", rule.name, role), lambda b: _refiner(b, rule).refine(_raw(b, rule, role)))
+    if isinstance(rule, CharacterTokenizer):
+        return batch.feature(("coded", rule.name, role), lambda b: character_ids(_texts(b, role), rule))
+    return batch.feature(
+        ("coded", rule.name, role), lambda b: _token_filter(b, rule).transform(_raw_token_ids(b, rule, role))
+    )
 
 
-def _coder(batch: Batch, rule: WordRule) -> RawCoder:
+def _vocabulary(batch: Batch, rule: Tokenizer) -> Vocabulary:
     """The batch's coder for a cut: the one that served the batches before it, unless that has grown too large."""
 
-    def build(batch: Batch) -> RawCoder:
-        known = batch.memory.get(("coder", rule.cut.name))
-        if known is None or known.count > _MANY_WORDS:
-            known = batch.memory["coder", rule.cut.name] = RawCoder(rule.cut)
+    def build(batch: Batch) -> Vocabulary:
+        known = batch.memory.get(("coder", rule.byte_tokenizer.name))
+        if known is None or known.count > _MAX_VOCABULARY:
+            known = batch.memory["coder", rule.byte_tokenizer.name] = Vocabulary(rule.byte_tokenizer)
         return known
 
-    return batch.feature(("coder", rule.cut.name), build)
+    return batch.feature(("coder", rule.byte_tokenizer.name), build)
 
 
-def _refiner(batch: Batch, rule: WordRule) -> Refiner:
-    def build(batch: Batch) -> Refiner:
-        coder = _coder(batch, rule)
+def _token_filter(batch: Batch, rule: Tokenizer) -> TokenFilter:
+    def build(batch: Batch) -> TokenFilter:
+        coder = _vocabulary(batch, rule)
         known = batch.memory.get(("refiner", rule.name))
         if known is None or known.raw is not coder:
-            known = batch.memory["refiner", rule.name] = Refiner(rule, coder)
+            known = batch.memory["refiner", rule.name] = TokenFilter(rule, coder)
         return known
 
     return batch.feature(("refiner", rule.name), build)
 
 
-def _raw(batch: Batch, rule: WordRule, role: Role) -> Coded:
+def _raw_token_ids(batch: Batch, rule: Tokenizer, role: Role) -> TokenIds:
     """Raw words, shared by all rules with the same cut."""
-    return batch.feature(("raw", rule.cut.name, role), lambda b: _coder(b, rule).code(_texts(b, role)))
+    return batch.feature(
+        ("raw", rule.byte_tokenizer.name, role), lambda b: _vocabulary(b, rule).encode(_texts(b, role))
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class TokenPairs:
     """Every answer beside every text it is compared to, as words."""
 
-    given: Coded
-    wanted: Coded
+    answers: TokenIds
+    references: TokenIds
     owners: Integers
     """The row of each pair, in ascending order."""
 
 
-def pairs(batch: Batch, rule: Rule, role: Role) -> Pairs:
+def token_pairs(batch: Batch, rule: AnyTokenizer, role: Role) -> TokenPairs:
     """Answers and what they are compared to, pair by pair."""
-    return batch.feature(("pairs", rule.name, role), lambda b: _pairs(b, rule, role))
+    return batch.feature(("pairs", rule.name, role), lambda b: _token_pairs(b, rule, role))
 
 
-def _pairs(batch: Batch, rule: Rule, role: Role) -> Pairs:
-    given, texts = coded(batch, rule, "answers"), wanted(batch, role)
+def _token_pairs(batch: Batch, rule: AnyTokenizer, role: Role) -> TokenPairs:
+    given, texts = token_ids(batch, rule, "answers"), reference_texts(batch, role)
     if not _one_each(texts.owners, len(batch)):
         given = given.take(texts.owners)
-    return Pairs(given, coded(batch, rule, role), texts.owners)
+    return TokenPairs(given, token_ids(batch, rule, role), texts.owners)
 
 
-def shared(batch: Batch, rule: Rule, role: Role, n: int) -> Integers:
+def shared_ngrams(batch: Batch, rule: AnyTokenizer, role: Role, n: int) -> Integers:
     """Per pair the number of n-grams its two texts share; for one or two short orders."""
 
     def build(batch: Batch) -> Integers:
-        sides = pairs(batch, rule, role)
-        return shared_grams(sides.given, sides.wanted, n)
+        sides = token_pairs(batch, rule, role)
+        return count_shared_ngrams(sides.answers, sides.references, n)
 
     return batch.feature(("shared", rule.name, role, n), build)
 
 
-class SharedByOrder:
+class SharedNgrams:
     """How many n-grams the two sides have in common, each order worked out from the one before when it is asked for."""
 
-    def __init__(self, given: Coded, wanted: Coded, owners: Integers | None = None) -> None:
-        self._orders = shared_by_order(given, wanted, owners)
+    def __init__(self, given: TokenIds, wanted: TokenIds, owners: Integers | None = None) -> None:
+        self._orders = iter_shared_ngrams(given, wanted, owners)
         self._known: list[Integers] = []
 
     def __getitem__(self, n: int) -> Integers:
@@ -225,43 +229,45 @@ class SharedByOrder:
         return self._known[n - 1]
 
 
-def shared_orders(batch: Batch, rule: Rule, role: Role) -> SharedByOrder:
-    """Per pair the n-grams its two texts share, for many orders: ``shared_orders(batch, rule, role)[4]``."""
+def shared_ngram_orders(batch: Batch, rule: AnyTokenizer, role: Role) -> SharedNgrams:
+    """Per pair the n-grams its two texts share, for many orders: ``shared_ngram_orders(batch, rule, role)[4]``."""
 
-    def build(batch: Batch) -> SharedByOrder:
-        sides = pairs(batch, rule, role)
-        return SharedByOrder(sides.given, sides.wanted)
+    def build(batch: Batch) -> SharedNgrams:
+        sides = token_pairs(batch, rule, role)
+        return SharedNgrams(sides.answers, sides.references)
 
     return batch.feature(("shared_orders", rule.name, role), build)
 
 
-def shared_with_all(batch: Batch, rule: Rule, role: Role) -> SharedByOrder:
+def shared_with_references(batch: Batch, rule: AnyTokenizer, role: Role) -> SharedNgrams:
     """Per row the n-grams an answer shares with any of its references, an n-gram at most as often as in one of them."""
 
-    def build(batch: Batch) -> SharedByOrder:
-        return SharedByOrder(coded(batch, rule, "answers"), coded(batch, rule, role), wanted(batch, role).owners)
+    def build(batch: Batch) -> SharedNgrams:
+        return SharedNgrams(
+            token_ids(batch, rule, "answers"), token_ids(batch, rule, role), reference_texts(batch, role).owners
+        )
 
     return batch.feature(("shared_with_all", rule.name, role), build)
 
 
-def longest_common(batch: Batch, rule: Rule, role: Role) -> Integers:
+def longest_common_subsequence(batch: Batch, rule: AnyTokenizer, role: Role) -> Integers:
     """Per pair the length of the longest common subsequence of words."""
 
     def build(batch: Batch) -> Integers:
-        sides = pairs(batch, rule, role)
-        return lcs_lengths(sides.given, sides.wanted)
+        sides = token_pairs(batch, rule, role)
+        return lcs_lengths(sides.answers, sides.references)
 
     return batch.feature(("lcs", rule.name, role), build)
 
 
-def stop_words(batch: Batch) -> Mask:
+def stop_word_mask(batch: Batch) -> Mask:
     """Which word numbers of the plain rule are function words; made after the answers were numbered."""
 
     def build(batch: Batch) -> Mask:
-        rule = word_rule()
-        coded(batch, rule, "answers")
-        coder = _coder(batch, rule)
-        known = coder.code([" ".join(sorted(STOP_WORDS))]).ids
+        rule = word_tokenizer()
+        token_ids(batch, rule, "answers")
+        coder = _vocabulary(batch, rule)
+        known = coder.encode([" ".join(sorted(STOP_WORDS))]).ids
         mask = np.zeros(coder.count, np.bool_)
         mask[known] = True
         return mask
@@ -285,18 +291,18 @@ def best_pairs(values: npt.NDArray[np.float64], owners: Integers, rows: int) -> 
     return best
 
 
-def chosen(values: npt.NDArray[np.float64], pairs: Integers) -> npt.NDArray[np.float64]:
+def select_pairs(values: npt.NDArray[np.float64], pairs: Integers) -> npt.NDArray[np.float64]:
     """The values of some pairs, row by row; 0 where a row has none."""
     return np.where(pairs >= 0, values[pairs], 0.0) if len(values) else np.zeros(len(pairs))
 
 
-def evidence(batch: Batch, source: Source, k: int | None) -> Evidence:
+def evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceTexts:
     """The first ``k`` documents the system returned, or the relevant ones."""
-    return batch.feature(("evidence", source, k), lambda b: _evidence(b, source, k))
+    return batch.feature(("evidence", source, k), lambda b: _evidence_texts(b, source, k))
 
 
-def _evidence(batch: Batch, source: Source, k: int | None) -> Evidence:
-    per_row = _returned(batch, k) if source == "retrieved" else _relevant(batch)
+def _evidence_texts(batch: Batch, source: Source, k: int | None) -> EvidenceTexts:
+    per_row = _retrieved_texts(batch, k) if source == "retrieved" else _relevant_texts(batch)
     every = [text for texts in per_row for text in texts or ()]
     counts = np.array([len(texts or ()) for texts in per_row], dtype=np.int64)
     rows = np.repeat(np.arange(len(batch)), counts)
@@ -306,7 +312,7 @@ def _evidence(batch: Batch, source: Source, k: int | None) -> Evidence:
     numbers: dict[str, int] = {}
     uses = [numbers.setdefault(text, len(numbers)) for text in every if text]
     there = counts > 0
-    return Evidence(
+    return EvidenceTexts(
         list(numbers),
         rows[has_text],
         np.array(uses, dtype=np.int64),
@@ -316,7 +322,7 @@ def _evidence(batch: Batch, source: Source, k: int | None) -> Evidence:
     )
 
 
-def _returned(batch: Batch, k: int | None) -> list[list[str]]:
+def _retrieved_texts(batch: Batch, k: int | None) -> list[list[str]]:
     """The texts of what was returned, row by row; what a failed system returned is not looked at."""
     outputs = checked_outputs(batch)
     returned = [output.retrieved[:k] if output is not None and output.error is None else [] for output in outputs]
@@ -330,7 +336,7 @@ def _returned(batch: Batch, k: int | None) -> list[list[str]]:
         raise
 
 
-def _relevant(batch: Batch) -> list[list[str] | None]:
+def _relevant_texts(batch: Batch) -> list[list[str] | None]:
     """The texts of the relevant documents, row by row; ``None`` where they are not annotated."""
     for sample in batch.samples:
         require_documents(sample.relevant_docs or [], sample.sample_id)
@@ -340,17 +346,19 @@ def _relevant(batch: Batch) -> list[list[str] | None]:
     ]
 
 
-def support(batch: Batch, rule: WordRule, source: Source, k: int | None) -> Support:
+def ngram_support(batch: Batch, rule: Tokenizer, source: Source, k: int | None) -> NgramSupport:
     """Which n-grams of each answer occur in its evidence, within one document; for a rule without refinement."""
-    assert rule.refine is None
-    return batch.feature(("support", rule.name, source, k), lambda b: _support(b, rule, source, k))
+    assert rule.transform is None
+    return batch.feature(("support", rule.name, source, k), lambda b: _ngram_support(b, rule, source, k))
 
 
-def _support(batch: Batch, rule: WordRule, source: Source, k: int | None) -> Support:
-    found = evidence(batch, source, k)
-    given = coded(batch, rule, "answers")
+def _ngram_support(batch: Batch, rule: Tokenizer, source: Source, k: int | None) -> NgramSupport:
+    found = evidence_texts(batch, source, k)
+    given = token_ids(batch, rule, "answers")
     # Only words of answers matter; what is numbered by now holds them all.
-    documents = batch.feature(("known words", rule.cut.name, source, k), lambda b: _coder(b, rule).look_up(found.texts))
+    documents = batch.feature(
+        ("known words", rule.byte_tokenizer.name, source, k), lambda b: _vocabulary(b, rule).lookup(found.texts)
+    )
     if not (len(found.uses) == len(found.texts) and (np.diff(found.uses) == 1).all()):
         documents = documents.take(found.uses)  # some text serves several answers: its words are shared, not cut again
-    return Support(given, documents, found.owners)
+    return NgramSupport(given, documents, found.owners)

@@ -9,21 +9,21 @@ from ..core.errors import AueporaError, BadValueError
 from ..core.results import Results
 from .check import check_gates
 from .kinds import Gate, VerdictGate, needs_baseline
-from .names import lenient_names
+from .names import resolve_names
 from .report import GateReport, GateStatus
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["FAILED_TAG", "baseline_of", "check_run", "named_baseline", "note_outcome"]
+__all__ = ["FAILED_TAG", "check_run", "find_baseline", "get_baseline", "tag_gate_outcome"]
 
 _TAGS: dict[GateStatus, str] = {"passed": "gates-passed", "failed": "gates-failed", "inconclusive": "gates-open"}
 FAILED_TAG = _TAGS["failed"]
 """A run with this tag is compared with only where somebody names it."""
 
 
-def note_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
+def tag_gate_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
     """Tag a run with how its gates went: ``gates-passed``, ``gates-failed`` or ``gates-open``; gives the run."""
     tag, held = _TAGS[report.status], store.get(run_id).tags
     others = [one for one in _TAGS.values() if one != tag and one in held]
@@ -34,7 +34,7 @@ def note_outcome(store: RunStore, run_id: str, report: GateReport) -> RunRecord:
     return store.get(run_id)
 
 
-def named_baseline(store: RunStore, against: str) -> RunRecord:
+def get_baseline(store: RunStore, against: str) -> RunRecord:
     """The run that is named as the one to compare with; it must have ended."""
     record = store.find(against)
     if record.status != "finished":
@@ -44,16 +44,16 @@ def named_baseline(store: RunStore, against: str) -> RunRecord:
     return record
 
 
-def baseline_of(store: RunStore, record: RunRecord) -> RunRecord | None:
+def find_baseline(store: RunStore, record: RunRecord) -> RunRecord | None:
     """What a run is compared with where nobody names another: the latest finished one before it.
 
     It has the same name and the same samples, and did not fail its gates: else whoever runs a failed plan again would
     compare it with itself, and find nothing worse.
     """
-    return next((one for one in _earlier(store, record) if FAILED_TAG not in one.tags), None)
+    return next((one for one in _earlier_runs(store, record) if FAILED_TAG not in one.tags), None)
 
 
-def _earlier(store: RunStore, record: RunRecord) -> Iterator[RunRecord]:
+def _earlier_runs(store: RunStore, record: RunRecord) -> Iterator[RunRecord]:
     """The finished runs before one, of its name and on its samples, newest first."""
     for one in store.runs(name=record.name, status="finished"):
         earlier = (one.created_at, one.run_id) < (record.created_at, record.run_id)
@@ -61,9 +61,9 @@ def _earlier(store: RunStore, record: RunRecord) -> Iterator[RunRecord]:
             yield one
 
 
-def _no_baseline(store: RunStore, record: RunRecord) -> str:
+def _missing_baseline_message(store: RunStore, record: RunRecord) -> str:
     """Why there is nothing to compare a run with."""
-    failed = sum(1 for _ in _earlier(store, record))
+    failed = sum(1 for _ in _earlier_runs(store, record))
     if not failed:
         return (
             f"there is no earlier finished run called '{record.name}' on the same samples to compare with; "
@@ -88,22 +88,22 @@ def check_run(
 ) -> GateReport:
     """Hold a stored run against gates. Those that speak of another run are decided by the ``baseline``.
 
-    Without one it is ``baseline_of`` the run. Where two runs cannot be compared, that is why such gates are
+    Without one it is ``find_baseline`` the run. Where two runs cannot be compared, that is why such gates are
     inconclusive; with ``strict`` it is an error. Runs on different datasets cannot, unless ``other_dataset`` says that
     this is meant. The metrics whose verdict a gate asks for share one 5 %, whatever else the plan calls primary.
     """
-    gates = lenient_names(gates, [one.name for one in results])
+    gates = resolve_names(gates, [one.name for one in results])
     if not any(map(needs_baseline, gates)):
         return check_gates(gates, results)
-    other = baseline_of(store, record) if baseline is None else baseline
+    other = find_baseline(store, record) if baseline is None else baseline
     if other is None:
-        return check_gates(gates, results, without=_no_baseline(store, record))
+        return check_gates(gates, results, without=_missing_baseline_message(store, record))
     if other.run_id == record.run_id:
         problem = f"{record.run_id} cannot be compared with itself; name another run with --against"
         if strict:
             raise BadValueError(problem)
         return check_gates(gates, results, without=problem)
-    from ..compare.paired import compare_metrics
+    from ..compare.metric_comparisons import compare_metrics
 
     have = {one.name for one in results}
     asked = [one for one in gates if needs_baseline(one) and one.metric in have]

@@ -8,11 +8,11 @@ from ..compare.types import MetricComparison
 from ..core.errors import did_you_mean
 from ..core.types import MetricResult
 from .coverage import coverage_gates, coverage_outcome
-from .deciding import decided, interval_status, number, relation, span
 from .grammar import parse_gates
 from .kinds import CoverageGate, DeltaGate, Gate, Operator, ValueGate, VerdictGate
-from .names import lenient_names
+from .names import resolve_names
 from .report import GateOutcome, GateReport, GateStatus
+from .thresholds import describe_relation, format_interval, format_number, interval_status, value_status
 
 __all__ = ["NO_BASELINE", "check_gates"]
 
@@ -34,8 +34,8 @@ def check_gates(
     run it is with. Nothing is raised over a metric that was not computed: its gate is inconclusive.
     """
     found = {one.name: one for one in results}
-    parsed = lenient_names(parse_gates(gates), found)
-    compared = _Compared(comparison, refused or {}, without)
+    parsed = resolve_names(parse_gates(gates), found)
+    compared = _ComparisonChecker(comparison, refused or {}, without)
     covered = coverage_gates(parsed, found)
     outcomes: list[GateOutcome] = []
     for gate in parsed:
@@ -48,7 +48,7 @@ def check_gates(
                 if one.text not in texts
             ]
         elif isinstance(gate, ValueGate):
-            outcomes.append(_value(gate, found.get(gate.metric)))
+            outcomes.append(_check_value(gate, found.get(gate.metric)))
         elif isinstance(gate, DeltaGate):
             outcomes.append(compared.delta(gate))
         else:
@@ -57,65 +57,66 @@ def check_gates(
     return GateReport(tuple(outcomes), getattr(results, "run_id", None), against)
 
 
-def _value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
+def _check_value(gate: ValueGate, whole: MetricResult | None) -> GateOutcome:
     """A gate on the value of a metric, or on an end of its interval."""
     if whole is None:
-        return _open(gate, f"{gate.metric} was not computed")
+        return _inconclusive(gate, f"{gate.metric} was not computed")
     result, name = whole, gate.metric
     if gate.where is not None:
         groups = whole.slices.get(gate.where.slice, {})
         part = groups.get(gate.where.group)
         if not isinstance(part, MetricResult):
             near = did_you_mean(gate.where.group, map(str, groups)) if groups else f"; slice by {gate.where.slice}"
-            return _open(gate, f"{name} has no group {gate.where}{near}")
+            return _inconclusive(gate, f"{name} has no group {gate.where}{near}")
         result, name = part, f"{name} where {gate.where}"
     if not result.defined:
         because = result.details.get("undefined_because") or "no sample was scored"
-        return _open(gate, f"{name} has no value: {because}")
+        return _inconclusive(gate, f"{name} has no value: {because}")
     if skipped := result.details.get("skipped_missing_output"):
-        return _open(
+        return _inconclusive(
             gate,
-            f"{name} is {number(result.value)} without {skipped} missing output{'s' * (skipped != 1)}, which its "
+            f"{name} is {format_number(result.value)} "
+            f"without {skipped} missing output{'s' * (skipped != 1)}, which its "
             f"conventions skip; count them with `auepora rescore RUN -m '{gate.metric}:missing=fail'`",
             result.value,
         )
     value, what, flags = result.value, name, ()
     if gate.part != "point":
         if result.interval is None:
-            return _open(gate, f"{name} has no interval; point({gate.metric}) decides by the value alone")
+            return _inconclusive(gate, f"{name} has no interval; point({gate.metric}) decides by the value alone")
         value = result.interval[0 if gate.part == "low" else 1]
-        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {name} ({number(result.value)})"
+        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {name} ({format_number(result.value)})"
         flags = (result.details.get("interval") or {}).get("flags") or ()
-    status = decided(value, gate.operator, gate.threshold)
-    reason = f"{what} is {relation(value, gate.operator, gate.threshold)}"
+    status = value_status(value, gate.operator, gate.threshold)
+    reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
     if gate.part == "point" and result.interval is not None:
-        reason += f" ({span(result.interval)})"
-    reason += _too_much(flags)
-    return GateOutcome(gate.text, status, reason, gate.metric, value, warning=_turned_by_failures(gate, result, status))
+        reason += f" ({format_interval(result.interval)})"
+    reason += _flags_note(flags)
+    return GateOutcome(gate.text, status, reason, gate.metric, value, warning=_failure_warning(gate, result, status))
 
 
-def _turned_by_failures(gate: ValueGate, result: MetricResult, status: GateStatus) -> str | None:
+def _failure_warning(gate: ValueGate, result: MetricResult, status: GateStatus) -> str | None:
     """What to say where measurements failed that could have turned the decision."""
     bounds = result.details.get("bounds")
     if (
         gate.part != "point"
         or not bounds
-        or {decided(one, gate.operator, gate.threshold) for one in bounds} == {status}
+        or {value_status(one, gate.operator, gate.threshold) for one in bounds} == {status}
     ):
         return None
     low, high = bounds
     return (
         f"{gate.text!r} is {status} by what could be measured; with {result.details.get('num_measure_failed')} failed "
-        f"measurements the value may lie anywhere from {number(low)} to {number(high)}"
+        f"measurements the value may lie anywhere from {format_number(low)} to {format_number(high)}"
     )
 
 
-def _too_much(flags: Iterable[str]) -> str:
+def _flags_note(flags: Iterable[str]) -> str:
     listed = ", ".join(flags)
     return f"; the interval may claim too much ({listed})" if listed else ""
 
 
-class _Compared:
+class _ComparisonChecker:
     """Gates that speak of another run."""
 
     def __init__(
@@ -125,41 +126,43 @@ class _Compared:
 
     def delta(self, gate: DeltaGate) -> GateOutcome:
         """A gate on a difference: by its whole interval, or by the one number the gate names."""
-        one = self._of(gate.metric)
+        one = self._comparison_or_reason(gate.metric)
         if isinstance(one, str):
-            return _open(gate, one)
+            return _inconclusive(gate, one)
         if gate.part is None:
-            return _by_interval(gate, one, gate.operator, gate.threshold)
-        return _by_number(gate, one)
+            return _decide_by_interval(gate, one, gate.operator, gate.threshold)
+        return _decide_by_number(gate, one)
 
     def verdict(self, gate: VerdictGate) -> GateOutcome:
         """A gate on the verdict of the comparison, or on a margin that its interval must keep."""
-        one = self._of(gate.metric)
+        one = self._comparison_or_reason(gate.metric)
         if isinstance(one, str):
-            return _open(gate, one)
+            return _inconclusive(gate, one)
         if one.doubt == "question_overlap":
-            return _open(gate, f"the difference in {gate.metric} is {_numbers(one)}: {one.note}", one.delta)
+            return _inconclusive(
+                gate, f"the difference in {gate.metric} is {_difference_text(one)}: {one.note}", one.delta
+            )
         if gate.by is not None:
-            margin = gate.by if gate.wanted == "better" else 0.0 - gate.by  # never a minus zero
+            margin = gate.by if gate.expected == "better" else 0.0 - gate.by  # never a minus zero
             if one.higher_is_better:
-                return _by_interval(gate, one, ">", margin)
-            return _by_interval(gate, one, "<", 0.0 - margin)
-        reason = f"{gate.metric} is {_verdict_words(one)}"
-        if one.doubt == "measure_failures" and (gate.wanted == "better" or _may_be_worse(one)):
-            return _open(gate, f"{reason}: measurements that failed could turn it", one.delta)
-        if gate.wanted == "better":
+                return _decide_by_interval(gate, one, ">", margin)
+            return _decide_by_interval(gate, one, "<", 0.0 - margin)
+        reason = f"{gate.metric} is {_verdict_text(one)}"
+        if one.doubt == "measure_failures" and (gate.expected == "better" or _may_be_worse(one)):
+            return _inconclusive(gate, f"{reason}: measurements that failed could turn it", one.delta)
+        if gate.expected == "better":
             if one.verdict == "inconclusive":
-                return _open(gate, reason + _detects(one), one.delta)
+                return _inconclusive(gate, reason + _mde_note(one), one.delta)
             return GateOutcome(
                 gate.text, "passed" if one.verdict == "better" else "failed", reason, gate.metric, one.delta
             )
         if one.verdict == "worse":
             return GateOutcome(gate.text, "failed", reason, gate.metric, one.delta)
         if one.verdict == "inconclusive":
-            reason = f"{gate.metric} was not found to be worse: {_numbers(one)}{_detects(one)}"
+            reason = f"{gate.metric} was not found to be worse: {_difference_text(one)}{_mde_note(one)}"
         return GateOutcome(gate.text, "passed", reason, gate.metric, one.delta)
 
-    def _of(self, name: str) -> MetricComparison | str:
+    def _comparison_or_reason(self, name: str) -> MetricComparison | str:
         """The comparison of a metric; or why there is none, or none that a gate could go by."""
         if self._comparison is None:
             return self._without
@@ -170,13 +173,14 @@ class _Compared:
             return f"{one.name} has no difference: {one.note or 'no sample was scored in both runs'}"
         if one.doubt == "system_failures":
             because = f" ({one.note})" if one.note else ""
-            return f"the difference in {name} is {_numbers(one)}, but only because a system failed on some{because}"
+            difference = _difference_text(one)
+            return f"the difference in {name} is {difference}, but only because a system failed on some{because}"
         if one.doubt == "missing_outputs":
-            return f"the difference in {name} is {_numbers(one)}, but outputs are missing ({one.note})"
+            return f"the difference in {name} is {_difference_text(one)}, but outputs are missing ({one.note})"
         return one
 
 
-def _by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
+def _decide_by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
     """Decide by an end of the interval of a difference, or by the bare difference, wherever failures may put it."""
     assert one.delta is not None
     warning = None
@@ -187,36 +191,36 @@ def _by_number(gate: DeltaGate, one: MetricComparison) -> GateOutcome:
             f"delta({gate.metric}) goes by its interval"
         )
     elif one.interval is None:
-        return _open(gate, _no_interval(one))
+        return _inconclusive(gate, _no_interval_message(one))
     else:
         value = one.interval[0 if gate.part == "low" else 1]
-        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({number(one.delta)})"
-    status = decided(value, gate.operator, gate.threshold)
-    reason = f"{what} is {relation(value, gate.operator, gate.threshold)}"
-    if unsure := _moved(
-        one, gate.threshold, {decided(value + by, gate.operator, gate.threshold) for by in _shifts(one)}
+        what = f"the {'lower' if gate.part == 'low' else 'upper'} end of {what} ({format_number(one.delta)})"
+    status = value_status(value, gate.operator, gate.threshold)
+    reason = f"{what} is {describe_relation(value, gate.operator, gate.threshold)}"
+    if unsure := _failure_note(
+        one, gate.threshold, {value_status(value + by, gate.operator, gate.threshold) for by in _shifts(one)}
     ):
-        status, reason = "inconclusive", f"{what} is {number(value, gate.threshold)}, but {unsure}"
+        status, reason = "inconclusive", f"{what} is {format_number(value, gate.threshold)}, but {unsure}"
     return GateOutcome(gate.text, status, reason, gate.metric, value, warning=warning)
 
 
-def _by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshold: float) -> GateOutcome:
+def _decide_by_interval(gate: Gate, one: MetricComparison, operator: Operator, threshold: float) -> GateOutcome:
     """Decide by the whole interval of a difference, wherever failed measurements may put it."""
     assert one.delta is not None
     if one.interval is None:
-        return _open(gate, _no_interval(one), one.delta)
+        return _inconclusive(gate, _no_interval_message(one), one.delta)
     status = interval_status(one.interval, operator, threshold)
     words = {">": "above", ">=": "at or above", "<": "below", "<=": "at or below"}[operator]
-    reason = f"the difference in {one.name} is {_numbers(one)}: "
+    reason = f"the difference in {one.name} is {_difference_text(one)}: "
     moved = {interval_status(one.interval, operator, threshold, by) for by in _shifts(one)}
-    if status != "inconclusive" and (unsure := _moved(one, threshold, {status, *moved})):
+    if status != "inconclusive" and (unsure := _failure_note(one, threshold, {status, *moved})):
         status = "inconclusive"
         reason += unsure
     elif status == "inconclusive":
-        reason += f"it may lie on either side of {threshold:g}{_detects(one)}"
+        reason += f"it may lie on either side of {threshold:g}{_mde_note(one)}"
     else:
         reason += f"{'all' if status == 'passed' else 'none'} of the interval is {words} {threshold:g}"
-    reason += _too_much(one.flags)
+    reason += _flags_note(one.flags)
     return GateOutcome(gate.text, status, reason, one.name, one.delta)
 
 
@@ -226,7 +230,7 @@ def _shifts(one: MetricComparison) -> tuple[float, ...]:
     return (0.0,) if one.bounds is None else (0.0, *(bound - one.delta for bound in one.bounds))
 
 
-def _moved(one: MetricComparison, threshold: float, found: set[GateStatus]) -> str | None:
+def _failure_note(one: MetricComparison, threshold: float, found: set[GateStatus]) -> str | None:
     """Why failed measurements leave a gate open that comes to these outcomes; ``None`` where they do not."""
     if one.doubt == "measure_failures" and one.bounds is None:
         return "measurements that failed could move it, and how far is unknown"
@@ -240,27 +244,27 @@ def _may_be_worse(one: MetricComparison) -> bool:
     return one.bounds[0] < 0 if one.higher_is_better else one.bounds[1] > 0
 
 
-def _numbers(one: MetricComparison) -> str:
+def _difference_text(one: MetricComparison) -> str:
     assert one.delta is not None
-    interval = "" if one.interval is None else f" ({span(one.interval)})"
-    return f"{'+' * (one.delta >= 0)}{number(one.delta)}{interval} on {one.n} sample{'s' * (one.n != 1)}"
+    interval = "" if one.interval is None else f" ({format_interval(one.interval)})"
+    return f"{'+' * (one.delta >= 0)}{format_number(one.delta)}{interval} on {one.n} sample{'s' * (one.n != 1)}"
 
 
-def _verdict_words(one: MetricComparison) -> str:
+def _verdict_text(one: MetricComparison) -> str:
     p = one.p_value if one.p_adjusted is None else one.p_adjusted
     told = "" if p is None else f", p {p:.3g}"
     words = {"inconclusive": "neither better nor worse for sure"}.get(one.verdict, one.verdict)
-    return f"{words}: {_numbers(one)}{told}"
+    return f"{words}: {_difference_text(one)}{told}"
 
 
-def _detects(one: MetricComparison) -> str:
-    return "" if one.mde is None else f"; so many samples detect a difference of {number(one.mde)}"
+def _mde_note(one: MetricComparison) -> str:
+    return "" if one.mde is None else f"; so many samples detect a difference of {format_number(one.mde)}"
 
 
-def _no_interval(one: MetricComparison) -> str:
+def _no_interval_message(one: MetricComparison) -> str:
     because = f" ({one.note})" if one.note else ""
     return f"the difference in {one.name} has no interval{because}; point(delta({one.name})) decides by the bare number"
 
 
-def _open(gate: Gate, reason: str, value: float | None = None) -> GateOutcome:
+def _inconclusive(gate: Gate, reason: str, value: float | None = None) -> GateOutcome:
     return GateOutcome(gate.text, "inconclusive", reason, gate.metric, value)

@@ -8,25 +8,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..core.types import MetricResult
-from .deciding import decided, number, relation
 from .kinds import CoverageGate, Gate
 from .report import GateOutcome
+from .thresholds import describe_relation, format_number, value_status
 
-__all__ = ["LEAST", "coverage_gates", "coverage_outcome", "coverage_share"]
+__all__ = ["MIN_COVERAGE", "coverage_gates", "coverage_outcome", "coverage_proportion"]
 
-LEAST = 0.95
+MIN_COVERAGE = 0.95
 """What must have been scored where no gate says otherwise."""
 
 
-def coverage_share(result: MetricResult) -> float | None:
+def coverage_proportion(result: MetricResult) -> float | None:
     """The share of answers that were scored, of those the metric applies to; ``None`` where that is not known."""
-    scored, failed = _answers(result)
+    scored, failed = _answer_counts(result)
     if scored is None or failed is None or scored + failed == 0:
         return None
     return scored / (scored + failed)
 
 
-def _answers(result: MetricResult) -> tuple[int | None, int | None]:
+def _answer_counts(result: MetricResult) -> tuple[int | None, int | None]:
     """How many answers were scored and how many failed; where samples were asked several times, of all calls."""
     repeats = result.details.get("repeats")
     if isinstance(repeats, Mapping) and "num_calls" in repeats:
@@ -51,8 +51,10 @@ def coverage_gates(gates: Sequence[Gate], results: Mapping[str, MetricResult]) -
         elif general is not None:
             text = f"coverage({name}) {general.operator} {general.threshold:g}"
             made.append((CoverageGate(text, name, general.operator, general.threshold), False))
-        elif name in results and "num_scored" in results[name].details and coverage_share(results[name]) is not None:
-            made.append((CoverageGate(f"coverage({name}) >= {LEAST:g}", name, ">=", LEAST), True))
+        elif (
+            name in results and "num_scored" in results[name].details and coverage_proportion(results[name]) is not None
+        ):
+            made.append((CoverageGate(f"coverage({name}) >= {MIN_COVERAGE:g}", name, ">=", MIN_COVERAGE), True))
     return made
 
 
@@ -61,15 +63,17 @@ def coverage_outcome(gate: CoverageGate, result: MetricResult | None, *, implied
     name = gate.metric
     if result is None:
         return GateOutcome(gate.text, "inconclusive", f"{name} was not computed", name, implied=implied)
-    share = coverage_share(result)
+    share = coverage_proportion(result)
     if share is None:
         return GateOutcome(
             gate.text, "inconclusive", f"nothing is known of how much of {name} was scored", name, implied=implied
         )
-    scored, failed = _answers(result)
+    scored, failed = _answer_counts(result)
     assert scored is not None
     assert failed is not None
-    status = decided(share, gate.operator, gate.threshold)
-    lies = relation(share, gate.operator, gate.threshold).removeprefix(number(share, gate.threshold))
-    reason = f"{scored} of {scored + failed} answers were scored by {name}, {number(share, gate.threshold)}{lies}"
+    status = value_status(share, gate.operator, gate.threshold)
+    lies = describe_relation(share, gate.operator, gate.threshold).removeprefix(format_number(share, gate.threshold))
+    reason = (
+        f"{scored} of {scored + failed} answers were scored by {name}, {format_number(share, gate.threshold)}{lies}"
+    )
     return GateOutcome(gate.text, status, reason, name, share, implied)

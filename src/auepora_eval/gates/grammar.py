@@ -18,16 +18,16 @@ from collections.abc import Iterable
 from typing import get_args
 
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
-from .kinds import CoverageGate, DeltaGate, Gate, Operator, Part, ValueGate, VerdictGate, Where
-from .tokens import Token, cut, unreadable
+from .kinds import CoverageGate, DeltaGate, Gate, IntervalPart, Operator, SliceFilter, ValueGate, VerdictGate
+from .tokens import GateToken, syntax_error, tokenize
 
 __all__ = ["parse_gate", "parse_gates"]
 
 SIGNS: tuple[Operator, ...] = get_args(Operator)
-PARTS: tuple[Part, ...] = get_args(Part)
+PARTS: tuple[IntervalPart, ...] = get_args(IntervalPart)
 FUNCTIONS = (*PARTS, "better", "coverage", "delta", "not worse")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_MEANT = {"=>": ">=", "=<": "<="}
+_SIGN_TYPOS = {"=>": ">=", "=<": "<="}
 
 
 def parse_gate(text: str) -> Gate:
@@ -58,15 +58,15 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = cut(text)
+        self._tokens = tokenize(text)
         self._place = 0
 
     # --- the grammar -------------------------------------------------------------------------------------------------
 
     def gate(self) -> Gate:
         made = self._statement()
-        more = "; write each condition as a gate of its own" if self._now.text in ("and", "or", ",") else ""
-        self._require("end", "", f"nothing after {self._text[: self._now.start].strip()!r}", more)
+        more = "; write each condition as a gate of its own" if self._current.text in ("and", "or", ",") else ""
+        self._require("end", "", f"nothing after {self._text[: self._current.start].strip()!r}", more)
         return made
 
     def _statement(self) -> Gate:
@@ -75,7 +75,7 @@ class _Parser:
             self._require("word", "worse", "'worse', as in not worse(token_f1, by=0.02)")
             return self._verdict("not worse")
         if self._is_function("worse"):
-            raise unreadable(self._text, self._now.start, "nobody asks for a worse run; write not worse(...)")
+            raise syntax_error(self._text, self._current.start, "nobody asks for a worse run; write not worse(...)")
         if self._is_function("better"):
             self._next()
             return self._verdict("better")
@@ -88,7 +88,7 @@ class _Parser:
                 return self._compared(part, inner=True)
         return self._compared(None, inner=False)
 
-    def _compared(self, part: Part | None, *, inner: bool) -> ValueGate | DeltaGate:
+    def _compared(self, part: IntervalPart | None, *, inner: bool) -> ValueGate | DeltaGate:
         """A value or a difference, held against a number; ``inner``: the parentheses of a part are still open."""
         where = None
         is_delta = self._is_function("delta")
@@ -111,93 +111,93 @@ class _Parser:
         self._open()
         metric = self._metric()
         by = None
-        if self._now.text == "," and self._now.kind == "mark":
+        if self._current.text == "," and self._current.kind == "mark":
             self._next()
             self._require("word", "by", "'by=' and a number")
             self._require("sign", "=", "'=' and a number")
-            start = self._now
+            start = self._current
             by = self._number()
             if by < 0:
-                raise unreadable(self._text, start.start, f"'by' is a distance, from 0 up; found {start}")
+                raise syntax_error(self._text, start.start, f"'by' is a distance, from 0 up; found {start}")
         self._close(f"{wanted}(...)")
         return VerdictGate(self._text, metric, "better" if wanted == "better" else "not worse", by)
 
     def _coverage(self) -> CoverageGate:
         self._next()
         metric = None
-        if self._now.text == "(" and self._now.kind == "mark":
+        if self._current.text == "(" and self._current.kind == "mark":
             self._open()
             metric = self._metric()
             self._close("coverage(...)")
-        start = self._now
+        start = self._current
         sign, threshold = self._condition()
         if sign not in (">=", ">"):
-            raise unreadable(self._text, start.start, f"a coverage is a least one: expected >= or >, found {start}")
+            raise syntax_error(self._text, start.start, f"a coverage is a least one: expected >= or >, found {start}")
         if not 0 <= threshold <= 1:
-            raise unreadable(self._text, start.start, f"a coverage is a share from 0 to 1, not {threshold:g}")
+            raise syntax_error(self._text, start.start, f"a coverage is a share from 0 to 1, not {threshold:g}")
         return CoverageGate(self._text, metric, sign, threshold)
 
-    def _where(self) -> Where | None:
+    def _where(self) -> SliceFilter | None:
         if not self._is_word("where"):
             return None
         self._next()
         name = self._require("word", None, "a slice such as labels.lang")
-        if self._now.text not in ("=", "=="):
-            raise self._wrong("expected '=' and a group, as in where labels.lang = de")
+        if self._current.text not in ("=", "=="):
+            raise self._error("expected '=' and a group, as in where labels.lang = de")
         self._next()
-        if self._now.kind not in ("word", "quoted"):
-            raise self._wrong("expected the name of a group")
-        return Where(name.text, self._next().text)
+        if self._current.kind not in ("word", "quoted"):
+            raise self._error("expected the name of a group")
+        return SliceFilter(name.text, self._next().text)
 
     def _condition(self) -> tuple[Operator, float]:
-        sign = self._now
+        sign = self._current
         if sign.kind != "sign" or sign.text not in SIGNS:
-            raise self._wrong(f"expected {', '.join(SIGNS[:-1])} or {SIGNS[-1]}", self._hint_for_sign(sign))
+            raise self._error(f"expected {', '.join(SIGNS[:-1])} or {SIGNS[-1]}", self._hint_for_sign(sign))
         self._next()
         return next(one for one in SIGNS if one == sign.text), self._number()
 
     def _number(self) -> float:
-        token = self._now
+        token = self._current
         if token.kind != "word" or not _NUMBER.fullmatch(token.text):
             bare = token.text.removesuffix("%")
             percent = token.text.endswith("%") and _NUMBER.fullmatch(bare)
-            raise self._wrong("expected a number", f"; write {float(bare) / 100:g}" if percent else "")
+            raise self._error("expected a number", f"; write {float(bare) / 100:g}" if percent else "")
         value = float(token.text)
         if not math.isfinite(value):
-            raise self._wrong("expected a number that is finite")
+            raise self._error("expected a number that is finite")
         self._next()
         return value
 
     def _metric(self) -> str:
-        token, after = self._now, self._tokens[min(self._place + 1, len(self._tokens) - 1)]
+        token, after = self._current, self._tokens[min(self._place + 1, len(self._tokens) - 1)]
         if token.kind == "word" and after.kind == "mark" and after.text == "(":
             if token.text in (*FUNCTIONS, "worse"):
-                raise self._wrong("expected a metric", "(")
+                raise self._error("expected a metric", "(")
             known = f"; there are {', '.join(FUNCTIONS)}"
-            raise unreadable(
+            raise syntax_error(
                 self._text,
                 token.start,
                 f"there is no function {token}{did_you_mean(token.text, FUNCTIONS, otherwise=known)}",
             )
         if token.kind == "word" and _NUMBER.fullmatch(token.text):
-            raise self._wrong("expected a metric", "; the metric stands first, as in recall@5 >= 0.8")
+            raise self._error("expected a metric", "; the metric stands first, as in recall@5 >= 0.8")
         if token.kind not in ("word", "quoted") or not token.text.strip():
-            raise self._wrong("expected a metric")
+            raise self._error("expected a metric")
         return self._next().text
 
     # --- tokens ------------------------------------------------------------------------------------------------------
 
     @property
-    def _now(self) -> Token:
+    def _current(self) -> GateToken:
         return self._tokens[self._place]
 
-    def _next(self) -> Token:
-        token = self._now
+    def _next(self) -> GateToken:
+        token = self._current
         self._place += token.kind != "end"
         return token
 
     def _is_word(self, text: str) -> bool:
-        return self._now.kind == "word" and self._now.text == text
+        return self._current.kind == "word" and self._current.text == text
 
     def _is_function(self, name: str) -> bool:
         return self._is_word(name) and self._tokens[self._place + 1].text == "("
@@ -207,21 +207,21 @@ class _Parser:
 
     def _close(self, what: str) -> None:
         hint = ""
-        if self._now.kind == "end":  # as a bare text in [a, b] of YAML, which ends at the comma
+        if self._current.kind == "end":  # as a bare text in [a, b] of YAML, which ends at the comma
             hint = "; a gate with a comma in it needs quotes where it stands in a list in brackets"
         self._require("mark", ")", f"')' to close {what}", hint)
 
-    def _require(self, kind: str, text: str | None, wanted: str, hint: str = "") -> Token:
-        if self._now.kind != kind or (text is not None and self._now.text != text):
-            raise self._wrong(f"expected {wanted}", hint)
+    def _require(self, kind: str, text: str | None, wanted: str, hint: str = "") -> GateToken:
+        if self._current.kind != kind or (text is not None and self._current.text != text):
+            raise self._error(f"expected {wanted}", hint)
         return self._next()
 
-    def _wrong(self, problem: str, hint: str = "") -> BadValueError:
-        return unreadable(self._text, self._now.start, f"{problem}, found {self._now}{hint}")
+    def _error(self, problem: str, hint: str = "") -> BadValueError:
+        return syntax_error(self._text, self._current.start, f"{problem}, found {self._current}{hint}")
 
-    def _hint_for_sign(self, sign: Token) -> str:
-        if sign.text in _MEANT:
-            return f"; did you mean {_MEANT[sign.text]}?"
+    def _hint_for_sign(self, sign: GateToken) -> str:
+        if sign.text in _SIGN_TYPOS:
+            return f"; did you mean {_SIGN_TYPOS[sign.text]}?"
         if sign.text in ("=", "==", "!="):
             return "; a measured number is hardly ever equal to another: say how far it may lie"
         return ""

@@ -9,21 +9,21 @@ __all__ = [
     "CoverageGate",
     "DeltaGate",
     "Gate",
+    "IntervalPart",
     "Operator",
-    "Part",
+    "SliceFilter",
     "ValueGate",
     "VerdictGate",
-    "Where",
     "needs_baseline",
 ]
 
 Operator = Literal[">=", ">", "<=", "<"]
-Part = Literal["low", "high", "point"]
+IntervalPart = Literal["low", "high", "point"]
 """Which number of a value or a difference decides: an end of its 95 % interval, or itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SliceFilter:
     """One group of a slice: ``labels.lang = de``."""
 
     slice: str
@@ -41,8 +41,8 @@ class ValueGate:
     metric: str
     operator: Operator
     threshold: float
-    part: Part = "point"
-    where: Where | None = None
+    part: IntervalPart = "point"
+    where: SliceFilter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class DeltaGate:
     metric: str
     operator: Operator
     threshold: float
-    part: Part | None = None
+    part: IntervalPart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class VerdictGate:
 
     text: str
     metric: str
-    wanted: Literal["better", "not worse"]
+    expected: Literal["better", "not worse"]
     by: float | None = None
 
 

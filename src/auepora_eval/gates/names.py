@@ -8,10 +8,10 @@ from dataclasses import replace
 from ..core.errors import AueporaError, BadValueError, did_you_mean
 from .kinds import Gate, ValueGate
 
-__all__ = ["known_name", "lenient_names", "with_known_names"]
+__all__ = ["canonical_name", "require_known_names", "resolve_names"]
 
 
-def known_name(name: str, known: Collection[str]) -> str | None:
+def canonical_name(name: str, known: Collection[str]) -> str | None:
     """The metric among ``known`` that is meant by a name: itself, or in another spelling (``nDCG@10``)."""
     if name in known:
         return name
@@ -24,16 +24,16 @@ def known_name(name: str, known: Collection[str]) -> str | None:
     return ours if ours in known else None
 
 
-def lenient_names(gates: Iterable[Gate], known: Collection[str]) -> list[Gate]:
+def resolve_names(gates: Iterable[Gate], known: Collection[str]) -> list[Gate]:
     """The gates, with every metric by the name it has among ``known``; one that is not there stays as it is written."""
     settled: list[Gate] = []
     for gate in gates:
-        found = None if gate.metric is None else known_name(gate.metric, known)
+        found = None if gate.metric is None else canonical_name(gate.metric, known)
         settled.append(gate if found is None else replace(gate, metric=found))
     return settled
 
 
-def with_known_names(
+def require_known_names(
     gates: Iterable[Gate], known: Collection[str], *, slices: Collection[str] | None = None, otherwise: str = ""
 ) -> list[Gate]:
     """The gates, with every metric by the name it has among ``known``; one that is not there is a ``BadValueError``.
@@ -45,7 +45,7 @@ def with_known_names(
     for one in gates:
         gate = one
         if gate.metric is not None:
-            found = known_name(gate.metric, known)
+            found = canonical_name(gate.metric, known)
             if found is None:
                 listing = f"; there are {', '.join(known)}{otherwise}" if known else otherwise
                 raise BadValueError(

@@ -57,7 +57,7 @@ class GateReport:
         return _EXIT_CODES[self.status]
 
     @property
-    def shown(self) -> list[GateOutcome]:
+    def visible_outcomes(self) -> list[GateOutcome]:
         """What is worth showing: all that was written, and what is implied where it did not pass."""
         return [one for one in self.outcomes if not one.implied or one.status != "passed"]
 
@@ -69,9 +69,9 @@ class GateReport:
     @property
     def headline(self) -> str:
         """``3 gates: 2 passed, 1 failed``."""
-        counts = {status: sum(one.status == status for one in self.shown) for status in _EXIT_CODES}
+        counts = {status: sum(one.status == status for one in self.visible_outcomes) for status in _EXIT_CODES}
         told = ", ".join(f"{n} {status}" for status, n in counts.items() if n)
-        n = len(self.shown)
+        n = len(self.visible_outcomes)
         return f"{n} gate{'s' * (n != 1)}: {told}" if n else "no gates"
 
     def to_dict(self) -> dict[str, Any]:

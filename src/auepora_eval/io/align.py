@@ -7,9 +7,9 @@ from ..core.conventions import Conventions
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample, SystemOutputs
 
-__all__ = ["AlignedOutputs", "align_outputs", "require_common_id", "stray_remarks"]
+__all__ = ["AlignedOutputs", "align_outputs", "require_common_id", "unmatched_warnings"]
 
-NAMED = 3
+MAX_NAMED_IDS = 3
 """So many ids are named; the rest is counted."""
 
 
@@ -45,7 +45,9 @@ def require_common_id(samples: Mapping[str, object], outputs: Mapping[str, objec
         )
 
 
-def stray_remarks(missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions) -> list[str]:
+def unmatched_warnings(
+    missing: Sequence[str], unknown: Sequence[str], *, total: int, conventions: Conventions
+) -> list[str]:
     """What there is to say of samples without an output, and what becomes of them, and of outputs without a sample."""
     remarks = []
     if missing:
@@ -56,14 +58,14 @@ def stray_remarks(missing: Sequence[str], unknown: Sequence[str], *, total: int,
             "zero": "counts as nothing returned" if one else "count as nothing returned",
         }[conventions.missing]
         has = "has" if one else "have"
-        remarks.append(f"{len(missing)} of {total} samples {has} no output and {fate}: {_named(missing)}")
+        remarks.append(f"{len(missing)} of {total} samples {has} no output and {fate}: {_name_ids(missing)}")
     if unknown:
         one = len(unknown) == 1
         what = "1 output belongs to no sample and is" if one else f"{len(unknown)} outputs belong to no sample and are"
-        remarks.append(f"{what} left out: {_named(unknown)}")
+        remarks.append(f"{what} left out: {_name_ids(unknown)}")
     return remarks
 
 
-def _named(ids: Sequence[str]) -> str:
-    shown = ", ".join(repr(one) for one in ids[:NAMED])
-    return shown if len(ids) <= NAMED else f"{shown} and {len(ids) - NAMED} more"
+def _name_ids(ids: Sequence[str]) -> str:
+    shown = ", ".join(repr(one) for one in ids[:MAX_NAMED_IDS])
+    return shown if len(ids) <= MAX_NAMED_IDS else f"{shown} and {len(ids) - MAX_NAMED_IDS} more"

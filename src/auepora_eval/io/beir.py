@@ -20,17 +20,17 @@ import msgspec
 from ..core.errors import BadValueError, DataFileError, DuplicateIdError
 from ..core.types import EvaluationSample
 from .codec import LineError, encode_sample
-from .corpus import Corpus, Filling
-from .files import bare_name, plain_suffix, read_bytes, read_lines, write_lines
-from .formats import Format, Head, Role, register_format
-from .hints import Shape
-from .problems import decoding_problem, shown
-from .reading import Problems, ReadSample
-from .repeated_keys import warn_of_repeated_keys
+from .corpus import Corpus, CorpusJoin
+from .files import plain_stem, plain_suffix, read_bytes, read_lines, write_lines
+from .formats import FileHead, Format, Role, register_format
+from .hints import RowSchema
+from .problem_messages import decoding_problem, quote_text
+from .reader_types import ParsedSample, Problems
+from .repeated_keys import warn_repeated_keys
 from .trec_format import judged_documents, judged_levels
-from .trec_parts.python import level_of
+from .trec_parts.python_reader import parse_level
 
-__all__ = ["read_samples", "save_beir", "split_of"]
+__all__ = ["read_samples", "resolve_split", "save_beir"]
 
 _SPLITS = ("test", "dev", "train")
 _HEADER = ("query-id", "corpus-id", "score")
@@ -45,15 +45,15 @@ class _Query(msgspec.Struct, gc=False):
 
 
 _QUERIES: msgspec.json.Decoder[_Query] = msgspec.json.Decoder(_Query)
-_SHAPE = Shape("samples", {"": ("_id", "text", "metadata")}, "outputs", ())
+_SHAPE = RowSchema("samples", {"": ("_id", "text", "metadata")}, "outputs", ())
 
 
-def split_of(path: Path) -> tuple[Path, Path]:
+def resolve_split(path: Path) -> tuple[Path, Path]:
     """The folder, and the file of judgements that ``path`` stands for: its own, or that of the folder's first split."""
     if not path.is_dir():
         return path.parent.parent, path
     folder = path / "qrels"
-    found = {bare_name(file): file for file in sorted(folder.glob("*.tsv*")) if plain_suffix(file) == ".tsv"}
+    found = {plain_stem(file): file for file in sorted(folder.glob("*.tsv*")) if plain_suffix(file) == ".tsv"}
     for split in _SPLITS:
         if split in found:
             return path, found[split]
@@ -61,27 +61,27 @@ def split_of(path: Path) -> tuple[Path, Path]:
         return path, next(iter(found.values()))
     if not found:
         raise DataFileError(folder, None, "there is no file of judgements, such as 'test.tsv', in it")
-    raise DataFileError(folder, None, f"name one of the splits, such as {shown(str(min(found.values())))}")
+    raise DataFileError(folder, None, f"name one of the splits, such as {quote_text(str(min(found.values())))}")
 
 
-def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """The judged queries of the split, in the order of its judgements, with the texts of their documents."""
-    folder, judgements = split_of(path)
+    folder, judgements = resolve_split(path)
     judged, lines = _judgements(judgements, problems)
-    queries = _queries(_part(folder, "queries.jsonl"), judged, problems)
-    with Corpus.open(_part(folder, "corpus.jsonl"), problems) as corpus:
-        filling = Filling(corpus)
+    queries = _queries(_find_file(folder, "queries.jsonl"), judged, problems)
+    with Corpus.open(_find_file(folder, "corpus.jsonl"), problems) as corpus:
+        filling = CorpusJoin(corpus)
         for query_id, levels in judged.items():
             query = queries.get(query_id)
             if query is None:
-                problems.add(judgements, lines[query_id], f"query {shown(query_id)} is not in queries.jsonl")
+                problems.add(judgements, lines[query_id], f"query {quote_text(query_id)} is not in queries.jsonl")
                 continue
             sample = EvaluationSample(query_id, query.text, *judged_documents(levels), metadata=query.metadata or {})
-            yield ReadSample(None, filling.sample(sample))
+            yield ParsedSample(None, filling.sample(sample))
     filling.report(stacklevel=3)
 
 
-def _part(folder: Path, name: str) -> Path:
+def _find_file(folder: Path, name: str) -> Path:
     """A file of the folder, compressed or not."""
     for suffix in ("", ".gz", ".zst"):
         if (folder / f"{name}{suffix}").exists():
@@ -98,14 +98,16 @@ def _judgements(path: Path, problems: Problems) -> tuple[dict[str, dict[str, int
         if not line.strip() or (number == 1 and cells == _HEADER):
             continue
         if len(cells) != 3 or not cells[0] or not cells[1]:
-            message = f"expected 3 columns with tabs between them ({', '.join(_HEADER)}), found {shown(line.strip())}"
+            message = (
+                f"expected 3 columns with tabs between them ({', '.join(_HEADER)}), found {quote_text(line.strip())}"
+            )
             problems.add(path, number, message)
             continue
         query, doc, level = cells
         try:
-            value = level_of(level.encode())
+            value = parse_level(level.encode())
         except ValueError:
-            problems.add(path, number, f"the score (column 3) must be an integer, found {shown(level)}")
+            problems.add(path, number, f"the score (column 3) must be an integer, found {quote_text(level)}")
             continue
         levels = judged.setdefault(query, {})
         lines.setdefault(query, number)
@@ -122,15 +124,15 @@ def _queries(path: Path, wanted: dict[str, dict[str, int]], problems: Problems) 
         try:
             query = _QUERIES.decode(line)
         except (ValueError, RecursionError) as error:
-            from .all_problems import struct_problems  # which only a line with a problem pays for
+            from .line_problems import find_struct_problems  # which only a line with a problem pays for
 
             first = decoding_problem(line, error, _SHAPE)
-            problems.add_all(path, number, struct_problems(line, _Query, _SHAPE, first))
+            problems.add_all(path, number, find_struct_problems(line, _Query, _SHAPE, first))
             continue
         if problems.gather:
-            warn_of_repeated_keys(path, number, line, problems)
+            warn_repeated_keys(path, number, line, problems)
         if query.id in found:
-            message = f"query {shown(query.id)} comes twice; each id may come once"
+            message = f"query {quote_text(query.id)} comes twice; each id may come once"
             problems.add(path, number, message, kind=DuplicateIdError)
         elif query.id in wanted:
             found[query.id] = query
@@ -158,7 +160,7 @@ def save_beir(samples: Iterable[EvaluationSample], path: str | Path) -> None:
         except OSError as error:
             raise DataFileError(folder, None, f"cannot be written: {error.strerror or error}") from error
         _write(samples, temporary, split)
-        _put_in_place(temporary, folder, split)
+        _move_into_place(temporary, folder, split)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -169,10 +171,10 @@ def _require_room(folder: Path, split: str) -> None:
     for place, ours in ((folder, {"corpus.jsonl", "queries.jsonl", "qrels"}), (folder / "qrels", {split})):
         others = {file.name for file in place.iterdir()} - ours if place.is_dir() else None
         if others:
-            raise DataFileError(place, None, f"already holds {shown(min(others))}; name a new folder")
+            raise DataFileError(place, None, f"already holds {quote_text(min(others))}; name a new folder")
 
 
-def _put_in_place(temporary: Path, folder: Path, split: str) -> None:
+def _move_into_place(temporary: Path, folder: Path, split: str) -> None:
     try:
         if not folder.exists():
             os.replace(temporary, folder)
@@ -191,12 +193,12 @@ def _write(samples: Iterable[EvaluationSample], folder: Path, split: str) -> Non
     def queries() -> Iterator[bytes]:
         seen: set[str] = set()
         for sample in samples:
-            row = _plain(sample)
+            row = _to_json(sample)
             if sample.sample_id in seen:
                 raise DuplicateIdError(f"sample_id {sample.sample_id!r} comes twice; each id may come once in a file")
             seen.add(sample.sample_id)
             for doc in [*(row.get("relevant_docs") or ()), *(row.get("candidate_docs") or ())]:
-                _take(documents, doc, sample.sample_id)
+                _add_document(documents, doc, sample.sample_id)
             for doc_id, level in judged_levels(sample).items():
                 rows.append(b"%b\t%b\t%d" % (_cell(sample.sample_id, sample), _cell(doc_id, sample), level))
             made = {"_id": row["sample_id"], "text": row["query"], "metadata": row.get("metadata", {})}
@@ -207,7 +209,7 @@ def _write(samples: Iterable[EvaluationSample], folder: Path, split: str) -> Non
     write_lines(folder / "qrels" / split, rows)
 
 
-def _plain(sample: EvaluationSample) -> dict[str, Any]:
+def _to_json(sample: EvaluationSample) -> dict[str, Any]:
     """What can be written of a sample, checked, as JSON has it."""
     kept = replace(sample, reference_answer=None, reference_answers=[], labels={}, history=[], cluster_id=None)
     try:
@@ -217,7 +219,7 @@ def _plain(sample: EvaluationSample) -> dict[str, Any]:
     return found
 
 
-def _take(documents: dict[str, dict[str, Any]], doc: dict[str, Any], sample_id: str) -> None:
+def _add_document(documents: dict[str, dict[str, Any]], doc: dict[str, Any], sample_id: str) -> None:
     """A line of the corpus. A document that is only named somewhere else is the same one."""
     metadata = doc.get("metadata", {})
     metadata.pop("relevance", None)
@@ -247,11 +249,11 @@ def _cell(text: str, sample: EvaluationSample) -> bytes:
     return text.encode()
 
 
-def _looks_like(head: Head, role: Role) -> bool:
+def _looks_like(head: FileHead, role: Role) -> bool:
     folder = head.path if head.path.is_dir() else head.path.parent.parent
     if not head.path.is_dir() and (head.path.parent.name != "qrels" or head.suffix != ".tsv"):
         return False
-    return all(_part(folder, name).exists() for name in ("corpus.jsonl", "queries.jsonl"))
+    return all(_find_file(folder, name).exists() for name in ("corpus.jsonl", "queries.jsonl"))
 
 
 FORMAT = register_format(

@@ -13,17 +13,17 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from ..core.errors import BadValueError
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
-from .building import BadSpanError, build_output, build_sample
-from .hints import Shape
-from .problems import (
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
+from .builders import BadSpanError, build_output, build_sample
+from .hints import RowSchema
+from .problem_messages import (
     BAD_SPAN,
     TOO_DEEP,
     decoding_problem,
-    first_odd,
-    odd_number,
-    shown,
-    too_large,
+    first_invalid_value,
+    non_finite_message,
+    quote_text,
+    too_large_message,
     value_problem,
 )
 
@@ -49,11 +49,11 @@ class LineError(BadValueError):
         """Everything that is wrong, as far as it was looked for."""
 
 
-class _Row(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
+class _WireRow(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Options of every row; ``gc=False`` because rows live only until they are copied into dataclasses."""
 
 
-class DocumentRow(_Row):
+class DocumentRow(_WireRow):
     """A document, or a chunk of one."""
 
     doc_id: Id
@@ -83,7 +83,7 @@ class CheckedDocumentRow(DocumentRow):
 DocumentT = TypeVar("DocumentT", bound=DocumentRow)
 
 
-class RetrievedRow(_Row, Generic[DocumentT]):
+class RetrievedRow(_WireRow, Generic[DocumentT]):
     """One position of a ranking; without ``rank`` it is the position in the list."""
 
     doc: DocumentT | Id
@@ -91,14 +91,14 @@ class RetrievedRow(_Row, Generic[DocumentT]):
     rank: int | None = None
 
 
-class SentenceRow(_Row):
+class SentenceRow(_WireRow):
     """One sentence of an answer with the ids it cites."""
 
     text: str
     citations: list[str] | msgspec.UnsetType = msgspec.UNSET
 
 
-class ResponseRow(_Row):
+class ResponseRow(_WireRow):
     """An answer; a text of ``null`` is an empty text."""
 
     text: str | None
@@ -107,7 +107,7 @@ class ResponseRow(_Row):
     sentences: list[SentenceRow] | None = None
 
 
-class SampleRow(_Row, Generic[DocumentT]):
+class SampleRow(_WireRow, Generic[DocumentT]):
     """One line of a dataset."""
 
     sample_id: Id
@@ -122,7 +122,7 @@ class SampleRow(_Row, Generic[DocumentT]):
     cluster_id: str | None = None
 
 
-class OutputRow(_Row, Generic[DocumentT]):
+class OutputRow(_WireRow, Generic[DocumentT]):
     """One line of an outputs file."""
 
     sample_id: Id
@@ -151,7 +151,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {
     Response: ResponseRow.__struct_fields__,
 }
 _OUTPUT_FIELDS = tuple(name for name in OutputRow.__struct_fields__ if name != "sample_id")
-_HOLDERS: dict[str, type[_Row]] = {
+_ROW_TYPES: dict[str, type[_WireRow]] = {
     "relevant_docs": DocumentRow,
     "candidate_docs": DocumentRow,
     "doc": DocumentRow,
@@ -162,14 +162,14 @@ _HOLDERS: dict[str, type[_Row]] = {
 }
 
 
-def _shape(rows: str, row: type[_Row], other_rows: str, other: type[_Row]) -> Shape:
-    holders = {"": row, **_HOLDERS}
+def _row_schema(rows: str, row: type[_WireRow], other_rows: str, other: type[_WireRow]) -> RowSchema:
+    holders = {"": row, **_ROW_TYPES}
     keys = {holder: kind.__struct_fields__ for holder, kind in holders.items()}
-    return Shape(rows, keys, other_rows, tuple(set(other.__struct_fields__) - set(row.__struct_fields__)))
+    return RowSchema(rows, keys, other_rows, tuple(set(other.__struct_fields__) - set(row.__struct_fields__)))
 
 
-SAMPLE_SHAPE = _shape("samples", SampleRow, "outputs", OutputRow)
-OUTPUT_SHAPE = _shape("outputs", OutputRow, "samples", SampleRow)
+SAMPLE_SHAPE = _row_schema("samples", SampleRow, "outputs", OutputRow)
+OUTPUT_SHAPE = _row_schema("outputs", OutputRow, "samples", SampleRow)
 
 
 def decode_sample(line: bytes) -> EvaluationSample:
@@ -203,20 +203,20 @@ def decode_output_line(line: bytes) -> tuple[str, SystemOutputs, bool]:
 
 def encode_sample(sample: EvaluationSample) -> bytes:
     """One line of a dataset, without its end; fields at their default are left out."""
-    return _encoded(_fields(sample, SampleRow.__struct_fields__), CheckedSampleRow, SAMPLE_SHAPE)
+    return _encode(_to_json_fields(sample, SampleRow.__struct_fields__), CheckedSampleRow, SAMPLE_SHAPE)
 
 
 def encode_output(sample_id: str, output: SystemOutputs) -> bytes:
     """One line of an outputs file, without its end; fields at their default are left out."""
-    values = _fields(output, _OUTPUT_FIELDS)
-    ranking = values.pop("retrieved") if isinstance(output.retrieved, Unsaid) else values["retrieved"]
+    values = _to_json_fields(output, _OUTPUT_FIELDS)
+    ranking = values.pop("retrieved") if isinstance(output.retrieved, UnknownRanking) else values["retrieved"]
     for position, item in enumerate(ranking if isinstance(ranking, list) else (), start=1):
         if isinstance(item, dict) and item.get("rank") == position:
             del item["rank"]
-    return _encoded({"sample_id": _plain(sample_id, "sample_id"), **values}, CheckedOutputRow, OUTPUT_SHAPE)
+    return _encode({"sample_id": _to_json_value(sample_id, "sample_id"), **values}, CheckedOutputRow, OUTPUT_SHAPE)
 
 
-def _span_error(line: bytes, row: Any, shape: Shape) -> LineError:
+def _span_error(line: bytes, row: Any, shape: RowSchema) -> LineError:
     """What to raise where a span runs backwards: reading the line once more tells which."""
     try:
         msgspec.json.decode(line, type=row)
@@ -225,14 +225,14 @@ def _span_error(line: bytes, row: Any, shape: Shape) -> LineError:
     return LineError("a span runs backwards")
 
 
-def _fields(holder: object, names: Sequence[str]) -> dict[str, Any]:
+def _to_json_fields(holder: object, names: Sequence[str]) -> dict[str, Any]:
     try:
-        return {name: _plain(getattr(holder, name), name) for name in names}
+        return {name: _to_json_value(getattr(holder, name), name) for name in names}
     except RecursionError as error:
         raise LineError(TOO_DEEP) from error
 
 
-def _plain(value: object, path: str) -> Any:
+def _to_json_value(value: object, path: str) -> Any:
     """``value`` made of what JSON has; what JSON has not is an error, so that nothing is written as something else."""
     kind = type(value)
     if value is None or kind is str or kind is bool or kind is int:
@@ -240,20 +240,20 @@ def _plain(value: object, path: str) -> Any:
     if isinstance(value, float):
         if math.isfinite(value):
             return float(value)
-        raise LineError(odd_number(path, value))
+        raise LineError(non_finite_message(path, value))
     if isinstance(value, dict):
-        return {_key(key, path): _plain(item, f"{path}.{key}") for key, item in value.items()}
+        return {_to_json_key(key, path): _to_json_value(item, f"{path}.{key}") for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [_to_json_value(item, f"{path}[{index}]") for index, item in enumerate(value)]
     for parent, names in _FIELDS.items():
         if isinstance(value, parent):
-            return {name: _plain(getattr(value, name), f"{path}.{name}") for name in names}
+            return {name: _to_json_value(getattr(value, name), f"{path}.{name}") for name in names}
     if isinstance(value, str):
         return str.__str__(value)
-    return _number(value, path)
+    return _to_json_number(value, path)
 
 
-def _number(value: object, path: str) -> int | float:
+def _to_json_number(value: object, path: str) -> int | float:
     """A number of another library as one of Python's: numpy's are common as scores."""
     if isinstance(value, Integral):
         return int(value)
@@ -261,26 +261,26 @@ def _number(value: object, path: str) -> int | float:
         try:
             number = float(value)
         except OverflowError as error:
-            raise LineError(too_large(path)) from error
+            raise LineError(too_large_message(path)) from error
         if math.isfinite(number):
             return number
-        raise LineError(odd_number(path, number))
-    raise LineError(f"field {shown(path)} holds a value of type '{type(value).__name__}', which JSON cannot carry")
+        raise LineError(non_finite_message(path, number))
+    raise LineError(f"field {quote_text(path)} holds a value of type '{type(value).__name__}', which JSON cannot carry")
 
 
-def _key(key: object, path: str) -> str:
+def _to_json_key(key: object, path: str) -> str:
     if isinstance(key, str):
         return str.__str__(key)
-    raise LineError(f"field {shown(path)} has a key that is not a string: {key!r:.80}")
+    raise LineError(f"field {quote_text(path)} has a key that is not a string: {key!r:.80}")
 
 
-def _encoded(values: dict[str, Any], row: Any, shape: Shape) -> bytes:
+def _encode(values: dict[str, Any], row: Any, shape: RowSchema) -> bytes:
     try:
         return _ENCODER.encode(msgspec.convert(values, row))
     except msgspec.ValidationError as error:
         raise LineError(value_problem(error, values, shape)) from error
     except UnicodeEncodeError as error:
-        raise LineError(first_odd(values) or str(error)) from error
+        raise LineError(first_invalid_value(values) or str(error)) from error
     except RecursionError as error:
         raise LineError(TOO_DEEP) from error
     except ValueError as error:  # Python's limit on the digits of an integer

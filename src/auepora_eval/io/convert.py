@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.errors import AueporaError, BadValueError, DataFileError
-from ..core.types import EvaluationSample, SystemOutputs, Unsaid
-from .formats import Format, Head, Role, format_named, formats
-from .load import chosen_format
+from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from .formats import FileHead, Format, Role, formats, get_format
+from .load import resolve_format
 from .nuggets import with_nuggets
-from .reading import Problems, ReadOutput
+from .reader_types import ParsedOutput, Problems
 
-__all__ = ["Conversion", "Dropped", "convert_files"]
+__all__ = ["Conversion", "DroppedField", "convert_files"]
 
 RecordT = TypeVar("RecordT", EvaluationSample, SystemOutputs)
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class DroppedField:
     """A field that the other format cannot hold, and how many records had it."""
 
     role: Role
@@ -40,10 +40,10 @@ class Conversion:
 
     written: dict[Role, Path] = field(default_factory=dict)
     counts: dict[Role, int] = field(default_factory=dict)
-    dropped: list[Dropped] = field(default_factory=list)
-    outputs_left: int = 0
+    dropped: list[DroppedField] = field(default_factory=list)
+    outputs_not_written: int = 0
     """Outputs of the input that nobody asked for."""
-    strays: list[str] = field(default_factory=list)
+    unmatched_ids: list[str] = field(default_factory=list)
     """Ids of outputs that belong to no sample, where outputs were put beside their samples."""
 
 
@@ -68,8 +68,8 @@ def convert_files(
     source, outputs_in, target, outputs_out = paths[0] or Path(), paths[1], paths[2] or Path(), paths[3]
     read = (source, outputs_in, None if nuggets is None else Path(nuggets))
     _refuse_to_overwrite([path for path in read if path], [p for p in (target, outputs_out) if p])
-    reader, role = _source(source, from_format, role)
-    writer = _target(target, to_format, role)
+    reader, role = _detect_source(source, from_format, role)
+    writer = _choose_writer(target, to_format, role)
     done = Conversion()
     if role == "outputs":
         if outputs_in is not None or outputs_out is not None:
@@ -82,16 +82,16 @@ def convert_files(
     if nuggets is not None:
         samples = with_nuggets(samples, nuggets)
     both = reader.one_file
-    outputs: Iterator[ReadOutput] | None = None
+    outputs: Iterator[ParsedOutput] | None = None
     if outputs_in is not None:
-        outputs = _read_outputs(outputs_in, chosen_format(outputs_in, "outputs"))
+        outputs = _read_outputs(outputs_in, resolve_format(outputs_in, "outputs"))
     elif both:
         outputs = _read_outputs(source, reader, required=False)
     if outputs_out is not None:
         if outputs is None:
             raise BadValueError(f"{source} holds no outputs that could be written to {outputs_out}")
         able = to_format if writer.write_outputs is not None else None
-        outputs_writer = _target(outputs_out, able, "outputs")
+        outputs_writer = _choose_writer(outputs_out, able, "outputs")
         _write_samples(done, samples, writer, target, None)
         _write_outputs(done, outputs, outputs_writer, outputs_out)
         return done
@@ -101,7 +101,7 @@ def convert_files(
         )
     _write_samples(done, samples, writer, target, outputs)
     if both and writer.write_both is None:
-        done.outputs_left = sum(1 for _ in _read_outputs(source, reader, required=False))
+        done.outputs_not_written = sum(1 for _ in _read_outputs(source, reader, required=False))
     return done
 
 
@@ -109,7 +109,7 @@ def _refuse_to_overwrite(inputs: list[Path], targets: list[Path]) -> None:
     """Raise where writing would destroy what is read, or what was just written."""
     for target in targets:
         for path in inputs:
-            if _same(target, path) and not _is_device(path):
+            if _is_same_file(target, path) and not _is_device(path):
                 raise BadValueError(f"{target} is the input {path}; write to another file")
             if target.is_dir() and target.resolve() in path.resolve().parents:
                 raise BadValueError(f"the input {path} lies in {target}; write to another folder")
@@ -117,7 +117,7 @@ def _refuse_to_overwrite(inputs: list[Path], targets: list[Path]) -> None:
         raise BadValueError(f"samples and outputs cannot both be written to {targets[0]}")
 
 
-def _same(first: Path, second: Path) -> bool:
+def _is_same_file(first: Path, second: Path) -> bool:
     try:
         return os.path.samefile(first, second)
     except OSError:  # one of them is not there: reading or writing will say so
@@ -128,15 +128,15 @@ def _is_device(path: Path) -> bool:
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
-def _source(path: Path, name: str | None, role: Role | None) -> tuple[Format, Role]:
+def _detect_source(path: Path, name: str | None, role: Role | None) -> tuple[Format, Role]:
     """The format of a file and what it holds: samples if its first record can be read as one, else outputs."""
     if role is not None:
-        return chosen_format(path, role, name), role
+        return resolve_format(path, role, name), role
     errors: list[AueporaError] = []
     roles: tuple[Role, Role] = ("samples", "outputs")
     for guess in roles:
         try:
-            chosen = chosen_format(path, guess, name)
+            chosen = resolve_format(path, guess, name)
             records: Iterator[Any] = (_read_samples if guess == "samples" else _read_outputs)(path, chosen)
             next(records, None)
         except AueporaError as error:
@@ -149,28 +149,28 @@ def _source(path: Path, name: str | None, role: Role | None) -> tuple[Format, Ro
     raise first
 
 
-def _target(path: Path, name: str | None, role: Role) -> Format:
+def _choose_writer(path: Path, name: str | None, role: Role) -> Format:
     """The format to write: the one named, or the one the name of the file stands for."""
     if name is not None:
-        named = format_named(name)
-        if _writes(named, role):
+        named = get_format(name)
+        if _can_write(named, role):
             return named
         if role == "outputs" and named.write_both is not None:
             raise BadValueError(
                 f"the format '{name}' keeps outputs beside their samples: convert the samples, and bring the outputs "
                 "along (--outputs-in)"
             )
-        able = ", ".join(one.name for one in formats().values() if _writes(one, role))
+        able = ", ".join(one.name for one in formats().values() if _can_write(one, role))
         raise BadValueError(f"the format '{name}' cannot be written for {role}; these can: {able}")
-    head = Head(path, "")
+    head = FileHead(path, "")
     for one in formats().values():
-        if _writes(one, role) and one.looks_like(head, role):
+        if _can_write(one, role) and one.looks_like(head, role):
             return one
-    able = ", ".join(one.name for one in formats().values() if _writes(one, role))
+    able = ", ".join(one.name for one in formats().values() if _can_write(one, role))
     raise BadValueError(f"cannot tell from its name in which format to write {path}; name one (--to): {able}")
 
 
-def _writes(one: Format, role: Role) -> bool:
+def _can_write(one: Format, role: Role) -> bool:
     if role == "outputs":
         return one.write_outputs is not None
     return one.write_samples is not None or one.write_both is not None
@@ -186,12 +186,12 @@ def _read_samples(path: Path, reader: Format) -> Iterator[EvaluationSample]:
         raise DataFileError(path, None, "there is no sample in it")
 
 
-def _read_outputs(path: Path, reader: Format, *, required: bool = True) -> Iterator[ReadOutput]:
+def _read_outputs(path: Path, reader: Format, *, required: bool = True) -> Iterator[ParsedOutput]:
     assert reader.read_outputs is not None
     empty = True
     for read in reader.read_outputs(path, Problems()):
         empty = False
-        yield read if read.has_retrieved else read._replace(output=replace(read.output, retrieved=Unsaid()))
+        yield read if read.has_retrieved else read._replace(output=replace(read.output, retrieved=UnknownRanking()))
     if empty and required:
         raise DataFileError(path, None, "there is no output in it")
 
@@ -201,31 +201,31 @@ def _write_samples(
     samples: Iterable[EvaluationSample],
     writer: Format,
     path: Path,
-    outputs: Iterator[ReadOutput] | None,
+    outputs: Iterator[ParsedOutput] | None,
 ) -> None:
     """Write samples, with their outputs where the format keeps both."""
-    sieve = _Sieve(EvaluationSample, "samples", writer)
+    sieve = _FieldFilter(EvaluationSample, "samples", writer)
     if writer.write_both is None or (outputs is None and writer.write_samples is not None):
         assert writer.write_samples is not None
-        writer.write_samples(map(sieve.kept, samples), path)
+        writer.write_samples(map(sieve.apply, samples), path)
     else:
-        partners = _Partners(outputs or iter(()))
-        output_sieve = _Sieve(SystemOutputs, "outputs", writer)
+        partners = _OutputBuffer(outputs or iter(()))
+        output_sieve = _FieldFilter(SystemOutputs, "outputs", writer)
         left_out: list[str] = []
 
         def pairs() -> Iterator[tuple[EvaluationSample, SystemOutputs | None]]:
             for sample in samples:
                 output = partners.take(sample.sample_id)
                 if output is not None:
-                    failed = output.error is not None and not output_sieve.holds("error")
-                    kept = output_sieve.kept(output)
+                    failed = output.error is not None and not output_sieve.supports("error")
+                    kept = output_sieve.apply(output)
                     # Without its error a failure would read as an answer that is empty; without an output it is one.
                     output = None if failed else kept
                     left_out.extend([sample.sample_id] if failed else [])
-                yield sieve.kept(sample), output
+                yield sieve.apply(sample), output
 
         writer.write_both(pairs(), path)
-        done.strays = partners.rest()
+        done.unmatched_ids = partners.remaining_ids()
         done.dropped += output_sieve.dropped()
         if output_sieve.total:
             done.written["outputs"], done.counts["outputs"] = path, output_sieve.total - len(left_out)
@@ -233,18 +233,18 @@ def _write_samples(
     done.dropped = sieve.dropped() + done.dropped
 
 
-def _write_outputs(done: Conversion, outputs: Iterable[ReadOutput], writer: Format, path: Path) -> None:
+def _write_outputs(done: Conversion, outputs: Iterable[ParsedOutput], writer: Format, path: Path) -> None:
     assert writer.write_outputs is not None
-    sieve = _Sieve(SystemOutputs, "outputs", writer)
-    writer.write_outputs(((read.sample_id, sieve.kept(read.output)) for read in outputs), path)
+    sieve = _FieldFilter(SystemOutputs, "outputs", writer)
+    writer.write_outputs(((read.sample_id, sieve.apply(read.output)) for read in outputs), path)
     done.written["outputs"], done.counts["outputs"] = path, sieve.total
     done.dropped += sieve.dropped()
 
 
-class _Partners:
+class _OutputBuffer:
     """Outputs by sample id, read only as far as they are asked for: in the same order, one is held at a time."""
 
-    def __init__(self, outputs: Iterator[ReadOutput]) -> None:
+    def __init__(self, outputs: Iterator[ParsedOutput]) -> None:
         self._coming = outputs
         self._waiting: dict[str, SystemOutputs] = {}
 
@@ -257,12 +257,12 @@ class _Partners:
                 self._waiting[read.sample_id] = read.output
         return self._waiting.pop(sample_id, None)
 
-    def rest(self) -> list[str]:
+    def remaining_ids(self) -> list[str]:
         """The ids that nobody asked for."""
         return [*self._waiting, *(read.sample_id for read in self._coming)]
 
 
-class _Sieve:
+class _FieldFilter:
     """Lets pass what a format can hold, and counts what it cannot."""
 
     def __init__(self, kind: type[EvaluationSample] | type[SystemOutputs], role: Role, writer: Format) -> None:
@@ -271,46 +271,48 @@ class _Sieve:
         self._empty = (
             {}
             if can_hold is None
-            else {one.name: _empty(one) for one in fields(kind) if one.name not in {"sample_id", *can_hold}}
+            else {one.name: _empty_value(one) for one in fields(kind) if one.name not in {"sample_id", *can_hold}}
         )
         own = {one.name for one in fields(kind)}
         self._nested = [path for path in sorted(writer.nested_losses) if path.partition(".")[0] in own]
         self._counts = dict.fromkeys([*self._empty, *self._nested], 0)
         self._holds_everything = can_hold is None
 
-    def kept(self, record: RecordT) -> RecordT:
+    def apply(self, record: RecordT) -> RecordT:
         """The record without what the format cannot hold."""
         self.total += 1
         lost: dict[str, Any] = {name: empty for name, empty in self._empty.items() if getattr(record, name) != empty}
         for name in lost:
-            self._counts[name] += not _said_elsewhere(record, name, lost)
+            self._counts[name] += not _is_redundant(record, name, lost)
         for path in self._nested:
-            self._counts[path] += _says(record, path.split("."))
-        if isinstance(getattr(record, "retrieved", None), Unsaid) and not self._holds_everything:
+            self._counts[path] += _has_value(record, path.split("."))
+        if isinstance(getattr(record, "retrieved", None), UnknownRanking) and not self._holds_everything:
             lost["retrieved"] = []  # that nothing is known is not for every format to say
         return replace(record, **lost) if lost else record
 
-    def holds(self, name: str) -> bool:
+    def supports(self, name: str) -> bool:
         """Whether the format can hold a field."""
         return name not in self._empty
 
-    def dropped(self) -> list[Dropped]:
+    def dropped(self) -> list[DroppedField]:
         """What was lost, in the order of the fields."""
         return [
-            Dropped(self._role, name, count, self.total, self._format) for name, count in self._counts.items() if count
+            DroppedField(self._role, name, count, self.total, self._format)
+            for name, count in self._counts.items()
+            if count
         ]
 
 
-def _says(held: Any, path: list[str]) -> bool:
+def _has_value(held: Any, path: list[str]) -> bool:
     """Whether anything is said under a path of fields, in any of several records on the way."""
     if isinstance(held, list):
-        return any(_says(one, path) for one in held)
+        return any(_has_value(one, path) for one in held)
     if not path or held is None:
         return held not in (None, "", {}, [])
-    return _says(getattr(held, path[0], None), path[1:])
+    return _has_value(getattr(held, path[0], None), path[1:])
 
 
-def _empty(one: Field[Any]) -> Any:
+def _empty_value(one: Field[Any]) -> Any:
     """The value of a field that says nothing."""
     if one.default is not MISSING:
         return one.default
@@ -319,7 +321,7 @@ def _empty(one: Field[Any]) -> Any:
     return "" if one.type == "str" else []
 
 
-def _said_elsewhere(record: EvaluationSample | SystemOutputs, name: str, lost: dict[str, Any]) -> bool:
+def _is_redundant(record: EvaluationSample | SystemOutputs, name: str, lost: dict[str, Any]) -> bool:
     """Whether a field repeats what another holds that is kept: one reference answer given under both names."""
     if not isinstance(record, EvaluationSample) or record.reference_answer is None:
         return False

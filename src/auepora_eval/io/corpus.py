@@ -21,19 +21,19 @@ import msgspec
 from ..core.errors import AueporaWarning, DataFileError, DuplicateIdError
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
 from .files import is_compressed, open_bytes, read_head
-from .hints import Shape
-from .problems import BAD_SPAN, decoding_problem, shown
-from .reading import Problems
-from .repeated_keys import warn_of_repeated_keys
+from .hints import RowSchema
+from .problem_messages import BAD_SPAN, decoding_problem, quote_text
+from .reader_types import Problems
+from .repeated_keys import warn_repeated_keys
 
-__all__ = ["Corpus", "Filling", "with_texts"]
+__all__ = ["Corpus", "CorpusJoin", "with_texts"]
 
 _Id = Annotated[str, msgspec.Meta(min_length=1)]
-_NAMED = 3  # so many unknown ids are named; the rest is counted
+_MAX_NAMED = 3  # so many unknown ids are named; the rest is counted
 _BOM = b"\xef\xbb\xbf"
 
 
-class _Row(msgspec.Struct, gc=False):
+class _CorpusRow(msgspec.Struct, gc=False):
     """A line of the corpus."""
 
     text: str
@@ -54,8 +54,8 @@ class _Row(msgspec.Struct, gc=False):
         return self.doc_id or self.beir_id or ""
 
 
-_ROWS: msgspec.json.Decoder[_Row] = msgspec.json.Decoder(_Row)
-_SHAPE = Shape("samples", {"": _Row.__struct_fields__}, "outputs", ())
+_DECODER: msgspec.json.Decoder[_CorpusRow] = msgspec.json.Decoder(_CorpusRow)
+_SHAPE = RowSchema("samples", {"": _CorpusRow.__struct_fields__}, "outputs", ())
 
 
 class Corpus:
@@ -108,7 +108,7 @@ class Corpus:
         """The document, or ``None`` where there is none of that id."""
         return self[doc_id] if doc_id in self._places else None
 
-    def filled(self, document: Document) -> Document | None:
+    def complete(self, document: Document) -> Document | None:
         """What should stand in the place of a document without a text; ``None`` if its id is unknown.
 
         The shared document, unless this one has something of its own, such as its relevance for a query: then a new
@@ -167,21 +167,21 @@ class Corpus:
         if keep and self._kept:
             self.note = f"{self.path} is compressed: its {len(self):,} documents are kept in memory"
 
-    def _checked(self, line: bytes, number: int, problems: Problems) -> _Row | None:
+    def _checked(self, line: bytes, number: int, problems: Problems) -> _CorpusRow | None:
         try:
-            row = _ROWS.decode(line)
+            row = _DECODER.decode(line)
         except (ValueError, RecursionError) as error:
-            from .all_problems import struct_problems  # which only a line with a problem pays for
+            from .line_problems import find_struct_problems  # which only a line with a problem pays for
 
             first = decoding_problem(line, error, _SHAPE)
-            problems.add_all(self.path, number, struct_problems(line, _Row, _SHAPE, first))
+            problems.add_all(self.path, number, find_struct_problems(line, _CorpusRow, _SHAPE, first))
             return None
         if problems.gather:
-            warn_of_repeated_keys(self.path, number, line, problems)
+            warn_repeated_keys(self.path, number, line, problems)
         if not row.id:
             problems.add(self.path, number, "field 'doc_id' (or '_id') is missing")
         elif row.id in self._places:
-            message = f"doc_id {shown(row.id)} comes twice; each document may come once"
+            message = f"doc_id {quote_text(row.id)} comes twice; each document may come once"
             problems.add(self.path, number, message, kind=DuplicateIdError)
         else:
             return row
@@ -194,7 +194,7 @@ class Corpus:
                 self._file = self.path.open("rb")
                 weakref.finalize(self, self._file.close)
             self._file.seek(start)
-            row = _ROWS.decode(self._file.read(end - start))
+            row = _DECODER.decode(self._file.read(end - start))
         except OSError as error:
             raise DataFileError(self.path, None, f"cannot be read: {error.strerror or error}") from error
         except (ValueError, RecursionError):
@@ -204,7 +204,7 @@ class Corpus:
         return _document(row)
 
 
-def _document(row: _Row) -> Document:
+def _document(row: _CorpusRow) -> Document:
     metadata = row.metadata or {}
     metadata.pop("relevance", None)  # relevance is that of a document for a query, never of a document
     if row.title:
@@ -215,7 +215,7 @@ def _document(row: _Row) -> Document:
     return Document(row.id, row.text, metadata, row.parent_id, row.span)
 
 
-class Filling:
+class CorpusJoin:
     """Puts the texts of a corpus into samples and outputs, one after the other, and counts what it does not have."""
 
     def __init__(self, corpus: Corpus) -> None:
@@ -225,30 +225,30 @@ class Filling:
 
     def sample(self, sample: EvaluationSample) -> EvaluationSample:
         """The sample, with texts for its documents."""
-        relevant = None if sample.relevant_docs is None else [self._filled(doc) for doc in sample.relevant_docs]
-        candidates = None if sample.candidate_docs is None else [self._filled(doc) for doc in sample.candidate_docs]
+        relevant = None if sample.relevant_docs is None else [self._complete(doc) for doc in sample.relevant_docs]
+        candidates = None if sample.candidate_docs is None else [self._complete(doc) for doc in sample.candidate_docs]
         return replace(sample, relevant_docs=relevant, candidate_docs=candidates)
 
     def output(self, output: SystemOutputs) -> SystemOutputs:
         """The output, with texts for what was retrieved."""
-        ranking = [RetrievedDocument(self._filled(item.doc), item.score, item.rank) for item in output.retrieved]
+        ranking = [RetrievedDocument(self._complete(item.doc), item.score, item.rank) for item in output.retrieved]
         return replace(output, retrieved=ranking)
 
     def report(self, *, stacklevel: int = 2) -> None:
         """Warn of documents that stay without text because the corpus does not have them."""
         if not self.unknown:
             return
-        named = ", ".join(map(repr, list(self.unknown)[:_NAMED]))
-        more = f" and {len(self.unknown) - _NAMED} more" if len(self.unknown) > _NAMED else ""
+        named = ", ".join(map(repr, list(self.unknown)[:_MAX_NAMED]))
+        more = f" and {len(self.unknown) - _MAX_NAMED} more" if len(self.unknown) > _MAX_NAMED else ""
         count = len(self.unknown)
         what, stay = ("1 document is", "stays") if count == 1 else (f"{count} documents are", "stay")
         message = f"{what} not in the corpus {self.corpus.path} and {stay} without text: {named}{more}"
         warnings.warn(message, AueporaWarning, stacklevel=stacklevel + 1)
 
-    def _filled(self, document: Document) -> Document:
+    def _complete(self, document: Document) -> Document:
         if document.text:
             return document
-        found = self.corpus.filled(document)
+        found = self.corpus.complete(document)
         if found is None:
             self.unknown[document.doc_id] = self.unknown.get(document.doc_id, 0) + 1
             return document
@@ -264,7 +264,7 @@ def with_texts(items: Iterable[Any], corpus: Corpus) -> list[Any]:
 
     Documents that the corpus does not have stay as they are, and a warning counts them.
     """
-    filling = Filling(corpus)
+    filling = CorpusJoin(corpus)
     found = [filling.sample(item) if isinstance(item, EvaluationSample) else filling.output(item) for item in items]
     filling.report()
     return found

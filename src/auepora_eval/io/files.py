@@ -14,20 +14,20 @@ from ..core.errors import DataFileError
 from .zstd import ZstdDamagedError, zstd_reader, zstd_writer
 
 __all__ = [
-    "bare_name",
+    "atomic_write",
     "is_compressed",
     "open_bytes",
+    "plain_stem",
     "plain_suffix",
     "read_bytes",
     "read_head",
     "read_lines",
-    "whole_file",
     "write_lines",
 ]
 
 _BOM = b"\xef\xbb\xbf"
 _COMPRESSED = (".gz", ".zst")
-_HEAD = 1 << 16
+_HEAD_BYTES = 1 << 16
 
 
 def is_compressed(path: Path) -> bool:
@@ -40,7 +40,7 @@ def plain_suffix(path: Path) -> str:
     return Path(path.stem if is_compressed(path) else path.name).suffix.lower()
 
 
-def bare_name(path: Path) -> str:
+def plain_stem(path: Path) -> str:
     """The name without suffixes that tell format and compression: ``data`` of ``data.jsonl.gz``."""
     return Path(path.stem).stem if is_compressed(path) else path.stem
 
@@ -48,7 +48,7 @@ def bare_name(path: Path) -> str:
 @contextlib.contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The file, decompressed, for reading; whatever goes wrong with it is a clear error."""
-    with _reading(path), _opened(path) as file:
+    with _translate_read_errors(path), _open(path) as file:
         yield file
 
 
@@ -57,22 +57,22 @@ def read_head(path: Path) -> str:
     if path.is_fifo():
         raise DataFileError(path, None, "is a pipe, which cannot be read twice; write it to a file first")
     with open_bytes(path) as file:
-        return _checked_start(path, file.read(_HEAD)).decode(errors="replace")
+        return _strip_bom(path, file.read(_HEAD_BYTES)).decode(errors="replace")
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, each with its number; a byte order mark is dropped."""
-    with _reading(path), _opened(path) as file:
+    with _translate_read_errors(path), _open(path) as file:
         for number, line in enumerate(file, start=1):
-            content = _checked_start(path, line) if number == 1 else line
+            content = _strip_bom(path, line) if number == 1 else line
             if content and not content.isspace():
                 yield number, content
 
 
 def read_bytes(path: Path) -> bytes:
     """The whole content; a byte order mark is dropped. Anything but UTF-8 is an error that names the line."""
-    with _reading(path), _opened(path) as file:
-        data = _checked_start(path, file.read())
+    with _translate_read_errors(path), _open(path) as file:
+        data = _strip_bom(path, file.read())
     if not data.isascii():
         try:
             data.decode()
@@ -84,33 +84,33 @@ def read_bytes(path: Path) -> bytes:
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Write the lines: all of them, or (on any error) none."""
-    with whole_file(path) as file:
-        for line in lines:  # outside `_writing`: an error of the caller's own iterable passes as it is
-            with _writing(path):
+    with atomic_write(path) as file:
+        for line in lines:  # outside `_translate_write_errors`: an error of the caller's own iterable passes as it is
+            with _translate_write_errors(path):
                 file.write(line)
                 file.write(b"\n")
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """A file to write to: a temporary one beside ``path``, put in its place at the end; on failure the old one stays.
 
     What exists and is no regular file (a device, a pipe) is written to as it is: replacing it would be destroying it.
     """
     if _is_special(path):
-        with _written_through(path) as file:
+        with _write_in_place(path) as file:
             yield file
         return
     target = Path(os.path.realpath(path))  # writing to a link changes the file it leads to, not the link
     if target.is_dir():
         raise DataFileError(path, None, "is a directory, not a file")
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
-    with _writing(path):
+    with _translate_write_errors(path):
         raw = temporary.open("xb")
-    file = _compressing(path, raw)
+    file = _compressor(path, raw)
     try:
         yield file
-        with _writing(path):
+        with _translate_write_errors(path):
             if file is not raw:
                 file.close()
             raw.flush()
@@ -134,20 +134,20 @@ def _is_special(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _written_through(path: Path) -> Iterator[IO[bytes]]:
-    with _writing(path):
+def _write_in_place(path: Path) -> Iterator[IO[bytes]]:
+    with _translate_write_errors(path):
         raw = path.open("wb")
-    file = _compressing(path, raw)
+    file = _compressor(path, raw)
     try:
         yield file
-        with _writing(path):
+        with _translate_write_errors(path):
             file.close()
             raw.close()
     finally:
         _close_quietly(file, raw)
 
 
-def _compressing(path: Path, raw: IO[bytes]) -> IO[bytes]:
+def _compressor(path: Path, raw: IO[bytes]) -> IO[bytes]:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         # No name and no time inside the archive: the same data gives the same bytes.
@@ -161,14 +161,14 @@ def _close_quietly(*files: IO[bytes]) -> None:
             opened.close()
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open(path: Path) -> IO[bytes]:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, "rb"))
     return zstd_reader(path) if suffix == ".zst" else path.open("rb")
 
 
-def _checked_start(path: Path, start: bytes) -> bytes:
+def _strip_bom(path: Path, start: bytes) -> bytes:
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise DataFileError(path, 1, "the file is UTF-16; save it as UTF-8")
     if start.startswith(b"\x1f\x8b"):
@@ -179,7 +179,7 @@ def _checked_start(path: Path, start: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _translate_read_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
@@ -195,7 +195,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _translate_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -19,11 +19,11 @@ from .codec import (
     encode_sample,
 )
 
-__all__ = ["canonical_line", "dataset_fingerprint", "sample_row"]
+__all__ = ["canonical_line", "dataset_fingerprint", "to_sample_row"]
 
-_SORTED = msgspec.json.Encoder(order="sorted")
-_PLAIN: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
-_CHECKED: msgspec.json.Decoder[SampleRow[CheckedDocumentRow]] = msgspec.json.Decoder(CheckedSampleRow)
+_SORTED_ENCODER = msgspec.json.Encoder(order="sorted")
+_ROW_DECODER: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
+_CHECKED_ROW_DECODER: msgspec.json.Decoder[SampleRow[CheckedDocumentRow]] = msgspec.json.Decoder(CheckedSampleRow)
 
 
 def dataset_fingerprint(samples: Iterable[EvaluationSample]) -> str:
@@ -42,31 +42,31 @@ def canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentR
     no plain JSON, and the careful way of the dataset files decides what becomes of it.
     """
     try:
-        row = sample_row(sample)
-        line = _SORTED.encode(row)
-        if _read(line) == row:
+        row = to_sample_row(sample)
+        line = _SORTED_ENCODER.encode(row)
+        if _decode_row(line) == row:
             return line, row
     except Exception:  # noqa: S110 - whatever the values did, the careful way says it in words
         pass
-    return _carefully(sample)
+    return _checked_canonical_line(sample)
 
 
-def _carefully(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentRow]]:
+def _checked_canonical_line(sample: EvaluationSample) -> tuple[bytes, SampleRow[DocumentRow]]:
     try:
-        row = _PLAIN.decode(encode_sample(sample))
+        row = _ROW_DECODER.decode(encode_sample(sample))
     except LineError as error:
         raise LineError(f"sample {sample.sample_id!r:.80}: {error}") from error
-    return _SORTED.encode(row), row
+    return _SORTED_ENCODER.encode(row), row
 
 
-def _read(line: bytes) -> SampleRow[DocumentRow]:
+def _decode_row(line: bytes) -> SampleRow[DocumentRow]:
     if b'"span"' not in line:
-        return _PLAIN.decode(line)
-    _CHECKED.decode(line)  # a span that runs backwards is refused
-    return _PLAIN.decode(line)
+        return _ROW_DECODER.decode(line)
+    _CHECKED_ROW_DECODER.decode(line)  # a span that runs backwards is refused
+    return _ROW_DECODER.decode(line)
 
 
-def sample_row(sample: EvaluationSample) -> SampleRow[DocumentRow]:
+def to_sample_row(sample: EvaluationSample) -> SampleRow[DocumentRow]:
     """The sample in the shape of a line, its values unchecked."""
     relevant, candidates = sample.relevant_docs, sample.candidate_docs
     return SampleRow(

@@ -15,9 +15,9 @@ from ..core.errors import BadValueError, DataFileError, did_you_mean
 from ..core.types import EvaluationSample, SystemOutputs
 from .files import plain_suffix, read_head
 from .json_values import syntax_problem
-from .reading import OutputReader, SampleReader
+from .reader_types import OutputReader, SampleReader
 
-__all__ = ["Format", "Head", "Role", "format_named", "formats", "guess_format", "register_format"]
+__all__ = ["FileHead", "Format", "Role", "formats", "get_format", "guess_format", "register_format"]
 
 Role = Literal["samples", "outputs"]
 """What a file is read for: a dataset's samples, or what a system returned."""
@@ -32,7 +32,7 @@ _MODULES: tuple[str, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class FileHead:
     """The beginning of a file, enough to tell formats apart."""
 
     path: Path
@@ -54,7 +54,7 @@ class Format:
     name: str
     title: str
     """What it is, in a few words."""
-    looks_like: Callable[[Head, Role], bool]
+    looks_like: Callable[[FileHead, Role], bool]
     """Whether a file that begins like this is probably in this format, for that role."""
     read_samples: SampleReader | None = None
     read_outputs: OutputReader | None = None
@@ -92,16 +92,16 @@ def formats() -> dict[str, Format]:
     """Every format by name, in the order of guessing."""
     for module in _MODULES:
         importlib.import_module(f".{module}", __package__)
-    return dict(sorted(_FORMATS.items(), key=lambda item: _place(item[1])))
+    return dict(sorted(_FORMATS.items(), key=lambda item: _priority(item[1])))
 
 
-def _place(made: Format) -> int:
+def _priority(made: Format) -> int:
     """Its module's place in the order of guessing, whichever was imported first; one's own formats come before ours."""
     module = made.looks_like.__module__.rpartition(".")[2]
     return _MODULES.index(module) if module in _MODULES else -1
 
 
-def format_named(name: str) -> Format:
+def get_format(name: str) -> Format:
     """The format of that name."""
     known = formats()
     if name not in known:
@@ -112,7 +112,7 @@ def format_named(name: str) -> Format:
 
 def guess_format(path: Path, role: Role) -> Format:
     """The format a file is probably in, from its name and its beginning."""
-    head = _head(path)
+    head = _read_file_head(path)
     for one in formats().values():
         if one.reads(role) and one.looks_like(head, role):
             return one
@@ -124,11 +124,11 @@ def guess_format(path: Path, role: Role) -> Format:
     )
 
 
-def _head(path: Path) -> Head:
+def _read_file_head(path: Path) -> FileHead:
     if path.is_dir():
-        return Head(path, "")
+        return FileHead(path, "")
     text = read_head(path)
-    return Head(path, text, _keys(plain_suffix(path), text))
+    return FileHead(path, text, _keys(plain_suffix(path), text))
 
 
 def _keys(suffix: str, text: str) -> frozenset[str]:
@@ -145,11 +145,11 @@ def _keys(suffix: str, text: str) -> frozenset[str]:
     try:
         first, _ = json.JSONDecoder().raw_decode(start)
     except (ValueError, RecursionError):
-        return _cut_off_keys(start) or _keys_below(start)
+        return _truncated_object_keys(start) or _keys_of_later_lines(start)
     return _mapping_keys(first)
 
 
-def _keys_below(text: str) -> frozenset[str]:
+def _keys_of_later_lines(text: str) -> frozenset[str]:
     """The keys of the first line that is an object, where the file begins with something broken."""
     for line in text.split("\n")[1:]:
         try:
@@ -165,7 +165,7 @@ def _mapping_keys(value: Any) -> frozenset[str]:
     return frozenset(map(str, value)) if isinstance(value, Mapping) else frozenset()
 
 
-def _cut_off_keys(start: str) -> frozenset[str]:
+def _truncated_object_keys(start: str) -> frozenset[str]:
     """The first key of an object that goes on beyond the head."""
     if not start.startswith("{"):
         return frozenset()

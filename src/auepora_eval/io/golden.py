@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 
 from ..core.errors import BadValueError, DuplicateIdError, did_you_mean
 from ..core.types import Document, EvaluationSample
-from ..features.rankings import level_of
+from ..features.rankings import parse_level
 from .codec import LineError, encode_sample
 from .files import read_bytes, write_lines
-from .formats import Format, Head, Role, register_format
-from .problems import TOO_DEEP, shown
-from .reading import Once, Problems, ReadSample
+from .formats import FileHead, Format, Role, register_format
+from .problem_messages import TOO_DEEP, quote_text
+from .reader_types import ParsedSample, Problems, UniqueIds
 
 __all__ = ["read_samples", "save_golden"]
 
-Made = TypeVar("Made")
+ResultT = TypeVar("ResultT")
 
 _HEADER = """\
 # Golden queries. Of each: id, query, and what is expected of the system:
@@ -34,9 +34,9 @@ _HEADER = """\
 #   spans               where an expected chunk lies: {chunk id: {parent_id: document, span: [start, end]}}
 version: 1
 queries:"""
-_LISTS = ("expected_chunk_ids", "expected_doc_ids")
-_TEXTS = ("must_contain", "forbidden")
-_KEYS = ("id", "query", *_LISTS, *_TEXTS, "lang", "difficulty", "spans", "labels", "metadata")
+_ID_LISTS = ("expected_chunk_ids", "expected_doc_ids")
+_TEXT_FIELDS = ("must_contain", "forbidden")
+_KEYS = ("id", "query", *_ID_LISTS, *_TEXT_FIELDS, "lang", "difficulty", "spans", "labels", "metadata")
 _FILE_KEYS = ("version", "queries")
 
 
@@ -48,58 +48,58 @@ class _QueryError(Exception):
         super().__init__(message)
 
 
-def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """The queries of a file as samples, in its order, each with the line it begins on."""
-    from .yaml_values import Values, YamlError, line_of, parsed
+    from .yaml_values import YamlError, YamlValues, node_line, parse_yaml
 
     data = read_bytes(path)
-    once = Once(path, problems)
-    reader = _Queries(Values(len(data)))
+    once = UniqueIds(path, problems)
+    reader = _QueryReader(YamlValues(len(data)))
     nodes, last = [], []
     try:
-        nodes = reader.queries(parsed(data))
+        nodes = reader.queries(parse_yaml(data))
     except (YamlError, _QueryError) as error:
         last = [(error.line, error.message)]
-    for line, message in reader.taken() + last:
+    for line, message in reader.take_errors() + last:
         problems.add(path, line, message)
     for node in nodes:
         try:
             sample = reader.sample(node)
         except RecursionError:
-            reader.taken()
-            problems.add(path, line_of(node), TOO_DEEP)
+            reader.take_errors()
+            problems.add(path, node_line(node), TOO_DEEP)
             continue
-        wrong = reader.taken()
+        wrong = reader.take_errors()
         for line, message in wrong:
             problems.add(path, line, message)
-        if sample is None or not once.is_new(sample.sample_id, line_of(node)):
+        if sample is None or not once.is_new(sample.sample_id, node_line(node)):
             continue
         if wrong:
-            problems.unread.add(sample.sample_id)
+            problems.unreadable_ids.add(sample.sample_id)
         else:
-            yield ReadSample(line_of(node), sample)
+            yield ParsedSample(node_line(node), sample)
 
 
-class _Queries:
+class _QueryReader:
     """Makes samples of the queries of one file."""
 
     def __init__(self, values: Any) -> None:
         self._values = values
-        self._wrong: list[tuple[int | None, str]] = []
+        self._errors: list[tuple[int | None, str]] = []
 
-    def taken(self) -> list[tuple[int | None, str]]:
+    def take_errors(self) -> list[tuple[int | None, str]]:
         """What has been found wrong since this was last asked, by line."""
-        wrong, self._wrong = self._wrong, []
+        wrong, self._errors = self._errors, []
         return wrong
 
-    def _made(self, make: Callable[..., Made], *arguments: Any) -> Made | None:
+    def _try(self, make: Callable[..., ResultT], *arguments: Any) -> ResultT | None:
         """A part of a query; where it cannot be made, that is noted, and the others are looked at all the same."""
         from .yaml_values import YamlError
 
         try:
             return make(*arguments)
         except (YamlError, _QueryError) as error:
-            self._wrong.append((error.line, error.message))
+            self._errors.append((error.line, error.message))
             return None
 
     def queries(self, root: Any) -> list[Any]:
@@ -116,35 +116,35 @@ class _Queries:
                 )
             root = fields["queries"]
         if root.id != "sequence":
-            raise _QueryError(root, f"the queries must be a list, not {_kind(root)}")
+            raise _QueryError(root, f"the queries must be a list, not {_node_kind(root)}")
         if not root.value:
             raise _QueryError(root, "the list of queries is empty")
         return list(root.value)
 
     def sample(self, node: Any) -> EvaluationSample | None:
         """The sample of a query, as far as it can be made; ``None`` where not even its id is known."""
-        fields = self._made(self._query, node) or {}
-        labels = self._made(self._object, fields, "labels") or {}
-        metadata = self._made(self._object, fields, "metadata") or {}
-        self._made(self._add, labels, fields, "labels", "lang", self._text)
-        self._made(self._add, labels, fields, "labels", "difficulty", self._scalar)
-        self._made(self._add, metadata, fields, "metadata", "expected_doc_ids", self._ids)
-        for key in _TEXTS:
-            self._made(self._add, metadata, fields, "metadata", key, self._text_or_texts)
-        sample_id = self._made(self._id, fields["id"]) if "id" in fields else None
-        query = self._made(self._text, fields["query"], "query") if "query" in fields else None
-        chunks = self._made(self._chunks, fields)
+        fields = self._try(self._query, node) or {}
+        labels = self._try(self._object, fields, "labels") or {}
+        metadata = self._try(self._object, fields, "metadata") or {}
+        self._try(self._add, labels, fields, "labels", "lang", self._text)
+        self._try(self._add, labels, fields, "labels", "difficulty", self._scalar)
+        self._try(self._add, metadata, fields, "metadata", "expected_doc_ids", self._ids)
+        for key in _TEXT_FIELDS:
+            self._try(self._add, metadata, fields, "metadata", key, self._text_or_texts)
+        sample_id = self._try(self._id, fields["id"]) if "id" in fields else None
+        query = self._try(self._text, fields["query"], "query") if "query" in fields else None
+        chunks = self._try(self._chunks, fields)
         if sample_id is None:
             return None
         return EvaluationSample(sample_id, query or "", chunks, labels=labels, metadata=metadata)
 
     def _query(self, node: Any) -> dict[str, Any]:
         if node.id != "mapping":
-            raise _QueryError(node, f"each query must be an object with 'id' and 'query', not {_kind(node)}")
+            raise _QueryError(node, f"each query must be an object with 'id' and 'query', not {_node_kind(node)}")
         fields = self._fields(node, _KEYS)
         for key in ("id", "query"):
             if key not in fields:
-                self._made(_raise_missing, node, key)
+                self._try(_raise_missing, node, key)
         return fields
 
     def _id(self, node: Any) -> str:
@@ -161,7 +161,7 @@ class _Queries:
                 continue
             place = "; put keys of your own under 'labels' or 'metadata'" if known is _KEYS else ""
             hint = did_you_mean(key[:80], known, otherwise=f"; known fields: {', '.join(known)}{place}")
-            self._wrong.append((_line(key_node), f"unknown field {shown(key)}{hint}"))
+            self._errors.append((_line(key_node), f"unknown field {quote_text(key)}{hint}"))
         return fields
 
     def _object(self, fields: dict[str, Any], key: str) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class _Queries:
             return {}
         value = self._values.value(fields[key], key)
         if not isinstance(value, dict):
-            raise _QueryError(fields[key], f"field {key!r} must be an object, not {_kind(fields[key])}")
+            raise _QueryError(fields[key], f"field {key!r} must be an object, not {_node_kind(fields[key])}")
         return value
 
     def _add(
@@ -191,7 +191,7 @@ class _Queries:
         for chunk in spans:
             if chunk not in ids:
                 raise _QueryError(
-                    fields["spans"], f"field 'spans' has {shown(chunk)}, which is not in 'expected_chunk_ids'"
+                    fields["spans"], f"field 'spans' has {quote_text(chunk)}, which is not in 'expected_chunk_ids'"
                 )
         return [Document(chunk, "", {}, *spans.get(chunk, (None, None))) for chunk in ids]
 
@@ -200,14 +200,15 @@ class _Queries:
             return {}
         if fields["spans"].id != "mapping":
             raise _QueryError(
-                fields["spans"], f"field 'spans' must be an object by chunk id, not {_kind(fields['spans'])}"
+                fields["spans"], f"field 'spans' must be an object by chunk id, not {_node_kind(fields['spans'])}"
             )
         found: dict[str, tuple[str | None, tuple[int, int] | None]] = {}
         for chunk, _, node in self._values.pairs(fields["spans"]):
             path = f"spans.{chunk}"
             if node.id != "mapping":
                 raise _QueryError(
-                    node, f"field {shown(path)} must be an object with 'parent_id' and 'span', not {_kind(node)}"
+                    node,
+                    f"field {quote_text(path)} must be an object with 'parent_id' and 'span', not {_node_kind(node)}",
                 )
             place = self._fields(node, ("parent_id", "span"))
             parent = self._text(place["parent_id"], f"{path}.parent_id") if "parent_id" in place else None
@@ -220,14 +221,14 @@ class _Queries:
             start, end = value
             if 0 <= start <= end:
                 return start, end
-        raise _QueryError(node, f"field {shown(path)} must be [start, end] with 0 <= start <= end")
+        raise _QueryError(node, f"field {quote_text(path)} must be [start, end] with 0 <= start <= end")
 
     def _text(self, node: Any, path: str) -> str:
-        from .yaml_values import text_of
+        from .yaml_values import scalar_text
 
-        text = text_of(node)
+        text = scalar_text(node)
         if text is None:
-            raise _QueryError(node, f"field {shown(path)} must be a text, not {_kind(node)}")
+            raise _QueryError(node, f"field {quote_text(path)} must be a text, not {_node_kind(node)}")
         return text
 
     def _scalar(self, node: Any, path: str) -> Any:
@@ -236,12 +237,12 @@ class _Queries:
 
     def _ids(self, node: Any, path: str) -> list[str]:
         if node.id != "sequence":
-            what = _kind(node)
+            what = _node_kind(node)
             hint = "; write [] where nothing is expected, or leave the field out" if what == "null" else ""
-            raise _QueryError(node, f"field {shown(path)} must be a list of ids, not {what}{hint}")
+            raise _QueryError(node, f"field {quote_text(path)} must be a list of ids, not {what}{hint}")
         ids = [self._text(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
         if "" in ids:
-            raise _QueryError(node, f"field {shown(path)} has an empty id; an id needs at least one character")
+            raise _QueryError(node, f"field {quote_text(path)} has an empty id; an id needs at least one character")
         return ids
 
     def _text_or_texts(self, node: Any, path: str) -> str | list[str]:
@@ -255,12 +256,12 @@ def _raise_missing(node: Any, key: str) -> None:
 
 
 def _line(node: Any) -> int:
-    from .yaml_values import line_of
+    from .yaml_values import node_line
 
-    return line_of(node)
+    return node_line(node)
 
 
-def _kind(node: Any) -> str:
+def _node_kind(node: Any) -> str:
     if node.id == "scalar":
         return "null" if node.tag.endswith(":null") else "a single value"
     return "a list" if node.id == "sequence" else "an object"
@@ -271,7 +272,7 @@ def _kind(node: Any) -> str:
 
 def save_golden(samples: Iterable[EvaluationSample], path: str | Path) -> None:
     """Write the queries, under a comment that says what the fields mean. Texts of documents are not kept."""
-    from .yaml_values import dumped
+    from .yaml_values import dump_yaml
 
     def lines() -> Iterator[bytes]:
         yield _HEADER.encode()
@@ -281,7 +282,7 @@ def save_golden(samples: Iterable[EvaluationSample], path: str | Path) -> None:
             if sample.sample_id in seen:
                 raise DuplicateIdError(f"sample_id {sample.sample_id!r} comes twice; each id may come once in a file")
             seen.add(sample.sample_id)
-            yield dumped([record]).encode()
+            yield dump_yaml([record]).encode()
         if not seen:
             raise BadValueError("there is no sample to write; a golden file has at least one query")
 
@@ -301,16 +302,16 @@ def _record(sample: EvaluationSample) -> dict[str, Any]:
     labels, metadata = row.get("labels", {}), row.get("metadata", {})
     if "relevant_docs" in row:
         made["expected_chunk_ids"] = [doc["doc_id"] for doc in row["relevant_docs"]]
-    for key in (*_LISTS[1:], *_TEXTS):
+    for key in (*_ID_LISTS[1:], *_TEXT_FIELDS):
         if key in metadata:
-            made[key] = _expectation(metadata.pop(key), key, owner)
+            made[key] = _check_expectation(metadata.pop(key), key, owner)
     if isinstance(labels.get("lang"), str):
         made["lang"] = labels.pop("lang")
     if isinstance(labels.get("difficulty"), (str, int, float)):
         made["difficulty"] = labels.pop("difficulty")
     spans: dict[str, dict[str, Any]] = {}
     for doc in row.get("relevant_docs", ()):
-        if level_of(doc.get("metadata", {}).get("relevance", 1), doc["doc_id"], sample.sample_id) != 1:
+        if parse_level(doc.get("metadata", {}).get("relevance", 1), doc["doc_id"], sample.sample_id) != 1:
             raise BadValueError(
                 f"{owner}: the relevance of {doc['doc_id']!r} is not 1, and golden queries have no levels"
             )
@@ -322,16 +323,16 @@ def _record(sample: EvaluationSample) -> dict[str, Any]:
     return made | {key: value for key, value in (("labels", labels), ("metadata", metadata)) if value}
 
 
-def _expectation(value: Any, key: str, owner: str) -> Any:
-    texts = value if isinstance(value, list) else None if key in _LISTS else [value]
+def _check_expectation(value: Any, key: str, owner: str) -> Any:
+    texts = value if isinstance(value, list) else None if key in _ID_LISTS else [value]
     if texts is None or not all(isinstance(text, str) for text in texts):
         raise BadValueError(f"{owner}: field 'metadata.{key}' must be a list of texts")
-    if key in _LISTS and "" in texts:
+    if key in _ID_LISTS and "" in texts:
         raise BadValueError(f"{owner}: field 'metadata.{key}' has an empty id")
     return value
 
 
-def _looks_like(head: Head, role: Role) -> bool:
+def _looks_like(head: FileHead, role: Role) -> bool:
     return role == "samples" and head.suffix in (".yaml", ".yml")
 
 

@@ -25,12 +25,12 @@ __all__ = [
     "GOLD_BY",
     "Grade",
     "GradeKey",
-    "Journal",
-    "counts_by_query",
+    "GradeLog",
+    "merge_grade",
+    "provenance_counts",
+    "provenance_counts_by_query",
     "provenance_path",
     "read_grades",
-    "settled",
-    "who_graded",
     "write_grades",
 ]
 
@@ -65,7 +65,7 @@ class Grade:
         return self.sample_id, self.doc_id
 
     @property
-    def said_by_model(self) -> int | None:
+    def grade_by_model(self) -> int | None:
         """What a model said, if one was asked."""
         return self.grade if self.by == "model" else self.model_grade
 
@@ -75,7 +75,7 @@ class Grade:
         return {name: value for name, value in made.items() if value is not None and value != ""}
 
 
-def settled(before: Grade | None, label: Grade) -> Grade:
+def merge_grade(before: Grade | None, label: Grade) -> Grade:
     """What holds once a person has said ``label``: people win over models, and the last person over earlier ones.
 
     A person who says what the model said makes the grade a person's; one who says otherwise corrects it.
@@ -84,7 +84,7 @@ def settled(before: Grade | None, label: Grade) -> Grade:
         return label
     if before.by != "model" and before.grade == label.grade:
         return before  # said already
-    said = before.said_by_model
+    said = before.grade_by_model
     by: Provenance = "human" if said is None or said == label.grade else "corrected"
     return replace(label, by=by, model=before.model, prompt=before.prompt, model_grade=said)
 
@@ -102,7 +102,7 @@ def read_grades(qrels: str | Path) -> dict[GradeKey, Grade]:
     the work was cut short, before the qrels were written. A negative level is no grade.
     """
     path = Path(qrels)
-    grades = _provenance(provenance_path(path))
+    grades = _read_provenance(provenance_path(path))
     if path.exists() and path.stat().st_size:
         for query, levels in load_qrels(path).items():
             for doc, level in levels.items():
@@ -110,7 +110,7 @@ def read_grades(qrels: str | Path) -> dict[GradeKey, Grade]:
                 if before is not None and before.grade == level:  # says nothing new: it may be the model's own
                     grades[query, doc] = before
                 elif level >= 0:
-                    grades[query, doc] = settled(before, Grade(query, doc, level))
+                    grades[query, doc] = merge_grade(before, Grade(query, doc, level))
     return grades
 
 
@@ -126,10 +126,10 @@ def write_grades(qrels: str | Path, grades: Collection[Grade]) -> None:
     for one in grades:
         levels.setdefault(one.sample_id, {})[one.doc_id] = one.grade
     save_qrels((EvaluationSample(query, "", *judged_documents(each)) for query, each in levels.items()), qrels)
-    write_lines(provenance_path(qrels), map(_line, grades))
+    write_lines(provenance_path(qrels), map(_encode_grade, grades))
 
 
-class Journal:
+class GradeLog:
     """Adds grades to the file beside a qrels file as they come, so that none is lost if the work is cut short."""
 
     def __init__(self, qrels: str | Path) -> None:
@@ -138,7 +138,7 @@ class Journal:
 
     def add(self, grade: Grade) -> None:
         """Write a grade down; it outlives this process."""
-        line = _line(grade) + b"\n"
+        line = _encode_grade(grade) + b"\n"
         try:
             if self._file is None:
                 self._file = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
@@ -157,30 +157,30 @@ class Journal:
         if file is not None:
             os.close(file)
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> GradeLog:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
 
-def who_graded(grades: Iterable[Grade]) -> dict[str, int]:
+def provenance_counts(grades: Iterable[Grade]) -> dict[str, int]:
     """How many grades are whose, in the order model, corrected, human; those that gave none are left out."""
     counts = Counter(one.by for one in grades)
     return {by: counts[by] for by in ("model", "corrected", "human") if counts[by]}
 
 
-def counts_by_query(qrels: str | Path) -> dict[str, dict[str, int]] | None:
+def provenance_counts_by_query(qrels: str | Path) -> dict[str, dict[str, int]] | None:
     """Per query how many of its grades are whose; ``None`` where no file beside the qrels says so."""
     if not provenance_path(qrels).exists():
         return None
     by_query: dict[str, list[Grade]] = {}
     for grade in read_grades(qrels).values():
         by_query.setdefault(grade.sample_id, []).append(grade)
-    return {query: who_graded(grades) for query, grades in by_query.items()}
+    return {query: provenance_counts(grades) for query, grades in by_query.items()}
 
 
-def _line(grade: Grade) -> bytes:
+def _encode_grade(grade: Grade) -> bytes:
     try:
         return msgspec.json.encode(grade.to_dict())
     except UnicodeEncodeError as error:
@@ -188,44 +188,44 @@ def _line(grade: Grade) -> bytes:
         raise BadValueError(f"the grade of {where} cannot be written: it holds half of a surrogate pair") from error
 
 
-def _provenance(path: Path) -> dict[GradeKey, Grade]:
+def _read_provenance(path: Path) -> dict[GradeKey, Grade]:
     """The lines of the file, the last of a document counts; one that was cut off by a kill is none."""
     found: dict[GradeKey, Grade] = {}
     if not path.exists():
         return found
     for number, line in read_lines(path):
-        grade = _grade(path, number, line)
+        grade = _decode_grade(path, number, line)
         if grade is not None:
             found[grade.key] = grade
     return found
 
 
-_BEGINNING = b'{"sample_id":'
-_TEXTS = ("model", "prompt", "why", "at")
+_LINE_START = b'{"sample_id":'
+_TEXT_FIELDS = ("model", "prompt", "why", "at")
 
 
-def _grade(path: Path, number: int, line: bytes) -> Grade | None:
+def _decode_grade(path: Path, number: int, line: bytes) -> Grade | None:
     try:
         row = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        if _cut_off(line):
+        if _is_truncated(line):
             return None
         raise DataFileError(
             path, number, "not JSON; a line is a grade with 'sample_id', 'doc_id', 'grade', 'by'"
         ) from None
-    wrong = "not an object" if not isinstance(row, Mapping) else next(_wrong_with(row), None)
+    wrong = "not an object" if not isinstance(row, Mapping) else next(_validation_errors(row), None)
     if wrong is not None:
         raise DataFileError(path, number, wrong)
     known = {key: value for key, value in row.items() if key in Grade.__dataclass_fields__}
     return Grade(**known)
 
 
-def _cut_off(line: bytes) -> bool:
+def _is_truncated(line: bytes) -> bool:
     """Whether a line may be the beginning of one that a killed process could not end."""
-    return line.startswith(_BEGINNING) or _BEGINNING.startswith(line.strip())
+    return line.startswith(_LINE_START) or _LINE_START.startswith(line.strip())
 
 
-def _wrong_with(row: Mapping[str, Any]) -> Iterator[str]:
+def _validation_errors(row: Mapping[str, Any]) -> Iterator[str]:
     for key in ("sample_id", "doc_id"):
         if not isinstance(row.get(key), str) or not row[key]:
             yield f"'{key}' must be an id, not {row.get(key)!r:.40}"
@@ -235,6 +235,6 @@ def _wrong_with(row: Mapping[str, Any]) -> Iterator[str]:
             yield f"'{key}' must be a whole number, not {value!r:.40}"
     if row.get("by") not in get_args(Provenance):
         yield f"'by' must be one of {', '.join(get_args(Provenance))}, not {row.get('by')!r:.40}"
-    for key in _TEXTS:
+    for key in _TEXT_FIELDS:
         if not isinstance(row.get(key, ""), str):
             yield f"'{key}' must be a text, not {row[key]!r:.40}"

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 
 from ..core.errors import did_you_mean
 
-__all__ = ["Shape", "hint"]
+__all__ = ["RowSchema", "unknown_key_hint"]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RowSchema:
     """What the rows of one kind of file look like: enough to suggest the right name for a wrong one."""
 
     rows: str
@@ -22,14 +22,14 @@ class Shape:
     other_keys: Sequence[str]
 
 
-def _by_key(words: Mapping[str, str]) -> dict[str, str]:
+def _invert(words: Mapping[str, str]) -> dict[str, str]:
     """Key -> field, from field -> the keys that other tools use for it."""
     return {key: field for field, keys in words.items() for key in keys.split()}
 
 
 # What other tools and common datasets call the fields, in lower case.
 _IDS = "id _id qid query_id question_id"
-_SAMPLES = _by_key(
+_SAMPLES = _invert(
     {
         "sample_id": _IDS,
         "query": "question user_input input prompt",
@@ -38,7 +38,7 @@ _SAMPLES = _by_key(
         "relevant_docs": "relevant relevant_documents reference_contexts gold_docs positive_passages",
     }
 )
-_OUTPUTS = _by_key(
+_OUTPUTS = _invert(
     {
         "sample_id": _IDS,
         "response": "answer prediction output actual_output generated_answer completion",
@@ -50,14 +50,14 @@ _OTHER_FILE = {
     "samples": {key: field for key, field in _OUTPUTS.items() if key not in _SAMPLES},
     "outputs": {key: field for key, field in _SAMPLES.items() if key not in _OUTPUTS},
 }
-_DOCUMENT = _by_key(
+_DOCUMENT = _invert(
     {
         "doc_id": "id _id docid document_id passage_id chunk_id",
         "text": "content page_content contents body passage",
         "metadata.relevance": "relevance rel grade relevance_score",
     }
 )
-_ANSWER = _by_key({"text": "answer content output"})
+_ANSWER = _invert({"text": "answer content output"})
 _SYNONYMS = {
     "relevant_docs": _DOCUMENT,
     "candidate_docs": _DOCUMENT,
@@ -65,7 +65,7 @@ _SYNONYMS = {
     "response": _ANSWER,
     "reference_answer": _ANSWER,
 }
-_OWN_PLACE = {  # where keys of one's own go
+_CUSTOM_KEYS_FIELD = {  # where keys of one's own go
     "relevant_docs": "'metadata'",
     "candidate_docs": "'metadata'",
     "doc": "'metadata'",
@@ -73,17 +73,17 @@ _OWN_PLACE = {  # where keys of one's own go
     "reference_answer": "'metadata'",
     "retrieved": "'doc.metadata'",
 }
-_OWN_PLACE_OF_ROW = {"samples": "'labels' or 'metadata'", "outputs": "'extra'"}
+_CUSTOM_KEYS_FIELD_OF_ROW = {"samples": "'labels' or 'metadata'", "outputs": "'extra'"}
 
 _POSITION = 'a position of a ranking is {"doc": {"doc_id": "d1", "text": "..."}, "score": 0.5}, or just the id "d1"'
 _LEVEL = '; did you mean \'metadata.relevance\'? Write {"doc_id": "d1", "metadata": {"relevance": 2}}'
 
 
-def hint(path: str, key: str, raw: object, shape: Shape) -> str:
+def unknown_key_hint(path: str, key: str, raw: object, shape: RowSchema) -> str:
     """A clause on the unknown ``key`` of the object at ``path`` in the row ``raw``."""
     holder = re.sub(r"\[\d+\]$", "", path).rpartition(".")[2]
     known, word = shape.keys.get(holder, ()), key.lower()
-    if not path and (elsewhere := _of_the_other_file(key, raw, shape)):
+    if not path and (elsewhere := _other_file_hint(key, raw, shape)):
         return elsewhere
     if holder == "retrieved" and (word in shape.keys["doc"] or word in _DOCUMENT):
         return f": {_POSITION}"
@@ -93,16 +93,16 @@ def hint(path: str, key: str, raw: object, shape: Shape) -> str:
         return _LEVEL
     if meant is not None:
         return f"; did you mean {meant!r}?"
-    own = _OWN_PLACE.get(holder) if path else _OWN_PLACE_OF_ROW[shape.rows]
+    own = _CUSTOM_KEYS_FIELD.get(holder) if path else _CUSTOM_KEYS_FIELD_OF_ROW[shape.rows]
     listing = f"; known fields: {', '.join(known)}" + (f"; put keys of your own under {own}" if own else "")
     nearest = get_close_matches(key[:80].lower(), known, n=1)  # one: `reference` is near both reference_answer(s)
     return did_you_mean(key[:80], nearest, otherwise=listing)
 
 
-def _of_the_other_file(key: str, raw: object, shape: Shape) -> str:
+def _other_file_hint(key: str, raw: object, shape: RowSchema) -> str:
     own = set(shape.keys[""]) - {"sample_id"}
     of_this_file = isinstance(raw, Mapping) and not own.isdisjoint(raw)
-    place = f"leave it out, or put it under {_OWN_PLACE_OF_ROW[shape.rows]}"
+    place = f"leave it out, or put it under {_CUSTOM_KEYS_FIELD_OF_ROW[shape.rows]}"
     if key in shape.other_keys:
         says = f": {shape.other_rows} have it, {shape.rows} do not"
         return f"{says}; {place}" if of_this_file else f"{says} (are the two files swapped?)"

@@ -17,24 +17,24 @@ import msgspec
 
 from .codec import LineError
 from .files import read_bytes, read_lines
-from .hints import Shape
-from .problems import TOO_DEEP, decoding_problem, first_odd
-from .reading import Problems
-from .repeated_keys import warn_of_repeated_keys
+from .hints import RowSchema
+from .problem_messages import TOO_DEEP, decoding_problem, first_invalid_value
+from .reader_types import Problems
+from .repeated_keys import warn_repeated_keys
 
-__all__ = ["TOO_LONG", "JsonValue", "json_value", "read_values", "syntax_problem"]
+__all__ = ["TOO_LONG", "JsonValue", "parse_json", "read_values", "syntax_problem"]
 
 TOO_LONG = "an integer has too many digits"
-_NO_SHAPE = Shape("values", {}, "", ())
+_NO_SCHEMA = RowSchema("values", {}, "", ())
 _SPACE = re.compile(r"\s*")
-_BETWEEN = re.compile(r"[\s,\[\]]*")
-_ENDS = "not valid JSON: the file ends"
+_SEPARATORS = re.compile(r"[\s,\[\]]*")
+_UNEXPECTED_END = "not valid JSON: the file ends"
 
 Piece = tuple[int, bytes | LineError]
 """The line on which a value begins, and its bytes, or why there is none."""
 
 
-class _BetweenError(LineError):
+class _SeparatorError(LineError):
     """What is wrong between two values; it is in none of them."""
 
 
@@ -50,16 +50,16 @@ class JsonValue(NamedTuple):
     value: Any
 
 
-def _finite(digits: str) -> float | None:
+def _parse_finite(digits: str) -> float | None:
     number = float(digits)
     return number if math.isfinite(number) else None
 
 
 # Python's tools write NaN and Infinity, which JSON has not: what is no number is taken as missing.
-_DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_parse_finite)
 
 
-def json_value(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """The one value in ``data``; NaN and Infinity in it are taken as null."""
     try:
         return msgspec.json.decode(data)
@@ -67,14 +67,14 @@ def json_value(data: bytes) -> Any:
         try:
             value = _DECODER.decode(data.decode())
         except (ValueError, RecursionError):
-            raise LineError(decoding_problem(data, error, _NO_SHAPE)) from error
-    if odd := first_odd(value):
+            raise LineError(decoding_problem(data, error, _NO_SCHEMA)) from error
+    if odd := first_invalid_value(value):
         raise LineError(odd)
     return value
 
 
 def read_values(
-    path: Path, problems: Problems, decode: Callable[[bytes], Any] = json_value, *, loose: bool = False
+    path: Path, problems: Problems, decode: Callable[[bytes], Any] = parse_json, *, loose: bool = False
 ) -> Iterator[JsonValue]:
     """The values of a file, one after the other; what is none goes to the problems.
 
@@ -83,7 +83,7 @@ def read_values(
     """
     number = 0
     for line, data, shared in _pieces(path, loose=loose):
-        number += not isinstance(data, _BetweenError)
+        number += not isinstance(data, _SeparatorError)
         record = number if shared else None
         try:
             if isinstance(data, LineError):
@@ -93,7 +93,7 @@ def read_values(
             problems.add_all(path, line, error.messages, record=record)
             continue
         if problems.gather:
-            warn_of_repeated_keys(path, line, data, problems, record=record)
+            warn_repeated_keys(path, line, data, problems, record=record)
         yield JsonValue(number, line, record, value)
 
 
@@ -103,7 +103,7 @@ def syntax_problem(path: Path) -> tuple[int, str] | None:
         try:
             if isinstance(data, LineError):
                 raise data
-            json_value(data)
+            parse_json(data)
         except LineError as error:
             return line, str(error)
     return None
@@ -119,43 +119,43 @@ def _pieces(path: Path, *, loose: bool) -> Iterator[tuple[int, bytes | LineError
     if first is None:
         return
     start = first[1].strip()
-    if start == b"{" or (start.startswith(b"[") and not (loose and _is_whole(start))):
+    if start == b"{" or (start.startswith(b"[") and not (loose and _is_complete(start))):
         lines.close()  # type: ignore[attr-defined]  # it is a generator
-        yield from _with_company(_spread(read_bytes(path), loose=loose))
+        yield from _mark_shared_lines(_split_values(read_bytes(path), loose=loose))
         return
     for number, line in itertools.chain([first], lines):
         yield number, line, False
 
 
-def _is_whole(data: bytes) -> bool:
+def _is_complete(data: bytes) -> bool:
     try:
-        json_value(data)
+        parse_json(data)
     except LineError:
         return False
     return True
 
 
-def _with_company(pieces: Iterator[Piece]) -> Iterator[tuple[int, bytes | LineError, bool]]:
+def _mark_shared_lines(pieces: Iterator[Piece]) -> Iterator[tuple[int, bytes | LineError, bool]]:
     before = 0
     piece = next(pieces, None)
     while piece is not None:
         after = next(pieces, None)
         line, data = piece
-        if isinstance(data, _BetweenError):
+        if isinstance(data, _SeparatorError):
             yield line, data, False
         else:
-            together = after is not None and after[0] == line and not isinstance(after[1], _BetweenError)
+            together = after is not None and after[0] == line and not isinstance(after[1], _SeparatorError)
             yield line, data, together or line == before
             before = line
         piece = after
 
 
-def _spread(data: bytes, *, loose: bool) -> Iterator[Piece]:
+def _split_values(data: bytes, *, loose: bool) -> Iterator[Piece]:
     """Values over several lines, or the items of an array."""
     try:
         pieces = msgspec.json.decode(data, type=list[msgspec.Raw])
     except (ValueError, RecursionError):
-        yield from _Scan(data.decode(), loose=loose).pieces()
+        yield from _JsonScanner(data.decode(), loose=loose).pieces()
         return
     line, end = 1, 0
     for piece in pieces:
@@ -167,7 +167,7 @@ def _spread(data: bytes, *, loose: bool) -> Iterator[Piece]:
         line += raw.count(b"\n")
 
 
-class _Scan:
+class _JsonScanner:
     """Goes through a text value by value, past what is broken: values one after the other, or one array."""
 
     def __init__(self, text: str, *, loose: bool) -> None:
@@ -177,14 +177,14 @@ class _Scan:
 
     def pieces(self) -> Iterator[Piece]:
         text = self._text
-        place = _after(_SPACE, text, 0)
+        place = _match_end(_SPACE, text, 0)
         in_array = text.startswith("[", place)
         place = self._skip(place + 1 if in_array else place)
         while place < len(text):
             if in_array and text.startswith("]", place):
-                rest = _after(_SPACE, text, place + 1)
+                rest = _match_end(_SPACE, text, place + 1)
                 if rest < len(text):
-                    yield self._between(rest, "not valid JSON: there is more after the end of the list")
+                    yield self._separator_error(rest, "not valid JSON: there is more after the end of the list")
                 return
             piece, place = self._piece(place)
             yield piece
@@ -193,17 +193,17 @@ class _Scan:
                 continue
             if place == len(text):
                 if not isinstance(piece[1], LineError):  # else the broken one has swallowed the end
-                    yield self._between(place, f"{_ENDS} before the list does")
+                    yield self._separator_error(place, f"{_UNEXPECTED_END} before the list does")
                 return
             if text.startswith(",", place):
                 place = self._skip(place + 1)
             elif not text.startswith("]", place) and not isinstance(piece[1], LineError):
-                yield self._between(place, "not valid JSON: a comma is missing")
+                yield self._separator_error(place, "not valid JSON: a comma is missing")
         if in_array and not self._loose:
-            yield self._between(place, f"{_ENDS} where a record should be")
+            yield self._separator_error(place, f"{_UNEXPECTED_END} where a record should be")
 
     def _skip(self, place: int) -> int:
-        return _after(_BETWEEN if self._loose else _SPACE, self._text, place)
+        return _match_end(_SEPARATORS if self._loose else _SPACE, self._text, place)
 
     def _piece(self, place: int) -> tuple[Piece, int]:
         """The value that begins here, or why there is none; and where to go on."""
@@ -216,13 +216,13 @@ class _Scan:
             return (error.lineno, LineError(f"not valid JSON: {reason}")), self._next_start(place)
         except (ValueError, RecursionError) as error:
             message = TOO_DEEP if isinstance(error, RecursionError) else TOO_LONG
-            return self._told(place, message), self._next_start(place)
+            return self._error_piece(place, message), self._next_start(place)
         return (self._line_at(place), self._text[place:end].encode()), end
 
-    def _between(self, place: int, message: str) -> Piece:
-        return self._line_at(place), _BetweenError(message)
+    def _separator_error(self, place: int, message: str) -> Piece:
+        return self._line_at(place), _SeparatorError(message)
 
-    def _told(self, place: int, message: str) -> Piece:
+    def _error_piece(self, place: int, message: str) -> Piece:
         return self._line_at(place), LineError(message)
 
     def _line_at(self, place: int) -> int:
@@ -238,6 +238,6 @@ class _Scan:
         return found.end() if found else len(self._text)
 
 
-def _after(pattern: re.Pattern[str], text: str, place: int) -> int:
+def _match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
     found = pattern.match(text, place)
     return found.end() if found else place

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..core.collector import collector_paused
 from ..core.dataset import InMemoryDataset
 from ..core.errors import BadValueError, DuplicateIdError
+from ..core.gc_pause import gc_paused
 from ..core.types import EvaluationSample, SystemOutputs
 from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
-from .files import bare_name, plain_suffix, read_lines, write_lines
-from .formats import Format, Head, Role, register_format
-from .reading import NO_RANKING, Once, Problems, ReadOutput, ReadSample
-from .repeated_keys import warn_of_repeated_keys
+from .files import plain_stem, plain_suffix, read_lines, write_lines
+from .formats import FileHead, Format, Role, register_format
+from .reader_types import MISSING_RETRIEVED, ParsedOutput, ParsedSample, Problems, UniqueIds
+from .repeated_keys import warn_repeated_keys
 
 __all__ = [
     "OutputsFile",
@@ -37,46 +37,48 @@ class OutputsFile:
     """Whether ``retrieved`` is on no line, although something came back: the system answers and retrieves nothing."""
 
 
-def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) -> Iterator[ReadSample]:
+def read_samples(path: Path, problems: Problems, *, may_be_empty: bool = False) -> Iterator[ParsedSample]:
     """The samples of a file, one after the other. That there is none is a problem unless the file may be empty."""
-    once = Once(path, problems)
+    once = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
         if problems.gather:
-            warn_of_repeated_keys(path, number, line, problems)
+            warn_repeated_keys(path, number, line, problems)
         try:
             sample = decode_sample(line)
         except LineError as error:
-            _note(path, number, line, "samples", str(error), problems, once)
+            _report_problems(path, number, line, "samples", str(error), problems, once)
             continue
         if once.is_new(sample.sample_id, number):
-            yield ReadSample(number, sample)
+            yield ParsedSample(number, sample)
     if number is None and not may_be_empty:
         problems.add(path, None, "the file is empty; each line must be one sample")
 
 
-def iter_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+def iter_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """The outputs of a file, one after the other."""
-    once = Once(path, problems)
+    once = UniqueIds(path, problems)
     number = None
     for number, line in read_lines(path):
         if problems.gather:
-            warn_of_repeated_keys(path, number, line, problems)
+            warn_repeated_keys(path, number, line, problems)
         try:
             sample_id, output, has_retrieved = decode_output_line(line)
         except LineError as error:
-            _note(path, number, line, "outputs", str(error), problems, once)
+            _report_problems(path, number, line, "outputs", str(error), problems, once)
             continue
         if once.is_new(sample_id, number, hint="; put each repeat in a file of its own" if output.repeat else ""):
-            yield ReadOutput(number, sample_id, output, has_retrieved)
+            yield ParsedOutput(number, sample_id, output, has_retrieved)
     if number is None:
         problems.add(path, None, "the file is empty; each line must be the output for one sample")
 
 
-def _note(path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: Once) -> None:
-    from .all_problems import note_all  # which only a line with a problem pays for
+def _report_problems(
+    path: Path, number: int, line: bytes, role: Role, first: str, problems: Problems, once: UniqueIds
+) -> None:
+    from .line_problems import report_line_problems  # which only a line with a problem pays for
 
-    note_all(path, number, line, role, first, problems, once)
+    report_line_problems(path, number, line, role, first, problems, once)
 
 
 def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDataset:
@@ -85,9 +87,9 @@ def load_jsonl_dataset(path: str | Path, name: str | None = None) -> InMemoryDat
     Without ``name`` the dataset is called as the file, less its suffix.
     """
     path = Path(path)
-    with collector_paused():
+    with gc_paused():
         samples = [read.sample for read in read_samples(path, Problems(), may_be_empty=True)]
-    return InMemoryDataset(bare_name(path) if name is None else name, samples)
+    return InMemoryDataset(plain_stem(path) if name is None else name, samples)
 
 
 def load_jsonl_outputs(path: str | Path) -> dict[str, SystemOutputs]:
@@ -98,11 +100,11 @@ def load_jsonl_outputs(path: str | Path) -> dict[str, SystemOutputs]:
 def read_outputs(path: str | Path) -> OutputsFile:
     """What ``load_jsonl_outputs`` gives, with what is known of the file."""
     path = Path(path)
-    with collector_paused():
+    with gc_paused():
         return gathered_outputs(path, iter_outputs(path, Problems()), Problems())
 
 
-def gathered_outputs(path: Path, outputs: Iterable[ReadOutput], problems: Problems) -> OutputsFile:
+def gathered_outputs(path: Path, outputs: Iterable[ParsedOutput], problems: Problems) -> OutputsFile:
     """The outputs by sample id.
 
     Where some lines say what was retrieved, one that does not (and names no error) was written by mistake: taking it
@@ -110,7 +112,7 @@ def gathered_outputs(path: Path, outputs: Iterable[ReadOutput], problems: Proble
     """
     gathered: dict[str, SystemOutputs] = {}
     with_ranking = False
-    without: ReadOutput | None = None
+    without: ParsedOutput | None = None
     for read in outputs:
         if read.output.error is None:  # a failure has nothing to say about it
             if read.has_retrieved:
@@ -119,7 +121,7 @@ def gathered_outputs(path: Path, outputs: Iterable[ReadOutput], problems: Proble
                 without = read
         gathered[read.sample_id] = read.output
     if with_ranking and without is not None:
-        problems.add(path, without.line, NO_RANKING, record=without.record)
+        problems.add(path, without.line, MISSING_RETRIEVED, record=without.record)
     return OutputsFile(gathered, answers_only=without is not None and not with_ranking)
 
 
@@ -164,7 +166,7 @@ def _require_new(sample_id: str, seen: set[str]) -> None:
     seen.add(sample_id)
 
 
-def _looks_like(head: Head, role: Role) -> bool:
+def _looks_like(head: FileHead, role: Role) -> bool:
     """Whatever has our ids; else any file of that name, so that its mistakes are told in our terms."""
     if head.suffix not in (".jsonl", ".ndjson", ".json", ""):
         return False

@@ -16,9 +16,9 @@ import msgspec
 from ..core.errors import BadValueError, DataFileError, did_you_mean
 from .codec import LineError
 from .files import is_compressed, read_lines, write_lines
-from .json_values import json_value
-from .problems import shown
-from .reading import Problems
+from .json_values import parse_json
+from .problem_messages import quote_text
+from .reader_types import Problems
 
 __all__ = [
     "RIGHT",
@@ -43,7 +43,7 @@ RIGHT, WRONG = "right", "wrong"
 _VALUES = {RIGHT: 1.0, WRONG: 0.0}
 _KEYS = ("sample_id", "label", "annotator", "run", "metric", "provenance", "adjudicated", "tuning", "comment", "at")
 # What others call these fields.
-_OTHER_NAMES = {
+_FIELD_ALIASES = {
     "id": "sample_id",
     "query_id": "sample_id",
     "question_id": "sample_id",
@@ -84,7 +84,7 @@ class Label:
     """When it was said, as ISO 8601 writes it."""
 
     def __post_init__(self) -> None:
-        wrong = next(_wrong_with(self), None)
+        wrong = next(_validation_errors(self), None)
         if wrong is not None:
             raise BadValueError(f"the label of sample {self.sample_id!r}: {wrong}")
 
@@ -114,16 +114,15 @@ def iter_labels(path: Path, problems: Problems) -> Iterator[tuple[int, Label]]:
     seen: dict[LabelKey, int] = {}
     for number, line in read_lines(path):
         try:
-            label = _label_of(json_value(line))
+            label = _parse_label(parse_json(line))
         except LineError as error:
             problems.add(path, number, str(error))
             continue
         before = seen.setdefault(label.key, number)
         if before != number:
-            who = f"annotator {shown(label.annotator)}" if label.annotator else "the annotator, who is not named,"
-            message = (
-                f"{who} labelled sample {shown(label.sample_id)} already on line {before}; keep the one that counts"
-            )
+            who = f"annotator {quote_text(label.annotator)}" if label.annotator else "the annotator, who is not named,"
+            sample = quote_text(label.sample_id)
+            message = f"{who} labelled sample {sample} already on line {before}; keep the one that counts"
             problems.add(path, number, message)
             continue
         yield number, label
@@ -131,7 +130,7 @@ def iter_labels(path: Path, problems: Problems) -> Iterator[tuple[int, Label]]:
 
 def write_labels(path: str | Path, labels: Iterable[Label]) -> None:
     """Write the labels to a file: whole, or (on any error) not at all."""
-    write_lines(Path(path), map(_line_of, labels))
+    write_lines(Path(path), map(_encode_label, labels))
 
 
 def append_label(path: str | Path, label: Label) -> None:
@@ -139,8 +138,8 @@ def append_label(path: str | Path, label: Label) -> None:
     path = Path(path)
     if is_compressed(path):
         raise DataFileError(path, None, "labels are added one by one, which a compressed file does not allow")
-    line = _line_of(label) + b"\n"
-    with _held(path, create=True) as file, _writing(path):
+    line = _encode_label(label) + b"\n"
+    with _locked_file(path, create=True) as file, _translate_write_errors(path):
         size = os.fstat(file).st_size
         # An editor may have left the last line without an end.
         if size and os.pread(file, 1, size - 1) != b"\n":
@@ -157,8 +156,8 @@ def append_label(path: str | Path, label: Label) -> None:
 def remove_label(path: str | Path, key: LabelKey) -> None:
     """Take the label with that ``key`` out of a file, whole or not at all; all other lines stay as they are."""
     path = Path(path)
-    with _held(path, create=False):
-        lines = [(_label_at(path, number, line).key, line) for number, line in read_lines(path)]
+    with _locked_file(path, create=False):
+        lines = [(_parse_label_line(path, number, line).key, line) for number, line in read_lines(path)]
         kept = [line.rstrip(b"\r\n") for one, line in lines if one != key]
         if len(kept) == len(lines):
             raise DataFileError(path, None, f"the label of sample {key[0]!r} is not there any more")
@@ -166,10 +165,10 @@ def remove_label(path: str | Path, key: LabelKey) -> None:
 
 
 @contextmanager
-def _held(path: Path, *, create: bool) -> Iterator[int]:
+def _locked_file(path: Path, *, create: bool) -> Iterator[int]:
     """The file, opened for adding, while nobody else adds to it or replaces it: two annotators may share one."""
     while True:
-        with _writing(path):
+        with _translate_write_errors(path):
             file = os.open(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0), 0o666)
         try:
             _lock(file)
@@ -191,21 +190,21 @@ def _lock(file: int) -> None:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _translate_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
 
 
-def _label_at(path: Path, number: int, line: bytes) -> Label:
+def _parse_label_line(path: Path, number: int, line: bytes) -> Label:
     try:
-        return _label_of(json_value(line))
+        return _parse_label(parse_json(line))
     except LineError as error:
         raise DataFileError(path, number, str(error)) from error
 
 
-def _line_of(label: Label) -> bytes:
+def _encode_label(label: Label) -> bytes:
     try:
         return msgspec.json.encode(label.to_dict())
     except UnicodeEncodeError as error:
@@ -214,17 +213,17 @@ def _line_of(label: Label) -> bytes:
         ) from error
 
 
-def _label_of(row: object) -> Label:
+def _parse_label(row: object) -> Label:
     if not isinstance(row, dict):
-        raise LineError(f"each line must be one JSON object, not {_kind(row)}")
+        raise LineError(f"each line must be one JSON object, not {_json_type(row)}")
     for key in row:
         if key not in _KEYS:
-            raise LineError(f"unknown field {shown(key)}{_hint(key)}")
+            raise LineError(f"unknown field {quote_text(key)}{_unknown_key_hint(key)}")
     for key in ("sample_id", "label"):
         if row.get(key) is None:
             raise LineError(f"field {key!r} is missing")
     given = {key: value for key, value in row.items() if value is not None}
-    if (wrong := next(_wrong_types(given), None)) is not None:
+    if (wrong := next(_type_errors(given), None)) is not None:
         raise LineError(wrong)
     try:
         label = Label(**given)
@@ -233,7 +232,7 @@ def _label_of(row: object) -> Label:
     return label
 
 
-def _wrong_types(row: Mapping[str, Any]) -> Iterator[str]:
+def _type_errors(row: Mapping[str, Any]) -> Iterator[str]:
     for key, value in row.items():
         if key == "label":
             continue
@@ -241,27 +240,27 @@ def _wrong_types(row: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(value, wanted):
             words = "true or false" if wanted is bool else "a string"
             quotes = "; ids are strings, so put it in quotes" if key == "sample_id" and _is_number(value) else ""
-            yield f"field {key!r} must be {words}, not {_kind(value)}{quotes}"
+            yield f"field {key!r} must be {words}, not {_json_type(value)}{quotes}"
 
 
-def _wrong_with(label: Label) -> Iterator[str]:
+def _validation_errors(label: Label) -> Iterator[str]:
     if not label.sample_id:
         yield "field 'sample_id' is empty; an id needs at least one character"
     value = label.label
     if isinstance(value, str):
         if value not in _VALUES:
             nearest = did_you_mean(value[:80], _VALUES, otherwise="; a scale is written in numbers")
-            yield f"field 'label' is {shown(value)}, which is neither 'right' nor 'wrong'{nearest}"
+            yield f"field 'label' is {quote_text(value)}, which is neither 'right' nor 'wrong'{nearest}"
     elif not isinstance(value, int | float):
-        yield f"field 'label' must be 'right', 'wrong', true, false or a number, not {_kind(value)}"
+        yield f"field 'label' must be 'right', 'wrong', true, false or a number, not {_json_type(value)}"
     elif not _is_finite(value):
         yield "field 'label' must be a finite number"
     if label.provenance not in get_args(Provenance):
         known = get_args(Provenance)
         nearest = did_you_mean(str(label.provenance)[:80], known, otherwise=f"; known: {', '.join(known)}")
-        yield f"field 'provenance' is {shown(str(label.provenance))}{nearest}"
+        yield f"field 'provenance' is {quote_text(str(label.provenance))}{nearest}"
     if label.at is not None and not _is_time(label.at):
-        yield f"field 'at' is {shown(label.at)}, which is no time; write it as 2030-01-31T12:00:00+00:00"
+        yield f"field 'at' is {quote_text(label.at)}, which is no time; write it as 2030-01-31T12:00:00+00:00"
 
 
 def _is_finite(value: float) -> bool:
@@ -283,7 +282,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _kind(value: object) -> str:
+def _json_type(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -294,8 +293,8 @@ def _kind(value: object) -> str:
     return kinds.get(type(value), f"a {type(value).__name__}")
 
 
-def _hint(key: str) -> str:
-    meant = _OTHER_NAMES.get(key.lower())
+def _unknown_key_hint(key: str) -> str:
+    meant = _FIELD_ALIASES.get(key.lower())
     if meant is not None:
         return f"; did you mean {meant!r}?"
     return did_you_mean(key[:80], _KEYS, otherwise=f"; known fields: {', '.join(_KEYS)}")

@@ -6,50 +6,54 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..core.collector import collector_paused
 from ..core.dataset import InMemoryDataset, LazyDataset
 from ..core.errors import BadValueError, DataFileError
+from ..core.gc_pause import gc_paused
 from ..core.types import EvaluationSample, SystemOutputs
-from .corpus import Corpus, Filling
-from .files import bare_name
-from .formats import Format, Role, format_named, guess_format
+from .corpus import Corpus, CorpusJoin
+from .files import plain_stem
+from .formats import Format, Role, get_format, guess_format
 from .jsonl import OutputsFile, gathered_outputs
 from .nuggets import with_nuggets
-from .reading import Problems, ReadOutput, ReadSample
+from .reader_types import ParsedOutput, ParsedSample, Problems
 
 __all__ = [
-    "chosen_format",
     "iter_outputs",
     "iter_samples",
     "load_dataset",
     "load_outputs",
     "open_dataset",
     "read_outputs_file",
+    "resolve_format",
 ]
 
 
-def chosen_format(path: Path, role: Role, name: str | None = None) -> Format:
+def resolve_format(path: Path, role: Role, name: str | None = None) -> Format:
     """The format of that name, or the one the file is probably in; one that can be read for this role."""
     if name is None:
         return guess_format(path, role)
-    chosen = format_named(name)
+    chosen = get_format(name)
     if not chosen.reads(role):
         raise BadValueError(f"the format '{name}' has no {role}")
     return chosen
 
 
-def iter_samples(path: str | Path, format: str | None = None, problems: Problems | None = None) -> Iterator[ReadSample]:
+def iter_samples(
+    path: str | Path, format: str | None = None, problems: Problems | None = None
+) -> Iterator[ParsedSample]:
     """The samples of a file with their lines, one after the other."""
     path = Path(path)
-    read = chosen_format(path, "samples", format).read_samples
+    read = resolve_format(path, "samples", format).read_samples
     assert read is not None
     return read(path, problems or Problems())
 
 
-def iter_outputs(path: str | Path, format: str | None = None, problems: Problems | None = None) -> Iterator[ReadOutput]:
+def iter_outputs(
+    path: str | Path, format: str | None = None, problems: Problems | None = None
+) -> Iterator[ParsedOutput]:
     """The outputs of a file with their lines, one after the other."""
     path = Path(path)
-    read = chosen_format(path, "outputs", format).read_outputs
+    read = resolve_format(path, "outputs", format).read_outputs
     assert read is not None
     return read(path, problems or Problems())
 
@@ -68,22 +72,22 @@ def load_dataset(
     have those of their ids.
     """
     path = Path(path)
-    with _filling(corpus) as filling, collector_paused():
+    with _open_corpus_join(corpus) as filling, gc_paused():
         read_ones = (read.sample for read in iter_samples(path, format))
         samples: list[EvaluationSample] = list(read_ones if filling is None else map(filling.sample, read_ones))
     if not samples:
         raise DataFileError(path, None, "there is no sample in it")
     if nuggets is not None:
         samples = list(with_nuggets(samples, nuggets))
-    return InMemoryDataset(bare_name(path) if name is None else name, samples)
+    return InMemoryDataset(plain_stem(path) if name is None else name, samples)
 
 
 def open_dataset(path: str | Path, format: str | None = None, *, name: str | None = None) -> LazyDataset:
     """The samples of a file, read each time they are gone through and never all held."""
     path = Path(path)
-    chosen = chosen_format(path, "samples", format).name
+    chosen = resolve_format(path, "samples", format).name
     return LazyDataset(
-        bare_name(path) if name is None else name, lambda: (read.sample for read in iter_samples(path, chosen))
+        plain_stem(path) if name is None else name, lambda: (read.sample for read in iter_samples(path, chosen))
     )
 
 
@@ -102,7 +106,7 @@ def read_outputs_file(
 ) -> OutputsFile:
     """What ``load_outputs`` gives, with what is known of the file."""
     path = Path(path)
-    with _filling(corpus) as filling, collector_paused():
+    with _open_corpus_join(corpus) as filling, gc_paused():
         outputs = iter_outputs(path, format)
         if filling is not None:
             outputs = (read._replace(output=filling.output(read.output)) for read in outputs)
@@ -113,13 +117,13 @@ def read_outputs_file(
 
 
 @contextlib.contextmanager
-def _filling(corpus: str | Path | Corpus | None) -> Iterator[Filling | None]:
+def _open_corpus_join(corpus: str | Path | Corpus | None) -> Iterator[CorpusJoin | None]:
     """What puts the texts in, if there is a corpus; one that is opened here is closed again."""
     if corpus is None:
         yield None
         return
     opened = corpus if isinstance(corpus, Corpus) else Corpus.open(corpus)
-    filling = Filling(opened)
+    filling = CorpusJoin(opened)
     try:
         yield filling
     finally:

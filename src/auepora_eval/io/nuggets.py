@@ -16,16 +16,24 @@ import msgspec
 
 from ..core.errors import AueporaError, AueporaWarning, BadValueError, DataFileError, DuplicateIdError
 from ..core.types import EvaluationSample
-from ..judge.nuggets import NUGGETS, NuggetTopic, as_nuggets
+from ..judge.nuggets import NUGGETS_KEY, NuggetTopic, parse_nuggets
 from .codec import LineError
 from .files import write_lines
-from .reading import Problems
-from .rows import read_records
+from .reader_types import Problems
+from .record_files import read_records
 
-__all__ = ["KnownNuggets", "NuggetTopic", "iter_nuggets", "read_nuggets", "topics_of", "with_nuggets", "write_nuggets"]
+__all__ = [
+    "NuggetTopic",
+    "NuggetsById",
+    "collect_nugget_topics",
+    "iter_nuggets",
+    "read_nuggets",
+    "with_nuggets",
+    "write_nuggets",
+]
 
-_OWN = ("qid", "query", "nuggets")
-_NAMED = 3  # so many unknown ids are named; the rest is counted
+_TOPIC_KEYS = ("qid", "query", "nuggets")
+_MAX_NAMED = 3  # so many unknown ids are named; the rest is counted
 
 
 def iter_nuggets(path: str | Path, problems: Problems | None = None) -> Iterator[NuggetTopic]:
@@ -33,7 +41,7 @@ def iter_nuggets(path: str | Path, problems: Problems | None = None) -> Iterator
     path, found = Path(path), problems or Problems()
     for record in read_records(path, found):
         try:
-            yield _topic(record.values)
+            yield _parse_topic(record.values)
         except LineError as error:
             found.add_all(path, record.line, error.messages, record=record.record)
 
@@ -43,7 +51,7 @@ def read_nuggets(path: str | Path) -> list[NuggetTopic]:
     topics: list[NuggetTopic] = []
     seen: set[tuple[str, str]] = set()
     for topic in iter_nuggets(path):
-        key = topic.qid, str([topic.more.get(name) for name in ("run_id", "docid")])
+        key = topic.qid, str([topic.extra.get(name) for name in ("run_id", "docid")])
         if key in seen:
             message = f"{path}: qid {topic.qid!r} comes twice; each question may come once"
             raise DuplicateIdError(message, path=path)
@@ -54,7 +62,7 @@ def read_nuggets(path: str | Path) -> list[NuggetTopic]:
     return topics
 
 
-def _topic(values: dict[str, Any]) -> NuggetTopic:
+def _parse_topic(values: dict[str, Any]) -> NuggetTopic:
     qid, query = values.get("qid"), values.get("query", "")
     if isinstance(qid, bool) or not isinstance(qid, (str, int)) or qid == "":
         raise LineError("field 'qid' is missing" if qid is None else f"field 'qid' is {qid!r:.40}, not an id")
@@ -63,10 +71,12 @@ def _topic(values: dict[str, Any]) -> NuggetTopic:
     if "nuggets" not in values:
         raise LineError("field 'nuggets' is missing")
     try:
-        nuggets = as_nuggets(values["nuggets"])
+        nuggets = parse_nuggets(values["nuggets"])
     except AueporaError as error:
         raise LineError(str(error)) from error
-    return NuggetTopic(str(qid), tuple(nuggets), query, {key: one for key, one in values.items() if key not in _OWN})
+    return NuggetTopic(
+        str(qid), tuple(nuggets), query, {key: one for key, one in values.items() if key not in _TOPIC_KEYS}
+    )
 
 
 def write_nuggets(topics: Iterable[NuggetTopic], path: str | Path) -> None:
@@ -74,17 +84,17 @@ def write_nuggets(topics: Iterable[NuggetTopic], path: str | Path) -> None:
     write_lines(Path(path), (msgspec.json.encode(topic.to_dict()) for topic in topics))
 
 
-def topics_of(samples: Iterable[EvaluationSample]) -> list[NuggetTopic]:
+def collect_nugget_topics(samples: Iterable[EvaluationSample]) -> list[NuggetTopic]:
     """The nuggets in the samples' metadata, as they would be written; samples without any are left out."""
     found = []
     for sample in samples:
-        held = sample.metadata.get(NUGGETS)
+        held = sample.metadata.get(NUGGETS_KEY)
         if held:
-            found.append(NuggetTopic(sample.sample_id, tuple(as_nuggets(held)), sample.query))
+            found.append(NuggetTopic(sample.sample_id, tuple(parse_nuggets(held)), sample.query))
     return found
 
 
-class KnownNuggets:
+class NuggetsById:
     """The nuggets of a file or a list by the ids of samples; ``unused`` says which ones no sample asked for."""
 
     def __init__(self, nuggets: str | Path | Iterable[NuggetTopic]) -> None:
@@ -101,14 +111,14 @@ class KnownNuggets:
         """The sample with the nuggets of its id, in place of those it had; as it is where none are known."""
         held = self._by_id.get(sample.sample_id)
         self._left.pop(sample.sample_id, None)
-        return sample if held is None else replace(sample, metadata={**sample.metadata, NUGGETS: held})
+        return sample if held is None else replace(sample, metadata={**sample.metadata, NUGGETS_KEY: held})
 
     def unused(self) -> tuple[str, bool]:
         """Which nuggets belong to no sample, in words, and whether that is so of all of them."""
         if not self._left:
             return "", False
-        more = len(self._left) - _NAMED
-        named = ", ".join(map(repr, list(self._left)[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+        more = len(self._left) - _MAX_NAMED
+        named = ", ".join(map(repr, list(self._left)[:_MAX_NAMED])) + (f" and {more} more" if more > 0 else "")
         if len(self._left) == len(self._by_id):
             return f"no qid is the id of a sample; there are {named}", True
         return f"no sample has the qid {named}", False
@@ -130,6 +140,6 @@ def with_nuggets(
     What an answer was found to have (``assignment``) is no part of a question and left behind. It is an error if no
     nuggets belong to any sample, and a warning if some do not.
     """
-    known = KnownNuggets(nuggets)
+    known = NuggetsById(nuggets)
     yield from map(known.sample, samples)
     known.report()

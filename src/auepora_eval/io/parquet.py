@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..core.errors import AueporaError, BadValueError, DataFileError, DuplicateIdError, MissingDependencyError
 from ..core.types import EvaluationSample, SystemOutputs
 from .codec import LineError, decode_output_line, decode_sample, encode_output, encode_sample
-from .files import is_compressed, open_bytes, whole_file
-from .formats import Format, Head, Role, register_format
-from .problems import TOO_DEEP, shown
-from .reading import Once, Problems, ReadOutput, ReadSample
+from .files import atomic_write, is_compressed, open_bytes
+from .formats import FileHead, Format, Role, register_format
+from .problem_messages import TOO_DEEP, quote_text
+from .reader_types import ParsedOutput, ParsedSample, Problems, UniqueIds
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,29 +37,29 @@ __all__ = [
     "table_schema",
 ]
 
-_GROUP = 4096  # rows
+_ROW_GROUP = 4096  # rows
 JSON_FIELDS = frozenset(
     {"labels", "metadata", "history", "structured", "sentences", "timings", "extra", "steps", "usage"}
 )
 """What is JSON text, wherever it stands."""
-_INDEX = "__index_level_"  # how pandas calls what it adds
-_Decoded = TypeVar("_Decoded")
+_PANDAS_INDEX = "__index_level_"  # how pandas calls what it adds
+_DecodedT = TypeVar("_DecodedT")
 
 
-def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """The samples of a file, one after the other; a line is a row, counted from 1."""
-    once = Once(path, problems)
-    for number, sample in _decoded(path, problems, once, "samples", decode_sample):
+    once = UniqueIds(path, problems)
+    for number, sample in _decode_rows(path, problems, once, "samples", decode_sample):
         if once.is_new(sample.sample_id, number):
-            yield ReadSample(number, sample)
+            yield ParsedSample(number, sample)
 
 
-def read_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """The outputs of a file, likewise."""
-    once = Once(path, problems)
-    for number, (sample_id, output, has_retrieved) in _decoded(path, problems, once, "outputs", decode_output_line):
+    once = UniqueIds(path, problems)
+    for number, (sample_id, output, has_retrieved) in _decode_rows(path, problems, once, "outputs", decode_output_line):
         if once.is_new(sample_id, number):
-            yield ReadOutput(number, sample_id, output, has_retrieved)
+            yield ParsedOutput(number, sample_id, output, has_retrieved)
 
 
 def save_parquet_dataset(samples: Iterable[EvaluationSample], path: str | Path) -> None:
@@ -78,11 +78,11 @@ def save_parquet_outputs(outputs: Iterable[tuple[str, SystemOutputs]], path: str
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _decoded(
-    path: Path, problems: Problems, once: Once, role: Role, decode: Callable[[bytes], _Decoded]
-) -> Iterator[tuple[int, _Decoded]]:
+def _decode_rows(
+    path: Path, problems: Problems, once: UniqueIds, role: Role, decode: Callable[[bytes], _DecodedT]
+) -> Iterator[tuple[int, _DecodedT]]:
     number = 0
-    for number, row in enumerate(_rows(path), start=1):
+    for number, row in enumerate(_read_rows(path), start=1):
         line = None
         try:
             line = line_of_row(row)
@@ -91,9 +91,9 @@ def _decoded(
             if line is None:
                 problems.add(path, number, str(error))
             else:
-                from .all_problems import note_all  # which only a row with a problem pays for
+                from .line_problems import report_line_problems  # which only a row with a problem pays for
 
-                note_all(path, number, line, role, str(error), problems, once)
+                report_line_problems(path, number, line, role, str(error), problems, once)
     if not number:
         problems.add(path, None, "the table is empty; each row must be one sample, or the output for one")
 
@@ -101,37 +101,37 @@ def _decoded(
 def line_of_row(row: dict[str, Any]) -> bytes:
     """A row as a line of JSONL, so that there is one place that knows what is right."""
     try:
-        return json.dumps(_unpacked(row, ""), ensure_ascii=False).encode("utf-8", "surrogatepass")
+        return json.dumps(_decode_json_fields(row, ""), ensure_ascii=False).encode("utf-8", "surrogatepass")
     except TypeError as error:
         raise LineError(f"a value is none that JSON has: {error}") from error
     except RecursionError as error:
         raise LineError(TOO_DEEP) from error
 
 
-def _unpacked(value: Any, path: str) -> Any:
+def _decode_json_fields(value: Any, path: str) -> Any:
     """The value without fields that are null, and with JSON text decoded."""
     if isinstance(value, list):
-        return [_unpacked(item, f"{path}[{place}]") for place, item in enumerate(value)]
+        return [_decode_json_fields(item, f"{path}[{place}]") for place, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     found = {}
     for key, item in value.items():
-        if item is None or key.startswith(_INDEX):
+        if item is None or key.startswith(_PANDAS_INDEX):
             continue
         where = f"{path}.{key}" if path else key
         if key not in JSON_FIELDS:
-            found[key] = _unpacked(item, where)
+            found[key] = _decode_json_fields(item, where)
         elif isinstance(item, str):
             try:
                 found[key] = json.loads(item)
             except (ValueError, RecursionError) as error:
-                raise LineError(f"column {shown(where)} must be JSON text: {error}") from error
+                raise LineError(f"column {quote_text(where)} must be JSON text: {error}") from error
         else:
             found[key] = item
     return found
 
 
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
+def _read_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a table; whatever is wrong with the file is a clear error."""
     require_arrow()
     if is_compressed(path):
@@ -145,7 +145,7 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
         parquet_errors(path),
         parquet.ParquetFile(file, page_checksum_verification=True) as table,
     ):
-        for batch in table.iter_batches(batch_size=_GROUP, use_threads=False):
+        for batch in table.iter_batches(batch_size=_ROW_GROUP, use_threads=False):
             yield from batch.to_pylist()
 
 
@@ -176,28 +176,28 @@ def _save(rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]]
     from pyarrow import parquet
 
     schema = table_schema(role)
-    packed = _packed_rows(rows)
-    with whole_file(path) as file:
+    packed = _encode_rows(rows)
+    with atomic_write(path) as file:
         writer = parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True)
         try:
-            while group := list(islice(packed, _GROUP)):  # an error of the caller's own iterable passes as it is
-                batch = _batch(group, schema)
-                with _writing(path):
+            while group := list(islice(packed, _ROW_GROUP)):  # an error of the caller's own iterable passes as it is
+                batch = _record_batch(group, schema)
+                with _translate_write_errors(path):
                     writer.write_batch(batch)
         finally:
-            with _writing(path):
+            with _translate_write_errors(path):
                 writer.close()
 
 
 @contextlib.contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def _translate_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise DataFileError(path, None, f"cannot be written: {error.strerror or error}") from error
 
 
-def _packed_rows(
+def _encode_rows(
     rows: Iterable[tuple[str, str, Callable[..., bytes], tuple[Any, ...]]],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     seen: set[str] = set()
@@ -209,22 +209,22 @@ def _packed_rows(
         if sample_id in seen:
             raise DuplicateIdError(f"sample_id {sample_id!r} comes twice; each id may come once in a file")
         seen.add(sample_id)
-        yield owner, _packed(json.loads(line))
+        yield owner, _encode_json_fields(json.loads(line))
 
 
-def _packed(value: Any) -> Any:
+def _encode_json_fields(value: Any) -> Any:
     """The value with all that may hold anything as JSON text."""
     if isinstance(value, list):
-        return [_packed(item) for item in value]
+        return [_encode_json_fields(item) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: json.dumps(item, ensure_ascii=False) if key in JSON_FIELDS else _packed(item)
+        key: json.dumps(item, ensure_ascii=False) if key in JSON_FIELDS else _encode_json_fields(item)
         for key, item in value.items()
     }
 
 
-def _batch(group: list[tuple[str, dict[str, Any]]], schema: pa.Schema) -> pa.RecordBatch:
+def _record_batch(group: list[tuple[str, dict[str, Any]]], schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
     try:
@@ -232,7 +232,7 @@ def _batch(group: list[tuple[str, dict[str, Any]]], schema: pa.Schema) -> pa.Rec
     except (pa.ArrowException, OverflowError) as error:
         if len(group) > 1:  # one by one, to name the one
             for one in group:
-                _batch([one], schema)
+                _record_batch([one], schema)
         raise BadValueError(f"{group[0][0]} cannot be written: {error}") from error
 
 
@@ -283,7 +283,7 @@ def require_arrow() -> None:
         )
 
 
-def _looks_like(head: Head, role: Role) -> bool:
+def _looks_like(head: FileHead, role: Role) -> bool:
     return head.suffix in (".parquet", ".pq") or head.text.startswith("PAR1")
 
 

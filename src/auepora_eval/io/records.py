@@ -10,20 +10,28 @@ from typing import Any, TypeVar
 from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import EvaluationSample, Response, SystemOutputs
 from .codec import LineError
-from .formats import Format, Head, Role, register_format
+from .error_collector import ErrorCollector
+from .formats import FileHead, Format, Role, register_format
 from .ids import text_id
-from .parts import Parts
-from .reading import Once, Problems, ReadOutput, ReadSample
-from .record_parts.columns import DEEPEVAL, RAGAS, Columns, RecordShape, chosen_columns, output_of, sample_of
-from .record_parts.writing import write_records
-from .rows import Record, is_table, read_records
+from .reader_types import ParsedOutput, ParsedSample, Problems, UniqueIds
+from .record_files import Record, is_table, read_records
+from .record_parts.columns import (
+    DEEPEVAL,
+    RAGAS,
+    RecordColumns,
+    RecordLayout,
+    parse_record_output,
+    parse_record_sample,
+    resolve_columns,
+)
+from .record_parts.writer import write_records
 
 __all__ = ["outputs_from_records", "samples_from_records", "text_id"]
 
-Made = TypeVar("Made")
+ResultT = TypeVar("ResultT")
 
 # Of documents only ids and texts have a column, of answers only the text.
-_LOST = frozenset(
+_NESTED_LOSSES = frozenset(
     f"{field}.{part}"
     for field, parts in {
         "relevant_docs": "metadata parent_id span",
@@ -35,9 +43,9 @@ _LOST = frozenset(
     for part in parts.split()
 )
 
-_BEFORE = frozenset({"contexts", "ground_truth", "ground_truths"})
+_RAGAS_LEGACY_COLUMNS = frozenset({"contexts", "ground_truth", "ground_truths"})
 """Columns of ragas before version 0.2 that, beside a question, hardly anybody else has."""
-_OWN = frozenset({"sample_id", "query"})
+_OWN_FORMAT_KEYS = frozenset({"sample_id", "query"})
 """Keys of our own files, whose other keys are then misspelt ones."""
 _SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", "")
 
@@ -51,29 +59,29 @@ def samples_from_records(
     ``{"query": "question", "reference_answer": "answer"}``. ``None`` and NaN are absent values; columns that hold
     nothing known become metadata.
     """
-    return [sample for _, sample in _made(records, columns, _sample)]
+    return [sample for _, sample in _convert_records(records, columns, _sample)]
 
 
 def outputs_from_records(
     records: Iterable[Mapping[str, Any]], columns: str | Mapping[str, str] = "ragas"
 ) -> dict[str, SystemOutputs]:
     """The outputs in such records by sample id. A record with neither an answer nor anything retrieved has none."""
-    made = _made(records, columns, output_of)
+    made = _convert_records(records, columns, parse_record_output)
     return {sample_id: found[0] for sample_id, found in made if found is not None}
 
 
-def _sample(values: Mapping[str, Any], number: int, shape: RecordShape) -> tuple[str, EvaluationSample]:
-    sample = sample_of(values, number, shape)
+def _sample(values: Mapping[str, Any], number: int, shape: RecordLayout) -> tuple[str, EvaluationSample]:
+    sample = parse_record_sample(values, number, shape)
     return sample.sample_id, sample
 
 
-def _made(
+def _convert_records(
     records: Iterable[Mapping[str, Any]],
     columns: str | Mapping[str, str],
-    make: Callable[[Mapping[str, Any], int, RecordShape], tuple[str, Made]],
-) -> Iterator[tuple[str, Made]]:
+    make: Callable[[Mapping[str, Any], int, RecordLayout], tuple[str, ResultT]],
+) -> Iterator[tuple[str, ResultT]]:
     """What is made of each record, by its id."""
-    shape = RecordShape(chosen_columns(columns))
+    shape = RecordLayout(resolve_columns(columns))
     seen: dict[str, int] = {}
     for number, values in enumerate(records, start=1):
         if not isinstance(values, Mapping):
@@ -92,20 +100,20 @@ def _made(
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _read_samples(columns: Columns, path: Path, problems: Problems) -> Iterator[ReadSample]:
-    shape, once = RecordShape(columns), Once(path, problems)
+def _read_samples(columns: RecordColumns, path: Path, problems: Problems) -> Iterator[ParsedSample]:
+    shape, once = RecordLayout(columns), UniqueIds(path, problems)
     for record in read_records(path, problems):
         try:
-            sample = sample_of(record.values, record.number, shape)
+            sample = parse_record_sample(record.values, record.number, shape)
         except LineError as error:
-            _note(path, record, shape, error, problems, once)
+            _report_problems(path, record, shape, error, problems, once)
             continue
         if once.is_new(sample.sample_id, record.line, record=record.record):
-            yield ReadSample(record.line, sample, record.record)
+            yield ParsedSample(record.line, sample, record.record)
 
 
-def _read_outputs(columns: Columns, path: Path, problems: Problems) -> Iterator[ReadOutput]:
-    shape, once = RecordShape(columns), Once(path, problems)
+def _read_outputs(columns: RecordColumns, path: Path, problems: Problems) -> Iterator[ParsedOutput]:
+    shape, once = RecordLayout(columns), UniqueIds(path, problems)
     records: Iterable[Record] = read_records(path, problems)
     names: set[str] = set()
     if is_table(path):
@@ -113,9 +121,9 @@ def _read_outputs(columns: Columns, path: Path, problems: Problems) -> Iterator[
         names = {name for record in records for name in record.values}
     for record in records:
         try:
-            sample_id, found = output_of(record.values, record.number, shape)
+            sample_id, found = parse_record_output(record.values, record.number, shape)
         except LineError as error:
-            _note(path, record, shape, error, problems, once)
+            _report_problems(path, record, shape, error, problems, once)
             continue
         if not once.is_new(sample_id, record.line, record=record.record) or found is None:
             continue
@@ -123,27 +131,33 @@ def _read_outputs(columns: Columns, path: Path, problems: Problems) -> Iterator[
         if shape.columns.response in names and has_retrieved and output.response is None:
             # A table cannot tell an empty answer from none; beside what was retrieved, among other answers, it is one.
             output.response = Response("")
-        yield ReadOutput(record.line, sample_id, output, has_retrieved, record.record)
+        yield ParsedOutput(record.line, sample_id, output, has_retrieved, record.record)
 
 
-def _note(path: Path, record: Record, shape: RecordShape, error: LineError, problems: Problems, once: Once) -> None:
+def _report_problems(
+    path: Path, record: Record, shape: RecordLayout, error: LineError, problems: Problems, once: UniqueIds
+) -> None:
     """Take down all that is wrong with a record, and whose it is."""
     problems.add_all(path, record.line, error.messages, record=record.record)
-    sample_id = Parts().make(shape.id_of, record.values, record.number)
+    sample_id = ErrorCollector().make(shape.get_id, record.values, record.number)
     if sample_id is not None and once.is_new(sample_id, record.line, record=record.record):
-        problems.unread.add(sample_id)
+        problems.unreadable_ids.add(sample_id)
 
 
-def _write_samples(columns: Columns, samples: Iterable[EvaluationSample], path: Path) -> None:
+def _write_samples(columns: RecordColumns, samples: Iterable[EvaluationSample], path: Path) -> None:
     write_records(columns, ((sample, None) for sample in samples), path)
 
 
-def _looks_like_ragas(head: Head, role: Role) -> bool:
-    before = "question" in head.keys and not _BEFORE.isdisjoint(head.keys) and _OWN.isdisjoint(head.keys)
+def _looks_like_ragas(head: FileHead, role: Role) -> bool:
+    before = (
+        "question" in head.keys
+        and not _RAGAS_LEGACY_COLUMNS.isdisjoint(head.keys)
+        and _OWN_FORMAT_KEYS.isdisjoint(head.keys)
+    )
     return head.suffix in _SUFFIXES and ("user_input" in head.keys or before)
 
 
-def _looks_like_deepeval(head: Head, role: Role) -> bool:
+def _looks_like_deepeval(head: FileHead, role: Role) -> bool:
     others = DEEPEVAL.names() - {"input"}
     return (
         head.suffix in _SUFFIXES and "input" in head.keys and (len(head.keys) == 1 or not others.isdisjoint(head.keys))
@@ -153,7 +167,7 @@ def _looks_like_deepeval(head: Head, role: Role) -> bool:
 def _format(
     name: str,
     title: str,
-    columns: Columns,
+    columns: RecordColumns,
     looks_like: Any,
     sample_fields: str,
     output_fields: str = "retrieved response",
@@ -169,7 +183,7 @@ def _format(
             write_both=partial(write_records, columns),
             sample_fields=frozenset(sample_fields.split()),
             output_fields=frozenset(output_fields.split()),
-            nested_losses=_LOST,
+            nested_losses=_NESTED_LOSSES,
             one_file=True,
         )
     )

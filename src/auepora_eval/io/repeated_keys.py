@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .problems import shown
-from .reading import Problems
+from .problem_messages import quote_text
+from .reader_types import Problems
 
-__all__ = ["repeated_keys", "warn_of_repeated_keys"]
+__all__ = ["repeated_keys", "warn_repeated_keys"]
 
 
-class _Object(dict[str, Any]):
+class _ObjectWithRepeats(dict[str, Any]):
     """An object in which keys came twice."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
@@ -31,7 +31,7 @@ def repeated_keys(data: bytes | str) -> list[str]:
         if len(plain) == len(pairs):
             return plain
         found = True
-        return _Object(pairs)
+        return _ObjectWithRepeats(pairs)
 
     try:
         value = json.loads(data, object_pairs_hook=made)
@@ -45,7 +45,7 @@ def _paths(value: Any) -> list[str]:
     pending = [("", value)]
     while pending:
         path, value = pending.pop()
-        if isinstance(value, _Object):
+        if isinstance(value, _ObjectWithRepeats):
             paths += [f"{path}.{key}" if path else key for key in value.repeated]
         if isinstance(value, dict):
             pending += [(f"{path}.{key}" if path else key, item) for key, item in value.items()][::-1]
@@ -54,12 +54,12 @@ def _paths(value: Any) -> list[str]:
     return paths
 
 
-def warn_of_repeated_keys(
+def warn_repeated_keys(
     path: Path, line: int | None, data: bytes | str, problems: Problems, *, record: int | None = None
 ) -> None:
     """Take them down as warnings where problems are gathered; reading alone does not look for them."""
     if not problems.gather:
         return
     for key in repeated_keys(data):
-        message = f"field {shown(key)} comes twice in its object; the last one counts"
+        message = f"field {quote_text(key)} comes twice in its object; the last one counts"
         problems.warnings.add(f"repeated {key}", path, line, message, record=record)

@@ -15,54 +15,54 @@ from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import Document, EvaluationSample, Response, SystemOutputs
 from .codec import Id, LineError, encode_output
 from .files import read_bytes, write_lines
-from .formats import Format, Head, Role, register_format
-from .hints import Shape
+from .formats import FileHead, Format, Role, register_format
+from .hints import RowSchema
 from .ids import text_id
-from .problems import TOO_DEEP, first_odd, shown, value_problem
-from .reading import Once, Problems, ReadOutput, ReadSample
-from .repeated_keys import warn_of_repeated_keys
+from .problem_messages import TOO_DEEP, first_invalid_value, quote_text, value_problem
+from .reader_types import ParsedOutput, ParsedSample, Problems, UniqueIds
+from .repeated_keys import warn_repeated_keys
 
 __all__ = ["iter_predictions", "iter_questions", "write_predictions"]
 
-_SHAPE = Shape("questions", {"": ()}, "predictions", ())
+_SHAPE = RowSchema("questions", {"": ()}, "predictions", ())
 _PREDICTIONS = re.compile(r'\s*\{\s*"[^"\\]{1,64}"\s*:\s*"')
-_NAMES = frozenset(
+_OTHER_FORMAT_KEYS = frozenset(
     ["data", "version", "sample_id", "id", "query", "question", "user_input", "input", "topic_id", "run_id", "response"]
 )  # keys of other files, which are no ids
 
 
-class _Answer(msgspec.Struct):
+class _SquadAnswer(msgspec.Struct):
     text: str
 
 
 class _Question(msgspec.Struct):
     id: Id
     question: str
-    answers: list[_Answer] = []
+    answers: list[_SquadAnswer] = []
     is_impossible: bool = False
 
 
-Held = TypeVar("Held")
+InnerT = TypeVar("InnerT")
 """What is inside: left as it is (``Raw``), to be decoded later, or ``Any`` to look at the rest."""
 
 
-class _Paragraph(msgspec.Struct, Generic[Held]):
+class _Paragraph(msgspec.Struct, Generic[InnerT]):
     context: str
-    qas: list[Held]
+    qas: list[InnerT]
 
 
-class _Article(msgspec.Struct, Generic[Held]):
-    paragraphs: list[Held]
+class _Article(msgspec.Struct, Generic[InnerT]):
+    paragraphs: list[InnerT]
     title: str = ""
 
 
-class _File(msgspec.Struct, Generic[Held]):
-    data: list[Held]
+class _File(msgspec.Struct, Generic[InnerT]):
+    data: list[InnerT]
 
 
-def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
+def iter_questions(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """The questions of a file as samples; the paragraph is their relevant document, and what they have in common."""
-    once = Once(path, problems)
+    once = UniqueIds(path, problems)
     paragraphs: Counter[str] = Counter()
 
     def decoded(kind: Any, data: Any, place: str) -> Any:
@@ -70,10 +70,10 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
         try:
             return msgspec.json.decode(data, type=raw)
         except msgspec.ValidationError as error:
-            from .all_problems import struct_problems  # which only a file with a problem pays for
+            from .line_problems import find_struct_problems  # which only a file with a problem pays for
 
             whole = kind[Any] if kind is not _Question else kind
-            told = struct_problems(bytes(data), whole, _SHAPE, value_problem(error, None, _SHAPE))
+            told = find_struct_problems(bytes(data), whole, _SHAPE, value_problem(error, None, _SHAPE))
             wrong = ("each line must be one JSON object", "must be an object")
             problems.add_all(path, None, [place + problem.replace(*wrong) for problem in told])
         except (ValueError, RecursionError):  # of the whole file: its parts have been read once
@@ -82,7 +82,7 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
     data = read_bytes(path)
     file = decoded(_File, data, "")
     if problems.gather:
-        warn_of_repeated_keys(path, None, data, problems)
+        warn_repeated_keys(path, None, data, problems)
     for a, raw_article in enumerate(() if file is None else file.data, start=1):
         article = decoded(_Article, raw_article, f"article {a}: ")
         for p, raw_paragraph in enumerate(() if article is None else article.paragraphs, start=1):
@@ -96,7 +96,7 @@ def iter_questions(path: Path, problems: Problems) -> Iterator[ReadSample]:
             for q, raw_question in enumerate(paragraph.qas, start=1):
                 question = decoded(_Question, raw_question, f"{place}, question {q}: ")
                 if question is not None and once.is_new(question.id, None, hint=f" ({place}, question {q})"):
-                    yield ReadSample(None, _sample(question, Document(doc_id, paragraph.context)))
+                    yield ParsedSample(None, _sample(question, Document(doc_id, paragraph.context)))
 
 
 def _sample(question: _Question, paragraph: Document) -> EvaluationSample:
@@ -111,9 +111,9 @@ def _sample(question: _Question, paragraph: Document) -> EvaluationSample:
     )
 
 
-def iter_predictions(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+def iter_predictions(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """The predictions of a file, ``{id: text}``, as outputs of a system that only answers."""
-    once = Once(path, problems)
+    once = UniqueIds(path, problems)
     data = read_bytes(path)
     try:
         pairs = json.loads(data, object_pairs_hook=_Pairs)  # pairs, since an id may come twice
@@ -128,7 +128,7 @@ def iter_predictions(path: Path, problems: Problems) -> Iterator[ReadOutput]:
         if problem is not None:
             problems.add(path, None, problem)
         elif once.is_new(sample_id, None):
-            yield ReadOutput(None, sample_id, SystemOutputs([], Response(text)), has_retrieved=False)
+            yield ParsedOutput(None, sample_id, SystemOutputs([], Response(text)), has_retrieved=False)
 
 
 def _syntax_problem(data: bytes) -> tuple[int | None, str]:
@@ -141,7 +141,7 @@ def _syntax_problem(data: bytes) -> tuple[int | None, str]:
         return None, TOO_DEEP
     except ValueError:
         return None, "an integer has too many digits"
-    return None, first_odd(value) or "the file cannot be read as JSON"
+    return None, first_invalid_value(value) or "the file cannot be read as JSON"
 
 
 class _Pairs:
@@ -154,10 +154,10 @@ def _prediction_problem(sample_id: str, text: object) -> str | None:
         return "a question id is empty; an id needs at least one character"
     if isinstance(text, int | float) and not isinstance(text, bool):
         hint = " (is this the file of no-answer probabilities?)"
-        return f"the prediction for {shown(sample_id)} must be a string, not a number{hint}"
+        return f"the prediction for {quote_text(sample_id)} must be a string, not a number{hint}"
     if not isinstance(text, str):
-        return f"the prediction for {shown(sample_id)} must be a string"
-    return first_odd({sample_id: text})
+        return f"the prediction for {quote_text(sample_id)} must be a string"
+    return first_invalid_value({sample_id: text})
 
 
 def write_predictions(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) -> None:
@@ -184,12 +184,12 @@ def write_predictions(outputs: Iterable[tuple[str, SystemOutputs]], path: Path) 
     write_lines(path, lines())
 
 
-def _looks_like(head: Head, role: Role) -> bool:
+def _looks_like(head: FileHead, role: Role) -> bool:
     if head.suffix != ".json":
         return False
     if role == "samples":
         return not head.keys.isdisjoint(("data", "version")) and '"paragraphs"' in head.text
-    return _NAMES.isdisjoint(head.keys) and _PREDICTIONS.match(head.text) is not None
+    return _OTHER_FORMAT_KEYS.isdisjoint(head.keys) and _PREDICTIONS.match(head.text) is not None
 
 
 FORMAT = register_format(

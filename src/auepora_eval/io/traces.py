@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from ..core.types import STARTED, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from .formats import Format, Head, Role, register_format
-from .reading import Once, Problems, ReadOutput, ReadSample
-from .trace_parts.spans import SECOND, Span, read_spans
+from .formats import FileHead, Format, Role, register_format
+from .reader_types import ParsedOutput, ParsedSample, Problems, UniqueIds
+from .trace_parts.spans import NANOSECONDS_PER_SECOND, TraceSpan, read_spans
 
 __all__ = ["read_trace_outputs", "read_trace_samples"]
 
-_RETRIEVAL = frozenset({"retriever", "reranker"})
-_NO_REQUEST = frozenset({"embedding", "evaluator"})
+_RETRIEVAL_KINDS = frozenset({"retriever", "reranker"})
+_NON_REQUEST_KINDS = frozenset({"embedding", "evaluator"})
 """A trace that begins with one of these indexes or judges; nobody asked it anything."""
 
 
@@ -29,14 +29,14 @@ class _Trace:
     """The spans of one request, by start, without those of evaluators."""
 
     trace_id: str
-    root: Span
-    entry: Span
+    root: TraceSpan
+    entry: TraceSpan
     """The span that was asked: the root, or (below a web server's span, say) the first of an AI kind."""
-    retrievers: list[list[Span]]
+    retrievers: list[list[TraceSpan]]
     """Each call with the calls it made of the same kind, itself first."""
-    rerankers: list[list[Span]]
-    models: list[list[Span]]
-    searches: list[list[Span]]
+    rerankers: list[list[TraceSpan]]
+    models: list[list[TraceSpan]]
+    searches: list[list[TraceSpan]]
     """Retrievers and rerankers together: a reranker inside a retriever takes part of its time, not more."""
 
     @property
@@ -47,7 +47,7 @@ class _Trace:
     def is_request(self) -> bool:
         """Whether somebody asked something; a file may hold traces of other parts of a program."""
         says = bool(self.entry.kind) or self.entry.query is not None or bool(self.searches or self.models)
-        return says and self.entry.kind not in _NO_REQUEST
+        return says and self.entry.kind not in _NON_REQUEST_KINDS
 
     @property
     def query(self) -> str | None:
@@ -55,34 +55,34 @@ class _Trace:
         return next((span.query for span in (self.entry, *calls) if span.query is not None), None)
 
 
-def read_trace_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+def read_trace_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """What was asked in each trace: samples to annotate."""
-    once = Once(path, problems)
-    for trace in _traces(path, problems):
+    once = UniqueIds(path, problems)
+    for trace in _read_traces(path, problems):
         line, record, query = trace.entry.line, trace.entry.record, trace.query
         if query is None:
             looked = "'input.value', a retriever's query nor a user's message"
             message = f"trace {trace.trace_id!r} has no query: there is neither {looked}"
             problems.add(path, line, message, record=record)
-        elif once.is_new(trace.sample_id, line, record=record, hint=_twice(trace)):
+        elif once.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
             conversation = trace.root.conversation or trace.entry.conversation
-            yield ReadSample(line, EvaluationSample(trace.sample_id, query, cluster_id=conversation), record)
+            yield ParsedSample(line, EvaluationSample(trace.sample_id, query, cluster_id=conversation), record)
 
 
-def read_trace_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+def read_trace_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """What the system did in each trace."""
-    once = Once(path, problems)
-    traces = _traces(path, problems)
+    once = UniqueIds(path, problems)
+    traces = _read_traces(path, problems)
     # An agent may answer without a search, and then has returned nothing; a file without a single search is of a
     # system that only answers.
     has_retrieved = any(trace.searches for trace in traces)
     for trace in traces:
         line, record = trace.entry.line, trace.entry.record
-        if once.is_new(trace.sample_id, line, record=record, hint=_twice(trace)):
-            yield ReadOutput(line, trace.sample_id, _output(trace), has_retrieved, record)
+        if once.is_new(trace.sample_id, line, record=record, hint=_duplicate_hint(trace)):
+            yield ParsedOutput(line, trace.sample_id, _output(trace), has_retrieved, record)
 
 
-def _twice(trace: _Trace) -> str:
+def _duplicate_hint(trace: _Trace) -> str:
     return f" (trace {trace.trace_id!r} has it too: put each repeat in a file of its own)"
 
 
@@ -107,7 +107,7 @@ def _retrieved(trace: _Trace) -> list[RetrievedDocument]:
     return []
 
 
-def _documents(call: Sequence[Span]) -> list[RetrievedDocument]:
+def _documents(call: Sequence[TraceSpan]) -> list[RetrievedDocument]:
     """Those a call lists itself, else the last ones among the calls it made."""
     own = call[0].documents
     inner = (span.documents for span in reversed(call[1:]) if span.documents)
@@ -136,12 +136,12 @@ def _timings(trace: _Trace) -> dict[str, float]:
     return {key: value for key, value in timings.items() if value is not None}
 
 
-def _seconds(calls: Sequence[Sequence[Span]]) -> float | None:
+def _seconds(calls: Sequence[Sequence[TraceSpan]]) -> float | None:
     known = [duration for call in calls if (duration := call[0].duration) is not None]
-    return sum(known) / SECOND if known else None  # summed as integers: 0.05 + 0.01 is not quite 0.06
+    return sum(known) / NANOSECONDS_PER_SECOND if known else None  # summed as integers: 0.05 + 0.01 is not quite 0.06
 
 
-def _step(call: Sequence[Span]) -> dict[str, Any]:
+def _step(call: Sequence[TraceSpan]) -> dict[str, Any]:
     step: dict[str, Any] = {"query": call[0].query, "retrieved": [item.doc.doc_id for item in _documents(call)]}
     return step if call[0].seconds is None else {**step, "timing": call[0].seconds}
 
@@ -159,9 +159,9 @@ def _usage(trace: _Trace) -> dict[str, Any]:
     return {**total, "models": list(models)} if models else total
 
 
-def _traces(path: Path, problems: Problems) -> list[_Trace]:
+def _read_traces(path: Path, problems: Problems) -> list[_Trace]:
     """The requests in a file, in the order in which they first appear."""
-    gathered: dict[str, dict[object, Span]] = {}
+    gathered: dict[str, dict[object, TraceSpan]] = {}
     broken: set[str] = set()
     for span in read_spans(path, problems):
         if isinstance(span, str):
@@ -173,7 +173,9 @@ def _traces(path: Path, problems: Problems) -> list[_Trace]:
             there = f"on line {earlier.line}" if earlier.record is None else f"in record {earlier.record}"
             message = f"span {span.span_id!r} is already {there}, and says something else there"
             problems.add(path, span.line, message, record=span.record)
-    traces = [_trace(trace_id, list(spans.values())) for trace_id, spans in gathered.items() if trace_id not in broken]
+    traces = [
+        _build_trace(trace_id, list(spans.values())) for trace_id, spans in gathered.items() if trace_id not in broken
+    ]
     requests = [trace for trace in traces if trace.is_request]
     if not gathered and not broken:
         problems.add(path, None, "the file is empty; each line must be a span, or an OTLP bundle of spans")
@@ -183,7 +185,7 @@ def _traces(path: Path, problems: Problems) -> list[_Trace]:
     return requests
 
 
-def _trace(trace_id: str, spans: list[Span]) -> _Trace:
+def _build_trace(trace_id: str, spans: list[TraceSpan]) -> _Trace:
     spans.sort(key=lambda span: (span.start is None, span.start or 0))
     known = {span.span_id for span in spans}
     # No parent; else a parent that is in no file of ours; else, where parents run in a circle, whatever came first.
@@ -191,30 +193,34 @@ def _trace(trace_id: str, spans: list[Span]) -> _Trace:
     root = next((span for span in spans if span.parent_id is None), None) or next(orphans, spans[0])
     entry = root
     if not root.kind and root.query is None and root.answer is None:
-        entry = next((call[0] for call in _calls(spans, lambda span: bool(span.kind))), root)
-    judging = {id(span) for call in _calls(spans, lambda span: span.kind == "evaluator", whole=True) for span in call}
+        entry = next((call[0] for call in _outermost_calls(spans, lambda span: bool(span.kind))), root)
+    judging = {
+        id(span) for call in _outermost_calls(spans, lambda span: span.kind == "evaluator", whole=True) for span in call
+    }
     spans = [span for span in spans if id(span) not in judging]
     return _Trace(
         trace_id,
         root,
         entry,
-        _calls(spans, lambda span: span.kind == "retriever"),
-        _calls(spans, lambda span: span.kind == "reranker"),
-        _calls(spans, lambda span: span.kind == "llm"),
-        _calls(spans, lambda span: span.kind in _RETRIEVAL),
+        _outermost_calls(spans, lambda span: span.kind == "retriever"),
+        _outermost_calls(spans, lambda span: span.kind == "reranker"),
+        _outermost_calls(spans, lambda span: span.kind == "llm"),
+        _outermost_calls(spans, lambda span: span.kind in _RETRIEVAL_KINDS),
     )
 
 
-def _calls(spans: Sequence[Span], chosen: Callable[[Span], bool], *, whole: bool = False) -> list[list[Span]]:
+def _outermost_calls(
+    spans: Sequence[TraceSpan], chosen: Callable[[TraceSpan], bool], *, whole: bool = False
+) -> list[list[TraceSpan]]:
     """The outermost chosen spans, each with the chosen ones (``whole``: with all) inside it, itself first.
 
     Libraries trace one call at several heights; counting all of them would count it several times.
     """
     by_id = {span.span_id: span for span in spans if span.span_id is not None}
-    outermost: dict[int, Span | None] = {}
+    outermost: dict[int, TraceSpan | None] = {}
     for span in spans:
-        way: dict[int, Span] = {}
-        above: Span | None = span
+        way: dict[int, TraceSpan] = {}
+        above: TraceSpan | None = span
         while above is not None and id(above) not in outermost and id(above) not in way:
             way[id(above)] = above
             above = None if above.parent_id is None else by_id.get(above.parent_id)
@@ -222,7 +228,7 @@ def _calls(spans: Sequence[Span], chosen: Callable[[Span], bool], *, whole: bool
         for passed in reversed(way.values()):
             top = passed if top is None and chosen(passed) else top
             outermost[id(passed)] = top
-    calls: dict[int, list[Span]] = {}
+    calls: dict[int, list[TraceSpan]] = {}
     for span in spans:
         top = outermost[id(span)]
         if top is span:
@@ -232,7 +238,7 @@ def _calls(spans: Sequence[Span], chosen: Callable[[Span], bool], *, whole: bool
     return list(calls.values())
 
 
-def _looks_like(head: Head, role: Role) -> bool:
+def _looks_like(head: FileHead, role: Role) -> bool:
     if head.suffix not in (".jsonl", ".ndjson", ".json", "") or "sample_id" in head.keys:
         return False
     if head.keys & {"resourceSpans", "resource_spans", "context.trace_id"}:

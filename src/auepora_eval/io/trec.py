@@ -5,24 +5,24 @@ from pathlib import Path
 from types import ModuleType
 from typing import Literal, get_args
 
-from ..core.collector import collector_paused
 from ..core.errors import BadValueError, DataFileError
+from ..core.gc_pause import gc_paused
 from .files import read_bytes
-from .problems import shown
-from .trec_parts import arrow as trec_arrow
-from .trec_parts import python as trec_python
-from .trec_parts.order import judgements, rankings
-from .trec_parts.python import level_of
+from .problem_messages import quote_text
+from .trec_parts import arrow_reader as trec_arrow
+from .trec_parts import python_reader as trec_python
+from .trec_parts.python_reader import parse_level
+from .trec_parts.trec_lines import judgements, rankings
 
 __all__ = [
     "Reader",
-    "arrow_reads",
     "is_comment",
     "load_qrels",
     "load_run",
     "queries_without_judgements",
     "require_common_query",
     "trec_rankings",
+    "use_arrow",
     "without_comments",
 ]
 
@@ -32,7 +32,7 @@ Reader = Literal["auto", "python", "arrow"]
 A file that Arrow refuses (mixed white space, Windows line ends) is read by the other.
 """
 
-_WORTH_AN_IMPORT = 4 << 20  # below so many bytes, importing Arrow takes longer than it saves
+_MIN_ARROW_BYTES = 4 << 20  # below so many bytes, importing Arrow takes longer than it saves
 
 
 def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[str, int]]:
@@ -43,7 +43,7 @@ def load_qrels(path: str | Path, *, reader: Reader = "auto") -> dict[str, dict[s
     path = Path(path)
     data = read_bytes(path)
     rows = without_comments(data)
-    with collector_paused():
+    with gc_paused():
         for module in _readers(reader, path):
             lines = module.qrels_lines(rows)
             if lines is not None:
@@ -59,7 +59,7 @@ def load_run(path: str | Path, *, reader: Reader = "auto") -> dict[str, list[str
     """
     path = Path(path)
     data = read_bytes(path)
-    with collector_paused():
+    with gc_paused():
         for module in _readers(reader, path):
             lines = module.run_lines(data)
             if lines is not None:
@@ -81,7 +81,7 @@ def is_comment(columns: Sequence[bytes]) -> bool:
     if len(columns) != 4 or columns[0] == b"#":
         return True
     try:
-        level_of(columns[3])
+        parse_level(columns[3])
     except ValueError:
         return True
     return False
@@ -112,20 +112,20 @@ def queries_without_judgements(qrels: Mapping[str, object], run: Mapping[str, ob
     return [query for query in run if query not in qrels]
 
 
-def arrow_reads(reader: str, *paths: Path) -> bool:
+def use_arrow(reader: str, *paths: Path) -> bool:
     """Whether Arrow is to try these files first: it was asked for, or is there and one of them is not small."""
     if reader not in get_args(Reader):
         raise BadValueError(f"unknown reader {reader!r}; choose one of: {', '.join(get_args(Reader))}")
     if reader == "arrow":
         trec_arrow.require_arrow()
         return True
-    large = any(path.is_file() and path.stat().st_size >= _WORTH_AN_IMPORT for path in paths)
+    large = any(path.is_file() and path.stat().st_size >= _MIN_ARROW_BYTES for path in paths)
     return reader == "auto" and large and trec_arrow.arrow_is_installed()
 
 
 def _readers(reader: str, path: Path) -> list[ModuleType]:
     """The modules that may read the lines, fastest first. Each refuses a file that it is not sure to read rightly."""
-    return [trec_arrow, trec_python] if arrow_reads(reader, path) else [trec_python]
+    return [trec_arrow, trec_python] if use_arrow(reader, path) else [trec_python]
 
 
 def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:
@@ -138,16 +138,16 @@ def _qrels_by_line(path: Path, data: bytes) -> dict[str, dict[str, int]]:
         if len(columns) != 4:
             if not columns:
                 continue
-            raise _wrong_columns(path, number, line, "4 columns (query, iteration, document, level)", len(columns))
+            raise _column_count_error(path, number, line, "4 columns (query, iteration, document, level)", len(columns))
         query, _, doc, text = columns
-        level = _level(path, number, text)
+        level = _parse_level_column(path, number, text)
         levels = judged.setdefault(query, {})
         if levels.setdefault(doc, level) < level:
             levels[doc] = level
     if not judged:
         raise DataFileError(path, None, "the file is empty; each line must be 'query iteration document level'")
     return {
-        query.decode(): dict(zip(_decoded(list(levels)), levels.values(), strict=True))
+        query.decode(): dict(zip(_decode_ids(list(levels)), levels.values(), strict=True))
         for query, levels in judged.items()
     }
 
@@ -162,42 +162,44 @@ def _run_by_line(path: Path, data: bytes) -> dict[str, list[str]]:
         if len(columns) < 6:
             if not columns:
                 continue
-            raise _wrong_columns(path, number, line, "6 columns (query, Q0, document, rank, score, tag)", len(columns))
+            raise _column_count_error(
+                path, number, line, "6 columns (query, Q0, document, rank, score, tag)", len(columns)
+            )
         docs, scores = returned.setdefault(columns[0], ([], []))
         docs.append(columns[2])
-        scores.append(_score(path, number, columns[4]))
+        scores.append(_parse_score(path, number, columns[4]))
     if not returned:
         raise DataFileError(path, None, "the file is empty; each line must be 'query Q0 document rank score tag'")
-    return {query.decode(): _decoded(_ranked(docs, scores)) for query, (docs, scores) in returned.items()}
+    return {query.decode(): _decode_ids(_rank_documents(docs, scores)) for query, (docs, scores) in returned.items()}
 
 
-def _ranked(docs: list[bytes], scores: list[float]) -> list[bytes]:
+def _rank_documents(docs: list[bytes], scores: list[float]) -> list[bytes]:
     return [doc for _, doc in sorted(zip(scores, docs, strict=True), reverse=True)]
 
 
-def _decoded(ids: Sequence[bytes]) -> list[str]:
+def _decode_ids(ids: Sequence[bytes]) -> list[str]:
     return b"\n".join(ids).decode().split("\n")  # one call for all: an id holds no line end
 
 
-def _score(path: Path, line: int, text: bytes) -> float:
+def _parse_score(path: Path, line: int, text: bytes) -> float:
     try:
         score = float(text)
     except ValueError:
         score = float("nan")
     if score != score or b"_" in text:  # Python reads 1_000 as a number
-        raise DataFileError(path, line, f"the score (column 5) must be a number, found {shown(text.decode())}")
+        raise DataFileError(path, line, f"the score (column 5) must be a number, found {quote_text(text.decode())}")
     return score
 
 
-def _level(path: Path, line: int, text: bytes) -> int:
+def _parse_level_column(path: Path, line: int, text: bytes) -> int:
     try:
-        return level_of(text)
+        return parse_level(text)
     except ValueError:
-        problem = f"the level (column 4) must be an integer, found {shown(text.decode())}"
+        problem = f"the level (column 4) must be an integer, found {quote_text(text.decode())}"
         raise DataFileError(path, line, problem) from None
 
 
-def _wrong_columns(path: Path, line: int, content: bytes, expected: str, found: int) -> DataFileError:
+def _column_count_error(path: Path, line: int, content: bytes, expected: str, found: int) -> DataFileError:
     hint = {4: " (is this a qrels file?)", 6: " (is this a run file?)"}.get(found, "")
-    text = shown(content.decode().strip())
+    text = quote_text(content.decode().strip())
     return DataFileError(path, line, f"expected {expected}, found {found}{hint}: {text}")

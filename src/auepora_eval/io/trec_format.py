@@ -13,35 +13,35 @@ from typing import TypeVar
 
 import numpy as np
 
-from ..core.collector import collector_paused
 from ..core.dataset import InMemoryDataset
 from ..core.errors import BadValueError, DataFileError, DuplicateIdError
+from ..core.gc_pause import gc_paused
 from ..core.types import Document, EvaluationSample, RetrievedDocument, SystemOutputs
-from ..features.rankings import level_of
+from ..features.rankings import parse_level
 from . import trec
-from .files import bare_name, read_bytes, read_lines, write_lines
-from .formats import Format, Head, Role, register_format
-from .grades import GOLD_BY, counts_by_query
-from .problems import shown
-from .reading import Problems, ReadOutput, ReadSample
-from .trec_parts.order import Floats, Lines, rankings
+from .files import plain_stem, read_bytes, read_lines, write_lines
+from .formats import FileHead, Format, Role, register_format
+from .grades import GOLD_BY, provenance_counts_by_query
+from .problem_messages import quote_text
+from .reader_types import ParsedOutput, ParsedSample, Problems
+from .trec_parts.trec_lines import Floats, TrecLines, rankings
 
 __all__ = [
+    "duplicate_run_lines",
     "judged_documents",
     "judged_levels",
     "load_topics",
     "load_trec_dataset",
     "read_outputs",
     "read_samples",
-    "repeated_in_run",
     "require_trec_id",
     "save_qrels",
     "save_run",
 ]
 
 _TAG = "auepora"
-_Read = TypeVar("_Read")
-Scored = dict[str, tuple[list[str], list[float]]]
+_LoadedT = TypeVar("_LoadedT")
+ScoredRun = dict[str, tuple[list[str], list[float]]]
 """By query: the documents, best first, and their scores."""
 
 
@@ -51,14 +51,14 @@ def load_trec_dataset(
     """The judged queries as samples; their texts come from ``topics`` (lines of id, tab, text), or stay empty."""
     path = Path(qrels)
     texts = None if topics is None else load_topics(topics)
-    with collector_paused():
+    with gc_paused():
         samples = [read.sample for read in read_samples(path, Problems())]
     for sample in samples if texts is not None else ():
         assert texts is not None
         if sample.sample_id not in texts:
-            raise DataFileError(path, None, f"query {shown(sample.sample_id)} is not in the topics, '{topics}'")
+            raise DataFileError(path, None, f"query {quote_text(sample.sample_id)} is not in the topics, '{topics}'")
         sample.query = texts[sample.sample_id]
-    return InMemoryDataset(bare_name(path) if name is None else name, samples)
+    return InMemoryDataset(plain_stem(path) if name is None else name, samples)
 
 
 def load_topics(path: str | Path) -> dict[str, str]:
@@ -72,33 +72,35 @@ def load_topics(path: str | Path) -> dict[str, str]:
             raise DataFileError(path, number, f"byte 0x{line[error.start]:02x} is not valid UTF-8") from error
         query = query.strip()
         if not tab or not query:
-            raise DataFileError(path, number, f"expected an id, a tab and a text, found {shown(query or text)}")
+            raise DataFileError(path, number, f"expected an id, a tab and a text, found {quote_text(query or text)}")
         if query in texts:
-            raise DataFileError(path, number, f"query {shown(query)} comes twice; each id may come once")
+            raise DataFileError(path, number, f"query {quote_text(query)} comes twice; each id may come once")
         texts[query] = text.strip()
     return texts
 
 
-def read_samples(path: Path, problems: Problems) -> Iterator[ReadSample]:
+def read_samples(path: Path, problems: Problems) -> Iterator[ParsedSample]:
     """Qrels as samples without query texts, in the order in which the queries first come."""
-    judged = _read(path, problems, trec.load_qrels, _qrels_line, trec._qrels_by_line)
-    graded_by = counts_by_query(path) or {}
+    judged = _load_or_collect(path, problems, trec.load_qrels, _check_qrels_line, trec._qrels_by_line)
+    graded_by = provenance_counts_by_query(path) or {}
     for query, levels in judged.items():
         whose = {GOLD_BY: graded_by[query]} if query in graded_by else {}
-        yield ReadSample(None, EvaluationSample(query, "", *judged_documents(levels), metadata=whose))
+        yield ParsedSample(None, EvaluationSample(query, "", *judged_documents(levels), metadata=whose))
 
 
-def read_outputs(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+def read_outputs(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """A run as outputs, each ranking by score descending and ties by id descending; no answer was asked for."""
-    for query, (docs, scores) in _read(path, problems, _scored_run, _run_line, _scored_by_line).items():
+    for query, (docs, scores) in _load_or_collect(
+        path, problems, _load_scored_run, _parse_run_line, _scored_run_by_line
+    ).items():
         ranked = [
             RetrievedDocument(Document(doc), score, rank)
             for rank, (doc, score) in enumerate(zip(docs, scores, strict=True), start=1)
         ]
-        yield ReadOutput(None, query, SystemOutputs(ranked))
+        yield ParsedOutput(None, query, SystemOutputs(ranked))
 
 
-def repeated_in_run(path: Path) -> list[tuple[int, str, str, int]]:
+def duplicate_run_lines(path: Path) -> list[tuple[int, str, str, int]]:
     """Line, query and document of every line that repeats one of a run, and the line it repeats."""
     first: dict[tuple[bytes, bytes], int] = {}
     found = []
@@ -120,7 +122,7 @@ def judged_levels(sample: EvaluationSample) -> dict[str, int]:
     """Level by document: of the relevant ones their highest, 0 for other candidates. None at all is an error."""
     levels: dict[str, int] = {}
     for doc in sample.relevant_docs or ():
-        level = level_of(doc.metadata.get("relevance", 1), doc.doc_id, sample.sample_id)
+        level = parse_level(doc.metadata.get("relevance", 1), doc.doc_id, sample.sample_id)
         levels[doc.doc_id] = max(level, levels.get(doc.doc_id, level))
     for doc in sample.candidate_docs or ():
         levels.setdefault(doc.doc_id, 0)
@@ -209,13 +211,13 @@ def _cell(text: str, owner: str) -> bytes:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def _read(
+def _load_or_collect(
     path: Path,
     problems: Problems,
-    load: Callable[[Path], dict[str, _Read]],
+    load: Callable[[Path], dict[str, _LoadedT]],
     check: Callable[[Path, int, bytes], object],
-    by_line: Callable[[Path, bytes], dict[str, _Read]],
-) -> dict[str, _Read]:
+    by_line: Callable[[Path, bytes], dict[str, _LoadedT]],
+) -> dict[str, _LoadedT]:
     """All at once and fast; where that fails and problems are gathered, every bad line is named and left out."""
     try:
         return load(path)
@@ -234,22 +236,22 @@ def _read(
     return {} if data.isspace() or not data else by_line(path, data)
 
 
-def _scored_run(path: Path) -> Scored:
+def _load_scored_run(path: Path) -> ScoredRun:
     """What ``load_run`` gives, with the scores."""
     data = read_bytes(path)
-    with collector_paused():
+    with gc_paused():
         for module in trec._readers("auto", path):
             lines = module.run_lines(data)
             if lines is not None:
-                return _with_scores(lines)
-        return _scored_by_line(path, data)
+                return _attach_scores(lines)
+        return _scored_run_by_line(path, data)
 
 
-def _with_scores(lines: Lines[Floats]) -> Scored:
+def _attach_scores(lines: TrecLines[Floats]) -> ScoredRun:
     # Rankings are by score descending, so that the sorted scores of a query are those of its documents, ties or not.
     ranked = rankings(lines)
     scores = lines.values[np.lexsort((-lines.values, lines.rows))].tolist()
-    found: Scored = {}
+    found: ScoredRun = {}
     start = 0
     for query, docs in ranked.items():
         found[query] = (docs, scores[start : start + len(docs)])
@@ -257,46 +259,46 @@ def _with_scores(lines: Lines[Floats]) -> Scored:
     return found
 
 
-def _scored_by_line(path: Path, data: bytes) -> Scored:
+def _scored_run_by_line(path: Path, data: bytes) -> ScoredRun:
     ranked = trec._run_by_line(path, data)
     scores: dict[str, list[float]] = {query: [] for query in ranked}
     for number, line in enumerate(data.split(b"\n"), start=1):
         if line and not line.isspace():
-            query, score = _run_line(path, number, line)
+            query, score = _parse_run_line(path, number, line)
             scores[query.decode()].append(score)
     return {query: (docs, sorted(scores[query], reverse=True)) for query, docs in ranked.items()}
 
 
-def _qrels_line(path: Path, number: int, line: bytes) -> None:
+def _check_qrels_line(path: Path, number: int, line: bytes) -> None:
     columns = line.split()
     if trec.is_comment(columns):
         return
     if columns and len(columns) != 4:
         expected = "4 columns (query, iteration, document, level)"
-        raise trec._wrong_columns(path, number, line, expected, len(columns))
+        raise trec._column_count_error(path, number, line, expected, len(columns))
     if columns:
-        trec._level(path, number, columns[3])
+        trec._parse_level_column(path, number, columns[3])
 
 
-def _run_line(path: Path, number: int, line: bytes) -> tuple[bytes, float]:
+def _parse_run_line(path: Path, number: int, line: bytes) -> tuple[bytes, float]:
     columns = line.split(None, 6)
     if not columns:
         return b"", 0.0
     if len(columns) < 6:
         expected = "6 columns (query, Q0, document, rank, score, tag)"
-        raise trec._wrong_columns(path, number, line, expected, len(columns))
-    return columns[0], trec._score(path, number, columns[4])
+        raise trec._column_count_error(path, number, line, expected, len(columns))
+    return columns[0], trec._parse_score(path, number, columns[4])
 
 
-def _looks_like(head: Head, role: Role) -> bool:
+def _looks_like(head: FileHead, role: Role) -> bool:
     rows = (line.split() for line in head.text.splitlines() if line.strip())
     if role == "samples":
         rows = (columns for columns in rows if not trec.is_comment([column.encode() for column in columns]))
     lines = list(islice(rows, 3))
-    return bool(lines) and all(_is_row(columns, role) for columns in lines)
+    return bool(lines) and all(_is_trec_row(columns, role) for columns in lines)
 
 
-def _is_row(columns: list[str], role: Role) -> bool:
+def _is_trec_row(columns: list[str], role: Role) -> bool:
     try:
         if role == "samples":
             return len(columns) == 4 and int(columns[3]) is not None

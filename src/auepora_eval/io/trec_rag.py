@@ -11,59 +11,61 @@ import msgspec
 from ..core.errors import BadValueError, DuplicateIdError
 from ..core.types import Document, Response, RetrievedDocument, SystemOutputs
 from .codec import Id, LineError, encode_output
+from .error_collector import ErrorCollector
 from .files import write_lines
-from .formats import Format, Head, Role, register_format
-from .hints import Shape
-from .parts import Parts
-from .problems import shown, value_problem
-from .reading import Once, Problems, ReadOutput
-from .rows import read_records
+from .formats import FileHead, Format, Role, register_format
+from .hints import RowSchema
+from .problem_messages import quote_text, value_problem
+from .reader_types import ParsedOutput, Problems, UniqueIds
+from .record_files import read_records
 
 __all__ = ["iter_answers", "write_answers"]
 
-_SHAPE = Shape("answers", {"": ()}, "answers", ())
-_OWN = ("topic_id", "references", "answer")
+_SHAPE = RowSchema("answers", {"": ()}, "answers", ())
+_FORMAT_KEYS = ("topic_id", "references", "answer")
 
 
-class _Sentence(msgspec.Struct):
+class _AnswerSentence(msgspec.Struct):
     text: str
     citations: list[int | str] = []
 
 
-class _Row(msgspec.Struct):
+class _AnswerRow(msgspec.Struct):
     references: list[Id]
-    answer: list[_Sentence]
+    answer: list[_AnswerSentence]
     topic_id: Id | int | None = None
     metadata: dict[str, Any] = {}
 
 
-def iter_answers(path: Path, problems: Problems) -> Iterator[ReadOutput]:
+def iter_answers(path: Path, problems: Problems) -> Iterator[ParsedOutput]:
     """The answers of a file as outputs: the references are what was retrieved, in their order."""
-    once = Once(path, problems)
+    once = UniqueIds(path, problems)
     for record in read_records(path, problems):
         try:
             sample_id, output = _output(record.values)
         except LineError as error:
             problems.add_all(path, record.line, error.messages, record=record.record)
-            if (topic := _topic(record.values)) and once.is_new(topic, record.line, record=record.record):
-                problems.unread.add(topic)
+            if (topic := _topic_id(record.values)) and once.is_new(topic, record.line, record=record.record):
+                problems.unreadable_ids.add(topic)
             continue
         if once.is_new(sample_id, record.line, record=record.record):
-            yield ReadOutput(record.line, sample_id, output, record=record.record)
+            yield ParsedOutput(record.line, sample_id, output, record=record.record)
 
 
 def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
     try:
-        row = msgspec.convert(values, _Row)
+        row = msgspec.convert(values, _AnswerRow)
     except msgspec.ValidationError as error:
-        from .all_problems import struct_problems  # which only a record with a problem pays for
+        from .line_problems import find_struct_problems  # which only a record with a problem pays for
 
         first = value_problem(error, values, _SHAPE)
-        raise LineError(*struct_problems(msgspec.json.encode(values), _Row, _SHAPE, first)) from error
-    parts = Parts()
-    topic = parts.make(_required_topic, values)
+        raise LineError(*find_struct_problems(msgspec.json.encode(values), _AnswerRow, _SHAPE, first)) from error
+    parts = ErrorCollector()
+    topic = parts.make(_require_topic_id, values)
     cited = [
-        parts.each(_cited, [(c, row.references, f"answer[{i}].citations[{n}]") for n, c in enumerate(one.citations)])
+        parts.each(
+            _resolve_citation, [(c, row.references, f"answer[{i}].citations[{n}]") for n, c in enumerate(one.citations)]
+        )
         for i, one in enumerate(row.answer)
     ]
     parts.require()
@@ -71,12 +73,12 @@ def _output(values: dict[str, Any]) -> tuple[str, SystemOutputs]:
     return str(topic), SystemOutputs(
         retrieved=[RetrievedDocument(Document(doc_id), None, rank) for rank, doc_id in enumerate(row.references, 1)],
         response=Response(" ".join(one.text for one in row.answer), sentences=sentences),
-        extra={key: value for key, value in values.items() if key not in _OWN},
+        extra={key: value for key, value in values.items() if key not in _FORMAT_KEYS},
         citations=list(dict.fromkeys(doc_id for ids in cited for doc_id in ids)),
     )
 
 
-def _topic(values: dict[str, Any]) -> str:
+def _topic_id(values: dict[str, Any]) -> str:
     """The id of the topic, as a text; empty where there is none."""
     topic, metadata = values.get("topic_id"), values.get("metadata")
     if topic is None and isinstance(metadata, dict):  # the track of 2025 has it there
@@ -84,19 +86,19 @@ def _topic(values: dict[str, Any]) -> str:
     return str(topic) if isinstance(topic, str | int) and not isinstance(topic, bool) else ""
 
 
-def _required_topic(values: dict[str, Any]) -> str:
-    topic = _topic(values)
+def _require_topic_id(values: dict[str, Any]) -> str:
+    topic = _topic_id(values)
     if not topic:
         raise LineError("field 'topic_id' is missing")
     return topic
 
 
-def _cited(citation: int | str, references: Sequence[str], path: str) -> str:
+def _resolve_citation(citation: int | str, references: Sequence[str], path: str) -> str:
     if isinstance(citation, str):
         return citation
     if 0 <= citation < len(references):
         return references[citation]
-    where = f"field {shown(path)} is {citation}"
+    where = f"field {quote_text(path)} is {citation}"
     raise LineError(f"{where}, but the places of the {len(references)} references are counted from 0")
 
 
@@ -133,15 +135,15 @@ def _row(sample_id: str, output: SystemOutputs) -> dict[str, Any]:
         citations = one.get("citations", [])
         for doc_id in citations:
             if doc_id not in places:
-                raise LineError(f"it cites {shown(doc_id)}, which is not among its retrieved documents")
+                raise LineError(f"it cites {quote_text(doc_id)}, which is not among its retrieved documents")
         answer.append({"text": one["text"], "citations": [places[doc_id] for doc_id in citations]})
     words = sum(len(one["text"].split()) for one in answer)
-    extra = {key: value for key, value in row.get("extra", {}).items() if key not in _OWN}
+    extra = {key: value for key, value in row.get("extra", {}).items() if key not in _FORMAT_KEYS}
     head = {"topic_id": sample_id, "references": references}
     return {**head, "response_length": words, **extra, "answer": answer}
 
 
-def _looks_like(head: Head, role: Role) -> bool:
+def _looks_like(head: FileHead, role: Role) -> bool:
     return {"references", "answer"} <= head.keys and not head.keys.isdisjoint(("topic_id", "metadata"))
 
 

@@ -8,26 +8,26 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ..core.collector import collector_paused
 from ..core.conventions import Conventions
 from ..core.engine import Metrics
 from ..core.errors import DuplicateIdError
-from ..core.ranked import evaluate_found, evaluate_rankings
+from ..core.evaluate_ids import evaluate_hits, evaluate_rankings
+from ..core.gc_pause import gc_paused
 from ..core.results import Results
 from .files import read_bytes
 from .trec import (
     Reader,
-    arrow_reads,
     load_qrels,
     load_run,
     queries_without_judgements,
     require_common_query,
     trec_rankings,
+    use_arrow,
     without_comments,
 )
-from .trec_format import repeated_in_run
-from .trec_parts.arrow import run_lines
-from .trec_parts.coded import find_gold, read_qrels
+from .trec_format import duplicate_run_lines
+from .trec_parts.arrow_reader import run_lines
+from .trec_parts.gold_matching import find_gold, read_qrels
 
 __all__ = ["TrecRankings", "evaluate_trec", "read_trec"]
 
@@ -56,7 +56,7 @@ class TrecRankings:
             return self._evaluate(metrics=metrics, conventions=conventions, keep_scores=keep_scores)
         except DuplicateIdError:
             judged = set(self.ids)
-            for line, query, doc, first in repeated_in_run(self._run):
+            for line, query, doc, first in duplicate_run_lines(self._run):
                 if query in judged:
                     raise DuplicateIdError(
                         f"{self._run}:{line}: '{doc}' was returned for query '{query}' on line {first} already, which "
@@ -85,16 +85,16 @@ def evaluate_trec(
 def read_trec(qrels: str | Path, run: str | Path, *, reader: Reader = "auto") -> TrecRankings:
     """The two files, and which queries only one of them has."""
     qrels, run = Path(qrels), Path(run)
-    if arrow_reads(reader, qrels, run) and (found := _found_by_columns(qrels, run)) is not None:
+    if use_arrow(reader, qrels, run) and (found := _read_with_arrow(qrels, run)) is not None:
         return found
     levels, rankings = load_qrels(qrels, reader=reader), load_run(run, reader=reader)
     ids, gold, ranked = trec_rankings(levels, rankings)
-    return _told(levels, rankings, run, partial(evaluate_rankings, gold, ranked, ids=ids))
+    return _build_trec_rankings(levels, rankings, run, partial(evaluate_rankings, gold, ranked, ids=ids))
 
 
-def _found_by_columns(qrels: Path, run: Path) -> TrecRankings | None:
+def _read_with_arrow(qrels: Path, run: Path) -> TrecRankings | None:
     """The two files as Arrow's columns; ``None`` where they have to be read as texts."""
-    with collector_paused(), ThreadPoolExecutor(_THREADS) as pool:
+    with gc_paused(), ThreadPoolExecutor(_THREADS) as pool:
         run_data = pool.submit(read_bytes, run)
         judged = read_qrels(without_comments(read_bytes(qrels)), pool)
         lines = None if judged is None else run_lines(run_data.result())
@@ -103,10 +103,10 @@ def _found_by_columns(qrels: Path, run: Path) -> TrecRankings | None:
         levels, returned = dict.fromkeys(judged.lines.queries), dict.fromkeys(lines.queries)
         require_common_query(levels, returned)
         found = find_gold(judged, lines, pool)
-        return None if found is None else _told(levels, returned, run, partial(evaluate_found, found))
+        return None if found is None else _build_trec_rankings(levels, returned, run, partial(evaluate_hits, found))
 
 
-def _told(
+def _build_trec_rankings(
     judged: Mapping[str, object], returned: Mapping[str, object], run: Path, evaluate: Callable[..., Results]
 ) -> TrecRankings:
     return TrecRankings(

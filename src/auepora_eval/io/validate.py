@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..core.collector import collector_paused
 from ..core.conventions import Conventions, auto_conventions
 from ..core.errors import AueporaError, DataFileError, did_you_mean
+from ..core.gc_pause import gc_paused
 from ..core.types import EvaluationSample, SystemOutputs
 from .align import require_common_id
-from .checking.files import ReadFile, RecordT, filled_from, given_nuggets, with_lines_of_run
-from .checking.findings import output_problems, output_warnings, sample_problems, sample_warnings
+from .checking.data_checks import output_problems, output_warnings, sample_problems, sample_warnings
+from .checking.files import ParsedFile, RecordT, attach_nuggets, fill_from_corpus, locate_run_duplicates
 from .checking.inventory import count_outputs, count_samples
-from .checking.support import TargetSupport, no_support, supported_targets
+from .checking.target_support import TargetSupport, no_support, supported_targets
 from .formats import Format, Role
-from .load import chosen_format
-from .reading import Problem, Problems, ReadOutput, ReadSample
+from .load import resolve_format
+from .reader_types import ParsedOutput, ParsedSample, Problem, Problems
 
 __all__ = ["Validation", "validate_files"]
 
 SCHEMA = 1
-GUESSES = 20
+MAX_SUGGESTIONS = 20
 """So many ids without a partner are held against those of the other file: a suggestion each would take too long."""
-_NONE = "there is no {} in it"
-_NO_GOLD = (
+_NO_RECORD = "there is no {} in it"
+_NO_GOLD_ADVICE = (
     "no sample has relevant_docs or reference_answer: nothing here tells a right answer from a wrong one, and "
     "answer_relevance is only word overlap with the question",
     "judges: metrics that a model gives without gold, such as `auepora score DATASET OUTPUTS -m llm_faithfulness "
@@ -64,10 +64,10 @@ class Validation:
         """What to do about samples without gold; nothing where there is some, or no sample."""
         if not self.samples["samples"] or self.samples["relevant_docs"] or self.samples["reference_answer"]:
             return []
-        return list(_NO_GOLD)
+        return list(_NO_GOLD_ADVICE)
 
     @property
-    def fine(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether there is no problem."""
         return not self.problems
 
@@ -75,10 +75,10 @@ class Validation:
         """The validation document (schema 1)."""
         return {
             "schema": SCHEMA,
-            "fine": self.fine,
+            "fine": self.is_valid,
             "files": {role: {"path": str(path), "format": name} for role, (path, name) in self.files.items()},
-            "problems": list(map(_plain, self.problems)),
-            "warnings": list(map(_plain, self.warnings)),
+            "problems": list(map(_problem_to_dict, self.problems)),
+            "warnings": list(map(_problem_to_dict, self.warnings)),
             "samples": self.samples,
             "outputs": self.outputs,
             "documents": self.documents,
@@ -111,14 +111,14 @@ def validate_files(
     reported. With a file of ``nuggets`` samples have those of their ids, and those of no sample are reported.
     """
     dataset = Path(dataset)
-    with collector_paused():
+    with gc_paused():
         samples = _samples(dataset, dataset_format)
-        returned = _beside(samples) if outputs is None else _outputs(Path(outputs), outputs_format)
-        texts = None if corpus is None else filled_from(Path(corpus), samples, returned)
-        facts = None if nuggets is None else given_nuggets(Path(nuggets), samples)
+        returned = _outputs_in_same_file(samples) if outputs is None else _outputs(Path(outputs), outputs_format)
+        texts = None if corpus is None else fill_from_corpus(Path(corpus), samples, returned)
+        facts = None if nuggets is None else attach_nuggets(Path(nuggets), samples)
         rows = [read.sample for read in samples.records]
         problems = [samples.problems + sample_problems(dataset, samples.records)]
-        warnings = samples.warnings.told() + sample_warnings(dataset, samples.records, samples.unread)
+        warnings = samples.warnings.told() + sample_warnings(dataset, samples.records, samples.unreadable_ids)
         files: dict[str, tuple[Path, str | None]] = {"samples": (dataset, samples.format_name)}
         counted = None
         if returned is None:
@@ -127,11 +127,11 @@ def validate_files(
             files["outputs"] = (returned.path, returned.format_name)
             repeats = Conventions.of(auto_conventions(judged_pool=samples.is_judged_pool)).duplicates != "error"
             refused = output_problems(returned.path, returned.records, repeats=repeats)
-            problems.append(returned.problems + with_lines_of_run(returned, refused))
+            problems.append(returned.problems + locate_run_duplicates(returned, refused))
             if returned.path == dataset:
                 problems = [problems[0] + problems[1]]
             # Last: what has no partner is often what could not be read.
-            problems += _without_partner(samples, returned)
+            problems += _unmatched_ids(samples, returned)
             warnings += returned.warnings.told() + output_warnings(returned.path, returned.records, repeats=repeats)
             by_id = {read.sample_id: read.output for read in returned.records}
             counted = count_outputs(by_id.values())
@@ -146,7 +146,7 @@ def validate_files(
             warnings += facts.warnings.told()
     return Validation(
         files,
-        _sorted(problems),
+        _sort_problems(problems),
         list(dict.fromkeys(warnings)),
         count_samples(rows),
         counted,
@@ -156,7 +156,7 @@ def validate_files(
 
 
 def _targets(
-    rows: list[EvaluationSample], by_id: Mapping[str, SystemOutputs], outputs: ReadFile[ReadOutput]
+    rows: list[EvaluationSample], by_id: Mapping[str, SystemOutputs], outputs: ParsedFile[ParsedOutput]
 ) -> list[TargetSupport]:
     aligned = [by_id.get(row.sample_id) for row in rows]
     if not any(output is not None for output in aligned):
@@ -164,34 +164,34 @@ def _targets(
     return supported_targets(rows, aligned, retrieves=any(read.has_retrieved for read in outputs.records))
 
 
-def _samples(path: Path, name: str | None) -> ReadFile[ReadSample]:
+def _samples(path: Path, name: str | None) -> ParsedFile[ParsedSample]:
     found = Problems(gather=True)
-    chosen = _format(path, "samples", name, found)
+    chosen = _detect_format(path, "samples", name, found)
     read = None if chosen is None else chosen.read_samples
-    return ReadFile(path, chosen, _records(path, read, found, "sample"), found)
+    return ParsedFile(path, chosen, _records(path, read, found, "sample"), found)
 
 
-def _outputs(path: Path, name: str | None) -> ReadFile[ReadOutput]:
+def _outputs(path: Path, name: str | None) -> ParsedFile[ParsedOutput]:
     found = Problems(gather=True)
-    chosen = _format(path, "outputs", name, found)
+    chosen = _detect_format(path, "outputs", name, found)
     read = None if chosen is None else chosen.read_outputs
-    return ReadFile(path, chosen, _records(path, read, found, "output"), found)
+    return ParsedFile(path, chosen, _records(path, read, found, "output"), found)
 
 
-def _beside(samples: ReadFile[ReadSample]) -> ReadFile[ReadOutput] | None:
+def _outputs_in_same_file(samples: ParsedFile[ParsedSample]) -> ParsedFile[ParsedOutput] | None:
     """The outputs in the file of the samples itself, where its format keeps both and there are any."""
     chosen = samples.format
     if chosen is None or not chosen.one_file:
         return None
     found = _outputs(samples.path, chosen.name)
-    nothing = [Problem(samples.path, None, _NONE.format("output"))]
+    nothing = [Problem(samples.path, None, _NO_RECORD.format("output"))]
     return None if not found.records and found.problems in ([], nothing) else found
 
 
-def _format(path: Path, role: Role, name: str | None, problems: Problems) -> Format | None:
+def _detect_format(path: Path, role: Role, name: str | None, problems: Problems) -> Format | None:
     """The format of a file; that it cannot be told, or that there is no file, is a problem of the file."""
     try:
-        return chosen_format(path, role, name)
+        return resolve_format(path, role, name)
     except DataFileError as error:
         problems.add_error(path, error)
         return None
@@ -208,29 +208,30 @@ def _records(
     except AueporaError as error:  # the file itself broke off
         problems.add_error(path, error)
     if not found and not problems.found:
-        problems.add(path, None, _NONE.format(what))
+        problems.add(path, None, _NO_RECORD.format(what))
     return found
 
 
-def _without_partner(
-    samples: ReadFile[ReadSample], outputs: ReadFile[ReadOutput]
+def _unmatched_ids(
+    samples: ParsedFile[ParsedSample], outputs: ParsedFile[ParsedOutput]
 ) -> tuple[list[Problem], list[Problem]]:
     """The samples without an output, and the outputs without a sample."""
     asked = {read.sample.sample_id: (read.line, read.record) for read in samples.records}
     given = {read.sample_id: (read.line, read.record) for read in outputs.records}
     if not asked or not given:
         return [], []
-    missing = {one: place for one, place in asked.items() if one not in given and one not in outputs.unread}
-    unknown = {one: place for one, place in given.items() if one not in asked and one not in samples.unread}
+    missing = {one: place for one, place in asked.items() if one not in given and one not in outputs.unreadable_ids}
+    unknown = {one: place for one, place in given.items() if one not in asked and one not in samples.unreadable_ids}
     if len(missing) == len(asked) and len(unknown) == len(given):
         try:
             require_common_id(asked, given)
         except AueporaError as error:
             return [], [Problem(outputs.path, None, str(error))]
     no_output, no_sample = (
-        " (unless it is in a record that cannot be read)" if file.has_nameless else "" for file in (outputs, samples)
+        " (unless it is in a record that cannot be read)" if file.has_unidentified else ""
+        for file in (outputs, samples)
     )
-    near = missing if 0 < len(missing) <= GUESSES and len(unknown) <= GUESSES else {}
+    near = missing if 0 < len(missing) <= MAX_SUGGESTIONS and len(unknown) <= MAX_SUGGESTIONS else {}
     return (
         [
             Problem(samples.path, line, f"sample {one!r} has no output in {outputs.path}{no_output}", record)
@@ -248,13 +249,13 @@ def _without_partner(
     )
 
 
-def _sorted(lists: list[list[Problem]]) -> list[Problem]:
+def _sort_problems(lists: list[list[Problem]]) -> list[Problem]:
     """The problems of each file by line, each once: a record that is read for both roles is wrong once."""
     ordered = [one for some in lists for one in sorted(some, key=lambda one: (one.line or 0, one.record or 0))]
     return list(dict.fromkeys(ordered))
 
 
-def _plain(problem: Problem) -> Mapping[str, Any]:
+def _problem_to_dict(problem: Problem) -> Mapping[str, Any]:
     named = _FIELD.match(problem.message)
     return {
         "file": str(problem.path),

@@ -14,16 +14,16 @@ from yaml.composer import Composer
 from yaml.constructor import SafeConstructor
 from yaml.resolver import Resolver
 
-from .problems import TOO_DEEP, shown
+from .problem_messages import TOO_DEEP, quote_text
 
-__all__ = ["Values", "YamlError", "YamlNode", "dumped", "line_of", "parsed", "text_of"]
+__all__ = ["YamlError", "YamlNode", "YamlValues", "dump_yaml", "node_line", "parse_yaml", "scalar_text"]
 
 YamlNode = yaml.Node
 
 _TAG = "tag:yaml.org,2002:"
 _MERGE = f"{_TAG}merge"
-_TEXTS = {f"{_TAG}str", f"{_TAG}timestamp"}  # a date stays as it is written: JSON has none
-_EXPANSION = 10  # so many times its bytes may a file have values, with what its aliases repeat
+_STRING_TAGS = {f"{_TAG}str", f"{_TAG}timestamp"}  # a date stays as it is written: JSON has none
+_MAX_EXPANSION = 10  # so many times its bytes may a file have values, with what its aliases repeat
 
 
 class YamlError(Exception):
@@ -49,7 +49,7 @@ def _loader(data: bytes) -> Any:
     return Loader()
 
 
-def parsed(data: bytes) -> YamlNode | None:
+def parse_yaml(data: bytes) -> YamlNode | None:
     """The tree of a document; ``None`` where there is nothing in it."""
     try:
         loader = _loader(data)
@@ -77,13 +77,13 @@ def _line_at(data: bytes, position: object) -> int | None:
     return (data[:position] if yaml.__with_libyaml__ else data.decode()[:position].encode()).count(b"\n") + 1
 
 
-def line_of(node: YamlNode) -> int:
+def node_line(node: YamlNode) -> int:
     """The line on which it begins."""
     line: int = node.start_mark.line + 1
     return line
 
 
-def text_of(node: YamlNode) -> str | None:
+def scalar_text(node: YamlNode) -> str | None:
     """A scalar as it is written, so that ``no``, ``007`` and ``2024-05-01`` stay what they look like; ``None`` else."""
     if isinstance(node, yaml.ScalarNode) and node.tag != f"{_TAG}null":
         text: str = node.value
@@ -91,11 +91,11 @@ def text_of(node: YamlNode) -> str | None:
     return None
 
 
-class Values:
+class YamlValues:
     """Turns the nodes of one document into values."""
 
     def __init__(self, size: int) -> None:
-        self._left = _EXPANSION * size + 1000
+        self._left = _MAX_EXPANSION * size + 1000
         self._scalars = SafeConstructor()
 
     def pairs(self, node: YamlNode) -> list[tuple[str, YamlNode, YamlNode]]:
@@ -103,20 +103,22 @@ class Values:
         found: dict[str, tuple[YamlNode, YamlNode]] = {}
         merged: list[tuple[str, YamlNode, YamlNode]] = []
         for key_node, value_node in node.value:
-            self._spend(key_node)
+            self._count_node(key_node)
             if key_node.tag == _MERGE:
                 sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
                 for source in sources:
                     if not isinstance(source, yaml.MappingNode):
-                        raise YamlError(line_of(key_node), "'<<' must name an object, or a list of them")
+                        raise YamlError(node_line(key_node), "'<<' must name an object, or a list of them")
                     merged += self.pairs(source)
                 continue
-            key = text_of(key_node)
+            key = scalar_text(key_node)
             if key is None:
-                raise YamlError(line_of(key_node), "a key must be a text")
+                raise YamlError(node_line(key_node), "a key must be a text")
             if key in found:
-                first = line_of(found[key][0])
-                raise YamlError(line_of(key_node), f"key {shown(key)} is already on line {first}; each may come once")
+                first = node_line(found[key][0])
+                raise YamlError(
+                    node_line(key_node), f"key {quote_text(key)} is already on line {first}; each may come once"
+                )
             found[key] = (key_node, value_node)
         for key, key_node, value_node in merged:
             found.setdefault(key, (key_node, value_node))
@@ -124,17 +126,17 @@ class Values:
 
     def value(self, node: YamlNode, path: str) -> Any:
         """What a node stands for. ``path`` names it in messages."""
-        self._spend(node)
+        self._count_node(node)
         if isinstance(node, yaml.SequenceNode) and node.tag == f"{_TAG}seq":
             return [self.value(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode) and node.tag == f"{_TAG}map":
             return {key: self.value(item, f"{path}.{key}") for key, _, item in self.pairs(node)}
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
-        raise self._strange(node, path)
+        raise self._unsupported_tag(node, path)
 
     def _scalar(self, node: yaml.ScalarNode, path: str) -> Any:
-        if node.tag in _TEXTS:
+        if node.tag in _STRING_TAGS:
             return node.value
         kind = node.tag.removeprefix(_TAG)
         if kind == "null":
@@ -145,26 +147,28 @@ class Values:
             "float": self._scalars.construct_yaml_float,
         }.get(kind)
         if construct is None:
-            raise self._strange(node, path)
+            raise self._unsupported_tag(node, path)
         try:
             value = construct(node)
         except (ValueError, KeyError, IndexError, OverflowError) as error:
-            raise YamlError(line_of(node), f"field {shown(path)}: {shown(node.value)} is not a number") from error
+            raise YamlError(
+                node_line(node), f"field {quote_text(path)}: {quote_text(node.value)} is not a number"
+            ) from error
         if isinstance(value, float) and not math.isfinite(value):
-            raise YamlError(line_of(node), f"field {shown(path)} is {node.value}; numbers must be finite")
+            raise YamlError(node_line(node), f"field {quote_text(path)} is {node.value}; numbers must be finite")
         return value
 
-    def _strange(self, node: YamlNode, path: str) -> YamlError:
+    def _unsupported_tag(self, node: YamlNode, path: str) -> YamlError:
         tag = node.tag.replace(_TAG, "!!")
-        return YamlError(line_of(node), f"field {shown(path)} has the tag {shown(tag)}, which is not read")
+        return YamlError(node_line(node), f"field {quote_text(path)} has the tag {quote_text(tag)}, which is not read")
 
-    def _spend(self, node: YamlNode) -> None:
+    def _count_node(self, node: YamlNode) -> None:
         self._left -= 1
         if self._left < 0:
-            raise YamlError(line_of(node), "aliases repeat too much")
+            raise YamlError(node_line(node), "aliases repeat too much")
 
 
-def dumped(value: Any) -> str:
+def dump_yaml(value: Any) -> str:
     """YAML for a value, in the order of its keys and without the last line end."""
     dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     text: str = yaml.dump(value, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1 << 30)

@@ -17,7 +17,7 @@ class ZstdDamagedError(Exception):
 
 def zstd_reader(path: Path) -> IO[bytes]:
     """The decompressed content, all frames of it, for reading."""
-    return cast(IO[bytes], io.BufferedReader(_Reader(path.open("rb")), _CHUNK))
+    return cast(IO[bytes], io.BufferedReader(_ZstdReader(path.open("rb")), _CHUNK))
 
 
 def zstd_writer(raw: IO[bytes]) -> IO[bytes]:
@@ -27,7 +27,7 @@ def zstd_writer(raw: IO[bytes]) -> IO[bytes]:
     return cast(IO[bytes], zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False))
 
 
-class _Reader(io.RawIOBase):
+class _ZstdReader(io.RawIOBase):
     def __init__(self, raw: IO[bytes]) -> None:
         import zstandard
 

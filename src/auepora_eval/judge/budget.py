@@ -12,20 +12,20 @@ from ..core.errors import BadValueError, JudgeError
 from .critic import Critic, JudgeRequest, Usage, critic_name
 from .policy import JudgePolicy, Price
 
-__all__ = ["Budget", "Guess", "Held", "model_of"]
+__all__ = ["Budget", "Reservation", "TokenEstimator", "model_name"]
 
 _BYTES_PER_TOKEN = 4
 _FIRST_COMPLETION = 256
 """Tokens of an answer, as long as none was seen and the critic sets no limit."""
 
 
-def model_of(critic: Critic) -> str:
+def model_name(critic: Critic) -> str:
     """What prices go by: the critic's model, or its name where it has none."""
     model = getattr(critic, "model", None)
     return model if isinstance(model, str) and model else critic_name(critic)
 
 
-class Guess:
+class TokenEstimator:
     """How many tokens a request will take: a quarter of its bytes, corrected by what the server has counted so far.
 
     It stays on the safe side: the highest ratio and the longest answer seen count, and the critic's own limit for
@@ -34,7 +34,7 @@ class Guess:
 
     def __init__(self) -> None:
         self._ratio, self._completion = 1.0, 0
-        self.learned = False
+        self.has_observations = False
         """Whether any call is over, so that there was something to learn from."""
 
     def of(self, critic: Critic, request: JudgeRequest) -> Usage:
@@ -44,42 +44,42 @@ class Guess:
             completion = limit
         else:
             completion = self._completion or _FIRST_COMPLETION
-        return Usage(math.ceil(_plain_guess(request) * self._ratio), completion)
+        return Usage(math.ceil(_estimate_prompt_tokens(request) * self._ratio), completion)
 
-    def learn(self, request: JudgeRequest, usage: Usage | None) -> None:
+    def update(self, request: JudgeRequest, usage: Usage | None) -> None:
         """Take note of what a request took; ``None`` where nobody counted."""
-        self.learned = True
+        self.has_observations = True
         if usage is not None and usage.prompt_tokens:
-            self._ratio = max(self._ratio, usage.prompt_tokens / _plain_guess(request))
+            self._ratio = max(self._ratio, usage.prompt_tokens / _estimate_prompt_tokens(request))
             self._completion = max(self._completion, usage.completion_tokens)
 
 
-def _plain_guess(request: JudgeRequest) -> int:
+def _estimate_prompt_tokens(request: JudgeRequest) -> int:
     texts = (request.system, request.prompt, json.dumps(request.schema, default=str) if request.schema else "")
     return max(1, math.ceil(sum(len(text.encode(errors="replace")) for text in texts) / _BYTES_PER_TOKEN))
 
 
 @dataclass(slots=True)
-class _Amount:
+class _UsageAmount:
     calls: int = 0
     tokens: int = 0
     cost: float = 0.0
 
-    def add(self, other: _Amount, sign: int = 1) -> None:
+    def add(self, other: _UsageAmount, sign: int = 1) -> None:
         self.calls += sign * other.calls
         self.tokens += sign * other.tokens
         self.cost += sign * other.cost
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Reservation:
     """What is held back for a call that is under way."""
 
     critic: Critic
     request: JudgeRequest
     """What to ask: the question as it was, or with the last call of the budget one that is not repaired."""
-    amount: _Amount
-    guess: Usage
+    amount: _UsageAmount
+    estimate: Usage
 
 
 class Budget:
@@ -92,8 +92,8 @@ class Budget:
 
     def __init__(self, policy: JudgePolicy) -> None:
         self._policy = policy
-        self._spent, self._held = _Amount(), _Amount()
-        self._guesses: dict[str, Guess] = {}
+        self._spent, self._held = _UsageAmount(), _UsageAmount()
+        self._guesses: dict[str, TokenEstimator] = {}
         self._waiting: list[asyncio.Future[None]] = []
         self._caps: dict[str, Any] = {
             name: cap
@@ -114,7 +114,7 @@ class Budget:
         return {"calls": self._spent.calls, "tokens": self._spent.tokens, "cost": self._spent.cost}
 
     @property
-    def remark(self) -> str | None:
+    def exhausted_warning(self) -> str | None:
         """What there is to say about a budget that is spent."""
         if not self.refused:
             return None
@@ -126,13 +126,13 @@ class Budget:
 
     def price(self, critic: Critic) -> Price | None:
         """What the critic's tokens cost; an error where cost is capped and nobody said."""
-        model = model_of(critic)
+        model = model_name(critic)
         price = self._policy.prices.get(model)
         if price is None and "cost" in self._caps:
             raise BadValueError(f"max_cost needs the price of '{model}': add it to the prices, 0 if it costs nothing")
         return price
 
-    async def hold(self, critic: Critic, request: JudgeRequest) -> Held:
+    async def reserve(self, critic: Critic, request: JudgeRequest) -> Reservation:
         """Hold back what a call may take; a ``JudgeError`` where it does not fit any more."""
         while True:
             held = self._guessed(critic, request, getattr(critic, "calls_at_most", 1))
@@ -143,7 +143,7 @@ class Budget:
             if over:
                 self.refused += 1
                 raise JudgeError("budget_exhausted", f"the call would go beyond max_{over} ({self._caps[over]:g})")
-            alone = self._counts_tokens and not self._guess(critic).learned
+            alone = self._counts_tokens and not self._guess(critic).has_observations
             if not self._held.calls or not (alone or self._over(held.amount, self._spent, self._held)):
                 self._held.add(held.amount)
                 return held
@@ -151,21 +151,21 @@ class Budget:
             self._waiting.append(turn)
             await turn
 
-    def settle(self, held: Held, usage: Usage | None, *, calls: int = 1) -> None:
+    def commit(self, held: Reservation, usage: Usage | None, *, calls: int = 1) -> None:
         """Put what a call took in place of what was held back: ``None`` if nobody knows, then it counts in full."""
         self._held.add(held.amount, -1)
         if not self._held.calls:
-            self._held = _Amount()  # so that no rounding stays
+            self._held = _UsageAmount()  # so that no rounding stays
         counted = usage if usage is None or usage.prompt_tokens or usage.completion_tokens else None
-        self._spent.add(self._amount(held.critic, held.guess if counted is None else counted, calls))
+        self._spent.add(self._amount(held.critic, held.estimate if counted is None else counted, calls))
         if self._counts_tokens:
-            self._guess(held.critic).learn(held.request, counted)
+            self._guess(held.critic).update(held.request, counted)
         self._wake()
 
-    def release(self, held: Held, *, calls: int = 1) -> None:
+    def release(self, held: Reservation, *, calls: int = 1) -> None:
         """A call that took no tokens: it was refused, or never arrived."""
         self._held.add(held.amount, -1)
-        self._spent.add(_Amount(calls))
+        self._spent.add(_UsageAmount(calls))
         self._wake()
 
     def _wake(self) -> None:
@@ -174,19 +174,19 @@ class Budget:
             if not turn.done():
                 turn.set_result(None)
 
-    def _guess(self, critic: Critic) -> Guess:
-        return self._guesses.setdefault(model_of(critic), Guess())
+    def _guess(self, critic: Critic) -> TokenEstimator:
+        return self._guesses.setdefault(model_name(critic), TokenEstimator())
 
-    def _guessed(self, critic: Critic, request: JudgeRequest, calls: int) -> Held:
+    def _guessed(self, critic: Critic, request: JudgeRequest, calls: int) -> Reservation:
         guess = self._guess(critic).of(critic, request) if self._counts_tokens else Usage()
-        return Held(critic, request, self._amount(critic, guess, calls), guess)
+        return Reservation(critic, request, self._amount(critic, guess, calls), guess)
 
-    def _amount(self, critic: Critic, usage: Usage, calls: int) -> _Amount:
+    def _amount(self, critic: Critic, usage: Usage, calls: int) -> _UsageAmount:
         price = self.price(critic)
         cost = 0.0 if price is None else price.of(usage.prompt_tokens, usage.completion_tokens)
-        return _Amount(calls, usage.prompt_tokens + usage.completion_tokens, cost)
+        return _UsageAmount(calls, usage.prompt_tokens + usage.completion_tokens, cost)
 
-    def _over(self, *amounts: _Amount) -> str | None:
+    def _over(self, *amounts: _UsageAmount) -> str | None:
         """The cap that these amounts together would go beyond."""
         for name, cap in self._caps.items():
             if sum(getattr(one, name) for one in amounts) > cap * (1 + 1e-12):

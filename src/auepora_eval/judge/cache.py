@@ -13,10 +13,10 @@ from typing import Any
 
 from ..core.errors import StoreError
 from ..core.secrets import Secrets
-from ..core.sqlite_files import may_write, open_sqlite, sqlite_problem
+from ..core.sqlite_files import is_writable, open_sqlite, sqlite_error_message
 from .critic import Critic, Judgement, JudgeRequest, LLMCritic, Usage, critic_name
 
-__all__ = ["JudgementCache", "known_as", "request_digest"]
+__all__ = ["JudgementCache", "critic_cache_key", "request_digest"]
 
 _APPLICATION = 0x4A554447  # marks the file as a cache of judgements
 _VERSION = 1
@@ -50,7 +50,7 @@ _ENOUGH = 10
 """So many judgements tell how fast a critic is."""
 
 
-def known_as(critic: Critic, request: JudgeRequest) -> Any | None:
+def critic_cache_key(critic: Critic, request: JudgeRequest) -> Any | None:
     """All that the critic's answer depends on besides the request, if it says so; else nothing of it is kept."""
     key = getattr(critic, "cache_key", None)
     return key(request) if callable(key) else key
@@ -100,7 +100,7 @@ class JudgementCache:
             raise StoreError(str(path), "is a folder; name a file in it, such as judgements.sqlite")
         if not path.absolute().parent.is_dir():
             raise StoreError(str(path), f"its folder {path.absolute().parent} does not exist; create it first")
-        read_only = path.exists() and not may_write(path)
+        read_only = path.exists() and not is_writable(path)
         with self._told():
             self._file = open_sqlite(path, timeout=_PATIENCE, read_only=read_only)
         try:
@@ -147,7 +147,7 @@ class JudgementCache:
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
 
-    def pace(self, critic: str) -> float | None:
+    def throughput(self, critic: str) -> float | None:
         """Judgements a second that the critic gave when it was last asked; ``None`` where too few are known."""
         with self._told():
             rows = self._file.execute(_LATEST, (critic,)).fetchall()
@@ -229,4 +229,4 @@ class JudgementCache:
         try:
             yield
         except sqlite3.Error as error:
-            raise StoreError(str(self._path), sqlite_problem(" ".join(str(error).split()), _PATIENCE)) from error
+            raise StoreError(str(self._path), sqlite_error_message(" ".join(str(error).split()), _PATIENCE)) from error

@@ -11,12 +11,12 @@ from concurrent.futures import Executor
 from typing import Any
 
 from ..core.errors import JudgeError
-from ..core.retrying import http_status, may_pass, retry_after
+from ..core.retry import http_status, is_transient, retry_after
 from .critic import Critic, Judgement, JudgeRequest, LLMCritic
 
-__all__ = ["PARTING", "call_critic", "is_too_much"]
+__all__ = ["CANCEL_GRACE_S", "call_critic", "is_overload"]
 
-PARTING = 1.0
+CANCEL_GRACE_S = 1.0
 """Seconds that a call has to end once it is cancelled; one that does not is left behind."""
 _TOO_MUCH = frozenset({"rate_limited", "timeout"})
 
@@ -26,40 +26,40 @@ async def call_critic(critic: Critic, request: JudgeRequest, *, timeout: float, 
     loop = asyncio.get_running_loop()
     work: asyncio.Future[Judgement | BaseException]
     if isinstance(critic, LLMCritic):
-        work = loop.run_in_executor(threads, contextvars.copy_context().run, _scored, critic, request)
+        work = loop.run_in_executor(threads, contextvars.copy_context().run, _call_simple, critic, request)
     else:
-        work = loop.create_task(_judged(critic, request))
+        work = loop.create_task(_call_structured(critic, request))
     try:
         await asyncio.wait((work,), timeout=timeout)
     except asyncio.CancelledError:
-        await _parted(work)
+        await _cancel(work)
         raise
     if not work.done():
-        await _parted(work)
+        await _cancel(work)
     if not work.done() or work.cancelled():
         raise JudgeError("timeout", f"no answer within {timeout:g} s", retry=True)
     said = work.result()
     if isinstance(said, BaseException):
-        raise _told(said) from said
+        raise _as_judge_error(said) from said
     return said
 
 
-def is_too_much(error: JudgeError) -> bool:
+def is_overload(error: JudgeError) -> bool:
     """Whether the judge is asked too much: by too many at once, or more often than it likes."""
     return error.reason in _TOO_MUCH or (error.__cause__ is not None and http_status(error.__cause__) == 429)
 
 
-async def _parted(work: asyncio.Future[Any]) -> None:
+async def _cancel(work: asyncio.Future[Any]) -> None:
     """Cancel it and wait a moment for its end."""
     work.cancel()
     if isinstance(work, asyncio.Task):  # a thread does not hear it
-        await asyncio.wait((work,), timeout=PARTING)
+        await asyncio.wait((work,), timeout=CANCEL_GRACE_S)
 
 
-async def _judged(critic: Any, request: JudgeRequest) -> Judgement | BaseException:
+async def _call_structured(critic: Any, request: JudgeRequest) -> Judgement | BaseException:
     """What a structured critic says or raises, handed back: an exit that is raised in a task would end the loop."""
     try:
-        return _checked(await critic.judge(request), request.schema)
+        return _check_judgement(await critic.judge(request), request.schema)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is not None and task.cancelling():
@@ -73,7 +73,7 @@ async def _judged(critic: Any, request: JudgeRequest) -> Judgement | BaseExcepti
         return error
 
 
-def _scored(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseException:
+def _call_simple(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseException:
     """What a simple critic says or raises, handed back: not everything can be raised across threads."""
     try:
         value = critic.score(prompt=request.prompt, metadata=dict(request.metadata))
@@ -82,18 +82,18 @@ def _scored(critic: LLMCritic, request: JudgeRequest) -> Judgement | BaseExcepti
         return error
 
 
-def _told(error: BaseException) -> JudgeError:
+def _as_judge_error(error: BaseException) -> JudgeError:
     if isinstance(error, JudgeError):
         return error
     return JudgeError(
         "critic_raised",
         f"{type(error).__name__}: {error}"[:1000],
-        retry=may_pass(error),
+        retry=is_transient(error),
         retry_after=retry_after(error),
     )
 
 
-def _checked(judgement: Any, schema: Mapping[str, Any]) -> Judgement:
+def _check_judgement(judgement: Any, schema: Mapping[str, Any]) -> Judgement:
     """The judgement, if its numbers are what the schema allows; whoever wrote the critic may have left that out."""
     if not isinstance(judgement, Judgement) or not isinstance(judgement.answer, Mapping):
         raise JudgeError("unparseable", f"the critic returned {judgement!r:.200}, not a Judgement with an object")

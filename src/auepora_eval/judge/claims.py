@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..core.errors import BadValueError, JudgeError
-from .asking import one_number
-from .critic import Critic, JudgeRequest, Judging
+from .critic import Critic, JudgeClient, JudgeRequest
 from .prompting import Frames, Prompt, built_in_prompt
+from .ratings import returns_number_only
 
-__all__ = ["claims_of", "require_extractor", "require_lists"]
+__all__ = ["extract_claims", "require_extractor", "require_structured_critic"]
 
 _FORM = 'Reply with one JSON object and nothing else: {"claims": ["<claim>", ...]}'
 _SCHEMA = {
@@ -20,20 +20,22 @@ _SCHEMA = {
 
 def require_extractor(critic: Critic, metric: str) -> None:
     """Raise unless a critic can list claims: one that gives a bare number cannot."""
-    require_lists(critic, metric, "claims", ", or write 'claims: sentences', which takes each sentence for a claim")
+    require_structured_critic(
+        critic, metric, "claims", ", or write 'claims: sentences', which takes each sentence for a claim"
+    )
 
 
-def require_lists(critic: Critic, metric: str, what: str, otherwise: str = "") -> None:
+def require_structured_critic(critic: Critic, metric: str, what: str, otherwise: str = "") -> None:
     """Raise unless a critic can answer with a list."""
-    if one_number(critic):
+    if returns_number_only(critic):
         raise BadValueError(
             f"metric '{metric}' has {what} listed by its critic, and this one gives a number alone: take a "
             f"StructuredCritic such as OpenAICritic{otherwise}"
         )
 
 
-async def claims_of(
-    judge: Judging,
+async def extract_claims(
+    judge: JudgeClient,
     critic: Critic,
     text: str,
     *,
@@ -53,7 +55,7 @@ async def claims_of(
         return []
     require_extractor(critic, metric)
     used = prompt or built_in_prompt("claims")
-    system, filled = used.filled(words={"form": _FORM}, question=question, text=text)
+    system, filled = used.render(words={"form": _FORM}, question=question, text=text)
     request = JudgeRequest(
         prompt=filled,
         system=system,

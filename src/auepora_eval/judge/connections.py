@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     import h11
     from httpx2 import AsyncClient, Request, Response
 
-__all__ = ["own_client", "without_proxy"]
+__all__ = ["bypasses_proxy", "make_http_client"]
 
 _PART = 65_536
-_Place = tuple[str, str, int]
+_Origin = tuple[str, str, int]
 
 
-def without_proxy(host: str) -> bool:
+def bypasses_proxy(host: str) -> bool:
     """Whether the environment lets one ask a host directly."""
     return not getproxies() or bool(proxy_bypass(host))
 
 
-def own_client(timeout: float | None) -> AsyncClient:
+def make_http_client(timeout: float | None) -> AsyncClient:
     """A client of HTTP for many small requests at once. No proxy is used.
 
     The client's own transport takes a millisecond of work for each, and with 64 under way another one for looking
@@ -36,7 +36,7 @@ def own_client(timeout: float | None) -> AsyncClient:
 
     class Streams(httpx2.AsyncBaseTransport):
         def __init__(self) -> None:
-            self._connections = _Connections()
+            self._connections = _ConnectionPool()
 
         async def handle_async_request(self, request: Request) -> Response:
             return await self._connections.exchange(request)
@@ -47,7 +47,7 @@ def own_client(timeout: float | None) -> AsyncClient:
     return httpx2.AsyncClient(transport=Streams(), timeout=timeout, follow_redirects=True)
 
 
-class _Connection:
+class _HttpConnection:
     """One connection and what the protocol says about it."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -93,12 +93,12 @@ class _Connection:
         return False
 
 
-class _Connections:
+class _ConnectionPool:
     """Open connections by where they lead to; the one used last goes first, and servers close what is not needed."""
 
     def __init__(self) -> None:
-        self._idle: dict[_Place, list[_Connection]] = {}
-        self._all: set[_Connection] = set()
+        self._idle: dict[_Origin, list[_HttpConnection]] = {}
+        self._all: set[_HttpConnection] = set()
         self._context: ssl.SSLContext | None = None
 
     async def exchange(self, request: Request) -> Response:
@@ -107,7 +107,7 @@ class _Connections:
 
         content = await request.aread()
         limits = request.extensions.get("timeout") or {}
-        with _told():
+        with _translate_errors():
             connection, place = await self._connection(request, limits.get("connect"))
             async with self._used(connection, place):
                 try:
@@ -131,7 +131,7 @@ class _Connections:
         await asyncio.sleep(0)  # so that the loop gets to close them
 
     @asynccontextmanager
-    async def _used(self, connection: _Connection, place: _Place) -> AsyncIterator[None]:
+    async def _used(self, connection: _HttpConnection, place: _Origin) -> AsyncIterator[None]:
         kept = False
         try:
             yield
@@ -143,7 +143,7 @@ class _Connections:
                 self._all.discard(connection)
                 connection.writer.transport.abort()
 
-    async def _connection(self, request: Request, timeout: float | None) -> tuple[_Connection, _Place]:
+    async def _connection(self, request: Request, timeout: float | None) -> tuple[_HttpConnection, _Origin]:
         import httpx2
 
         scheme, host = request.url.scheme, request.url.host
@@ -166,7 +166,7 @@ class _Connections:
             raise httpx2.ConnectTimeout("no connection in time") from error
         except OSError as error:
             raise httpx2.ConnectError(str(error)) from error
-        connection = _Connection(*streams)
+        connection = _HttpConnection(*streams)
         self._all.add(connection)
         return connection, place
 
@@ -180,7 +180,7 @@ class _Connections:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """What goes wrong on the wire, by the names that users of the client know."""
     import h11
     import httpx2

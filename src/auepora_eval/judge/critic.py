@@ -7,7 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-__all__ = ["Critic", "JudgeRequest", "Judgement", "Judging", "LLMCritic", "StructuredCritic", "Usage", "critic_name"]
+__all__ = [
+    "Critic",
+    "JudgeClient",
+    "JudgeRequest",
+    "Judgement",
+    "LLMCritic",
+    "StructuredCritic",
+    "Usage",
+    "critic_name",
+]
 
 
 class LLMCritic(ABC):
@@ -119,7 +128,7 @@ class StructuredCritic(ABC):
 Critic = LLMCritic | StructuredCritic
 
 
-class Judging(Protocol):
+class JudgeClient(Protocol):
     """Asks critics on behalf of metrics; ``judge.session`` has the one that waits, repeats, caches and counts."""
 
     @property

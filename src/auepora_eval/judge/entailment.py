@@ -12,27 +12,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.daemons import DaemonExecutor
+from ..core.daemon_threads import DaemonThreadPool
 from ..core.errors import BadTypeError, BadValueError, JudgeError, did_you_mean
-from ..core.retrying import may_pass
+from ..core.retry import is_transient
 from ..core.signature import function_name
-from ..features.told import Lost
+from ..features.model_cache import InferenceFailure
 from ..semantic.devices import Device, Precision
-from ..semantic.pairs import PairModel, entailment_place
+from ..semantic.pairs import PairModel, entailment_index
 
-__all__ = ["Entailment", "Nli", "Reading", "require_threshold"]
+__all__ = ["EntailmentFunction", "EntailmentScore", "NliModel", "require_threshold"]
 
 # A batch asks about all its samples at once: without a bound there would be a thread for each.
-_FUNCTIONS = DaemonExecutor(16)
-_MODELS = DaemonExecutor(1)
+_FUNCTIONS = DaemonThreadPool(16)
+_MODELS = DaemonThreadPool(1)
 """One reads at a time: a model uses all there is of a machine by itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class EntailmentScore:
     """How probable it is that a statement follows from its evidence."""
 
-    share: float
+    probability: float
     cut: bool = False
     """Whether the texts were longer than the model reads."""
 
@@ -44,7 +44,7 @@ def require_threshold(threshold: object) -> None:
 
 
 @dataclass(frozen=True)
-class Entailment:
+class EntailmentFunction:
     """A function ``(premise, hypothesis) -> float | bool``, plain or async, and from where on its number counts.
 
     The premise is the evidence as one text. It may be called from several threads at once. Whatever it raises is a
@@ -65,37 +65,37 @@ class Entailment:
         name = function_name(self.function).replace("|", "/")
         return name if self.threshold == 0.5 else f"{name} from {self.threshold:g}"
 
-    async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[Reading]:
+    async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
         """The number of each statement, with all evidence as one premise."""
         premise = "\n".join(evidence)
         if inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(
             getattr(self.function, "__call__", None)  # noqa: B004 -- an object whose call is async
         ):
-            return [_reading(await self._awaited(premise, one)) for one in statements]
+            return [_check_probability(await self._awaited(premise, one)) for one in statements]
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(_FUNCTIONS, lambda: [self._told(premise, one) for one in statements])
-        return list(map(_reading, found))
+        return list(map(_check_probability, found))
 
     async def _awaited(self, premise: str, statement: str) -> Any:
         try:
             return await self.function(premise, statement)
         except (Exception, SystemExit) as error:
-            raise _raised(error) from error
+            raise _as_judge_error(error) from error
 
     def _told(self, premise: str, statement: str) -> Any:
         try:
             return self.function(premise, statement)
         except (Exception, SystemExit) as error:  # an exit that is raised here would end the loop of the judges
-            raise _raised(error) from error
+            raise _as_judge_error(error) from error
 
 
-def _raised(error: Exception | SystemExit) -> JudgeError:
+def _as_judge_error(error: Exception | SystemExit) -> JudgeError:
     if isinstance(error, JudgeError):
         return error
-    return JudgeError("critic_raised", f"{type(error).__name__}: {error}"[:1000], retry=may_pass(error))
+    return JudgeError("critic_raised", f"{type(error).__name__}: {error}"[:1000], retry=is_transient(error))
 
 
-def _reading(value: Any) -> Reading:
+def _check_probability(value: Any) -> EntailmentScore:
     """A number that a function gave, checked."""
     try:
         share = math.nan if isinstance(value, (str, bytes)) else float(value)
@@ -105,11 +105,11 @@ def _reading(value: Any) -> Reading:
         raise JudgeError("unparseable", f"the function of entailment gave {value!r:.80}, not a number")
     if not 0 <= share <= 1:
         raise JudgeError("out_of_range", f"the function of entailment gave {value!r:.80}, not between 0 and 1")
-    return Reading(share)
+    return EntailmentScore(share)
 
 
 @dataclass(frozen=True)
-class Nli:
+class NliModel:
     """A model of entailment, by the path of its folder or its hub name; nothing is downloaded unless allowed.
 
     With ``evidence="joined"`` all evidence is one premise, which is soon longer than the model reads; with ``each`` a
@@ -136,7 +136,7 @@ class Nli:
         _ = self.pair_model  # an option that cannot be meant is told here
 
     @classmethod
-    def of(cls, options: object) -> Nli:
+    def of(cls, options: object) -> NliModel:
         """From what a plan writes after ``nli:``."""
         if isinstance(options, (str, os.PathLike)):
             return cls(os.fspath(options))
@@ -161,7 +161,7 @@ class Nli:
     @property
     def identity(self) -> str:
         """What signatures show: the model, and what was chosen otherwise than by default."""
-        parts = ["nli", *self.pair_model.source.choices().values()]
+        parts = ["nli", *self.pair_model.source.signature_options().values()]
         parts += [] if self.threshold == 0.5 else [f"from {self.threshold:g}"]
         parts += [] if self.evidence == "joined" else [self.evidence]
         parts += [] if self.entailment_label is None else [f"label={self.entailment_label}"]
@@ -175,21 +175,21 @@ class Nli:
 
     def require_ready(self) -> None:
         """Raise unless the packages and the model are at hand, and it knows entailment."""
-        entailment_place(self.pair_model.loaded(), self.entailment_label)
+        entailment_index(self.pair_model.loaded(), self.entailment_label)
 
-    async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[Reading]:
+    async def read(self, evidence: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
         """The probability of each statement."""
         premises = ["\n".join(evidence)] if self.evidence == "joined" else list(dict.fromkeys(evidence))
         return await asyncio.get_running_loop().run_in_executor(_MODELS, self._read, premises, statements)
 
-    def _read(self, premises: Sequence[str], statements: Sequence[str]) -> list[Reading]:
+    def _read(self, premises: Sequence[str], statements: Sequence[str]) -> list[EntailmentScore]:
         pairs = [(premise, statement) for statement in statements for premise in premises]
-        place = entailment_place(self.pair_model.loaded(), self.entailment_label)
+        place = entailment_index(self.pair_model.loaded(), self.entailment_label)
         told = self.pair_model.logits(pairs)
         shares, cut = [], []
         for one in told:
-            if isinstance(one, Lost):
-                raise JudgeError(one.reason, one.remark)
+            if isinstance(one, InferenceFailure):
+                raise JudgeError(one.reason, one.message)
             weights = np.exp(one[0] - one[0].max())
             shares.append(float(weights[place] / weights.sum()))
             cut.append(one[1])
@@ -197,6 +197,6 @@ class Nli:
             raise JudgeError("not_a_number", f"the model {self.model} gave no number for a pair of texts")
         width = len(premises)
         return [
-            Reading(max(shares[start : start + width]), any(cut[start : start + width]))
+            EntailmentScore(max(shares[start : start + width]), any(cut[start : start + width]))
             for start in range(0, len(pairs), width)
         ]

@@ -9,17 +9,17 @@ from dataclasses import replace
 
 from ..core.batch import Batch
 from ..core.executors import Executor, Scorable, ScoredBatch
-from ..core.judged import judge_batch, judged_parts
+from ..core.judged_metric import judge_batch, judged_parts
 from ..core.metrics_base import BatchMetric, Metric
-from ..core.scoring import settled_scores
+from ..core.scoring import apply_failure_policy
 from ..core.sources import SourcedBatch
-from .loop import LoopThread, awaited
+from .loop import LoopThread, wait_for_result
 from .policy import JudgePolicy
 from .session import JudgeSession
 
 __all__ = ["JudgingExecutor", "with_judges"]
 
-AHEAD = 2
+PREFETCH_BATCHES = 2
 """How many batches the judges are asked about beyond the one that is waited for."""
 
 
@@ -51,12 +51,12 @@ class JudgingExecutor:
                         waiting.append((read, loop.start(judge_batch(read, judged, judge))))
                         yield batch
 
-                for scored in self._others.score(_drawn_ahead(asked(), AHEAD), plain):
+                for scored in self._others.score(_prefetch(asked(), PREFETCH_BATCHES), plain):
                     batch, answers = waiting.popleft()
-                    awaited(answers)
+                    wait_for_result(answers)
                     found = iter(scored.scores)
                     scores = [
-                        settled_scores(one, batch) if some else next(found)
+                        apply_failure_policy(one, batch) if some else next(found)
                         for one, some in zip(metrics, parts, strict=True)
                     ]
                     yield ScoredBatch(scored.size, scores, {**scored.notes, **batch.notes}, scored.members)
@@ -73,7 +73,7 @@ def with_judges(executor: Executor, metrics: Sequence[Metric], judging: JudgeSes
     return JudgingExecutor(executor, session)
 
 
-def _drawn_ahead(batches: Iterator[Scorable], ahead: int) -> Iterator[Scorable]:
+def _prefetch(batches: Iterator[Scorable], ahead: int) -> Iterator[Scorable]:
     """The same batches, each handed out when some more after it have been drawn."""
     held: deque[Scorable] = deque()
     for batch in batches:

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Found", "Objects", "find_objects", "whole_characters", "whole_object"]
+__all__ = ["ObjectScan", "ParsedObject", "find_objects", "parse_whole_object", "replace_lone_surrogates"]
 
 _BLANK = re.compile(r"[\s\u200b\ufeff]*")
 _TEXTS = {  # by the character that opens it; what closes it may not stand inside unless escaped
@@ -40,7 +40,7 @@ class _CutError(_BrokenError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ParsedObject:
     """One object of a text."""
 
     value: dict[str, Any]
@@ -50,19 +50,19 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Objects:
+class ObjectScan:
     """The complete objects of a text that stand in no other one, in order."""
 
-    found: list[Found] = field(default_factory=list)
+    objects: list[ParsedObject] = field(default_factory=list)
     broken: bool = False
     """Whether another one begins that cannot be read."""
-    cut: bool = False
+    truncated: bool = False
     """Whether the text ends inside of one."""
 
 
-def find_objects(text: str) -> Objects:
+def find_objects(text: str) -> ObjectScan:
     """All objects of a text. Nothing is taken out of an object that is broken, for its parts mean something else."""
-    found: list[Found] = []
+    found: list[ParsedObject] = []
     broken = False
     at = text.find("{")
     while at >= 0:
@@ -72,14 +72,14 @@ def find_objects(text: str) -> Objects:
         except _NoObjectError:
             resume = at + 1
         except _CutError:
-            return Objects(found, broken, cut=True)
+            return ObjectScan(found, broken, truncated=True)
         except _BrokenError:
             broken, resume = True, _balanced_end(text, at)
         at = text.find("{", resume) if resume >= 0 else -1
-    return Objects(found, broken)
+    return ObjectScan(found, broken)
 
 
-def whole_object(text: str) -> Found | None:
+def parse_whole_object(text: str) -> ParsedObject | None:
     """The object that a text is, if it is one from its first brace to its last."""
     at = _skip(text, 0)
     if not text.startswith("{", at):
@@ -91,10 +91,10 @@ def whole_object(text: str) -> Found | None:
     return found if _skip(text, found.end) == len(text) else None
 
 
-def _read(text: str, at: int) -> Found:
+def _read(text: str, at: int) -> ParsedObject:
     spans: dict[str, tuple[int, int]] = {}
     value, end = _object(text, at, 1, spans)
-    return Found(value, spans, end)
+    return ParsedObject(value, spans, end)
 
 
 def _object(
@@ -174,10 +174,10 @@ def _text(text: str, at: int) -> tuple[str, int]:
     if found is None:
         raise _CutError
     inside = text[at + 1 : found.start("end")]
-    return whole_characters(_ESCAPE.sub(_unescaped, inside) if "\\" in inside else inside), found.end()
+    return replace_lone_surrogates(_ESCAPE.sub(_unescaped, inside) if "\\" in inside else inside), found.end()
 
 
-def whole_characters(text: str) -> str:
+def replace_lone_surrogates(text: str) -> str:
     """A text that can be encoded: halves of characters, which escapes may give, are joined or replaced."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 

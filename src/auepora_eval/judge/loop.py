@@ -10,15 +10,15 @@ from concurrent.futures import Future, wait
 from types import TracebackType
 from typing import Any, TypeVar
 
-from ..core.daemons import DaemonExecutor
+from ..core.daemon_threads import DaemonThreadPool
 
-__all__ = ["LoopThread", "awaited"]
+__all__ = ["LoopThread", "wait_for_result"]
 
 T = TypeVar("T")
-_PARTING = 3.0
+_CANCEL_GRACE_S = 3.0
 """Seconds that cancelled coroutines have to clean up; those that do not are left behind."""
-_THREADS = 1_000_000
-_GLANCE = 0.5
+_MAX_THREADS = 1_000_000
+_POLL_S = 0.5
 """Seconds after which who waits looks up. A Ctrl-C that comes just before a thread blocks does not wake it."""
 
 
@@ -28,7 +28,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         # Of daemons: a critic that hangs in ``to_thread`` must not hold up the end of the process.
-        self._loop.set_default_executor(DaemonExecutor(_THREADS))
+        self._loop.set_default_executor(DaemonThreadPool(_MAX_THREADS))
         self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-judging", daemon=True)
         self._thread.start()
 
@@ -46,23 +46,23 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """What becomes of this, waited for."""
-        return awaited(self.start(coroutine))
+        return wait_for_result(self.start(coroutine))
 
     def close(self) -> None:
         """Cancel what is under way and end the thread; never waits long, whatever hangs there."""
         if self._loop.is_closed():
             return
         with contextlib.suppress(TimeoutError):  # then something blocks the loop itself, and its thread is left behind
-            self.start(_cancel_others()).result(2 * _PARTING)
+            self.start(_cancel_others()).result(2 * _CANCEL_GRACE_S)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_PARTING)
+        self._thread.join(_CANCEL_GRACE_S)
         if not self._thread.is_alive():
             self._loop.close()
 
 
-def awaited(future: Future[T]) -> T:
+def wait_for_result(future: Future[T]) -> T:
     """What becomes of a future, waited for in a way that Ctrl-C always ends."""
-    while not wait((future,), _GLANCE).done:
+    while not wait((future,), _POLL_S).done:
         pass
     return future.result()
 
@@ -75,5 +75,5 @@ async def _cancel_others() -> None:
     if others:
         # What goes wrong from here on concerns nobody any more.
         loop.set_exception_handler(lambda _loop, _context: None)
-        await asyncio.wait(others, timeout=_PARTING)
+        await asyncio.wait(others, timeout=_CANCEL_GRACE_S)
     await loop.shutdown_asyncgens()

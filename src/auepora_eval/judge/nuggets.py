@@ -11,16 +11,16 @@ from ..core.types import EvaluationSample
 
 __all__ = [
     "ASSIGNMENTS",
-    "NUGGETS",
+    "NUGGETS_KEY",
     "Importance",
     "Nugget",
     "NuggetTopic",
-    "as_nuggets",
-    "nuggets_of",
+    "parse_nuggets",
+    "sample_nuggets",
 ]
 
 Importance = Literal["vital", "okay"]
-NUGGETS = "nuggets"
+NUGGETS_KEY = "nuggets"
 """The key of a sample's metadata under which its nuggets are."""
 ASSIGNMENTS = {"support": 1.0, "partial_support": 0.5, "not_support": 0.0}
 """How far an answer has a nugget, as files call it, and what that counts."""
@@ -50,22 +50,22 @@ class NuggetTopic:
     """The id of the sample."""
     nuggets: tuple[Nugget, ...]
     query: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
     """What else the line says, such as ``run_id`` and ``answer_text``."""
 
     def to_dict(self) -> dict[str, Any]:
         """As a file has it."""
-        told = {"qid": self.qid, "query": self.query, **self.more}
+        told = {"qid": self.qid, "query": self.query, **self.extra}
         return {**told, "nuggets": [one.to_dict() for one in self.nuggets]}
 
 
-def nuggets_of(sample: EvaluationSample) -> list[Nugget] | None:
+def sample_nuggets(sample: EvaluationSample) -> list[Nugget] | None:
     """The nuggets in a sample's metadata; ``None`` where there is no such key."""
-    held = sample.metadata.get(NUGGETS) if isinstance(sample.metadata, Mapping) else None
-    return None if held is None else as_nuggets(held)
+    held = sample.metadata.get(NUGGETS_KEY) if isinstance(sample.metadata, Mapping) else None
+    return None if held is None else parse_nuggets(held)
 
 
-def as_nuggets(held: object) -> list[Nugget]:
+def parse_nuggets(held: object) -> list[Nugget]:
     """Nuggets from a list of objects with ``text`` and ``importance``, each text once.
 
     One that comes twice is vital if it is so once. Raises for what is no such list.

@@ -12,7 +12,7 @@ from typing import Any
 from ..core.errors import BadTypeError, BadValueError, MissingDependencyError
 from ..systems.addresses import Address, parse_address
 
-__all__ = ["checked_address", "checked_extra", "checked_number", "checked_whole", "is_near", "require_openai"]
+__all__ = ["check_address", "check_extra_body", "check_integer", "check_number", "is_private_host", "require_openai"]
 
 _OWN_FIELDS = frozenset({
     "model", "messages", "temperature", "seed", "max_tokens", "max_completion_tokens", "response_format", "logprobs",
@@ -29,7 +29,7 @@ def require_openai() -> None:
         raise MissingDependencyError("openai", purpose="a judge behind an endpoint", install=install)
 
 
-def checked_address(base_url: object) -> Address:
+def check_address(base_url: object) -> Address:
     """The address of a server; one that goes on to the endpoint itself is cut back."""
     if isinstance(base_url, str):
         before, at, query = base_url.partition("?")
@@ -37,7 +37,7 @@ def checked_address(base_url: object) -> Address:
     return parse_address(base_url)
 
 
-def is_near(host: str) -> bool:
+def is_private_host(host: str) -> bool:
     """Whether a host is this machine or in its network, where servers seldom ask for a key."""
     try:
         address = ipaddress.ip_address(host)
@@ -46,7 +46,7 @@ def is_near(host: str) -> bool:
     return address.is_loopback or address.is_private or address.is_link_local or address.is_unspecified
 
 
-def checked_number(name: str, value: object, *, above: bool = False) -> float | None:
+def check_number(name: str, value: object, *, above: bool = False) -> float | None:
     """A number that is not negative, or above 0; or nothing."""
     if value is None:
         return None
@@ -57,14 +57,14 @@ def checked_number(name: str, value: object, *, above: bool = False) -> float | 
     return float(value)
 
 
-def checked_whole(name: str, value: object, *, least: int) -> int | None:
+def check_integer(name: str, value: object, *, least: int) -> int | None:
     """A whole number, or nothing."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
         raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r:.80}")
     return value
 
 
-def checked_extra(extra: object) -> dict[str, Any]:
+def check_extra_body(extra: object) -> dict[str, Any]:
     """Further fields of the body, as JSON has them."""
     if not isinstance(extra, Mapping):
         raise BadTypeError(f"extra must map names of fields to values, not be a {type(extra).__name__}")

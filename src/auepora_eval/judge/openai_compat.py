@@ -13,16 +13,16 @@ from urllib.parse import parse_qsl
 from weakref import WeakKeyDictionary
 
 from ..core.errors import AueporaWarning, BadValueError, JudgeError
-from ..core.secrets import SHORTEST, Secrets
-from ..systems.addresses import checked_headers
-from .connections import own_client, without_proxy
+from ..core.secrets import MIN_SECRET_LENGTH, Secrets
+from ..systems.addresses import check_headers
+from .connections import bypasses_proxy, make_http_client
 from .critic import Judgement, JudgeRequest, StructuredCritic, Usage
-from .openai_checks import checked_address, checked_extra, checked_number, checked_whole, is_near, require_openai
-from .openai_faults import connection_fault, no_key, status_fault
-from .openai_reply import Said, decoded, said_in, with_tokens
-from .openai_request import REVISION, Dialect, SchemaMode, messages_of, repair_messages, response_format
-from .parse import read_answer, shortened
-from .probabilities import Weighted, labels_of, tokens_of, weighted_mean
+from .openai_checks import check_address, check_extra_body, check_integer, check_number, is_private_host, require_openai
+from .openai_errors import connection_error, missing_key_error, status_error
+from .openai_reply import ChatReply, add_tokens, decode_body, parse_reply
+from .openai_request import REVISION, SchemaMode, ServerCapabilities, build_messages, repair_messages, response_format
+from .parse import read_answer, shorten
+from .probabilities import ExpectedScore, expected_score, parse_logprobs, single_digit_labels
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -70,20 +70,22 @@ class OpenAICritic(StructuredCritic):
         if schema not in get_args(SchemaMode):
             raise BadValueError(f"schema must be one of {', '.join(get_args(SchemaMode))}, not {schema!r:.80}")
         self.model, self.schema, self.logprobs, self.api_key_env = model, schema, bool(logprobs), api_key_env
-        self.temperature = checked_number("temperature", temperature)
-        self.seed = checked_whole("seed", seed, least=0)
-        self.max_tokens = checked_whole("max_tokens", max_tokens, least=1)
-        self.timeout = checked_number("timeout", timeout, above=True)
-        self.extra = checked_extra(extra or {})
-        self._address = checked_address(base_url or os.environ.get("OPENAI_BASE_URL") or _HOSTED)
-        self._headers, self._secrets = checked_headers(headers or {}, self._address)
+        self.temperature = check_number("temperature", temperature)
+        self.seed = check_integer("seed", seed, least=0)
+        self.max_tokens = check_integer("max_tokens", max_tokens, least=1)
+        self.timeout = check_number("timeout", timeout, above=True)
+        self.extra = check_extra_body(extra or {})
+        self._address = check_address(base_url or os.environ.get("OPENAI_BASE_URL") or _HOSTED)
+        self._headers, self._secrets = check_headers(headers or {}, self._address)
         self.name = self._signed_name()
         self._forget()
 
     def _forget(self) -> None:
         """Begin anew with what is found out about the server, and without connections."""
         auto = self.schema == "auto"
-        self._dialect = Dialect("json_schema" if auto else self.schema, logprobs=self.logprobs, may_step_down=auto)
+        self._dialect = ServerCapabilities(
+            "json_schema" if auto else self.schema, logprobs=self.logprobs, allow_fallback=auto
+        )
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncOpenAI] = WeakKeyDictionary()
         self._warned: set[str] = set()
 
@@ -149,28 +151,28 @@ class OpenAICritic(StructuredCritic):
             return self._read(request, first, first.usage)
         except JudgeError as error:
             if error.reason not in _REPAIRED or not request.may_repair:
-                raise with_tokens(error, first.usage) from None
+                raise add_tokens(error, first.usage) from None
             why = error.message
         try:
             second = await self._ask(request, repair_messages(first.text, why, request.schema))
         except JudgeError as error:
             error.calls += 1
-            raise with_tokens(error, first.usage) from None
+            raise add_tokens(error, first.usage) from None
         usage = first.usage + second.usage
         try:
             return self._read(request, second, usage, repaired=True)
         except JudgeError as error:
             told = f"{error.message}; before that: {why}"
-            both = f"{shortened(first.text)}\n\n[asked again]\n\n{shortened(second.text)}"
-            raise with_tokens(JudgeError(error.reason, told, raw=both, calls=2), usage) from None
+            both = f"{shorten(first.text)}\n\n[asked again]\n\n{shorten(second.text)}"
+            raise add_tokens(JudgeError(error.reason, told, raw=both, calls=2), usage) from None
 
-    def _read(self, request: JudgeRequest, said: Said, usage: Usage, *, repaired: bool = False) -> Judgement:
+    def _read(self, request: JudgeRequest, said: ChatReply, usage: Usage, *, repaired: bool = False) -> Judgement:
         reading = read_answer(said.text, request.schema)
-        found: Weighted | None = None
+        found: ExpectedScore | None = None
         name = request.weighted
-        if self.logprobs and name is not None and name in reading.spans and (tokens := tokens_of(said.logprobs)):
-            labels = labels_of(request.schema.get("properties", {}).get(name, {}))
-            found = weighted_mean(tokens, said.text, reading.spans[name], labels) if labels else None
+        if self.logprobs and name is not None and name in reading.spans and (tokens := parse_logprobs(said.logprobs)):
+            labels = single_digit_labels(request.schema.get("properties", {}).get(name, {}))
+            found = expected_score(tokens, said.text, reading.spans[name], labels) if labels else None
         return Judgement(
             reading.answer,
             usage,
@@ -180,7 +182,7 @@ class OpenAICritic(StructuredCritic):
             repaired=repaired,
         )
 
-    async def _ask(self, request: JudgeRequest, further: list[dict[str, str]] | None = None) -> Said:
+    async def _ask(self, request: JudgeRequest, further: list[dict[str, str]] | None = None) -> ChatReply:
         """One answer; where the server refuses what it is asked for beside the question, asked again without it."""
         dialect = self._dialect
         losses: dict[str, str] = {}
@@ -189,16 +191,16 @@ class OpenAICritic(StructuredCritic):
             try:
                 reply = await self._send(self._body(request, further or [], dialect))
             except JudgeError as error:
-                other = dialect.after_refusal(error.message) if error.reason == "bad_request" else None
+                other = dialect.fallback_for(error.message) if error.reason == "bad_request" else None
                 if other is None:
                     raise refused or error from None
                 losses |= other.losses
-                dialect, refused = other.dialect, None if other.is_said else refused or error
+                dialect, refused = other.capabilities, None if other.is_explicit else refused or error
                 continue
             if dialect != self._dialect:
                 self._dialect = dialect
                 self._tell(losses.values())
-            return said_in(reply, max_tokens=self.max_tokens)
+            return parse_reply(reply, max_tokens=self.max_tokens)
 
     def _tell(self, losses: Iterable[str]) -> None:
         for lost in losses:
@@ -209,12 +211,14 @@ class OpenAICritic(StructuredCritic):
     def _seed(self, request: JudgeRequest) -> int | None:
         return None if self.seed is None else self.seed + request.repeat
 
-    def _body(self, request: JudgeRequest, further: list[dict[str, str]], dialect: Dialect) -> dict[str, Any]:
+    def _body(
+        self, request: JudgeRequest, further: list[dict[str, str]], dialect: ServerCapabilities
+    ) -> dict[str, Any]:
         weighs = dialect.logprobs and request.weighted is not None
         body = {
             **self.extra,
             "model": self.model,
-            "messages": [*messages_of(request, dialect.schema), *further],
+            "messages": [*build_messages(request, dialect.schema), *further],
             "temperature": self.temperature,
             "seed": self._seed(request),
             dialect.tokens_field: self.max_tokens,
@@ -237,13 +241,13 @@ class OpenAICritic(StructuredCritic):
             reply = await client.post("/chat/completions", body=body, cast_to=httpx2.Response)
         except openai.APIStatusError as error:
             fault = error.response
-            told = status_fault(error.status_code, fault.headers, fault.text, place=place, variable=variable)
+            told = status_error(error.status_code, fault.headers, fault.text, place=place, variable=variable)
             raise told from None
         except openai.OpenAIError as error:
-            raise connection_fault(error, place=place) from None
+            raise connection_error(error, place=place) from None
         except httpx2.HTTPError as error:
-            raise connection_fault(error, place=place) from None
-        return decoded(reply.content, reply.headers, place=place, variable=variable)
+            raise connection_error(error, place=place) from None
+        return decode_body(reply.content, reply.headers, place=place, variable=variable)
 
     def _client(self) -> AsyncOpenAI:
         """The client of the running loop, made when first asked for."""
@@ -263,12 +267,12 @@ class OpenAICritic(StructuredCritic):
             default_headers=self._headers,
             timeout=self.timeout,
             max_retries=0,  # the session repeats
-            http_client=own_client(self.timeout) if self._is_direct() else None,
+            http_client=make_http_client(self.timeout) if self._is_direct() else None,
         )
 
     def _is_direct(self) -> bool:
         """Whether no proxy stands between; to what is near none does."""
-        return is_near(self._address.host) or without_proxy(self._address.host)
+        return is_private_host(self._address.host) or bypasses_proxy(self._address.host)
 
     def _key(self) -> str:
         key = os.environ.get(self.api_key_env or "", "").strip()
@@ -277,14 +281,14 @@ class OpenAICritic(StructuredCritic):
                 "no_key", f"what the environment variable {self.api_key_env} holds is no key", lasting=True
             )
         signed = any(name.lower() in ("authorization", "api-key", "x-api-key") for name in self._headers)
-        if not key and not signed and not is_near(self._address.host):
-            raise no_key(self.api_key_env, self._address.shown)
+        if not key and not signed and not is_private_host(self._address.host):
+            raise missing_key_error(self.api_key_env, self._address.shown)
         return key or "none"
 
     def _raise_without_secrets(self, error: JudgeError) -> NoReturn:
         key = os.environ.get(self.api_key_env or "", "").strip()
         # The error as it was may quote what was sent, so that it is not kept as a cause.
-        for secrets in (self._secrets, Secrets([key] if len(key) >= SHORTEST else [])):
+        for secrets in (self._secrets, Secrets([key] if len(key) >= MIN_SECRET_LENGTH else [])):
             if secrets:
-                secrets.hide_in(error)
+                secrets.redact_error(error)
         raise error from None

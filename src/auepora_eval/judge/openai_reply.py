@@ -9,15 +9,15 @@ from typing import Any
 
 from ..core.errors import JudgeError
 from .critic import Usage
-from .lenient_json import whole_characters
-from .openai_faults import broken_reply, status_fault
-from .parse import shortened
+from .lenient_json import replace_lone_surrogates
+from .openai_errors import malformed_reply_error, status_error
+from .parse import shorten
 
-__all__ = ["Said", "decoded", "said_in", "with_tokens"]
+__all__ = ["ChatReply", "add_tokens", "decode_body", "parse_reply"]
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ChatReply:
     """What the model said."""
 
     text: str
@@ -26,30 +26,30 @@ class Said:
     """Tokens with their probabilities, as they were sent."""
 
 
-def decoded(body: bytes, headers: Mapping[str, str], *, place: str, variable: str | None) -> dict[str, Any]:
+def decode_body(body: bytes, headers: Mapping[str, str], *, place: str, variable: str | None) -> dict[str, Any]:
     """A reply as JSON; ``JudgeError`` where it is none, or is an error that came with a good status."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        raise broken_reply("the reply is no JSON", body.decode(errors="replace")) from None
+        raise malformed_reply_error("the reply is no JSON", body.decode(errors="replace")) from None
     if not isinstance(found, dict):
-        raise broken_reply("the reply is no object", body.decode(errors="replace"))
+        raise malformed_reply_error("the reply is no object", body.decode(errors="replace"))
     if found.get("error") and not found.get("choices"):
         error = found["error"]
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise status_fault(status, headers, body.decode(errors="replace"), place=place, variable=variable)
+        raise status_error(status, headers, body.decode(errors="replace"), place=place, variable=variable)
     return found
 
 
-def said_in(reply: Mapping[str, Any], *, max_tokens: int | None) -> Said:
+def parse_reply(reply: Mapping[str, Any], *, max_tokens: int | None) -> ChatReply:
     """What the model said, or why it said nothing that can be used."""
     usage = _usage(reply.get("usage"))
     choices = reply.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise with_tokens(broken_reply("the reply has no message in it", json.dumps(reply)), usage)
+        raise add_tokens(malformed_reply_error("the reply has no message in it", json.dumps(reply)), usage)
     text, refusal, finish = _text(message.get("content")), _text(message.get("refusal")), choice.get("finish_reason")
     fault: tuple[str, str] | None = None
     if finish == "content_filter":
@@ -62,12 +62,12 @@ def said_in(reply: Mapping[str, Any], *, max_tokens: int | None) -> Said:
     elif not text.strip():
         fault = "empty_answer", "the judge said nothing"
     if fault is not None:
-        raise with_tokens(JudgeError(*fault, raw=shortened(text or refusal)), usage)
+        raise add_tokens(JudgeError(*fault, raw=shorten(text or refusal)), usage)
     logprobs = choice.get("logprobs")
-    return Said(text, usage, logprobs.get("content") if isinstance(logprobs, dict) else None)
+    return ChatReply(text, usage, logprobs.get("content") if isinstance(logprobs, dict) else None)
 
 
-def with_tokens(error: JudgeError, usage: Usage) -> JudgeError:
+def add_tokens(error: JudgeError, usage: Usage) -> JudgeError:
     """The error, with what was spent counted in."""
     asked, told = error.tokens
     error.tokens = asked + usage.prompt_tokens, told + usage.completion_tokens
@@ -78,7 +78,7 @@ def _text(content: Any) -> str:
     """The text of a message, which may come in parts."""
     if isinstance(content, list):
         content = "".join(str(one.get("text") or "") for one in content if isinstance(one, dict))
-    return whole_characters(content) if isinstance(content, str) else ""
+    return replace_lone_surrogates(content) if isinstance(content, str) else ""
 
 
 def _usage(found: Any) -> Usage:

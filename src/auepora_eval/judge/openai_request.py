@@ -9,9 +9,18 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from .critic import JudgeRequest
-from .parse import shortened
+from .parse import shorten
 
-__all__ = ["REVISION", "Change", "Dialect", "SchemaMode", "closed", "messages_of", "repair_messages", "response_format"]
+__all__ = [
+    "REVISION",
+    "Fallback",
+    "SchemaMode",
+    "ServerCapabilities",
+    "build_messages",
+    "close_schema",
+    "repair_messages",
+    "response_format",
+]
 
 SchemaMode = Literal["auto", "json_schema", "json_object", "none"]
 REVISION = 1
@@ -22,40 +31,40 @@ _ABOUT_SCHEMA = re.compile(r"response.?format|json.?(schema|object)|schema|gramm
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ServerCapabilities:
     """What a server is asked for, given what it is known to refuse."""
 
     schema: SchemaMode
     tokens_field: str = "max_tokens"
     logprobs: bool = False
-    may_step_down: bool = False
+    allow_fallback: bool = False
 
-    def after_refusal(self, message: str) -> Change | None:
+    def fallback_for(self, message: str) -> Fallback | None:
         """What to ask for instead, or nothing."""
         if "max_completion_tokens" in message and self.tokens_field == "max_tokens":
-            return Change(replace(self, tokens_field="max_completion_tokens"))
+            return Fallback(replace(self, tokens_field="max_completion_tokens"))
         if self.logprobs and "logprobs" in message:
             lost = "tells no probabilities: scores are not weighted by them"
-            return Change(replace(self, logprobs=False), {"logprobs": lost})
-        if self.may_step_down and self.schema in _LOWER:
+            return Fallback(replace(self, logprobs=False), {"logprobs": lost})
+        if self.allow_fallback and self.schema in _LOWER:
             lower = _LOWER[self.schema]
             lost = f"takes no response_format by schema: answers are asked for by {_WORDS[lower]}"
-            return Change(replace(self, schema=lower), {"schema": lost}, bool(_ABOUT_SCHEMA.search(message)))
+            return Fallback(replace(self, schema=lower), {"schema": lost}, bool(_ABOUT_SCHEMA.search(message)))
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Fallback:
     """Another way to ask."""
 
-    dialect: Dialect
+    capabilities: ServerCapabilities
     losses: Mapping[str, str] = field(default_factory=dict)
     """What is lost by it, for a warning."""
-    is_said: bool = True
+    is_explicit: bool = True
     """Whether the server said that this is what it refuses; where it did not, it may be something else."""
 
 
-def messages_of(request: JudgeRequest, mode: SchemaMode) -> list[dict[str, str]]:
+def build_messages(request: JudgeRequest, mode: SchemaMode) -> list[dict[str, str]]:
     """The conversation so far: instructions and the question, with the schema where it cannot be sent apart."""
     messages = [{"role": "system", "content": request.system}] if request.system else []
     prompt = request.prompt
@@ -70,7 +79,7 @@ def repair_messages(answer: str, why: str, schema: Mapping[str, Any]) -> list[di
         f"This answer cannot be used: {why}. Judge again, by the same instructions, and answer with nothing but one "
         f"JSON object. {_form(schema)}"
     )
-    return [{"role": "assistant", "content": shortened(answer)}, {"role": "user", "content": told}]
+    return [{"role": "assistant", "content": shorten(answer)}, {"role": "user", "content": told}]
 
 
 def response_format(schema: Mapping[str, Any], mode: SchemaMode) -> dict[str, Any] | None:
@@ -79,19 +88,19 @@ def response_format(schema: Mapping[str, Any], mode: SchemaMode) -> dict[str, An
         return None
     if mode == "json_object":
         return {"type": "json_object"}
-    held = closed(schema)
+    held = close_schema(schema)
     wanted = {"name": "judgement", "schema": held, "strict": _is_strict(held)}
     return {"type": "json_schema", "json_schema": wanted}
 
 
-def closed(schema: Any) -> Any:
+def close_schema(schema: Any) -> Any:
     """A schema whose objects take no keys that they do not name, unless they say so themselves."""
     if isinstance(schema, Mapping):
-        held = {key: closed(inner) for key, inner in schema.items()}
+        held = {key: close_schema(inner) for key, inner in schema.items()}
         if "properties" in held:
             held.setdefault("additionalProperties", False)
         return held
-    return [closed(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
+    return [close_schema(one) for one in schema] if isinstance(schema, (list, tuple)) else schema
 
 
 def _is_strict(schema: Any) -> bool:

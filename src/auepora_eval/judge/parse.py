@@ -9,16 +9,16 @@ from functools import lru_cache
 from typing import Any
 
 from ..core.errors import JudgeError
-from ..core.secrets import CUT
-from ..text.refusal import built_in_patterns, declines, folded_patterns
-from .fitting import MisfitError, fit, folded_name, number_text
-from .lenient_json import Found, find_objects, whole_object
+from ..core.secrets import ELLIPSIS
+from ..text.refusal import built_in_patterns, is_refusal, normalize_patterns
+from .coerce import SchemaMismatchError, coerce_to_schema, normalise_name, parse_number
+from .lenient_json import ParsedObject, find_objects, parse_whole_object
 
-__all__ = ["Reading", "parse_answer", "read_answer", "shortened"]
+__all__ = ["ParsedAnswer", "parse_answer", "read_answer", "shorten"]
 
-LONGEST = 100_000
+MAX_ANSWER_CHARS = 100_000
 """Characters: a longer answer is not read."""
-KEPT = 4_000
+MAX_KEPT_CHARS = 4_000
 """Characters of an answer that are kept beside an error."""
 
 _OPEN = re.compile(r"<(?:think|thinking|thought|thoughts|reasoning)>", re.IGNORECASE)
@@ -46,7 +46,7 @@ _DECLINED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedAnswer:
     """An answer that fits its schema, and where it was read."""
 
     answer: dict[str, Any]
@@ -63,93 +63,95 @@ def parse_answer(text: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     return read_answer(text, schema).answer
 
 
-def read_answer(text: str, schema: Mapping[str, Any]) -> Reading:
+def read_answer(text: str, schema: Mapping[str, Any]) -> ParsedAnswer:
     """``parse_answer``, and where the values stand."""
-    if len(text) > LONGEST:
-        raise _error("unparseable", f"the answer is longer than {LONGEST} characters", text)
+    if len(text) > MAX_ANSWER_CHARS:
+        raise _error("unparseable", f"the answer is longer than {MAX_ANSWER_CHARS} characters", text)
     if not text.strip("\ufeff\u200b \t\r\n"):
         raise _error("empty_answer", "the judge said nothing", text)
     try:
-        whole = whole_object(text)
-        return _reading(whole, schema) if whole else _read_prose(_without_thoughts(text), schema)
-    except MisfitError as error:
+        whole = parse_whole_object(text)
+        return _coerce_object(whole, schema) if whole else _read_prose(_blank_thoughts(text), schema)
+    except SchemaMismatchError as error:
         raise _error(error.reason, error.message, text) from None
 
 
-def shortened(text: str, length: int = KEPT) -> str:
+def shorten(text: str, length: int = MAX_KEPT_CHARS) -> str:
     """The beginning and the end of a text that is too long to keep."""
     if len(text) <= length:
         return text
-    return f"{text[: length // 2]} {CUT} {text[-(length // 2) :]}"
+    return f"{text[: length // 2]} {ELLIPSIS} {text[-(length // 2) :]}"
 
 
 def _error(reason: str, message: str, text: str) -> JudgeError:
-    return JudgeError(reason, message, raw=shortened(text))
+    return JudgeError(reason, message, raw=shorten(text))
 
 
-def _reading(found: Found, schema: Mapping[str, Any]) -> Reading:
-    return Reading(fit(found.value, schema), found.spans)
+def _coerce_object(found: ParsedObject, schema: Mapping[str, Any]) -> ParsedAnswer:
+    return ParsedAnswer(coerce_to_schema(found.value, schema), found.spans)
 
 
-def _without_thoughts(text: str) -> str:
+def _blank_thoughts(text: str) -> str:
     """The text with what the judge thought aloud blanked, so that everything stays where it is."""
     opening, closings = _OPEN.search(text), list(_CLOSE.finditer(text))
     if closings:
         start = opening.start() if opening and opening.start() < closings[-1].start() else 0
-        text = _blanked(text, start, closings[-1].end())
+        text = _blank(text, start, closings[-1].end())
         opening = _OPEN.search(text)
     if opening:
-        text = _blanked(text, opening.start(), len(text))
+        text = _blank(text, opening.start(), len(text))
     if not text.strip():
-        raise MisfitError("the judge thought aloud and came to no answer", "cut_off" if opening else "empty_answer")
+        raise SchemaMismatchError(
+            "the judge thought aloud and came to no answer", "cut_off" if opening else "empty_answer"
+        )
     return text
 
 
-def _blanked(text: str, start: int, end: int) -> str:
+def _blank(text: str, start: int, end: int) -> str:
     return text[:start] + " " * (end - start) + text[end:]
 
 
-def _read_prose(text: str, schema: Mapping[str, Any]) -> Reading:
+def _read_prose(text: str, schema: Mapping[str, Any]) -> ParsedAnswer:
     objects = find_objects(text)
-    if objects.cut:
-        raise MisfitError("the answer ends in the middle of an object")
-    answers = [one for one in objects.found if _is_answer(one.value, schema)]
+    if objects.truncated:
+        raise SchemaMismatchError("the answer ends in the middle of an object")
+    answers = [one for one in objects.objects if _is_answer(one.value, schema)]
     if answers:
-        return _agreed(answers, schema)
-    if not objects.found and not objects.broken and (bare := _bare(text, schema)):
+        return _single_reading(answers, schema)
+    if not objects.objects and not objects.broken and (bare := _read_bare_value(text, schema)):
         return bare
-    if declines(text.strip()[:_REFUSED_WITHIN], _refusals()):
-        raise MisfitError("the judge declined to judge", "refused")
-    if objects.found:
-        _reading(objects.found[0], schema)  # says what is missing
+    if is_refusal(text.strip()[:_REFUSED_WITHIN], _refusals()):
+        raise SchemaMismatchError("the judge declined to judge", "refused")
+    if objects.objects:
+        _coerce_object(objects.objects[0], schema)  # says what is missing
     told = "the object in the answer cannot be read" if objects.broken else "there is no object in the answer"
-    raise MisfitError(told)
+    raise SchemaMismatchError(told)
 
 
 def _is_answer(value: dict[str, Any], schema: Mapping[str, Any]) -> bool:
     """Whether an object is meant as the answer: it has what the schema requires, or something of it if nothing is."""
-    folded = set(map(folded_name, value))
+    folded = set(map(normalise_name, value))
     if required := schema.get("required"):
-        return all(folded_name(name) in folded for name in required)
-    return any(folded_name(name) in folded for name in schema.get("properties", ()))
+        return all(normalise_name(name) in folded for name in required)
+    return any(normalise_name(name) in folded for name in schema.get("properties", ()))
 
 
-def _agreed(answers: list[Found], schema: Mapping[str, Any]) -> Reading:
-    readings: list[Reading] = []
-    misfits: list[MisfitError] = []
+def _single_reading(answers: list[ParsedObject], schema: Mapping[str, Any]) -> ParsedAnswer:
+    readings: list[ParsedAnswer] = []
+    misfits: list[SchemaMismatchError] = []
     for one in answers:
         try:
-            readings.append(_reading(one, schema))
-        except MisfitError as error:
+            readings.append(_coerce_object(one, schema))
+        except SchemaMismatchError as error:
             misfits.append(error)
     if (readings and misfits) or any(one.answer != readings[0].answer for one in readings):
-        raise MisfitError("the answer holds several objects that say different things")
+        raise SchemaMismatchError("the answer holds several objects that say different things")
     if misfits:
         raise misfits[0]
-    return readings[0] if len(readings) == 1 else Reading(readings[0].answer)
+    return readings[0] if len(readings) == 1 else ParsedAnswer(readings[0].answer)
 
 
-def _bare(text: str, schema: Mapping[str, Any]) -> Reading | None:
+def _read_bare_value(text: str, schema: Mapping[str, Any]) -> ParsedAnswer | None:
     """A number or a label alone, where the schema asks for just one; beside other text only behind ``Score:``."""
     required = list(schema.get("required", ()))
     inner = schema.get("properties", {}).get(required[0]) if len(required) == 1 else None
@@ -157,33 +159,33 @@ def _bare(text: str, schema: Mapping[str, Any]) -> Reading | None:
         return None
     plain = _MARKUP.sub(lambda found: " " * len(found[0]), text)
     alone = len(plain.strip().splitlines()) == 1
-    readings: list[Reading] = []
+    readings: list[ParsedAnswer] = []
     at = 0
     for line in plain.splitlines(keepends=True):
         found = _value_line(required[0]).match(line) if len(line) <= _LONGEST_LINE else None
         if found is not None and ((found["label"] and found["mark"]) or alone):
             reading = _one(required[0], found["value"], inner, schema, at + found.start("value"))
             if reading is None and not alone and any(map(str.isdigit, found["value"])):
-                raise MisfitError("the answer names a value that cannot be read")
+                raise SchemaMismatchError("the answer names a value that cannot be read")
             readings += [reading] if reading else []
         at += len(line)
     if any(one.answer != readings[0].answer for one in readings):
-        raise MisfitError("the answer names several values")
-    return readings[0] if len(readings) == 1 else Reading(readings[0].answer) if readings else None
+        raise SchemaMismatchError("the answer names several values")
+    return readings[0] if len(readings) == 1 else ParsedAnswer(readings[0].answer) if readings else None
 
 
-def _one(name: str, said: str, inner: Mapping[str, Any], schema: Mapping[str, Any], start: int) -> Reading | None:
-    value = said if "enum" in inner else number_text(said, inner)
+def _one(name: str, said: str, inner: Mapping[str, Any], schema: Mapping[str, Any], start: int) -> ParsedAnswer | None:
+    value = said if "enum" in inner else parse_number(said, inner)
     if value is None:
         return None
     try:
-        answer = fit({name: value}, schema)
-    except MisfitError as error:
+        answer = coerce_to_schema({name: value}, schema)
+    except SchemaMismatchError as error:
         if error.reason == "out_of_range":
             raise
         return None
     digits = _DIGITS.match(said)
-    return Reading(answer, {name: (start, start + digits.end())} if digits else {})
+    return ParsedAnswer(answer, {name: (start, start + digits.end())} if digits else {})
 
 
 @lru_cache(maxsize=64)
@@ -197,4 +199,4 @@ def _value_line(name: str) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1)
 def _refusals() -> tuple[str, ...]:
-    return folded_patterns([*_DECLINED, *built_in_patterns()])
+    return normalize_patterns([*_DECLINED, *built_in_patterns()])

@@ -12,16 +12,16 @@ import numpy.typing as npt
 
 from ..core.batch import Batch, check_samples
 from ..core.errors import AlignmentError, JudgeError
-from ..core.scoring import cluster_codes
+from ..core.scoring import sample_clusters
 from ..core.types import EvaluationSample, SystemOutputs
 from ..stats.interval import Interval, mean_interval
-from ..stats.paired import sign_flips
-from .asking import critic_at_hand, critic_choice, one_number, over_repeats, question_frames, require_critic
-from .critic import Critic, JudgeRequest, Judging
+from ..stats.sign_flips import sign_flips
+from .critic import Critic, JudgeClient, JudgeRequest
 from .loop import LoopThread
 from .policy import JudgePolicy
 from .preference_report import PreferenceReport, QueryPreference
-from .prompting import Prompt, prompt_of
+from .prompting import Prompt, resolve_prompt
+from .ratings import critic_signature, question_frames, require_critic, resolve_critic, returns_number_only, run_repeats
 from .scale import Scale
 from .session import JudgeSession
 
@@ -29,7 +29,7 @@ __all__ = ["prefer"]
 
 METRIC = "preference"
 """What the accounts call these questions."""
-_AHEAD = 256
+_MAX_PENDING = 256
 """How many pairs are under way at least, so that judges are never idle and prompts do not pile up."""
 _VERDICTS = {"first": 1.0, "tie": 0.5, "second": 0.0}
 _SCALE = Scale(0.0, 1.0)
@@ -76,14 +76,14 @@ def prefer(
             raise AlignmentError(len(samples), len(outputs))
     check_samples(samples)
     require_critic(critic)
-    asked = _Asking(critic_at_hand(critic, METRIC), prompt_of(prompt, otherwise=METRIC))
+    asked = _PairJudge(resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC))
     session = judging if isinstance(judging, JudgeSession) else JudgeSession(judging or JudgePolicy())
     pairs = list(zip(samples, _answers(samples, outputs_a), _answers(samples, outputs_b), strict=True))
 
     async def ask() -> list[QueryPreference]:
-        room = asyncio.Semaphore(max(_AHEAD, session.policy.concurrency))
+        room = asyncio.Semaphore(max(_MAX_PENDING, session.policy.concurrency))
 
-        async def one(sample: EvaluationSample, a: _Answer, b: _Answer) -> QueryPreference:
+        async def one(sample: EvaluationSample, a: _PairAnswer, b: _PairAnswer) -> QueryPreference:
             async with room:
                 return await asked.compared(judge, sample, a, b)
 
@@ -96,16 +96,16 @@ def prefer(
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _PairAnswer:
     text: str | None
     """``None`` where no answer was asked for, or none was given."""
     failed: bool
 
 
-def _answers(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> list[_Answer]:
+def _answers(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> list[_PairAnswer]:
     batch = Batch(samples, outputs)
     return [
-        _Answer(
+        _PairAnswer(
             None if output is None or failure or output.response is None else output.response.text,
             failed=output is None or failure is not None,
         )
@@ -114,7 +114,7 @@ def _answers(samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutput
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _PairJudge:
     """One critic and one prompt, and how a pair is put to them."""
 
     critic: Critic
@@ -122,11 +122,13 @@ class _Asking:
     bare: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bare", one_number(self.critic))
+        object.__setattr__(self, "bare", returns_number_only(self.critic))
 
-    async def compared(self, judge: Judging, sample: EvaluationSample, a: _Answer, b: _Answer) -> QueryPreference:
+    async def compared(
+        self, judge: JudgeClient, sample: EvaluationSample, a: _PairAnswer, b: _PairAnswer
+    ) -> QueryPreference:
         """The verdict on one pair."""
-        settled = _unasked(sample.sample_id, a, b)
+        settled = _verdict_without_judge(sample.sample_id, a, b)
         if settled is not None:
             return settled
         assert a.text is not None
@@ -152,23 +154,23 @@ class _Asking:
             b_first=_VERDICT_OF[_sign(b_first - 0.5)],
         )
 
-    async def _ordered(self, judge: Judging, sample: EvaluationSample, first: str, second: str) -> float:
+    async def _ordered(self, judge: JudgeClient, sample: EvaluationSample, first: str, second: str) -> float:
         """How much the first is preferred, from 0 to 1, over all repeats of this order."""
 
         async def once(repeat: int) -> float:
             judgement = await judge.ask(self.critic, self._request(sample, first, second, repeat))
             if self.bare:
-                return _SCALE.normalised(judgement.answer.get("score"))
+                return _SCALE.normalise(judgement.answer.get("score"))
             verdict = judgement.answer.get("verdict")
             if verdict not in _VERDICTS:
                 raise JudgeError("unparseable", f"the judge's verdict was {verdict!r:.80}")
             return _VERDICTS[str(verdict)]
 
-        came, _ = await over_repeats(judge, once)
+        came, _ = await run_repeats(judge, once)
         return math.fsum(came) / len(came)
 
     def _request(self, sample: EvaluationSample, first: str, second: str, repeat: int) -> JudgeRequest:
-        system, text = self.prompt.filled(
+        system, text = self.prompt.render(
             words={"form": _BARE_FORM if self.bare else _OBJECT_FORM},
             question=question_frames(sample),
             first=first,
@@ -193,7 +195,7 @@ def _sign(number: float) -> int:
     return (number > 0) - (number < 0)
 
 
-def _unasked(sample_id: str, a: _Answer, b: _Answer) -> QueryPreference | None:
+def _verdict_without_judge(sample_id: str, a: _PairAnswer, b: _PairAnswer) -> QueryPreference | None:
     """The outcome of a pair that need not be judged."""
     if a.failed or b.failed:
         verdict = "tie" if a.failed and b.failed else "b" if a.failed else "a"
@@ -209,9 +211,9 @@ _FOR_B = {"b": 1.0, "tie": 0.5, "a": 0.0}
 
 
 def _report(
-    samples: Sequence[EvaluationSample], queries: list[QueryPreference], asked: _Asking, names: tuple[str, str]
+    samples: Sequence[EvaluationSample], queries: list[QueryPreference], asked: _PairJudge, names: tuple[str, str]
 ) -> PreferenceReport:
-    codes = cluster_codes(samples)
+    codes = sample_clusters(samples)
     units = np.arange(len(samples), dtype=np.intp) if codes is None else codes
     rows = np.array([row for row, one in enumerate(queries) if one.verdict in _FOR_B], dtype=np.intp)
     values = np.array([_FOR_B[queries[row].verdict] for row in rows])
@@ -227,7 +229,7 @@ def _report(
     first, first_interval, decided = _first_wins(queries, units)
     return PreferenceReport(
         names=names,
-        critic=critic_choice(asked.critic),
+        critic=critic_signature(asked.critic),
         prompt=asked.prompt.id,
         win_rate=float(math.fsum(values) / len(values)) if len(rows) else None,
         interval=interval,

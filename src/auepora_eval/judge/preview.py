@@ -9,16 +9,16 @@ from typing import Any
 
 from ..core.batch import Batch
 from ..core.errors import JudgeError
-from ..core.judged import judge_batch, judged_parts
+from ..core.judged_metric import judge_batch, judged_parts
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.types import EvaluationSample, SystemOutputs
-from .budget import Guess, model_of
-from .cache import JudgementCache, known_as, request_digest
+from .budget import TokenEstimator, model_name
+from .cache import JudgementCache, critic_cache_key, request_digest
 from .critic import Critic, Judgement, JudgeRequest, Usage, critic_name
 from .loop import LoopThread
 from .policy import JudgePolicy
 
-__all__ = ["CriticTime", "Preview", "PreviewSession", "Share", "preview"]
+__all__ = ["CriticTime", "Preview", "PreviewSession", "UsageEstimate", "preview"]
 
 _COMPLETION = 200
 """Tokens of an answer, where no judgement is known to learn from: a score and a sentence or two."""
@@ -28,7 +28,7 @@ _TOKENS_PER_SECOND = 50.0
 
 
 @dataclass(slots=True)
-class Share:
+class UsageEstimate:
     """What one metric, or all together, would ask."""
 
     judgements: int = 0
@@ -54,7 +54,7 @@ class CriticTime:
     """How long the calls to one critic would take."""
 
     concurrency: int
-    pace: float | None = None
+    throughput: float | None = None
     """Judgements a second, where the cache tells."""
     calls: int = 0
     completion_tokens: int = 0
@@ -67,8 +67,8 @@ class CriticTime:
     @property
     def seconds(self) -> float:
         """All calls, as many at once as the plan allows."""
-        if self.pace is not None:
-            return self.calls / self.pace
+        if self.throughput is not None:
+            return self.calls / self.throughput
         return math.ceil(self.calls / self.concurrency) * self.seconds_per_call
 
 
@@ -76,10 +76,10 @@ class CriticTime:
 class Preview:
     """What judging would take, by metric and in all. Tokens, cost and time are guesses."""
 
-    total: Share = field(default_factory=Share)
-    metrics: dict[str, Share] = field(default_factory=dict)
+    total: UsageEstimate = field(default_factory=UsageEstimate)
+    metrics: dict[str, UsageEstimate] = field(default_factory=dict)
     models_without_price: list[str] = field(default_factory=list)
-    may_be_more: list[str] = field(default_factory=list)
+    lower_bound_metrics: list[str] = field(default_factory=list)
     """Metrics that ask on after an answer, and got none here: what they would ask then is not counted."""
     times: dict[str, CriticTime] = field(default_factory=dict)
     """By critic; several are asked at the same time."""
@@ -95,9 +95,9 @@ class Preview:
             "total": self.total.to_dict(),
             "metrics": {name: share.to_dict() for name, share in self.metrics.items()},
             "models_without_price": self.models_without_price,
-            "lower_bound_for": self.may_be_more,
+            "lower_bound_for": self.lower_bound_metrics,
             "seconds": round(self.seconds, 1),
-            "seconds_measured": bool(self.times) and all(one.pace is not None for one in self.times.values()),
+            "seconds_measured": bool(self.times) and all(one.throughput is not None for one in self.times.values()),
         }
 
     def to_text(self) -> str:
@@ -116,8 +116,8 @@ class Preview:
         lines.append("\nTokens and cost are guesses, without repetitions.")
         if self.times:
             lines.append(self._time_text())
-        if self.may_be_more:
-            lines.append(f"These ask on after an answer, which is not counted: {', '.join(self.may_be_more)}.")
+        if self.lower_bound_metrics:
+            lines.append(f"These ask on after an answer, which is not counted: {', '.join(self.lower_bound_metrics)}.")
         if self.models_without_price:
             lines.append(f"No price is known for {', '.join(self.models_without_price)}.")
         return "\n".join(lines)
@@ -126,8 +126,8 @@ class Preview:
         slowest = max(self.times.values(), key=lambda one: one.seconds)
         how = (
             f"assumed: {slowest.seconds_per_call:.1f} s a call, {slowest.concurrency} at once"
-            if slowest.pace is None
-            else f"at {slowest.pace:.2g} judgements a second, as in the cache"
+            if slowest.throughput is None
+            else f"at {slowest.throughput:.2g} judgements a second, as in the cache"
         )
         minutes = self.seconds / 60
         span = f"about {minutes:.0f} min" if minutes < 90 else f"about {minutes / 60:.1f} h"
@@ -143,7 +143,7 @@ class PreviewSession:
         self._cache = cache
         self._seen: set[tuple[int, bytes]] = set()
         self._critics: dict[int, Critic] = {}  # so that no other critic gets the same id
-        self._guesses: dict[str, Guess] = {}
+        self._guesses: dict[str, TokenEstimator] = {}
         self._answers: dict[str, tuple[int, int]] = {}
 
     @property
@@ -153,8 +153,8 @@ class PreviewSession:
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The judgement if it is known; else a ``JudgeError``, after the question was counted."""
-        shares = (self.preview.total, self.preview.metrics.setdefault(request.metric, Share()))
-        known = known_as(critic, request)
+        shares = (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate()))
+        known = critic_cache_key(critic, request)
         digest = request_digest(critic, request, known)
         for share in shares:
             share.judgements += 1
@@ -173,20 +173,20 @@ class PreviewSession:
             if key is not None:
                 self._seen.add(key)
             self._count(critic, request, shares)
-        if request.metric not in self.preview.may_be_more:
-            self.preview.may_be_more.append(request.metric)
+        if request.metric not in self.preview.lower_bound_metrics:
+            self.preview.lower_bound_metrics.append(request.metric)
         raise JudgeError("preview", "nobody is asked: this is a preview")
 
     def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         """Count a question that another metric has asked already."""
-        for share in (self.preview.total, self.preview.metrics.setdefault(request.metric, Share())):
+        for share in (self.preview.total, self.preview.metrics.setdefault(request.metric, UsageEstimate())):
             share.judgements += 1
             share.shared += 1
-        if isinstance(outcome, JudgeError) and request.metric not in self.preview.may_be_more:
-            self.preview.may_be_more.append(request.metric)
+        if isinstance(outcome, JudgeError) and request.metric not in self.preview.lower_bound_metrics:
+            self.preview.lower_bound_metrics.append(request.metric)
 
-    def _count(self, critic: Critic, request: JudgeRequest, shares: tuple[Share, ...]) -> None:
-        model = model_of(critic)
+    def _count(self, critic: Critic, request: JudgeRequest, shares: tuple[UsageEstimate, ...]) -> None:
+        model = model_name(critic)
         usage = self._guess(model).of(critic, request)
         number, tokens = self._answers.get(model, (0, 0))
         completion = round(tokens / number) if number else min(usage.completion_tokens, _COMPLETION)
@@ -195,7 +195,7 @@ class PreviewSession:
             self.preview.models_without_price.append(model)
         name = critic_name(critic)
         if name not in self.preview.times:
-            pace = None if self._cache is None else self._cache.pace(name)
+            pace = None if self._cache is None else self._cache.throughput(name)
             self.preview.times[name] = CriticTime(self.policy.concurrency, pace)
         self.preview.times[name].calls += 1
         self.preview.times[name].completion_tokens += completion
@@ -207,14 +207,14 @@ class PreviewSession:
                 share.cost = (share.cost or 0.0) + price.of(usage.prompt_tokens, completion)
 
     def _learn(self, critic: Critic, request: JudgeRequest, judgement: Judgement) -> None:
-        model = model_of(critic)
-        self._guess(model).learn(request, Usage(judgement.usage.prompt_tokens, judgement.usage.completion_tokens))
+        model = model_name(critic)
+        self._guess(model).update(request, Usage(judgement.usage.prompt_tokens, judgement.usage.completion_tokens))
         if judgement.usage.completion_tokens:
             number, tokens = self._answers.get(model, (0, 0))
             self._answers[model] = number + 1, tokens + judgement.usage.completion_tokens
 
-    def _guess(self, model: str) -> Guess:
-        return self._guesses.setdefault(model, Guess())
+    def _guess(self, model: str) -> TokenEstimator:
+        return self._guesses.setdefault(model, TokenEstimator())
 
 
 def preview(
@@ -233,12 +233,12 @@ def preview(
     finally:
         if cache is not None:
             cache.close()
-    asking_on = {one.name for one in judged if one.asks_on}
-    session.preview.may_be_more = [name for name in session.preview.may_be_more if name in asking_on]
+    asking_on = {one.name for one in judged if one.asks_follow_ups}
+    session.preview.lower_bound_metrics = [name for name in session.preview.lower_bound_metrics if name in asking_on]
     return session.preview
 
 
-def _row(name: str, share: Share) -> tuple[str, ...]:
+def _row(name: str, share: UsageEstimate) -> tuple[str, ...]:
     cost = "n/a" if share.cost is None else f"{share.cost:.4g}"
     counts = (share.judgements, share.cached + share.shared, share.calls, share.prompt_tokens, share.completion_tokens)
     return (name, *(f"{one:,}" for one in counts), cost)

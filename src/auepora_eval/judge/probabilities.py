@@ -7,28 +7,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LEAST_MASS", "Token", "Weighted", "labels_of", "tokens_of", "weighted_mean"]
+__all__ = ["MIN_LABEL_MASS", "ExpectedScore", "TokenLogprob", "expected_score", "parse_logprobs", "single_digit_labels"]
 
-LEAST_MASS = 0.9
+MIN_LABEL_MASS = 0.9
 """How much of the probability must fall on the labels for their mean to mean anything."""
 _ROUNDING = 1e-3
 """Probabilities are sent rounded: their sum may be above 1 by this much."""
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class TokenLogprob:
     """A token of an answer, and what could have stood in its place."""
 
     text: str
     logprob: float
-    others: tuple[tuple[str, float], ...] = ()
+    alternatives: tuple[tuple[str, float], ...] = ()
     """The likeliest tokens here, itself among them if it is one, with the logarithms of their probabilities."""
     data: bytes | None = None
     """Its bytes, where it may be part of a character."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weighted:
+class ExpectedScore:
     """A mean over labels, renormalised, and how much of the probability fell on them."""
 
     value: float | None
@@ -36,7 +36,7 @@ class Weighted:
     mass: float
 
 
-def labels_of(schema: Mapping[str, Any]) -> list[int]:
+def single_digit_labels(schema: Mapping[str, Any]) -> list[int]:
     """The labels of a scale of whole numbers, if each is one digit, or nothing.
 
     With longer labels a first token says too little: ``1`` may go on to be ``10``.
@@ -51,13 +51,13 @@ def labels_of(schema: Mapping[str, Any]) -> list[int]:
     return list(range(int(least), int(most) + 1))
 
 
-def tokens_of(content: Any) -> list[Token] | None:
+def parse_logprobs(content: Any) -> list[TokenLogprob] | None:
     """The tokens of a reply's ``logprobs.content``; ``None`` where they are not as the protocol has them."""
     if not isinstance(content, list) or not content:
         return None
     try:
         return [
-            Token(
+            TokenLogprob(
                 _text(one),
                 _logprob(one),
                 tuple((_text(other), _logprob(other)) for other in one.get("top_logprobs") or ()),
@@ -69,7 +69,9 @@ def tokens_of(content: Any) -> list[Token] | None:
         return None
 
 
-def weighted_mean(tokens: Sequence[Token], text: str, span: tuple[int, int], labels: Sequence[int]) -> Weighted | None:
+def expected_score(
+    tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int], labels: Sequence[int]
+) -> ExpectedScore | None:
     """The mean of the labels at the token that is the number at ``span`` of the text.
 
     ``None`` where no token is just that number, blanks and quotes aside, so that nothing can be said about it.
@@ -78,7 +80,7 @@ def weighted_mean(tokens: Sequence[Token], text: str, span: tuple[int, int], lab
     by_text = {str(label): label for label in labels}
     if token is None or _bare(token.text) not in by_text:
         return None
-    others = token.others
+    others = token.alternatives
     if token.text not in {other for other, _ in others}:
         others = (*others, (token.text, token.logprob))
     found = [(by_text[_bare(other)], math.exp(logprob)) for other, logprob in others if _bare(other) in by_text]
@@ -89,10 +91,10 @@ def weighted_mean(tokens: Sequence[Token], text: str, span: tuple[int, int], lab
     mean = math.fsum(label * chance for label, chance in found) / mass
     # Rounding may not carry a mean beyond the labels it is of.
     mean = min(max(mean, float(min(labels))), float(max(labels)))
-    return Weighted(mean if mass >= LEAST_MASS else None, min(mass, 1.0))
+    return ExpectedScore(mean if mass >= MIN_LABEL_MASS else None, min(mass, 1.0))
 
 
-def _token_at(tokens: Sequence[Token], text: str, span: tuple[int, int]) -> Token | None:
+def _token_at(tokens: Sequence[TokenLogprob], text: str, span: tuple[int, int]) -> TokenLogprob | None:
     """The one token in which all of a span stands."""
     start, end = span
     while start < end and not text[start].isdigit():  # a number in quotes

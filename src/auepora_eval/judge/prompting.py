@@ -28,7 +28,7 @@ from typing import Any
 
 from ..core.errors import BadTypeError, DataFileError, did_you_mean
 
-__all__ = ["Frames", "Prompt", "built_in_prompt", "frame_code", "prompt_of", "prompts_in", "read_prompt"]
+__all__ = ["Frames", "Prompt", "built_in_prompt", "frame_code", "prompt_folder", "read_prompt", "resolve_prompt"]
 
 Frames = str | Sequence[str] | Mapping[str, str]
 """What is judged: a text, several, or several with what each is called."""
@@ -53,7 +53,7 @@ class Prompt:
     @classmethod
     def parse(cls, text: str, *, where: str | Path = "prompt", name: str = "prompt") -> Prompt:
         """Read a prompt; ``name`` is what it is called where it does not say so itself."""
-        head, body = _parted(text.lstrip("\ufeff").replace("\r\n", "\n"), where)
+        head, body = _split_front_matter(text.lstrip("\ufeff").replace("\r\n", "\n"), where)
         known = {"name", "version", "purpose", "fields", "criteria"}
         for key in head:
             if key not in known:
@@ -110,14 +110,14 @@ class Prompt:
             lacking = ", ".join(f"{{{{{slot}}}}}" for slot in sorted(names - found))
             raise DataFileError(place, None, f"the prompt lacks {lacking}: the judge would not see all it must")
 
-    def filled(self, *, words: Mapping[str, str] | None = None, **texts: Frames) -> tuple[str, str]:
+    def render(self, *, words: Mapping[str, str] | None = None, **texts: Frames) -> tuple[str, str]:
         """System message and prompt: ``texts`` in frames, ``words`` (our own) as they are."""
-        frames = {slot: _named(slot, value) for slot, value in texts.items()}
+        frames = {slot: _named_frames(slot, value) for slot, value in texts.items()}
         code = frame_code([part for some in frames.values() for pair in some for part in pair])
-        values = {**(words or {}), **{slot: _framed(some, code) for slot, some in frames.items()}}
+        values = {**(words or {}), **{slot: _render_frames(some, code) for slot, some in frames.items()}}
         framing = _framing()
-        system = "\n\n".join(filter(None, [_filled(self.system, values), framing.system]))
-        return system, f"{_filled(framing.question, {'mark': code})}\n\n{_filled(self.question, values)}"
+        system = "\n\n".join(filter(None, [_fill_slots(self.system, values), framing.system]))
+        return system, f"{_fill_slots(framing.question, {'mark': code})}\n\n{_fill_slots(self.question, values)}"
 
 
 @lru_cache(maxsize=256)
@@ -137,18 +137,18 @@ def frame_code(texts: Sequence[str]) -> str:
     attempt = 0
     whole = "\n".join(texts)  # no code goes across a line
     searched = whole.lower()
-    while (code := _hashed([*map(len, texts), attempt], whole)) in searched:
+    while (code := _hash([*map(len, texts), attempt], whole)) in searched:
         attempt += 1
     return code
 
 
-def _hashed(numbers: Sequence[int], text: str) -> str:
+def _hash(numbers: Sequence[int], text: str) -> str:
     """Sixteen digits and letters; the lengths of the parts tell texts apart that are the same in one piece."""
     told = f"{numbers}{text}".encode("utf-8", "surrogatepass")  # a text may hold what UTF-8 cannot
     return hashlib.sha256(told).hexdigest()[:16]
 
 
-def _named(slot: str, value: Frames) -> list[tuple[str, str]]:
+def _named_frames(slot: str, value: Frames) -> list[tuple[str, str]]:
     if isinstance(value, str):
         return [(slot, value)]
     if isinstance(value, Mapping):
@@ -156,16 +156,16 @@ def _named(slot: str, value: Frames) -> list[tuple[str, str]]:
     return [(f"{slot} {number}", text) for number, text in enumerate(value, 1)]
 
 
-def _framed(frames: Sequence[tuple[str, str]], code: str) -> str:
+def _render_frames(frames: Sequence[tuple[str, str]], code: str) -> str:
     return "\n\n".join(f"[begin {name} {code}]\n{text}\n[end {name} {code}]" for name, text in frames)
 
 
-def _filled(template: str, values: Mapping[str, str]) -> str:
+def _fill_slots(template: str, values: Mapping[str, str]) -> str:
     # In one pass: a slot that stands in a judged text is text.
     return _SLOT.sub(lambda match: values[match[1]], template)
 
 
-def _parted(text: str, where: str | Path) -> tuple[dict[str, Any], str]:
+def _split_front_matter(text: str, where: str | Path) -> tuple[dict[str, Any], str]:
     """What stands between the first two lines of ``---``, and the rest."""
     if not text.startswith("---\n"):
         return {}, text
@@ -222,7 +222,7 @@ def read_prompt(path: str | Path) -> Prompt:
 
 
 @contextmanager
-def prompts_in(folder: Path) -> Iterator[None]:
+def prompt_folder(folder: Path) -> Iterator[None]:
     """Inside, paths of prompts start at this folder; else at the current one."""
     token = _FOLDER.set(folder)
     try:
@@ -231,7 +231,7 @@ def prompts_in(folder: Path) -> Iterator[None]:
         _FOLDER.reset(token)
 
 
-def prompt_of(given: object, *, otherwise: str) -> Prompt:
+def resolve_prompt(given: object, *, otherwise: str) -> Prompt:
     """The prompt an option stands for: a file, a ``Prompt``, or by default ours; it must have the slots ours has."""
     ours = built_in_prompt(otherwise)
     if given is None:

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import BadTypeError, DataFileError, JudgeError
-from ..core.retrying import may_pass
-from .asking import one_number, tells_probabilities
-from .budget import model_of
+from ..core.retry import is_transient
+from .budget import model_name
 from .critic import Critic, Judgement, JudgeRequest, StructuredCritic, Usage, critic_name
+from .ratings import returns_number_only, supports_logprobs
 
 __all__ = ["RecordedCritic", "RecordingCritic", "request_key"]
 
@@ -32,9 +32,9 @@ class RecordingCritic(StructuredCritic):
     def __init__(self, critic: Critic, path: str | Path) -> None:
         self.critic, self.path = critic, Path(path)
         self.name = critic_name(critic)
-        self.one_number, self.logprobs = one_number(critic), tells_probabilities(critic)
+        self.one_number, self.logprobs = returns_number_only(critic), supports_logprobs(critic)
         # What the budget wants to know about it.
-        self.model, self.max_tokens = model_of(critic), getattr(critic, "max_tokens", None)
+        self.model, self.max_tokens = model_name(critic), getattr(critic, "max_tokens", None)
         self.calls_at_most = getattr(critic, "calls_at_most", 1)
         self._writing = threading.Lock()
 
@@ -56,7 +56,7 @@ class RecordingCritic(StructuredCritic):
         except JudgeError:
             raise
         except Exception as error:
-            raise JudgeError("critic_raised", f"{type(error).__name__}: {error}", retry=may_pass(error)) from error
+            raise JudgeError("critic_raised", f"{type(error).__name__}: {error}", retry=is_transient(error)) from error
         return Judgement({"score": value})
 
     def cache_key(self, request: JudgeRequest) -> Mapping[str, Any] | None:

@@ -61,7 +61,7 @@ class Scale:
             return {"type": "integer", "minimum": int(self.low), "maximum": int(self.high)}
         return {"type": "number", "minimum": self.low, "maximum": self.high}
 
-    def normalised(self, answer: object) -> float:
+    def normalise(self, answer: object) -> float:
         """An answer as a number between 0 and 1: on a scale from 1 to 5, (x - 1) / 4.
 
         What is no number, or lies beyond the scale, is no judgement: a server once answered 1889 on a scale to 5.

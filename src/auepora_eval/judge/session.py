@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from ..core.daemons import DaemonExecutor
+from ..core.daemon_threads import DaemonThreadPool
 from ..core.errors import AueporaWarning, BadValueError, JudgeError, StoreError
-from ..core.retrying import Waits
+from ..core.retry import Backoff
 from ..core.secrets import Secrets
-from .accounts import Accounts, JudgementRecord
-from .budget import Budget, model_of
-from .cache import JudgementCache, known_as, request_digest
-from .calls import PARTING
+from .budget import Budget, model_name
+from .cache import JudgementCache, critic_cache_key, request_digest
+from .calls import CANCEL_GRACE_S
 from .critic import Critic, Judgement, JudgeRequest, StructuredCritic, critic_name
-from .line import Line, Outcome, raised_anew
+from .critic_queue import CallResult, CriticQueue, copy_error
 from .policy import JudgePolicy
+from .usage_log import JudgementRecord, UsageLog
 
 __all__ = ["JudgeSession"]
 
@@ -29,28 +29,28 @@ _WRITE_EVERY = 0.2
 """Seconds after which a judgement is in the file at the latest."""
 _KEPT_RAW = 2000
 """Characters kept of what a judge said that could not be used."""
-_MANY = 1_000_000
+_MAX_THREADS = 1_000_000
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Flight:
+class _InFlight:
     """A question under way, and how many wait for it."""
 
-    task: asyncio.Task[Outcome]
+    task: asyncio.Task[CallResult]
     waiting: int = 0
 
 
-class _Open:
+class _LoopState:
     """What belongs to one event loop."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.depth = 0
-        self.lines: dict[int, Line] = {}
-        self.flights: dict[tuple[int, bytes], _Flight] = {}
-        self.tasks: set[asyncio.Task[Outcome]] = set()
-        self.threads = DaemonExecutor(_MANY)  # places say how many run; those that hang are left behind
+        self.lines: dict[int, CriticQueue] = {}
+        self.flights: dict[tuple[int, bytes], _InFlight] = {}
+        self.tasks: set[asyncio.Task[CallResult]] = set()
+        self.threads = DaemonThreadPool(_MAX_THREADS)  # places say how many run; those that hang are left behind
         self.writing: asyncio.TimerHandle | None = None
 
 
@@ -71,14 +71,14 @@ class JudgeSession:
         secrets: Secrets | None = None,
     ) -> None:
         self.policy = policy
-        self.accounts = Accounts()
+        self.usage_log = UsageLog()
         self._on_record, self._on_progress = on_record, on_progress
         self._secrets = secrets or Secrets()
         self._budget = Budget(policy)
-        self._waits = Waits(policy)
+        self._waits = Backoff(policy)
         self._lasting: dict[int, tuple[Critic, JudgeError]] = {}
         self._cache: JudgementCache | None = None
-        self._open: _Open | None = None
+        self._open: _LoopState | None = None
         self._asked = 0
         self._callback_error: Exception | None = None
         self._remarks: dict[str, None] = {}
@@ -95,7 +95,7 @@ class JudgeSession:
         if self._open is None:
             if self.policy.cache is not None:
                 self._cache = JudgementCache(self.policy.cache, secrets=self._secrets)
-            self._open = _Open()
+            self._open = _LoopState()
         self._open.depth += 1
         return self
 
@@ -122,16 +122,16 @@ class JudgeSession:
         here = self._here()
         self._budget.price(critic)  # so that a missing price is told before anything is asked
         self._asked += 1
-        known = known_as(critic, request)
+        known = critic_cache_key(critic, request)
         digest = request_digest(critic, request, known)
         kept = digest if known is not None else None
         if kept is not None and self._cache is not None:
             found = self._cache.get(kept)
             if found is not None:
-                return self._concluded(critic, request, Outcome(found), shared=False)
+                return self._concluded(critic, request, CallResult(found), shared=False)
         if self.policy.cache_only:
             error = JudgeError("not_cached", "nobody is asked, and the cache does not have it")
-            return self._concluded(critic, request, Outcome(error=error), shared=False)
+            return self._concluded(critic, request, CallResult(error=error), shared=False)
         outcome, shared = await self._flown(here, critic, request, digest, kept)
         return self._concluded(critic, request, outcome, shared=shared)
 
@@ -140,20 +140,20 @@ class JudgeSession:
         self._asked += 1
         made, error = (None, outcome) if isinstance(outcome, JudgeError) else (outcome, None)
         with contextlib.suppress(JudgeError):
-            self._concluded(critic, request, Outcome(made, error), shared=True)
+            self._concluded(critic, request, CallResult(made, error), shared=True)
 
     # --- one call for all who ask the same ---------------------------------------------------------------------------
 
     async def _flown(
-        self, here: _Open, critic: Critic, request: JudgeRequest, digest: bytes | None, kept: bytes | None
-    ) -> tuple[Outcome, bool]:
+        self, here: _LoopState, critic: Critic, request: JudgeRequest, digest: bytes | None, kept: bytes | None
+    ) -> tuple[CallResult, bool]:
         """What becomes of the question, and whether another one's call served this one too."""
         key = None if digest is None else (id(critic), digest)
         flight = None if key is None else here.flights.get(key)
         shared = flight is not None
         if flight is None:
             line = self._line(here, critic)
-            flight = _Flight(here.loop.create_task(self._asked_for(here, line, request, kept)))
+            flight = _InFlight(here.loop.create_task(self._asked_for(here, line, request, kept)))
             here.tasks.add(flight.task)
             flight.task.add_done_callback(here.tasks.discard)
             if key is not None:
@@ -168,7 +168,9 @@ class JudgeSession:
             if not flight.waiting and not flight.task.done():
                 flight.task.cancel()
 
-    async def _asked_for(self, here: _Open, line: Line, request: JudgeRequest, kept: bytes | None) -> Outcome:
+    async def _asked_for(
+        self, here: _LoopState, line: CriticQueue, request: JudgeRequest, kept: bytes | None
+    ) -> CallResult:
         outcome = await line.ask(request)
         if outcome.judgement is not None and kept is not None and self._cache is not None:
             self._cache.put(kept, line.critic, request, outcome.judgement)
@@ -178,17 +180,17 @@ class JudgeSession:
             self._lasting[id(line.critic)] = line.critic, line.lasting
         return outcome
 
-    def _line(self, here: _Open, critic: Critic) -> Line:
+    def _line(self, here: _LoopState, critic: Critic) -> CriticQueue:
         line = here.lines.get(id(critic))
         if line is None:
-            line = Line(critic, self.policy, budget=self._budget, waits=self._waits, threads=here.threads)
+            line = CriticQueue(critic, self.policy, budget=self._budget, waits=self._waits, threads=here.threads)
             line.lasting = self._lasting.get(id(critic), (critic, None))[1]
             here.lines[id(critic)] = line
         return line
 
     # --- telling ---------------------------------------------------------------------------------------------------
 
-    def _concluded(self, critic: Critic, request: JudgeRequest, outcome: Outcome, *, shared: bool) -> Judgement:
+    def _concluded(self, critic: Critic, request: JudgeRequest, outcome: CallResult, *, shared: bool) -> Judgement:
         """Note what became of a question, and hand it on."""
         made, error = outcome.judgement, outcome.error
         record = JudgementRecord(
@@ -196,7 +198,7 @@ class JudgeSession:
             sample_id=request.sample_id,
             repeat=request.repeat,
             critic=critic_name(critic),
-            model=model_of(critic),
+            model=model_name(critic),
             prompt_id=request.prompt_id,
             answer=None if made is None else self._secrets.value(made.answer),
             reason=None if error is None else error.reason,
@@ -215,15 +217,15 @@ class JudgeSession:
         )
         price = self.policy.prices.get(record.model)
         cost = None if price is None else price.of(record.usage.prompt_tokens, record.usage.completion_tokens)
-        self.accounts.add(record, cost)
+        self.usage_log.add(record, cost)
         self._tell(self._on_record, record)
-        self._tell(self._on_progress, self.accounts.total.judgements, self._asked)
+        self._tell(self._on_progress, self.usage_log.total.judgements, self._asked)
         if made is not None:
             return made
         assert error is not None
-        told = raised_anew(error)
+        told = copy_error(error)
         if self._secrets:
-            self._secrets.hide_in(told)
+            self._secrets.redact_error(told)
         raise told from error.__cause__ if not self._secrets else None
 
     def _tell(self, callback: Callable[..., None] | None, *values: Any) -> None:
@@ -234,37 +236,37 @@ class JudgeSession:
                 self._callback_error = error
 
     def _say_remarks(self) -> None:
-        if self._budget.remark is not None and "budget" not in self._said:
+        if self._budget.exhausted_warning is not None and "budget" not in self._said:
             self._said.add("budget")
-            self._remarks[self._budget.remark] = None
+            self._remarks[self._budget.exhausted_warning] = None
         remarks, self._remarks = self._remarks, {}
         for remark in remarks:
             warnings.warn(remark, AueporaWarning, stacklevel=3)
 
     # --- beginning and end -------------------------------------------------------------------------------------------
 
-    def _here(self) -> _Open:
+    def _here(self) -> _LoopState:
         if self._open is None:
             raise BadValueError("the judging session is not open: ask inside 'async with session'")
         return self._open
 
-    async def _end(self, here: _Open) -> None:
+    async def _end(self, here: _LoopState) -> None:
         if here.writing is not None:
             here.writing.cancel()
         for task in here.tasks:
             task.cancel()
         if here.tasks:
-            await asyncio.wait(here.tasks, timeout=2 * PARTING)
+            await asyncio.wait(here.tasks, timeout=2 * CANCEL_GRACE_S)
         for line in here.lines.values():
             line.close()
             if isinstance(line.critic, StructuredCritic):
                 try:
-                    await asyncio.wait_for(line.critic.aclose(), 2 * PARTING)
+                    await asyncio.wait_for(line.critic.aclose(), 2 * CANCEL_GRACE_S)
                 except Exception as error:  # nothing depends on it any more
                     _log.debug("closing a critic failed", exc_info=error)
         here.threads.shutdown(wait=False)
 
-    def _write(self, here: _Open) -> None:
+    def _write(self, here: _LoopState) -> None:
         here.writing = None
         if self._cache is None:
             return

@@ -8,25 +8,25 @@ from typing import TypeVar
 
 from ..core.batch import Batch
 from ..core.errors import JudgeError
-from ..features.told import part_key
-from .critic import Critic, Judgement, JudgeRequest, Judging
-from .entailment import Entailment, Nli, Reading
-from .line import raised_anew
+from ..features.model_cache import model_key
+from .critic import Critic, JudgeClient, Judgement, JudgeRequest
+from .critic_queue import copy_error
+from .entailment import EntailmentFunction, EntailmentScore, NliModel
 from .recorded import request_key
 
-__all__ = ["SharedJudging"]
+__all__ = ["SharedJudgeClient"]
 
 T = TypeVar("T")
 
 
-class SharedJudging:
+class SharedJudgeClient:
     """A session as the metrics of one batch see it: what one of them asked, the others do not ask again.
 
     A failure is shared like an answer. The session is told of everything that a metric learned from another one's
     question, so that accounts and stored judgements are complete for each metric.
     """
 
-    def __init__(self, batch: Batch, judge: Judging, metric: str) -> None:
+    def __init__(self, batch: Batch, judge: JudgeClient, metric: str) -> None:
         self._batch, self._judge, self._metric = batch, judge, metric
 
     @property
@@ -37,18 +37,20 @@ class SharedJudging:
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The critic's judgement; ``JudgeError`` where there is none."""
         own = replace(request, metric=self._metric)
-        key = "asked", part_key(critic), request_key(own)
+        key = "asked", model_key(critic), request_key(own)
         outcome, first = await self._once(key, lambda: self._judge.ask(critic, own))
         reused = None if first else getattr(self._judge, "reused", None)
         if reused is not None:
             reused(critic, own, outcome)
-        return _or_raised(outcome)
+        return _result_or_raise(outcome)
 
-    async def read(self, who: Entailment | Nli, evidence: Sequence[str], statements: Sequence[str]) -> list[Reading]:
+    async def read(
+        self, who: EntailmentFunction | NliModel, evidence: Sequence[str], statements: Sequence[str]
+    ) -> list[EntailmentScore]:
         """What a function of entailment says of statements, for all who ask the same."""
-        key = "entailed", part_key(who), tuple(evidence), tuple(statements)
+        key = "entailed", model_key(who), tuple(evidence), tuple(statements)
         outcome, _ = await self._once(key, lambda: who.read(evidence, statements))
-        return _or_raised(outcome)
+        return _result_or_raise(outcome)
 
     async def _once(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> tuple[T | JudgeError, bool]:
         """What became of a question, and whether it was asked here."""
@@ -65,7 +67,7 @@ class SharedJudging:
         return await self._batch.afeature(key, build), first
 
 
-def _or_raised(outcome: T | JudgeError) -> T:
+def _result_or_raise(outcome: T | JudgeError) -> T:
     if isinstance(outcome, JudgeError):
-        raise raised_anew(outcome)
+        raise copy_error(outcome)
     return outcome

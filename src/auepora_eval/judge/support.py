@@ -8,25 +8,25 @@ from enum import Enum
 from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, JudgeError
-from ..core.resources import Use, held, used
-from .asking import all_done, critic_choice, one_number
-from .critic import Critic, Judgement, JudgeRequest, Judging, LLMCritic, StructuredCritic
-from .entailment import Entailment, Nli
+from ..core.resources import Use, parse_use, resolve
+from .critic import Critic, JudgeClient, Judgement, JudgeRequest, LLMCritic, StructuredCritic
+from .entailment import EntailmentFunction, NliModel
 from .prompting import Prompt, built_in_prompt
+from .ratings import critic_signature, gather_all, returns_number_only
 from .scale import Scale
 
 __all__ = [
-    "AT_ONCE",
-    "Support",
-    "Verdict",
+    "STATEMENTS_PER_REQUEST",
+    "SupportLevel",
+    "SupportVerdict",
     "Verifier",
-    "as_verifier",
-    "supports",
-    "usable_verifier",
+    "check_support",
+    "parse_verifier",
+    "resolve_verifier",
     "verifier_name",
 ]
 
-AT_ONCE = 20
+STATEMENTS_PER_REQUEST = 20
 """Statements in one request: of longer lists judges lose count."""
 _SCALE = Scale(0.0, 1.0)
 _OBJECT_FORM = (
@@ -42,11 +42,11 @@ _BARE_SCHEMA = {
     "additionalProperties": False,
 }
 
-Verifier = Critic | Entailment | Nli | Callable[[str, str], Any]
+Verifier = Critic | EntailmentFunction | NliModel | Callable[[str, str], Any]
 """Who says whether evidence supports a statement."""
 
 
-class Support(float, Enum):
+class SupportLevel(float, Enum):
     """How far evidence supports a statement; the number is what it weighs."""
 
     FULL = 1.0
@@ -54,16 +54,16 @@ class Support(float, Enum):
     NONE = 0.0
 
     @property
-    def word(self) -> str:
+    def label(self) -> str:
         """As judges say it."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class SupportVerdict:
     """How far one statement is supported, and why."""
 
-    level: Support
+    level: SupportLevel
     why: str = ""
     """In the judge's words, where it gives any."""
     cut: bool = False
@@ -72,11 +72,11 @@ class Verdict:
     @property
     def supported(self) -> bool:
         """Whether all of it is supported: in part is not enough."""
-        return self.level is Support.FULL
+        return self.level is SupportLevel.FULL
 
 
-async def supports(
-    judge: Judging,
+async def check_support(
+    judge: JudgeClient,
     by: Verifier,
     evidence: Sequence[str],
     statements: Sequence[str],
@@ -86,28 +86,30 @@ async def supports(
     repeat: int = 0,
     prompt: Prompt | None = None,
     named: str = "",
-) -> list[Verdict]:
+) -> list[SupportVerdict]:
     """A verdict for each statement, in their order; ``JudgeError`` where one cannot be had.
 
-    A critic that answers with objects is asked about all statements at once (``AT_ONCE`` at most), one that gives a
+    A critic that answers with objects is asked about all statements at once
+    (``STATEMENTS_PER_REQUEST`` at most), one that gives a
     bare number about one after the other: the level nearest to its number counts. Of a function of entailment, and of
-    an ``Nli``, a number from the threshold on is full support, and any other none. Where there is no evidence nobody is
+    an ``NliModel``, a number from the threshold on is full support, and any other none. Where there is no
+    evidence nobody is
     asked, and nothing is supported. ``named`` is what the evidence is called where judgements are shown.
     """
     texts = [text for text in evidence if text.strip()]
     if not texts:
-        return [Verdict(Support.NONE, "there is no evidence")] * len(statements)
+        return [SupportVerdict(SupportLevel.NONE, "there is no evidence")] * len(statements)
     different = list(dict.fromkeys(statements))
     if not different:
         return []
-    who = usable_verifier(by)
-    if isinstance(who, (Entailment, Nli)):
-        found = await _entailed(judge, who, texts, different)
+    who = resolve_verifier(by)
+    if isinstance(who, (EntailmentFunction, NliModel)):
+        found = await _verdicts_by_nli(judge, who, texts, different)
     else:
-        size = 1 if one_number(who) else AT_ONCE
+        size = 1 if returns_number_only(who) else STATEMENTS_PER_REQUEST
         parts = [different[start : start + size] for start in range(0, len(different), size)]
-        asking = _Asking(who, prompt or built_in_prompt("support"), metric, sample_id, repeat, named)
-        found = await _judged(judge, asking, texts, parts)
+        asking = _SupportJudge(who, prompt or built_in_prompt("support"), metric, sample_id, repeat, named)
+        found = await _verdicts_by_judge(judge, asking, texts, parts)
     by_statement = dict(zip(different, found, strict=True))
     return [by_statement[statement] for statement in statements]
 
@@ -116,7 +118,7 @@ async def supports(
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _SupportJudge:
     """Who is asked with what, on whose behalf."""
 
     critic: Critic
@@ -127,8 +129,8 @@ class _Asking:
     named: str
 
     def request(self, evidence: Sequence[str], statements: Sequence[str]) -> JudgeRequest:
-        bare = one_number(self.critic)
-        system, text = self.prompt.filled(
+        bare = returns_number_only(self.critic)
+        system, text = self.prompt.render(
             words={"form": _BARE_FORM if bare else _OBJECT_FORM},
             evidence=evidence,
             statements={f"statement {number}": one for number, one in enumerate(statements, 1)},
@@ -152,7 +154,7 @@ def _object_schema(count: int) -> dict[str, Any]:
         "properties": {
             "number": {"type": "integer", "minimum": 1, "maximum": count},
             "why": {"type": "string"},
-            "verdict": {"type": "string", "enum": [level.word for level in Support]},
+            "verdict": {"type": "string", "enum": [level.label for level in SupportLevel]},
         },
         "required": ["number", "why", "verdict"],
         "additionalProperties": False,
@@ -165,27 +167,27 @@ def _object_schema(count: int) -> dict[str, Any]:
     }
 
 
-async def _judged(
-    judge: Judging, asking: _Asking, evidence: Sequence[str], parts: Sequence[Sequence[str]]
-) -> list[Verdict]:
+async def _verdicts_by_judge(
+    judge: JudgeClient, asking: _SupportJudge, evidence: Sequence[str], parts: Sequence[Sequence[str]]
+) -> list[SupportVerdict]:
     requests = [asking.request(evidence, part) for part in parts]
-    answers = await all_done(judge.ask(asking.critic, request) for request in requests)
-    read = _bare_verdicts if one_number(asking.critic) else _object_verdicts
+    answers = await gather_all(judge.ask(asking.critic, request) for request in requests)
+    read = _bare_verdicts if returns_number_only(asking.critic) else _object_verdicts
     return [verdict for part, answer in zip(parts, answers, strict=True) for verdict in read(answer, len(part))]
 
 
-def _bare_verdicts(answer: Judgement, count: int) -> list[Verdict]:
-    value = _SCALE.normalised(answer.answer.get("score"))
+def _bare_verdicts(answer: Judgement, count: int) -> list[SupportVerdict]:
+    value = _SCALE.normalise(answer.answer.get("score"))
     # Half way between two levels it is the lower one: what is in doubt is not supported.
-    return [Verdict(min(Support, key=lambda level: (abs(level - value), level)))]
+    return [SupportVerdict(min(SupportLevel, key=lambda level: (abs(level - value), level)))]
 
 
-def _object_verdicts(answer: Judgement, count: int) -> list[Verdict]:
+def _object_verdicts(answer: Judgement, count: int) -> list[SupportVerdict]:
     said = answer.answer.get("verdicts")
     if not isinstance(said, (list, tuple)) or len(said) != count:
         given = f"{len(said)} verdicts" if isinstance(said, (list, tuple)) else f"{said!r:.80}"
         raise JudgeError("unparseable", f"the judge gave {given} for {count} statements", raw=answer.raw)
-    found: dict[int, Verdict] = {}
+    found: dict[int, SupportVerdict] = {}
     for one in said:
         number, verdict = _read(one, answer.raw)
         if number in found or not 1 <= number <= count:
@@ -195,7 +197,7 @@ def _object_verdicts(answer: Judgement, count: int) -> list[Verdict]:
     return [found[number] for number in range(1, count + 1)]
 
 
-def _read(said: object, raw: str) -> tuple[int, Verdict]:
+def _read(said: object, raw: str) -> tuple[int, SupportVerdict]:
     number = said.get("number") if isinstance(said, Mapping) else None
     word = said.get("verdict") if isinstance(said, Mapping) else None
     level = _LEVELS.get(word.strip().lower()) if isinstance(word, str) else None
@@ -203,22 +205,26 @@ def _read(said: object, raw: str) -> tuple[int, Verdict]:
         raise JudgeError("unparseable", f"the judge gave {said!r:.80} where a verdict was asked for", raw=raw)
     assert isinstance(said, Mapping)
     why = said.get("why")
-    return number, Verdict(level, why if isinstance(why, str) else "")
+    return number, SupportVerdict(level, why if isinstance(why, str) else "")
 
 
-_LEVELS = {level.word: level for level in Support}
+_LEVELS = {level.label: level for level in SupportLevel}
 
 
 # --- by a function of entailment -------------------------------------------------------------------------------------
 
 
-async def _entailed(
-    judge: Judging, who: Entailment | Nli, evidence: Sequence[str], statements: Sequence[str]
-) -> list[Verdict]:
+async def _verdicts_by_nli(
+    judge: JudgeClient, who: EntailmentFunction | NliModel, evidence: Sequence[str], statements: Sequence[str]
+) -> list[SupportVerdict]:
     shared = getattr(judge, "read", None)  # other metrics may ask the same
     readings = await (who.read(evidence, statements) if shared is None else shared(who, evidence, statements))
     return [
-        Verdict(Support.FULL if one.share >= who.threshold else Support.NONE, f"entailed at {one.share:.2f}", one.cut)
+        SupportVerdict(
+            SupportLevel.FULL if one.probability >= who.threshold else SupportLevel.NONE,
+            f"entailed at {one.probability:.2f}",
+            one.cut,
+        )
         for one in readings
     ]
 
@@ -226,29 +232,30 @@ async def _entailed(
 # --- options ---------------------------------------------------------------------------------------------------------
 
 
-def as_verifier(option: Any, *, what: str = "verifier") -> Any:
+def parse_verifier(option: Any, *, what: str = "verifier") -> Any:
     """An option that says who checks statements, as a metric keeps it; ``None`` and ``{use: NAME}`` stay open.
 
-    It may be a critic, a function ``(premise, hypothesis) -> float | bool``, an ``Entailment``, an ``Nli``, or what a
+    It may be a critic, a function ``(premise, hypothesis) -> float | bool``, an ``EntailmentFunction``, an
+    ``NliModel``, or what a
     plan writes: ``{use: NAME}``, ``{nli: PATH}``.
     """
-    option = used(option)
-    if option is None or isinstance(option, (Use, LLMCritic, StructuredCritic, Entailment, Nli)):
+    option = parse_use(option)
+    if option is None or isinstance(option, (Use, LLMCritic, StructuredCritic, EntailmentFunction, NliModel)):
         return option
     if isinstance(option, Mapping) and set(option) == {"nli"}:
-        return Nli.of(option["nli"])
+        return NliModel.of(option["nli"])
     if callable(option) and not isinstance(option, type):
-        return Entailment(option)
+        return EntailmentFunction(option)
     raise BadTypeError(
         f"{what} must be a critic, a function (premise, hypothesis) -> number, {{use: RESOURCE}} or {{nli: PATH}}; "
         f"not {option!r:.80}"
     )
 
 
-def usable_verifier(option: Any, *, what: str = "verifier") -> Critic | Entailment | Nli:
+def resolve_verifier(option: Any, *, what: str = "verifier") -> Critic | EntailmentFunction | NliModel:
     """Who checks statements, from an option as a metric keeps it."""
-    found = as_verifier(held(option, what=what), what=what)
-    if isinstance(found, (LLMCritic, StructuredCritic, Entailment, Nli)):
+    found = parse_verifier(resolve(option, what=what), what=what)
+    if isinstance(found, (LLMCritic, StructuredCritic, EntailmentFunction, NliModel)):
         return found
     raise BadValueError(f"there is nobody to check statements: {what} is {found!r:.80}")
 
@@ -256,5 +263,5 @@ def usable_verifier(option: Any, *, what: str = "verifier") -> Critic | Entailme
 def verifier_name(option: Any) -> str:
     """A verifier in a signature."""
     if isinstance(option, Use):
-        return f"resource {option.name}" if option.thing is None else verifier_name(as_verifier(option.thing))
-    return option.identity if isinstance(option, (Entailment, Nli)) else critic_choice(option)
+        return f"resource {option.name}" if option.thing is None else verifier_name(parse_verifier(option.thing))
+    return option.identity if isinstance(option, (EntailmentFunction, NliModel)) else critic_signature(option)

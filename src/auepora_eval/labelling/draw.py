@@ -10,25 +10,25 @@ from fractions import Fraction
 from typing import Any
 
 from ..core.errors import BadValueError
-from ..core.slices import in_order
-from ..perturb.draws import chance
+from ..core.slices import sort_groups
+from ..perturb.seeded_random import hash_uniform
 
-__all__ = ["EVERY", "Draw", "Drawn", "draw_samples"]
+__all__ = ["SINGLE_STRATUM", "DrawnItem", "LabelDraw", "draw_samples"]
 
-EVERY = "all"
+SINGLE_STRATUM = "all"
 """The one stratum there is where none are told apart."""
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnItem:
     """A sample that was drawn, and the stratum it stands for."""
 
     sample_id: str
-    stratum: str = EVERY
+    stratum: str = SINGLE_STRATUM
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class LabelDraw:
     """What was drawn, from what, and how: what a corrected mean has to know of the labelled samples."""
 
     run: str
@@ -37,7 +37,7 @@ class Draw:
     """The path that tells the strata apart, such as ``labels.scenario``."""
     strata: Mapping[str, int]
     """How many samples of the population each stratum has."""
-    drawn: tuple[Drawn, ...]
+    drawn_items: tuple[DrawnItem, ...]
     """In the order in which they are asked about."""
     left_out: Mapping[str, int] = field(default_factory=dict)
     """How many samples of the run were not in the population, by reason."""
@@ -50,18 +50,18 @@ class Draw:
     @property
     def sample_ids(self) -> list[str]:
         """The ids of those that were."""
-        return [one.sample_id for one in self.drawn]
+        return [one.sample_id for one in self.drawn_items]
 
     def weights(self, labelled: Sequence[str] | None = None) -> dict[str, float]:
         """By id how many samples of the population each labelled one stands for; by default all that were drawn."""
         wanted = None if labelled is None else set(labelled)
-        kept = [one for one in self.drawn if wanted is None or one.sample_id in wanted]
+        kept = [one for one in self.drawn_items if wanted is None or one.sample_id in wanted]
         counts = Counter(one.stratum for one in kept)
         return {one.sample_id: self.strata[one.stratum] / counts[one.stratum] for one in kept}
 
     def to_dict(self) -> dict[str, Any]:
         """The draw as its file has it."""
-        drawn: Counter[str] = Counter(one.stratum for one in self.drawn)
+        drawn: Counter[str] = Counter(one.stratum for one in self.drawn_items)
         return {
             "run": self.run,
             "seed": self.seed,
@@ -69,7 +69,7 @@ class Draw:
             "population": self.population,
             "left_out": dict(self.left_out),
             "strata": {name: {"population": size, "drawn": drawn[name]} for name, size in self.strata.items()},
-            "drawn": [{"sample_id": one.sample_id, "stratum": one.stratum} for one in self.drawn],
+            "drawn": [{"sample_id": one.sample_id, "stratum": one.stratum} for one in self.drawn_items],
         }
 
 
@@ -81,7 +81,7 @@ def draw_samples(
     seed: int = 0,
     stratify: str | None = None,
     left_out: Mapping[str, int] | None = None,
-) -> Draw:
+) -> LabelDraw:
     """``n`` samples of a population, given as sample id -> stratum; all of it where it has no more.
 
     A sample's chance depends on the seed and its id alone: two annotators, and two runs over one dataset, get the same
@@ -91,21 +91,21 @@ def draw_samples(
     if n < 1:
         raise BadValueError(f"cannot draw {n} samples; draw at least one")
     waiting: dict[str, list[str]] = {}
-    for sample_id in sorted(population, key=lambda one: (chance(seed, "label", one), one)):
+    for sample_id in sorted(population, key=lambda one: (hash_uniform(seed, "label", one), one)):
         waiting.setdefault(population[sample_id], []).append(sample_id)
-    strata = {name: len(waiting[name]) for name in in_order(waiting)}
+    strata = {name: len(waiting[name]) for name in sort_groups(waiting)}
     if n < len(strata) and len(strata) > 1:
         raise BadValueError(
             f"{n} samples are fewer than the {len(strata)} groups of '{stratify}', each of which needs one; "
             f"draw at least {len(strata)}, or do not stratify"
         )
     places = {name: iter(ids) for name, ids in waiting.items()}
-    seats = _seats(strata)
-    drawn = tuple(Drawn(next(places[name]), name) for name, _ in zip(seats, range(n), strict=False))
-    return Draw(run, seed, stratify, strata, drawn, dict(left_out or {}))
+    seats = _allocate_strata(strata)
+    drawn = tuple(DrawnItem(next(places[name]), name) for name, _ in zip(seats, range(n), strict=False))
+    return LabelDraw(run, seed, stratify, strata, drawn, dict(left_out or {}))
 
 
-def _seats(sizes: Mapping[str, int]) -> Iterator[str]:
+def _allocate_strata(sizes: Mapping[str, int]) -> Iterator[str]:
     """Whose turn it is: first everyone's, the largest first, then by Webster's method.
 
     Of all proportional methods those by divisors never take a seat back when there is one more to give.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import DataFileError
-from ..io.files import bare_name, read_bytes, write_lines
-from .draw import Draw, Drawn
+from ..io.files import plain_stem, read_bytes, write_lines
+from .draw import DrawnItem, LabelDraw
 
 __all__ = ["draw_path", "read_draws", "record_draw"]
 
@@ -16,10 +16,10 @@ __all__ = ["draw_path", "read_draws", "record_draw"]
 def draw_path(labels: str | Path) -> Path:
     """Where the draws of a labels file are: ``labels.draw.json`` beside ``labels.jsonl``."""
     labels = Path(labels)
-    return labels.with_name(f"{bare_name(labels)}.draw.json")
+    return labels.with_name(f"{plain_stem(labels)}.draw.json")
 
 
-def read_draws(labels: str | Path) -> dict[str, Draw]:
+def read_draws(labels: str | Path) -> dict[str, LabelDraw]:
     """The draws of a labels file by run; none where nothing was noted, as of labels that came from elsewhere."""
     path = draw_path(labels)
     if not path.exists():
@@ -33,7 +33,7 @@ def read_draws(labels: str | Path) -> dict[str, Draw]:
     return {one.run: one for one in draws}
 
 
-def record_draw(labels: str | Path, draw: Draw) -> Draw:
+def record_draw(labels: str | Path, draw: LabelDraw) -> LabelDraw:
     """Note a draw, and return the one that counts: of two that begin alike, the longer.
 
     Another draw from the same run (another seed, other strata) is an error: the labels of both together would be a
@@ -43,7 +43,7 @@ def record_draw(labels: str | Path, draw: Draw) -> Draw:
     before = known.get(draw.run)
     if before is not None:
         _require_same(draw_path(labels), before, draw)
-        if len(before.drawn) >= len(draw.drawn):
+        if len(before.drawn_items) >= len(draw.drawn_items):
             return before
     rows = [one.to_dict() for one in {**known, draw.run: draw}.values()]
     text = json.dumps({"draws": rows}, indent=1, ensure_ascii=False)
@@ -51,24 +51,24 @@ def record_draw(labels: str | Path, draw: Draw) -> Draw:
     return draw
 
 
-def _require_same(path: Path, before: Draw, now: Draw) -> None:
+def _require_same(path: Path, before: LabelDraw, now: LabelDraw) -> None:
     if before.seed != now.seed or before.stratify != now.stratify:
         was = f"--seed {before.seed}" + (f" --stratify {before.stratify}" if before.stratify else " without --stratify")
         raise DataFileError(
             path, None, f"the samples were drawn with {was}; draw them so again, or label into another file"
         )
-    shorter = min(len(before.drawn), len(now.drawn))
-    if before.drawn[:shorter] != now.drawn[:shorter]:
+    shorter = min(len(before.drawn_items), len(now.drawn_items))
+    if before.drawn_items[:shorter] != now.drawn_items[:shorter]:
         problem = "the run has other answers now than when the samples were drawn; label into another file"
         raise DataFileError(path, None, problem)
 
 
-def _draw_of(row: Any) -> Draw:
-    return Draw(
+def _draw_of(row: Any) -> LabelDraw:
+    return LabelDraw(
         str(row["run"]),
         int(row["seed"]),
         None if row["stratify"] is None else str(row["stratify"]),
         {str(name): int(stratum["population"]) for name, stratum in row["strata"].items()},
-        tuple(Drawn(str(one["sample_id"]), str(one["stratum"])) for one in row["drawn"]),
+        tuple(DrawnItem(str(one["sample_id"]), str(one["stratum"])) for one in row["drawn"]),
         {str(reason): int(count) for reason, count in row["left_out"].items()},
     )

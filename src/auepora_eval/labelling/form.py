@@ -5,47 +5,47 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..core.errors import AueporaError
-from .keys import Pasted
-from .session import State, paste, press, settled
-from .sheet import Sheet
+from .keys import PastedText
+from .label_file import LabelFile
+from .session import FormState, paste, press, with_layout
 from .terminal import Terminal
-from .view import screen_of
+from .view import render_screen
 
-__all__ = ["fill_in", "handled"]
+__all__ = ["handle_key", "run_form"]
 
 
-def fill_in(state: State, sheet: Sheet, *, title: str = "") -> State:
+def run_form(state: FormState, sheet: LabelFile, *, title: str = "") -> FormState:
     """Let somebody go through the items until they leave; what was said is in the sheet's file."""
     with Terminal() as terminal:
         while not state.is_over:
-            screen = screen_of(state, *terminal.size(), title=title)
+            screen = render_screen(state, *terminal.size(), title=title)
             terminal.show(screen)
-            state = settled(
+            state = with_layout(
                 state,
                 scroll=screen.scroll,
                 page=screen.page,
                 last_scroll=screen.last_scroll,
                 anchors=screen.anchors,
             )
-            for key in terminal.pressed():
+            for key in terminal.read_keys():
                 if key is None:
                     continue
-                shown, state = state.place, handled(state, sheet, key)
+                shown, state = state.place, handle_key(state, sheet, key)
                 if state.place != shown or state.is_over:
                     # A key pressed before an answer was on the screen is not about that answer.
-                    terminal.forget()
+                    terminal.discard_input()
                     break
     return state
 
 
-def handled(state: State, sheet: Sheet, key: str | Pasted) -> State:
+def handle_key(state: FormState, sheet: LabelFile, key: str | PastedText) -> FormState:
     """The state after a key, with the file having followed; where it could not, nothing was said."""
-    if isinstance(key, Pasted):
+    if isinstance(key, PastedText):
         return paste(state, key.text)
     following, change = press(state, key)
     if change is not None:
         try:
-            sheet.follow(change)
+            sheet.apply(change)
         except AueporaError as error:
             return replace(state, message=f"not written: {error}")
     return following

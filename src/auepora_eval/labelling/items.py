@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.errors import BadValueError
-from ..core.slices import require_members, slices_of
+from ..core.slices import parse_slices, require_slice_values
 from ..features.gold_match import gold_documents, gold_ranks
-from ..judge.asking import question_frames
-from .draw import EVERY
+from ..judge.ratings import question_frames
+from .draw import SINGLE_STRATUM
 
 if TYPE_CHECKING:
     from ..core.types import EvaluationSample, SystemOutputs
     from ..store.runs import RunStore
 
-__all__ = ["Evidence", "Item", "Population", "Said", "item_of", "population_of", "read_items"]
+__all__ = ["LabelItem", "Population", "PreviousLabel", "ShownDocument", "build_item", "load_population", "read_items"]
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ShownDocument:
     """A document that came back, or a relevant one that did not."""
 
     doc_id: str
@@ -31,7 +31,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PreviousLabel:
     """What an annotator said before, for whoever settles a disagreement."""
 
     annotator: str
@@ -40,17 +40,17 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class LabelItem:
     """One answer to be judged."""
 
     sample_id: str
     question: str
     answer: str
-    evidence: tuple[Evidence, ...] = ()
+    evidence: tuple[ShownDocument, ...] = ()
     references: tuple[str, ...] = ()
     conversation: str = ""
     """What was said before the question."""
-    said: tuple[Said, ...] = ()
+    said: tuple[PreviousLabel, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Population:
     left_out: Mapping[str, int]
 
 
-def population_of(store: RunStore, run_id: str, stratify: str | None = None) -> Population:
+def load_population(store: RunStore, run_id: str, stratify: str | None = None) -> Population:
     """Whom a draw from this run is made from: one answer to each sample, the first where it was asked repeatedly."""
     samples = store.samples(run_id, texts=False)
     reasons = {"no_output": len(samples), "failed": 0, "no_answer": 0}
@@ -77,41 +77,41 @@ def population_of(store: RunStore, run_id: str, stratify: str | None = None) -> 
     if not answered:
         why = ", ".join(f"{reason} {count}" for reason, count in reasons.items() if count) or "it has no samples"
         raise BadValueError(f"{run_id} has no answer to label: {why}")
-    strata = dict.fromkeys((sample.sample_id for sample in answered), EVERY)
+    strata = dict.fromkeys((sample.sample_id for sample in answered), SINGLE_STRATUM)
     if stratify is not None:
-        (slice_,) = slices_of([stratify])
-        require_members([slice_], answered)
+        (slice_,) = parse_slices([stratify])
+        require_slice_values([slice_], answered)
         # A sample is drawn once, so one with several labels is a group of its own kind.
         strata = {sample.sample_id: ", ".join(slice_.groups(sample)) for sample in answered}
     return Population(strata, {reason: count for reason, count in reasons.items() if count})
 
 
 def read_items(
-    store: RunStore, run_id: str, sample_ids: Sequence[str], said: Mapping[str, Iterable[Said]] | None = None
-) -> tuple[Item, ...]:
+    store: RunStore, run_id: str, sample_ids: Sequence[str], said: Mapping[str, Iterable[PreviousLabel]] | None = None
+) -> tuple[LabelItem, ...]:
     """What is shown of these samples, in their order."""
     wanted = dict.fromkeys(sample_ids)
     samples = {sample.sample_id: sample for sample in store.samples(run_id) if sample.sample_id in wanted}
     outputs = {row.sample_id: row.output for row in store.outputs(run_id, repeat=0) if row.sample_id in wanted}
     return tuple(
-        item_of(samples[one], outputs[one], (said or {}).get(one, ()))
+        build_item(samples[one], outputs[one], (said or {}).get(one, ()))
         for one in sample_ids
         if one in samples and one in outputs
     )
 
 
-def item_of(sample: EvaluationSample, output: SystemOutputs, said: Iterable[Said] = ()) -> Item:
+def build_item(sample: EvaluationSample, output: SystemOutputs, said: Iterable[PreviousLabel] = ()) -> LabelItem:
     """What is shown of one sample and its output."""
     gold = {doc.doc_id: doc for doc in sample.relevant_docs or ()}
     golds = gold_documents(sample)
     ranks = gold_ranks(golds, [hit.doc for hit in output.retrieved])
     by_span = {at.rank: one.doc_id for one, at in zip(golds, ranks, strict=True) if at.by == "span"}
     evidence = [
-        Evidence(hit.doc.doc_id, hit.doc.text, rank, hit.doc.doc_id in gold or rank in by_span)
+        ShownDocument(hit.doc.doc_id, hit.doc.text, rank, hit.doc.doc_id in gold or rank in by_span)
         for rank, hit in enumerate(output.retrieved, start=1)
     ]
     there = {one.doc_id for one in evidence} | {*by_span.values()}
-    evidence += [Evidence(doc.doc_id, doc.text, None, True) for doc in gold.values() if doc.doc_id not in there]
+    evidence += [ShownDocument(doc.doc_id, doc.text, None, True) for doc in gold.values() if doc.doc_id not in there]
     asked = question_frames(sample)
     conversation = asked["conversation"] if isinstance(asked, Mapping) else ""
     answer = "" if output.response is None else output.response.text
@@ -119,6 +119,6 @@ def item_of(sample: EvaluationSample, output: SystemOutputs, said: Iterable[Said
         import json
 
         answer = json.dumps(output.response.structured, indent=2, ensure_ascii=False)
-    return Item(
+    return LabelItem(
         sample.sample_id, sample.query, answer, tuple(evidence), tuple(sample.references), conversation, tuple(said)
     )

@@ -6,7 +6,7 @@ import codecs
 import re
 from dataclasses import dataclass
 
-__all__ = ["Keys", "Pasted"]
+__all__ = ["KeyDecoder", "PastedText"]
 
 _ESCAPE = "\x1b"
 _PASTE, _PASTE_END = f"{_ESCAPE}[200~", f"{_ESCAPE}[201~"
@@ -27,13 +27,13 @@ _NUMBERED = {"1": "home", "4": "end", "5": "pageup", "6": "pagedown", "7": "home
 
 
 @dataclass(frozen=True, slots=True)
-class Pasted:
+class PastedText:
     """A text that was pasted, and not typed."""
 
     text: str
 
 
-class Keys:
+class KeyDecoder:
     """Takes bytes as they come, in whatever pieces, and gives keys."""
 
     def __init__(self) -> None:
@@ -41,21 +41,21 @@ class Keys:
         self._held = ""
 
     @property
-    def waits(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Whether what has come so far may go on: an escape is a key, or the beginning of one."""
         return bool(self._held) and not self._held.startswith(_PASTE)
 
-    def feed(self, data: bytes) -> list[str | Pasted]:
+    def feed(self, data: bytes) -> list[str | PastedText]:
         """The keys that are complete with these bytes."""
         self._held += self._decoder.decode(data)
-        found: list[str | Pasted] = []
+        found: list[str | PastedText] = []
         while self._held:
             if self._held.startswith(_PASTE):
                 text, end, rest = self._held[len(_PASTE) :].partition(_PASTE_END)
                 if not end:
                     break
                 self._held = rest
-                found.append(Pasted(text))
+                found.append(PastedText(text))
                 continue
             if self._held[0] != _ESCAPE:
                 found += self._plain(self._held[0])
@@ -68,9 +68,9 @@ class Keys:
             self._held = self._held[sequence.end() if sequence else 1 :]
         return found
 
-    def flush(self) -> list[str | Pasted]:
+    def flush(self) -> list[str | PastedText]:
         """What is held back, when nothing more comes: a lone escape."""
-        if not self.waits:
+        if not self.is_incomplete:
             return []
         lone, self._held = self._held == _ESCAPE, ""
         return ["escape"] if lone else []

@@ -10,21 +10,21 @@ from typing import Literal
 
 from ..core.errors import BadValueError
 from ..io.labels import RIGHT, WRONG
-from .items import Item
+from .items import LabelItem
 
 __all__ = [
-    "Change",
-    "Given",
-    "Scale",
-    "State",
-    "Step",
-    "begin",
-    "commented",
-    "counted",
+    "FormState",
+    "GivenLabel",
+    "LabelChange",
+    "LabelScale",
+    "UndoStep",
+    "count_labels",
+    "new_form",
     "paste",
     "press",
-    "resumed",
-    "settled",
+    "restore_labels",
+    "set_comment",
+    "with_layout",
 ]
 
 Mode = Literal["form", "comment", "help", "over"]
@@ -32,7 +32,7 @@ _LABELS = {"r": RIGHT, "w": WRONG}
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class LabelScale:
     """The whole numbers an answer may get, each of which is one key."""
 
     low: int
@@ -43,7 +43,7 @@ class Scale:
             raise BadValueError(f"a scale goes from one digit to a higher one, such as 1-5, not {self}")
 
     @classmethod
-    def of(cls, text: str) -> Scale:
+    def of(cls, text: str) -> LabelScale:
         """The scale that is written ``1-5``."""
         low, dash, high = text.strip().partition("-")
         if not (dash and low.strip().isdecimal() and high.strip().isdecimal()):
@@ -58,7 +58,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenLabel:
     """What was said about one item."""
 
     label: str | int
@@ -66,35 +66,35 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class UndoStep:
     """What can be undone: where the form stood before, and what was said there (nothing, where it was passed over)."""
 
     place: int
     comment: str
     skipped: frozenset[int]
-    given: Given | None
+    given: GivenLabel | None
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class LabelChange:
     """What the file of labels has to follow: a label that is new, or one that is taken back."""
 
     sample_id: str
-    given: Given
-    taken_back: bool = False
+    given: GivenLabel
+    is_removal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FormState:
     """All that a session is at one moment."""
 
-    items: tuple[Item, ...]
-    scale: Scale | None = None
+    items: tuple[LabelItem, ...]
+    scale: LabelScale | None = None
     place: int = 0
     """Which item is shown; one past the last when all are done."""
-    given: Mapping[int, Given] = field(default_factory=dict)
+    given: Mapping[int, GivenLabel] = field(default_factory=dict)
     skipped: frozenset[int] = frozenset()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[UndoStep, ...] = ()
     comment: str = ""
     """What will be written with the label of this item."""
     draft: str = ""
@@ -110,7 +110,7 @@ class State:
     message: str = ""
 
     @property
-    def item(self) -> Item | None:
+    def item(self) -> LabelItem | None:
         """What is shown; ``None`` at the end."""
         return self.items[self.place] if self.place < len(self.items) else None
 
@@ -120,14 +120,14 @@ class State:
         return self.mode == "over"
 
 
-def begin(
-    items: Sequence[Item], *, scale: Scale | None = None, blind: bool = False, reference_shown: bool = False
-) -> State:
+def new_form(
+    items: Sequence[LabelItem], *, scale: LabelScale | None = None, blind: bool = False, reference_shown: bool = False
+) -> FormState:
     """A session in which nothing has been said."""
-    return State(tuple(items), scale, blind=blind, reference_shown=reference_shown and not blind)
+    return FormState(tuple(items), scale, blind=blind, reference_shown=reference_shown and not blind)
 
 
-def resumed(state: State, said: Mapping[str, Given]) -> State:
+def restore_labels(state: FormState, said: Mapping[str, GivenLabel]) -> FormState:
     """The session as it was left: what was said in it, in that order, by sample id. It can be undone as before."""
     places = {item.sample_id: place for place, item in enumerate(state.items)}
     for sample_id, given in said.items():
@@ -137,12 +137,12 @@ def resumed(state: State, said: Mapping[str, Given]) -> State:
     return replace(state, message="")
 
 
-def settled(state: State, *, scroll: int, page: int, last_scroll: int, anchors: tuple[int, ...]) -> State:
+def with_layout(state: FormState, *, scroll: int, page: int, last_scroll: int, anchors: tuple[int, ...]) -> FormState:
     """The state after it was shown: how far one can scroll depends on the size of the screen."""
     return replace(state, scroll=scroll, page=max(1, page), last_scroll=last_scroll, anchors=anchors)
 
 
-def press(state: State, key: str) -> tuple[State, Change | None]:
+def press(state: FormState, key: str) -> tuple[FormState, LabelChange | None]:
     """What a key does: the new state, and what has to be written."""
     if state.mode == "comment":
         return _typed(state, key), None
@@ -170,57 +170,57 @@ def press(state: State, key: str) -> tuple[State, Change | None]:
     return _scrolled(state, key), None
 
 
-def commented(state: State, text: str) -> State:
+def set_comment(state: FormState, text: str) -> FormState:
     """The state with a comment that came in one piece; an empty one takes it away."""
     comment = " ".join(text.split())
     return replace(state, comment=comment, message=f"comment: {comment}" if comment else "no comment")
 
 
-def paste(state: State, text: str) -> State:
+def paste(state: FormState, text: str) -> FormState:
     """What a paste does: it belongs to a comment, and is never taken for keys."""
     if state.mode == "comment":
         return replace(state, draft=state.draft + " ".join(text.split()))
     return replace(state, message="pasted text was ignored; c opens a comment")
 
 
-def counted(given: Iterable[Given]) -> dict[str, int]:
+def count_labels(given: Iterable[GivenLabel]) -> dict[str, int]:
     """How often each label was given."""
     counts = Counter(str(one.label) for one in given)
     return dict(sorted(counts.items()))
 
 
-def _labelled(state: State, key: str) -> tuple[State, Change | None]:
+def _labelled(state: FormState, key: str) -> tuple[FormState, LabelChange | None]:
     assert state.item is not None
     label = _label_of(state.scale, key)
     if label is None:
         scale = state.scale
         wanted = "r for right or w for wrong" if scale is None else f"a number from {scale.low} to {scale.high}"
         return replace(state, message=f"press {wanted}"), None
-    given = Given(label, state.comment)
-    return _on(_with(state, given), state, given), Change(state.item.sample_id, given)
+    given = GivenLabel(label, state.comment)
+    return _on(_with(state, given), state, given), LabelChange(state.item.sample_id, given)
 
 
-def _label_of(scale: Scale | None, key: str) -> str | int | None:
+def _label_of(scale: LabelScale | None, key: str) -> str | int | None:
     if scale is None:
         return _LABELS.get(key)
     return int(key) if key.isdecimal() and int(key) in scale else None
 
 
-def _with(state: State, given: Given) -> State:
+def _with(state: FormState, given: GivenLabel) -> FormState:
     return replace(state, given={**state.given, state.place: given}, skipped=state.skipped - {state.place})
 
 
-def _on(state: State, before: State, given: Given | None) -> State:
+def _on(state: FormState, before: FormState, given: GivenLabel | None) -> FormState:
     """The next item, with a step that leads back to ``before``."""
-    step = Step(before.place, before.comment, before.skipped, given)
+    step = UndoStep(before.place, before.comment, before.skipped, given)
     return _at(replace(state, steps=(*state.steps, step)), _next(state))
 
 
-def _at(state: State, place: int, *, comment: str = "") -> State:
+def _at(state: FormState, place: int, *, comment: str = "") -> FormState:
     return replace(state, place=place, comment=comment, draft="", scroll=0)
 
 
-def _next(state: State) -> int:
+def _next(state: FormState) -> int:
     """The next item about which nothing was said; past the end those before it, and then the end."""
     n = len(state.items)
     for place in chain(range(state.place + 1, n), range(min(state.place + 1, n))):
@@ -229,7 +229,7 @@ def _next(state: State) -> int:
     return n
 
 
-def _undone(state: State) -> tuple[State, Change | None]:
+def _undone(state: FormState) -> tuple[FormState, LabelChange | None]:
     if not state.steps:
         return replace(state, message="there is nothing to undo"), None
     step = state.steps[-1]
@@ -239,17 +239,17 @@ def _undone(state: State) -> tuple[State, Change | None]:
         return _at(replace(back, message="back to what was skipped"), step.place, comment=step.comment), None
     sample_id = state.items[step.place].sample_id
     told = replace(back, message=f"taken back: {step.given.label}")
-    return _at(told, step.place, comment=step.comment), Change(sample_id, step.given, taken_back=True)
+    return _at(told, step.place, comment=step.comment), LabelChange(sample_id, step.given, is_removal=True)
 
 
-def _at_the_end(state: State, key: str) -> State:
+def _at_the_end(state: FormState, key: str) -> FormState:
     if key == "s" and state.skipped:
         again = replace(state, skipped=frozenset())
         return _on(again, state, None)
     return state
 
 
-def _reference(state: State) -> State:
+def _reference(state: FormState) -> FormState:
     if state.blind:
         return replace(state, message="this session is blind: references are not shown")
     assert state.item is not None
@@ -258,7 +258,7 @@ def _reference(state: State) -> State:
     return replace(state, reference_shown=not state.reference_shown)
 
 
-def _typed(state: State, key: str) -> State:
+def _typed(state: FormState, key: str) -> FormState:
     """A comment, letter by letter."""
     if key == "enter":
         return replace(state, mode="form", comment=state.draft.strip(), draft="")
@@ -273,7 +273,7 @@ def _typed(state: State, key: str) -> State:
     return replace(state, draft=state.draft + key) if len(key) == 1 and key.isprintable() else state
 
 
-def _scrolled(state: State, key: str) -> State:
+def _scrolled(state: FormState, key: str) -> FormState:
     moves = {
         "down": 1,
         "j": 1,

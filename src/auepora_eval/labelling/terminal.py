@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from ..core.errors import BadValueError
-from .keys import Keys, Pasted
+from .keys import KeyDecoder, PastedText
 from .view import Screen, Style
 
 __all__ = ["Terminal", "require_terminal"]
@@ -62,7 +62,7 @@ class Terminal:
         self._in, self._out = sys.stdin.fileno(), sys.stdout.fileno()
         self._encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
         self._gold = _GOLD_COLOURLESS if os.environ.get("NO_COLOR") else _GOLD
-        self._keys = Keys()
+        self._keys = KeyDecoder()
         self._before: list[Any] | None = None
         self._wake: tuple[int, int] = (-1, -1)
         self._handlers: dict[int, Any] = {}
@@ -119,9 +119,9 @@ class Terminal:
             parts.append(f"{_CSI}{row + 1};{column + 1}H{_CSI}?25h")
         self._write("".join(parts))
 
-    def pressed(self) -> Iterator[str | Pasted | None]:
+    def read_keys(self) -> Iterator[str | PastedText | None]:
         """Wait, and give what was typed; ``None`` where only the screen has to be drawn again."""
-        wait = _ESCAPE_WAIT if self._keys.waits else None
+        wait = _ESCAPE_WAIT if self._keys.is_incomplete else None
         ready, _, _ = select.select([self._in, self._wake[0]], [], [], wait)
         if not ready:
             yield from self._keys.flush()
@@ -135,11 +135,11 @@ class Terminal:
                 raise EOFError("the terminal is gone")
             yield from self._keys.feed(data)
 
-    def forget(self) -> None:
+    def discard_input(self) -> None:
         """Drop what was typed and not read yet."""
         import termios
 
-        self._keys = Keys()
+        self._keys = KeyDecoder()
         with suppress(termios.error):
             termios.tcflush(self._in, termios.TCIFLUSH)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from .cells import cut, one_line, width_of, wrapped
-from .items import Evidence, Item
-from .session import State, counted
+from .items import LabelItem, ShownDocument
+from .session import FormState, count_labels
+from .terminal_text import cell_width, one_line, truncate, wrap
 
-__all__ = ["Line", "Screen", "Style", "screen_of", "text_of"]
+__all__ = ["Screen", "ScreenLine", "Style", "render_lines", "render_screen"]
 
 _INDENT = 2
 _WIDEST = 100
@@ -40,7 +40,7 @@ class Style(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ScreenLine:
     """One line of the screen."""
 
     text: str
@@ -51,7 +51,7 @@ class Line:
 class Screen:
     """All lines of the screen, and how far it can be scrolled."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ScreenLine, ...]
     scroll: int
     page: int
     last_scroll: int
@@ -60,7 +60,7 @@ class Screen:
     """Row and column where something is being typed."""
 
 
-def screen_of(state: State, width: int, height: int, *, title: str = "") -> Screen:
+def render_screen(state: FormState, width: int, height: int, *, title: str = "") -> Screen:
     """The screen of ``height`` lines of at most ``width`` cells."""
     width, height = max(1, width), max(1, height)
     body, anchors = _body(state, min(width, _WIDEST))
@@ -69,21 +69,21 @@ def screen_of(state: State, width: int, height: int, *, title: str = "") -> Scre
     scroll = max(0, min(state.scroll, last))
     shown = body[scroll : scroll + room]
     below = len(body) - scroll - len(shown)
-    shown += [Line("")] * (room - len(shown))
+    shown += [ScreenLine("")] * (room - len(shown))
     prompt = _prompt(state, below)
     typed = state.mode == "comment"
     cursor = None
     if typed:
-        prompt = Line(_tail(prompt.text, width - 1))
-        cursor = (max(0, height - 2), width_of(prompt.text))
-    lines = [_top(state, width, title), *shown, prompt, Line(_keys(state, width), Style.BAR)]
+        prompt = ScreenLine(_tail(prompt.text, width - 1))
+        cursor = (max(0, height - 2), cell_width(prompt.text))
+    lines = [_top(state, width, title), *shown, prompt, ScreenLine(_keys(state, width), Style.BAR)]
     if height < 3:  # what to do is then worth more than where we are
         lines = [lines[0], lines[-1]][:height]
-    fitted = tuple(Line(cut(line.text, width), line.style) for line in lines)
+    fitted = tuple(ScreenLine(truncate(line.text, width), line.style) for line in lines)
     return Screen(fitted, scroll, max(1, room - 1), last, anchors, cursor if height >= 3 else None)
 
 
-def text_of(state: State, width: int, *, title: str = "", whole: bool = True) -> list[str]:
+def render_lines(state: FormState, width: int, *, title: str = "", whole: bool = True) -> list[str]:
     """The same as lines to be read one after the other; not ``whole`` where only the keys and a message are news."""
     body, _ = _body(state, min(max(20, width), _WIDEST))
     lines = [
@@ -96,39 +96,39 @@ def text_of(state: State, width: int, *, title: str = "", whole: bool = True) ->
     return [*(lines if whole else []), *prompt, "  ".join(_choices(state))]
 
 
-def _top(state: State, width: int, title: str) -> Line:
+def _top(state: FormState, width: int, title: str) -> ScreenLine:
     n, done = len(state.items), len(state.given)
     text = f" {'  '.join(_where(state))}"
     name = f"  {one_line(title)}" if title else ""
-    bar_room = width - width_of(text) - 3
-    if name and width_of(name) <= bar_room - 12:
-        text, bar_room = text + name, bar_room - width_of(name)
+    bar_room = width - cell_width(text) - 3
+    if name and cell_width(name) <= bar_room - 12:
+        text, bar_room = text + name, bar_room - cell_width(name)
     if bar_room >= 12:
         size = min(20, bar_room - 2)
         full = size * done // n if n else size
         bar = f"[{'#' * full}{'.' * (size - full)}] "
-        text += " " * (width - width_of(text) - len(bar)) + bar
-    return Line(text, Style.BAR)
+        text += " " * (width - cell_width(text) - len(bar)) + bar
+    return ScreenLine(text, Style.BAR)
 
 
-def _where(state: State) -> list[str]:
+def _where(state: FormState) -> list[str]:
     n = len(state.items)
     where = f"{state.place + 1} of {n}" if state.item is not None else f"{n} of {n}"
     return [where, f"{len(state.given)} labelled", *([f"{len(state.skipped)} skipped"] if state.skipped else [])]
 
 
-def _prompt(state: State, below: int) -> Line:
+def _prompt(state: FormState, below: int) -> ScreenLine:
     if state.mode == "comment":
-        return Line(f"comment: {one_line(state.draft)}")
+        return ScreenLine(f"comment: {one_line(state.draft)}")
     if state.message:
-        return Line(one_line(state.message), Style.HEAD)
+        return ScreenLine(one_line(state.message), Style.HEAD)
     more = f"{below} more line{'s' if below > 1 else ''} below: space" if below > 0 else ""
     if state.comment:
-        return Line(f"comment: {one_line(state.comment)}" + (f"  ({more})" if more else ""), Style.DIM)
-    return Line(more, Style.DIM)
+        return ScreenLine(f"comment: {one_line(state.comment)}" + (f"  ({more})" if more else ""), Style.DIM)
+    return ScreenLine(more, Style.DIM)
 
 
-def _choices(state: State) -> list[str]:
+def _choices(state: FormState) -> list[str]:
     """The keys and what they do, the more important ones first."""
     if state.mode == "comment":
         return ["enter keep", "esc leave as it was", "ctrl-u empty"]
@@ -141,11 +141,11 @@ def _choices(state: State) -> list[str]:
     return [*judge, "s skip", "u undo", "? help", "q quit", "c comment", *reference]
 
 
-def _keys(state: State, width: int) -> str:
+def _keys(state: FormState, width: int) -> str:
     """As many of them as fit."""
     text = " "
     for part in _choices(state):
-        if width_of(text) + width_of(part) + 1 > width:
+        if cell_width(text) + cell_width(part) + 1 > width:
             break
         text += f"{part}  "
     return f"{text:<{width}}"[:width]
@@ -154,7 +154,7 @@ def _keys(state: State, width: int) -> str:
 def _tail(text: str, width: int) -> str:
     """The end of what is being typed, where there is no room for all of it."""
     text = text[-4 * max(1, width) :]
-    while width_of(text) > max(0, width):
+    while cell_width(text) > max(0, width):
         text = text[1:]
     return text
 
@@ -162,77 +162,79 @@ def _tail(text: str, width: int) -> str:
 # --- the body --------------------------------------------------------------------------------------------------------
 
 
-def _body(state: State, width: int) -> tuple[list[Line], tuple[int, ...]]:
+def _body(state: FormState, width: int) -> tuple[list[ScreenLine], tuple[int, ...]]:
     if state.mode == "help":
         return _help(width), ()
     if state.item is None:
         return _end(state, width), ()
     item = state.item
-    lines: list[Line] = []
+    lines: list[ScreenLine] = []
     if item.conversation:
-        lines += [*_section("Before", item.conversation, width), Line("")]
-    lines += [*_section("Question", item.question, width), Line("")]
-    lines += [*_section("Answer", item.answer or "(empty)", width), Line("")]
+        lines += [*_section("Before", item.conversation, width), ScreenLine("")]
+    lines += [*_section("Question", item.question, width), ScreenLine("")]
+    lines += [*_section("Answer", item.answer or "(empty)", width), ScreenLine("")]
     for said in item.said:
         told = f"{said.label}" + (f": {said.comment}" if said.comment else "")
         lines += _section(f"{said.annotator} said", told, width)
-    lines += [Line("")] if item.said else []
+    lines += [ScreenLine("")] if item.said else []
     lines += _references(state, item, width)
     return _with_evidence(state, item, lines, width)
 
 
-def _references(state: State, item: Item, width: int) -> list[Line]:
+def _references(state: FormState, item: LabelItem, width: int) -> list[ScreenLine]:
     if state.blind or not item.references:
         return []
     if not state.reference_shown:
-        return [Line("Reference (a shows it)", Style.DIM), Line("")]
+        return [ScreenLine("Reference (a shows it)", Style.DIM), ScreenLine("")]
     head = "Reference" if len(item.references) == 1 else f"Reference, one of {len(item.references)}"
-    lines = [Line(head, Style.HEAD)]
+    lines = [ScreenLine(head, Style.HEAD)]
     for one in item.references:
         lines += _indented(one, width)
-    return [*lines, Line("")]
+    return [*lines, ScreenLine("")]
 
 
-def _with_evidence(state: State, item: Item, lines: list[Line], width: int) -> tuple[list[Line], tuple[int, ...]]:
+def _with_evidence(
+    state: FormState, item: LabelItem, lines: list[ScreenLine], width: int
+) -> tuple[list[ScreenLine], tuple[int, ...]]:
     shown = [one for one in item.evidence if one.rank is not None or not state.blind]
     retrieved = sum(one.rank is not None for one in shown)
     anchors = []
     if not shown:
-        return [*lines, Line("Nothing was retrieved.", Style.DIM)], ()
+        return [*lines, ScreenLine("Nothing was retrieved.", Style.DIM)], ()
     for one in shown:
         anchors.append(len(lines))
         lines += [_heading(state, one, retrieved), *_indented(one.text or "(its text is not stored)", width)]
     return lines, tuple(anchors)
 
 
-def _heading(state: State, one: Evidence, retrieved: int) -> Line:
+def _heading(state: FormState, one: ShownDocument, retrieved: int) -> ScreenLine:
     where = "relevant, not retrieved" if one.rank is None else f"Document {one.rank} of {retrieved}"
     gold = one.gold and not state.blind
     mark = "  * relevant" if gold and one.rank is not None else ""
-    return Line(f"{where}: {one_line(one.doc_id)}{mark}", Style.GOLD if gold else Style.HEAD)
+    return ScreenLine(f"{where}: {one_line(one.doc_id)}{mark}", Style.GOLD if gold else Style.HEAD)
 
 
-def _section(head: str, text: str, width: int) -> list[Line]:
-    return [Line(one_line(head), Style.HEAD), *_indented(text, width)]
+def _section(head: str, text: str, width: int) -> list[ScreenLine]:
+    return [ScreenLine(one_line(head), Style.HEAD), *_indented(text, width)]
 
 
-def _indented(text: str, width: int) -> list[Line]:
+def _indented(text: str, width: int) -> list[ScreenLine]:
     room = width - _INDENT if width > 12 else width
-    return [Line(" " * (width - room) + line) for line in wrapped(text, room)]
+    return [ScreenLine(" " * (width - room) + line) for line in wrap(text, room)]
 
 
-def _help(width: int) -> list[Line]:
-    lines = [Line("Keys", Style.HEAD), Line("")]
+def _help(width: int) -> list[ScreenLine]:
+    lines = [ScreenLine("Keys", Style.HEAD), ScreenLine("")]
     for keys, meaning in _KEYS_HELP:
-        lines += [Line(line) for line in wrapped(f"{keys:<14}{meaning}", width)]
+        lines += [ScreenLine(line) for line in wrap(f"{keys:<14}{meaning}", width)]
     return lines
 
 
-def _end(state: State, width: int) -> list[Line]:
-    told = ", ".join(f"{count} {label}" for label, count in counted(state.given.values()).items())
+def _end(state: FormState, width: int) -> list[ScreenLine]:
+    told = ", ".join(f"{count} {label}" for label, count in count_labels(state.given.values()).items())
     lines = ["All of them have been seen.", "", f"{len(state.given)} labelled{told and f': {told}'}."]
     if state.skipped:
         n = len(state.skipped)
         lines.append(f"{n} {'was' if n == 1 else 'were'} skipped; s shows {'it' if n == 1 else 'them'} again.")
     lines += ["", "Every label is in the file already. q leaves."]
-    return [Line(part) for line in lines for part in wrapped(line, width)]
+    return [ScreenLine(part) for line in lines for part in wrap(line, width)]

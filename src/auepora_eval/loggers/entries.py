@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
 from ..core.errors import BadTypeError, BadValueError
-from ..core.results import Results, plain_value
-from ..core.secrets import hidden_by_name
+from ..core.results import Results, to_json_value
+from ..core.secrets import redact_by_name
 from ..core.types import MetricResult
 from .names import legal_names, require_prefix
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
     Loggable = Results | RunOutcome | ClientReport | Iterable[MetricResult]
 
-__all__ = ["Entries", "entries_of", "flat"]
+__all__ = ["LogEntries", "build_entries", "flatten"]
 
 
 @dataclass(frozen=True, slots=True)
-class Entries:
+class LogEntries:
     """What a tracker is told; every name is legal, and has the prefix where it is a key of its own."""
 
     name: str | None
@@ -42,12 +42,12 @@ class Entries:
     """Version of this library, and id of the run where it is stored."""
 
 
-def entries_of(
+def build_entries(
     given: Loggable, *, prefix: str = "", record: RunRecord | None = None, params: Mapping[str, Any] | None = None
-) -> Entries:
+) -> LogEntries:
     """What there is to log of results, of a run's outcome or of a client's report."""
     require_prefix(prefix)
-    results, own_record = _opened(given)
+    results, own_record = _results_and_record(given)
     record = record if record is not None else own_record
     names = {name: f"{prefix}{made}" for name, made in legal_names(result.name for result in results).items()}
     metrics: dict[str, float] = {}
@@ -60,7 +60,7 @@ def entries_of(
                 )
             metrics[key] = value
     run_id = results.run_id if record is None else record.run_id
-    return Entries(
+    return LogEntries(
         name=None if record is None else record.name,
         metrics=metrics,
         params=_params(record, params),
@@ -71,7 +71,7 @@ def entries_of(
     )
 
 
-def _opened(given: Any) -> tuple[Results, RunRecord | None]:
+def _results_and_record(given: Any) -> tuple[Results, RunRecord | None]:
     """The results, and what the store knows of their run where that comes with them."""
     if isinstance(given, Results):
         return given, None
@@ -116,16 +116,16 @@ def _params(record: RunRecord | None, params: Mapping[str, Any] | None) -> dict[
             "conventions": conventions if isinstance(conventions, Mapping) else {"name": conventions},
             "config": record.config,
         }
-    shown: dict[str, Any] = plain_value(hidden_by_name({**known, **(params or {})}))
+    shown: dict[str, Any] = to_json_value(redact_by_name({**known, **(params or {})}))
     return {key: value for key, value in shown.items() if value is not None}
 
 
-def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested values under dotted keys: ``{"config": {"model": "m"}}`` is ``{"config.model": "m"}``."""
     made: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, Mapping):
-            made |= flat(value, f"{prefix}{key}.")
+            made |= flatten(value, f"{prefix}{key}.")
         else:
             made[f"{prefix}{key}"] = value
     return made

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import BadValueError, MissingDependencyError
-from .entries import Entries, entries_of, flat
+from .entries import LogEntries, build_entries, flatten
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["log_to_mlflow"]
 
 # What MLflow takes in one request, and how long a text may be (since 2.10).
-METRICS_AT_A_TIME, PARAMS_AT_A_TIME, TAGS_AT_A_TIME = 1000, 100, 100
-LONGEST_PARAM, LONGEST_TAG, LONGEST_KEY = 6000, 5000, 250
-_NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9_./ -]")
+MAX_METRICS, MAX_PARAMS, MAX_TAGS = 1000, 100, 100
+MAX_PARAM_LENGTH, MAX_TAG_LENGTH, MAX_KEY_LENGTH = 6000, 5000, 250
+_ILLEGAL_KEY_CHARACTERS = re.compile(r"[^A-Za-z0-9_./ -]")
 
 
 def log_to_mlflow(
@@ -49,14 +49,14 @@ def log_to_mlflow(
         import mlflow
     except ImportError as error:
         raise MissingDependencyError("mlflow", purpose="log_to_mlflow()", install="mlflow") from error
-    entries = entries_of(results, prefix=prefix, record=record, params=params)
+    entries = build_entries(results, prefix=prefix, record=record, params=params)
     with _run_id(mlflow, run, entries) as run_id:
         _log(mlflow, run_id, entries, prefix=prefix, step=step or 0, tags=tags or {})
     return run_id
 
 
 @contextmanager
-def _run_id(mlflow: Any, run: Any, entries: Entries) -> Iterator[str]:
+def _run_id(mlflow: Any, run: Any, entries: LogEntries) -> Iterator[str]:
     """The id of the run that is meant; one that is started here is ended again."""
     run = mlflow.active_run() if run is None else run
     if run is None:
@@ -66,12 +66,15 @@ def _run_id(mlflow: Any, run: Any, entries: Entries) -> Iterator[str]:
         yield run if isinstance(run, str) else run.info.run_id
 
 
-def _log(mlflow: Any, run_id: str, entries: Entries, *, prefix: str, step: int, tags: Mapping[str, str]) -> None:
+def _log(mlflow: Any, run_id: str, entries: LogEntries, *, prefix: str, step: int, tags: Mapping[str, str]) -> None:
     from mlflow.entities import Metric, Param, RunTag
 
     now = int(time.time() * 1000)
     metrics = [Metric(key, value, now, step) for key, value in entries.metrics.items()]
-    params = [Param(key, _cut(str(value), LONGEST_PARAM)) for key, value in _keys(flat(entries.params), prefix).items()]
+    params = [
+        Param(key, _truncate(str(value), MAX_PARAM_LENGTH))
+        for key, value in _keys(flatten(entries.params), prefix).items()
+    ]
     own = {
         **{f"auepora.name.{key}": name for key, name in entries.names.items()},
         **{f"auepora.signature.{key}": signature for key, signature in entries.signatures.items()},
@@ -80,13 +83,13 @@ def _log(mlflow: Any, run_id: str, entries: Entries, *, prefix: str, step: int, 
         f"auepora.{prefix}undefined": ", ".join(entries.undefined),
         **tags,
     }
-    listed = [RunTag(key, _cut(str(value), LONGEST_TAG)) for key, value in _keys(own, "").items()]
+    listed = [RunTag(key, _truncate(str(value), MAX_TAG_LENGTH)) for key, value in _keys(own, "").items()]
     client = mlflow.MlflowClient()
     # Params first: MLflow refuses those that contradict the run they go to, and then nothing else is there yet.
     for kind, values, size in (
-        ("params", params, PARAMS_AT_A_TIME),
-        ("tags", listed, TAGS_AT_A_TIME),
-        ("metrics", metrics, METRICS_AT_A_TIME),
+        ("params", params, MAX_PARAMS),
+        ("tags", listed, MAX_TAGS),
+        ("metrics", metrics, MAX_METRICS),
     ):
         for some in _batches(values, size):
             client.log_batch(run_id, **{kind: some})
@@ -96,14 +99,14 @@ def _keys(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """The values under keys that MLflow takes; two that would have the same are refused."""
     made: dict[str, Any] = {}
     for key, value in values.items():
-        legal = _NOT_IN_KEYS.sub("_", f"{prefix}{key}")[:LONGEST_KEY]
+        legal = _ILLEGAL_KEY_CHARACTERS.sub("_", f"{prefix}{key}")[:MAX_KEY_LENGTH]
         if legal in made:
             raise BadValueError(f"two parameters would be logged as '{legal}', one of them '{key}'; rename one of them")
         made[legal] = value
     return made
 
 
-def _cut(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 

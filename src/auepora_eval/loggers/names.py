@@ -9,7 +9,7 @@ from ..core.errors import BadValueError
 
 __all__ = ["legal_name", "legal_names", "require_prefix"]
 
-_OTHER = re.compile(r"[^A-Za-z0-9_]+")
+_ILLEGAL_CHARACTERS = re.compile(r"[^A-Za-z0-9_]+")
 _PREFIX = re.compile(r"[A-Za-z0-9_./-]*")
 
 
@@ -21,7 +21,7 @@ def legal_name(name: str) -> str:
     >>> legal_name("recall@5"), legal_name("quantile_latency[end_to_end,0.95]")
     ('recall_at_5', 'quantile_latency_end_to_end_0_95')
     """
-    made = _OTHER.sub("_", name.replace("@", "_at_")).strip("_")
+    made = _ILLEGAL_CHARACTERS.sub("_", name.replace("@", "_at_")).strip("_")
     if not made:
         raise BadValueError(
             f"the metric name {name!r} has no letter of a to z and no digit; give it another one (`as:`)"

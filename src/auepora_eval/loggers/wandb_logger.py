@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import MissingDependencyError
-from .entries import Entries, entries_of
+from .entries import LogEntries, build_entries
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
@@ -36,8 +36,8 @@ def log_to_wandb(
         import wandb
     except ImportError as error:
         raise MissingDependencyError("wandb", purpose="log_to_wandb()", install="wandb") from error
-    entries = entries_of(results, prefix=prefix, record=record, params=params)
-    with _opened(wandb, run, project, entries) as opened:
+    entries = build_entries(results, prefix=prefix, record=record, params=params)
+    with _open_run(wandb, run, project, entries) as opened:
         own = {
             **entries.facts,
             "names": entries.names,
@@ -52,7 +52,7 @@ def log_to_wandb(
 
 
 @contextmanager
-def _opened(wandb: Any, run: Any, project: str | None, entries: Entries) -> Iterator[Any]:
+def _open_run(wandb: Any, run: Any, project: str | None, entries: LogEntries) -> Iterator[Any]:
     """The run that is meant; one that is started here is finished again."""
     run = wandb.run if run is None else run
     if run is None:

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.reduce import OfSums
+from ..core.reduce import SumsReducer
 from ..core.registry import register
 from ..core.scores import Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..features.refusals import Refusals
-from .refusals import RefusalMetric
+from .refusal_base import RefusalMetric
 
 __all__ = [
     "NegativeRejectionRate",
@@ -58,7 +58,7 @@ class NegativeRejectionRate(RefusalMetric):
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
         """Questions that have an answer."""
-        due, unclear = self.due(batch)
+        due, unclear = self.refusal_masks(batch)
         return {"answerable": ~due & ~unclear}
 
     def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
@@ -87,7 +87,7 @@ class OverRefusalRate(RefusalMetric):
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
         """Questions that have no answer."""
-        return {"unanswerable": self.due(batch)[0]}
+        return {"unanswerable": self.refusal_masks(batch)[0]}
 
     def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
         """A question that has no answer is skipped."""
@@ -123,7 +123,7 @@ class RejectionPrecision(RefusalMetric):
 
     def worst_in(self, batch: Batch) -> float | Floats:
         """0 where an answer was due; a failed answer to a question that has none is neither refusal nor answer."""
-        due, _ = self.due(batch)
+        due, _ = self.refusal_masks(batch)
         return np.where(due, math.nan, super().worst_in(batch)).astype(np.float64)
 
     def plain_skip(self, sample: EvaluationSample, should: bool | None, refused: bool | str | None) -> str | None:
@@ -135,12 +135,12 @@ class RejectionPrecision(RefusalMetric):
         return float(should)
 
 
-class SetF1(OfSums):
+class SetF1(SumsReducer):
     """F1 of two sets of samples, from the sizes of what they share and of each."""
 
     name = "set_f1"
 
-    def of_sums(self, sums: Sequence[float]) -> float:
+    def from_sums(self, sums: Sequence[float]) -> float:
         """Twice what they share over both sizes; NaN where both are empty."""
         shared, first, second = sums
         return 2 * shared / (first + second) if first + second else math.nan
@@ -153,8 +153,8 @@ class SetF1(OfSums):
             return None
         shared, first, second = (math.fsum(column) for column in scores.stats[scores.counted].T.tolist())
         due = float(scores.stats[failed, 2].sum())
-        wrong = self.of_sums([shared, first + failed.sum() - due, second + due])
-        right = self.of_sums([shared + due, first + due, second + due])
+        wrong = self.from_sums([shared, first + failed.sum() - due, second + due])
+        right = self.from_sums([shared + due, first + due, second + due])
         return None if math.isnan(wrong) or math.isnan(right) else (wrong, right)
 
 
@@ -210,7 +210,7 @@ class RejectionF1(RefusalMetric):
         refused_rows: set[int] = set()
         due_rows: set[int] = set()
         for row, (sample, output) in enumerate(zip(samples, outputs, strict=True)):
-            should, refused = self.should_decline(sample), self.detector.refused_plainly(sample, output)
+            should, refused = self.should_decline(sample), self.detector.reference_refused(sample, output)
             if should is not None and isinstance(refused, bool):
                 refused_rows |= {row} if refused else set()
                 due_rows |= {row} if should else set()
@@ -237,17 +237,17 @@ class RefusalCorrectness(RefusalMetric):
         **RefusalMetric.skip_reasons,
     }
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this query should be refused."""
         return _expectation(sample) == "none"
 
-    def due(self, batch: Batch) -> tuple[Mask, Mask]:
+    def refusal_masks(self, batch: Batch) -> tuple[Mask, Mask]:
         """Queries for which no document is expected, and those whose expectation cannot be read."""
-        return _expecting(batch, "none"), _expecting(batch, _BAD_EXPECTATION)
+        return _expectation_mask(batch, "none"), _expectation_mask(batch, _BAD_EXPECTATION)
 
     def skips(self, batch: Batch, seen: Refusals) -> dict[str, Mask]:
         """Queries that have an answer, or that nothing is known of."""
-        return {reason: _expecting(batch, reason) for reason in ("expects_documents", "no_expectation")}
+        return {reason: _expectation_mask(batch, reason) for reason in ("expects_documents", "no_expectation")}
 
     def should_decline(self, sample: EvaluationSample) -> bool | None:
         """Whether no document is expected."""
@@ -259,7 +259,7 @@ class RefusalCorrectness(RefusalMetric):
         return _expectation(sample) if should is False else None
 
 
-def _expecting(batch: Batch, what: str) -> Mask:
+def _expectation_mask(batch: Batch, what: str) -> Mask:
     every = batch.feature("document_expectation", lambda b: [_expectation(sample) for sample in b.samples])
     return np.array([one == what for one in every], dtype=np.bool_)
 

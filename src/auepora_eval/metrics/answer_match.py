@@ -10,17 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Surroundings
+from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import Pairs, best_pairs, chosen, coded, pairs, shared
-from ..text.cutting import WordRule, squad_words, word_rule
-from .answers import AnswerMetric, ReferencedMetric, overlap_shares, require_bool, require_choice
+from ..features.texts import TokenPairs, best_pairs, select_pairs, shared_ngrams, token_ids, token_pairs
+from ..text.tokenizers import Tokenizer, squad_words, word_tokenizer
+from .answer_base import AnswerMetric, ReferencedMetric, overlap_scores, require_bool, require_choice
 from .base import ConfiguredMetric
 from .derivations_text import bag_steps, containment_steps, equality_steps
-from .overlap import Words, answer_relevance, exact_match, token_f1
+from .overlap import Tokenize, answer_relevance, exact_match, token_f1
 
 __all__ = ["AnswerRelevance", "Containment", "ExactMatch", "TokenF1"]
 
@@ -29,7 +29,7 @@ Floats = npt.NDArray[np.float64]
 
 def bag_f1s(common: npt.NDArray[np.int64], given: npt.NDArray[np.int64], wanted: npt.NDArray[np.int64]) -> Floats:
     """``bag_f1`` of each pair."""
-    values, _, _ = overlap_shares(common, given, wanted)
+    values, _, _ = overlap_scores(common, given, wanted)
     values[(given == 0) & (wanted == 0)] = 1.0
     return values
 
@@ -50,9 +50,9 @@ class _NormalisedMetric(ReferencedMetric):
         super().__post_init__()
 
     @property
-    def words(self) -> WordRule:
+    def words(self) -> Tokenizer:
         """How texts are cut into words."""
-        return word_rule(case=self.ignore_case, punctuation=self.ignore_punctuation, articles=self.ignore_articles)
+        return word_tokenizer(case=self.ignore_case, punctuation=self.ignore_punctuation, articles=self.ignore_articles)
 
     def choices(self) -> dict[str, str]:
         """What is ignored."""
@@ -65,15 +65,15 @@ class _NormalisedMetric(ReferencedMetric):
             return {"norm": "squad"}
         return {"norm": ",".join(name for name, yes in ignored.items() if yes) or "none"}
 
-    def best(self, batch: Batch, values: Floats, sides: Pairs) -> Scores:
+    def best(self, batch: Batch, values: Floats, sides: TokenPairs) -> Scores:
         """The best value of each row, references without words left out where there are others."""
-        empty = sides.wanted.counts == 0
+        empty = sides.references.counts == 0
         if empty.any():
             others = np.zeros(len(batch), np.bool_)
             others[sides.owners[~empty]] = True
             # No value is below 0, so that this is the same as not being there.
             values = np.where(empty & others[sides.owners], 0.0, values)
-        best = chosen(values, best_pairs(values, sides.owners, len(batch)))
+        best = select_pairs(values, best_pairs(values, sides.owners, len(batch)))
         return self.outcome(batch, best, skip=self.without_reference(batch))
 
 
@@ -93,8 +93,8 @@ class ExactMatch(_NormalisedMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Whether all words are equal, pair by pair."""
-        sides = pairs(batch, self.words, "reference")
-        given, wanted = sides.given, sides.wanted
+        sides = token_pairs(batch, self.words, "reference")
+        given, wanted = sides.answers, sides.references
         alike = given.counts == wanted.counts
         candidates = np.flatnonzero(alike)
         # Word by word, only where the numbers of words agree; a pair without any word is equal.
@@ -105,11 +105,11 @@ class ExactMatch(_NormalisedMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
-        return Score(exact_match(answer, sample.references, self.words.plain))
+        return Score(exact_match(answer, sample.references, self.words.tokenize))
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
         """The words of both, side by side."""
-        return equality_steps(answer, sample.references, self.words.plain)
+        return equality_steps(answer, sample.references, self.words.tokenize)
 
 
 @register("token_f1")
@@ -125,17 +125,17 @@ class TokenF1(_NormalisedMetric):
 
     def score(self, batch: Batch) -> Scores:
         """F1, pair by pair."""
-        sides = pairs(batch, self.words, "reference")
-        common = shared(batch, self.words, "reference", 1)
-        return self.best(batch, bag_f1s(common, sides.given.counts, sides.wanted.counts), sides)
+        sides = token_pairs(batch, self.words, "reference")
+        common = shared_ngrams(batch, self.words, "reference", 1)
+        return self.best(batch, bag_f1s(common, sides.answers.counts, sides.references.counts), sides)
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """By the plain definition."""
-        return Score(token_f1(answer, sample.references, self.words.plain))
+        return Score(token_f1(answer, sample.references, self.words.tokenize))
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
         """The words of both, and those in common."""
-        return bag_steps(answer, sample.references, self.words.plain, "reference")
+        return bag_steps(answer, sample.references, self.words.tokenize, "reference")
 
 
 @register("answer_relevance")
@@ -162,9 +162,9 @@ class AnswerRelevance(AnswerMetric):
 
     def score(self, batch: Batch) -> Scores:
         """F1 of each answer with its query."""
-        words = word_rule(articles=True)
-        given, query = coded(batch, words, "answers").counts, coded(batch, words, "query").counts
-        values = bag_f1s(shared(batch, words, "query", 1), given, query)
+        words = word_tokenizer(articles=True)
+        given, query = token_ids(batch, words, "answers").counts, token_ids(batch, words, "query").counts
+        values = bag_f1s(shared_ngrams(batch, words, "query", 1), given, query)
         return self.outcome(batch, values, skip={"empty_query": query == 0})
 
     def skips(self, sample: EvaluationSample) -> str | None:
@@ -235,7 +235,9 @@ class Containment(ConfiguredMetric, SampleMetric):
         wanted = [[text for name in names if (text := " ".join(words(name)))] for names in slots]
         return Score(all(any(text in answer for text in texts) for texts in wanted if texts))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Which spelling of each thing stands in the answer."""
         outcome = self.score_one(sample, output)
         answer = "" if output.response is None else output.response.text
@@ -251,7 +253,7 @@ def _lower_case(text: str) -> list[str]:
     return _as_written(text.lower())
 
 
-_NORMS: dict[str, Words] = {"squad": squad_words, "lower": _lower_case, "none": _as_written}
+_NORMS: dict[str, Tokenize] = {"squad": squad_words, "lower": _lower_case, "none": _as_written}
 
 
 def _slots(sample: EvaluationSample) -> list[Sequence[str]] | None:

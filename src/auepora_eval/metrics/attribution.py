@@ -11,22 +11,29 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.errors import BadTypeError, BadValueError
-from ..core.judged import judged_parts
-from ..core.metrics_base import BatchMetric, RunFacts, bound_to
+from ..core.judged_metric import judged_parts
+from ..core.metrics_base import BatchMetric, RunInfo, with_conventions
 from ..core.reduce import Clusters
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
-from ..core.scoring import settled_scores
+from ..core.scoring import apply_failure_policy
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.refusals import is_unanswerable, refusals, unanswerable
 from ..stats.interval import mean_interval
-from .answers import require_count
-from .derivations_over import inner_score
+from .answer_base import require_count
+from .derivations_wrappers import inner_score
 from .gold_hit import GoldHitAtK
-from .refusals import DetectingMetric
-from .wrappers import ComputedReducer, base_choices, joins, require_within, scored_by, scoring_metric
+from .refusal_base import RefusalDetectionMetric
+from .wrappers import (
+    ComputedReducer,
+    as_batch_metric,
+    inner_scores,
+    inner_signature_options,
+    is_paired_metric,
+    require_in_range,
+)
 
 __all__ = ["CAUSES", "FailureAttribution", "attribute_failures"]
 
@@ -39,7 +46,7 @@ CAUSES = {
     "system_failed": "the system gave no answer",
 }
 """Why an answer may be wrong, in the order of the chain; exactly one holds for each wrong answer."""
-_RETRIEVAL = ("not_returned", "below_cut")
+_RETRIEVAL_CAUSES = ("not_returned", "below_cut")
 """The causes that lie with the retriever; they come first."""
 Mask = npt.NDArray[np.bool_]
 _NO_CUT = 2**31
@@ -47,7 +54,7 @@ _NO_CUT = 2**31
 
 @register("failure_attribution", at="k")
 @dataclass(frozen=True)
-class FailureAttribution(DetectingMetric):
+class FailureAttribution(RefusalDetectionMetric):
     r"""Share of the wrong answers for which the retriever is to blame; details tell the share of every cause.
 
     .. math:: |\{w : \text{no relevant document among the first } k\}| \,/\, |\{w\}|
@@ -75,7 +82,7 @@ class FailureAttribution(DetectingMetric):
     target = TargetCategory.GENERATION_CORRECTNESS
     higher_is_better = False
     binary: ClassVar[bool] = True
-    settles_failures: ClassVar[bool] = True
+    handles_failures: ClassVar[bool] = True
     by_chunk_id: ClassVar[bool] = True
     needs_all: ClassVar[bool] = True
     counts_system_failures: ClassVar[bool] = False
@@ -95,10 +102,10 @@ class FailureAttribution(DetectingMetric):
         given = {"support_density": {"k": self.k}} if self.faithfulness is None else self.faithfulness
         for name, spec in (("correct", self.correct), ("faithfulness", given)):
             try:
-                built = scoring_metric(metric(spec))
+                built = as_batch_metric(metric(spec))
             except BadTypeError as error:
                 raise BadTypeError(f"{name} must be a metric: {error}") from error
-            if joins(built) or isinstance(built.reducer, ComputedReducer):
+            if is_paired_metric(built) or isinstance(built.reducer, ComputedReducer):
                 raise BadValueError(f"{name} cannot be '{built.name}', which has no score for a single answer")
             if not built.higher_is_better:
                 raise BadValueError(f"{name} cannot be '{built.name}', of which less is better")
@@ -111,10 +118,10 @@ class FailureAttribution(DetectingMetric):
         correct, _, _, faithful = self._parts
         if "response" not in correct.reads:
             raise BadValueError(f"correct must be a metric of the answer, which '{correct.name}' is not")
-        require_within("correct_from", self.correct_from, correct)
-        require_within("faithful_from", self.faithful_from, faithful)
+        require_in_range("correct_from", self.correct_from, correct)
+        require_in_range("faithful_from", self.faithful_from, faithful)
         object.__setattr__(
-            self, "skip_reasons", {**scoring_metric(self.correct).skip_reasons, **type(self).skip_reasons}
+            self, "skip_reasons", {**as_batch_metric(self.correct).skip_reasons, **type(self).skip_reasons}
         )
         super().__post_init__()
 
@@ -129,10 +136,10 @@ class FailureAttribution(DetectingMetric):
         faithfulness = metric("support_density", k=self.k) if self.faithfulness is None else self.faithfulness
         hit, returned = GoldHitAtK(self.k), GoldHitAtK(_NO_CUT)
         return (
-            bound_to(scoring_metric(self.correct), self.rules),
-            bound_to(hit, self.rules),
-            bound_to(returned, self.rules),
-            bound_to(scoring_metric(faithfulness), self.rules),
+            with_conventions(as_batch_metric(self.correct), self.active_conventions),
+            with_conventions(hit, self.active_conventions),
+            with_conventions(returned, self.active_conventions),
+            with_conventions(as_batch_metric(faithfulness), self.active_conventions),
         )
 
     def required_fields(self) -> list[str]:
@@ -143,22 +150,22 @@ class FailureAttribution(DetectingMetric):
         """What is wrong, what is a hit, what is a refusal, what is borne out."""
         correct, hit, _, faithful = self._parts
         return {
-            **base_choices(correct, "correct"),
+            **inner_signature_options(correct, "correct"),
             "correct.from": repr(float(self.correct_from)),
-            **base_choices(hit, "hit"),
+            **inner_signature_options(hit, "hit"),
             **super().choices(),
-            **base_choices(faithful, "faithfulness"),
+            **inner_signature_options(faithful, "faithfulness"),
             "faithfulness.from": repr(float(self.faithful_from)),
         }
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """How many documents were asked for: one that is not returned at all was perhaps never asked for."""
         return {} if run.top_k is None else {"top_k": str(run.top_k)}
 
     def score(self, batch: Batch) -> Scores:
         """1 where the retriever is to blame; the statistics say which cause it is."""
         of_answer, of_hit, of_return, of_support = self._parts
-        correct, hit, returned = scored_by(of_answer, batch), of_hit.score(batch), of_return.score(batch)
+        correct, hit, returned = inner_scores(of_answer, batch), of_hit.score(batch), of_return.score(batch)
         no_answer, unclear = unanswerable(batch)
         right = (correct.status == Status.SCORED) & (correct.values >= self.correct_from)
         failed = correct.status == Status.SYSTEM_FAILED
@@ -170,11 +177,11 @@ class FailureAttribution(DetectingMetric):
         low, untold = self._unsupported(batch, of_support, in_context & ~undecided & ~refused)
         causes = np.select(
             [failed, returned.values == 0, hit.values == 0, refused, low],
-            [_NUMBER[name] for name in ("system_failed", *_RETRIEVAL, "refused", "contradicts_context")],
-            _NUMBER["unused"],
+            [_CAUSE_INDEX[name] for name in ("system_failed", *_RETRIEVAL_CAUSES, "refused", "contradicts_context")],
+            _CAUSE_INDEX["unused"],
         )
         # A failure is a cause among others, but no answer that the retriever could have saved.
-        values = np.where(correct.counted & ~failed, causes < len(_RETRIEVAL), math.nan)
+        values = np.where(correct.counted & ~failed, causes < len(_RETRIEVAL_CAUSES), math.nan)
         scores = replace(correct, values=values.astype(np.float64), stats=None)
         for rows, status, reason in (
             (untold, Status.MEASURE_FAILED, "faithfulness_failed"),
@@ -184,9 +191,9 @@ class FailureAttribution(DetectingMetric):
             (no_answer, Status.SKIPPED, "unanswerable"),
             *((hit.with_reason(reason), Status.SKIPPED, reason) for reason in hit.reason_names[1:]),
         ):
-            scores = scores.replaced(rows, status, reason, math.nan)
+            scores = scores.with_outcome(rows, status, reason, math.nan)
         one_of = np.equal.outer(causes, np.arange(len(CAUSES))).astype(np.float64)
-        counts = self.rules.on_system_failure == "worst"
+        counts = self.active_conventions.on_system_failure == "worst"
         told = scores.counted | ((scores.status == Status.SYSTEM_FAILED) & counts)
         names = list(CAUSES)
         keys = [names[cause] if there else None for cause, there in zip(causes.tolist(), told.tolist(), strict=True)]
@@ -200,7 +207,7 @@ class FailureAttribution(DetectingMetric):
             samples = [batch.samples[row] for row in rows.tolist()]
             outputs = [batch.outputs[row] for row in rows.tolist()]
             some = Batch(samples, outputs, memory=batch.memory)
-            found = settled_scores(support, some)
+            found = apply_failure_policy(support, some)
             for remark, (_, first) in some.notes.items():
                 batch.note(remark, first)
             low[rows] = (found.status == Status.SCORED) & (found.values < self.faithful_from)
@@ -225,42 +232,46 @@ class FailureAttribution(DetectingMetric):
             }
         return {**shares, "causes": causes}
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there is gold, and something to hold the answer against."""
         return sample.relevant_docs is not None and sample.reference_answer is not None
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """1 where the retriever is to blame, by the plain definitions of all parts."""
         cause = self.plain_cause(sample, output)
-        return cause if isinstance(cause, Score) else Score(float(cause in _RETRIEVAL))
+        return cause if isinstance(cause, Score) else Score(float(cause in _RETRIEVAL_CAUSES))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Link by link where the chain broke."""
         correct, hit, returned, faithful = self._parts
-        cause = self._names_of_causes(sample, output)
+        cause = self._known_cause(sample, output)
         if cause is None:
             return super().derivation(sample, output, around)
-        steps = Derived()
+        steps = DerivationBuilder()
         for what, part, least in (
-            (f"Wrong is below {number(self.correct_from)}:", correct, None),
+            (f"Wrong is below {format_number(self.correct_from)}:", correct, None),
             ("Was any relevant document returned?", returned, "not_returned"),
             (f"Was one among the first {self.k}?", hit, "below_cut"),
         ):
             _, value = inner_score(part, sample, output, around)
             name = "hit_rate" if part is returned else part.name
-            steps.say(f"{what} {name} = {'unknown' if value is None else number(value)}", value)
+            steps.add_step(f"{what} {name} = {'unknown' if value is None else format_number(value)}", value)
             if least == cause:
                 break
         else:
-            refused = self.say_refusal(steps, sample, output)
+            refused = self.add_refusal_steps(steps, sample, output)
             _, value = (None, None) if refused else inner_score(faithful, sample, output, around)
             if not refused:
-                told = "not known" if value is None else number(value)
-                steps.say(f"Borne out is {number(self.faithful_from)} or more: {faithful.name} = {told}", value)
-        blamed = float(cause in _RETRIEVAL)
-        return steps.ends(f"The cause is `{cause}`, {CAUSES[cause]}; the retriever's: {blamed:g}", blamed)
+                told = "not known" if value is None else format_number(value)
+                steps.add_step(
+                    f"Borne out is {format_number(self.faithful_from)} or more: {faithful.name} = {told}", value
+                )
+        blamed = float(cause in _RETRIEVAL_CAUSES)
+        return steps.finish(f"The cause is `{cause}`, {CAUSES[cause]}; the retriever's: {blamed:g}", blamed)
 
-    def _names_of_causes(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+    def _known_cause(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         if any(part.asks_models or any(True for _ in judged_parts(part)) for part in self._parts):
             return None
         cause = self.plain_cause(sample, output)
@@ -287,7 +298,7 @@ class FailureAttribution(DetectingMetric):
             return "not_returned"
         if not hit.value:
             return "below_cut"
-        declined = self.detector.refused_plainly(sample, output)
+        declined = self.detector.reference_refused(sample, output)
         if not isinstance(declined, bool):
             return Score.fail("refusal_unclear")
         if declined:
@@ -298,7 +309,7 @@ class FailureAttribution(DetectingMetric):
         return "contradicts_context" if low else "unused"
 
 
-_NUMBER = {cause: number for number, cause in enumerate(CAUSES)}
+_CAUSE_INDEX = {cause: number for number, cause in enumerate(CAUSES)}
 
 
 def attribute_failures(

@@ -13,21 +13,21 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.conventions import Conventions
-from ..core.derivation import ALONE, Derivation, Surroundings
+from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.errors import DuplicateIdError
-from ..core.metrics_base import BatchMetric, RunFacts
+from ..core.metrics_base import BatchMetric, RunInfo
 from ..core.registry import metric_name
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
-from ..features.hits import View, found, has_judgement, hits, reject_duplicates, view_key
+from ..features.hits import RankingView, gold_positions, has_judgement, hits, reject_duplicates, view_key
 from ..features.rankings import rankings
-from .derivations_ranking import Ranked
+from .derivations_ranking import RankedQuery
 from .ranking import Gold, relevant_ids
 
-__all__ = ["ConfiguredMetric", "RankingMetric", "number_text"]
+__all__ = ["ConfiguredMetric", "RankingMetric", "signature_number"]
 
 
-def number_text(value: float) -> str:
+def signature_number(value: float) -> str:
     """A number for a signature: every digit that counts, and no more."""
     return repr(float(value)).removesuffix(".0")
 
@@ -73,19 +73,19 @@ class RankingMetric(ConfiguredMetric):
         values: npt.NDArray[np.float64],
         *,
         stats: npt.NDArray[np.float64] | None = None,
-        view: View = rankings,
+        view: RankingView = rankings,
     ) -> Scores:
         """The values of all queries, but for those the conventions leave out for want of gold."""
-        rules = self.rules
+        rules = self.active_conventions
         if rules.duplicates == "error":
             reject_duplicates(batch)
         # Every ranking metric under the same rules skips the same queries: worked out once, shared by all.
         key = ("gold_outcomes", view_key(batch, view), rules.empty_gold, rules.min_relevance)
         return batch.feature(key, lambda b: self._gold_outcomes(b, view)).with_values(values, stats)
 
-    def _gold_outcomes(self, batch: Batch, view: View) -> Scores:
-        rules = self.rules
-        skips = {"no_gold": ~found(batch, view).annotated}
+    def _gold_outcomes(self, batch: Batch, view: RankingView) -> Scores:
+        rules = self.active_conventions
+        skips = {"no_gold": ~gold_positions(batch, view).annotated}
         if rules.empty_gold != "zero":
             empty = hits(batch, rules, view).gold == 0
             skips["empty_gold"] = empty if rules.empty_gold == "skip" else empty & ~has_judgement(batch)
@@ -115,7 +115,7 @@ class RankingMetric(ConfiguredMetric):
 
         ``judged`` tells whether the query has any judgement; by default whether any level is 0 or more.
         """
-        rules = self.rules
+        rules = self.active_conventions
         if gold is None:
             return Score.skip("no_gold")
         if rules.duplicates == "error" and self.ranks_ids and len(set(ranked)) != len(ranked):
@@ -129,53 +129,61 @@ class RankingMetric(ConfiguredMetric):
 
     def skips_empty_gold(self, judged: bool) -> bool:
         """Whether a query with nothing relevant is left out."""
-        return self.rules.empty_gold == "skip" or (self.rules.empty_gold == "judged" and not judged)
+        return self.active_conventions.empty_gold == "skip" or (
+            self.active_conventions.empty_gold == "judged" and not judged
+        )
 
     @abstractmethod
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """The value of one query by its definition in ``metrics.ranking``."""
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Which position holds what, and what is made of it."""
         gold, ranked = self.reference_ranking(sample, output)
         scores = [item.score for item in output.retrieved]
-        told = self.steps(Ranked.of(gold or {}, ranked, self.rules.min_relevance, self.rules.depth, scores))
+        told = self.steps(
+            RankedQuery.of(
+                gold or {}, ranked, self.active_conventions.min_relevance, self.active_conventions.depth, scores
+            )
+        )
         return super().derivation(sample, output, around) if told is None else told
 
-    def steps(self, one: Ranked) -> Derivation | None:
+    def steps(self, one: RankedQuery) -> Derivation | None:
         """The derivation of one query; ``None`` where a metric has none of its own."""
         return None
 
-    def k_choice(self) -> dict[str, str]:
+    def k_signature_option(self) -> dict[str, str]:
         """Shows K_eff in the signature of a metric that divides by its cut-off."""
-        return {"k": "eff"} if self.rules.k_policy == "effective" else {}
+        return {"k": "eff"} if self.active_conventions.k_policy == "effective" else {}
 
     def plain_k(self, k: int | None, ranked: Sequence[str]) -> int | None:
         """The cut-off of one query under the k policy; 0 where nothing was returned."""
-        if self.rules.k_policy == "written":
+        if self.active_conventions.k_policy == "written":
             return k
         return len(ranked) if k is None else min(k, len(ranked))
 
-    def ranking_choices(self) -> dict[str, str]:
+    def ranking_signature_options(self) -> dict[str, str]:
         """The choices that concern every ranking metric."""
-        rules = self.rules
+        rules = self.active_conventions
         choices: dict[str, str] = {"empty": rules.empty_gold}
         if rules.min_relevance != 1:
             choices["rel"] = str(rules.min_relevance)
-        if rules.depth is not None and (self.looks_at is None or rules.depth < self.looks_at):
+        if rules.depth is not None and (self.max_rank is None or rules.depth < self.max_rank):
             choices["depth"] = str(rules.depth)
         return choices
 
     @property
-    def looks_at(self) -> int | None:
+    def max_rank(self) -> int | None:
         """How many positions this metric looks at; ``None`` for all of them."""
         return getattr(self, "k", None)
 
     def choices(self) -> dict[str, str]:
         """The choices that shape this metric's number."""
-        return self.ranking_choices()
+        return self.ranking_signature_options()
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """How many documents were asked for, where this metric looks at more."""
-        deepest = min(k for k in (self.looks_at, self.rules.depth, math.inf) if k is not None)
+        deepest = min(k for k in (self.max_rank, self.active_conventions.depth, math.inf) if k is not None)
         return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}

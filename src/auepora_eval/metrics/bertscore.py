@@ -15,39 +15,39 @@ from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
-from ..features.texts import answers, wanted
-from ..features.vectors import UNUSABLE
+from ..features.embeddings import UNUSABLE_REASONS
+from ..features.texts import answers, reference_texts
 from ..semantic.bertscore import (
     BEST_LAYERS,
     Baseline,
     baseline_name,
     document_frequencies,
-    encoder_for,
     idf_weights,
-    plain_weights,
+    load_encoder,
     read_baseline,
+    uniform_weights,
 )
 from ..semantic.devices import Device, Precision
 from ..semantic.encoding import OUT_OF_MEMORY
-from ..semantic.greedy_matching import Matched, Side, matched_pairs, token_weights, weighted_means
+from ..semantic.greedy_matching import MatchedPairs, TokenMatches, match_pairs, token_weights, weighted_means
 from ..semantic.models import ModelSource
 from ..semantic.token_encoder import TokenEncoder
-from .answers import Skips, require_bool, require_choice
-from .base import number_text
-from .semantic_base import MeaningMetric, note_cut
+from .answer_base import SkipMasks, require_bool, require_choice
+from .base import signature_number
+from .semantic_base import SemanticMetricBase, note_truncation
 
 __all__ = ["BertScoreMetric"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
-_KINDS = ("precision", "recall", "F1")
-BAD_VECTOR = UNUSABLE[0]
+_SCORE_TYPES = ("precision", "recall", "F1")
+BAD_VECTOR = UNUSABLE_REASONS[0]
 
 
 @register("bertscore")
 @dataclass(frozen=True)
-class BertScoreMetric(MeaningMetric):
+class BertScoreMetric(SemanticMetricBase):
     r"""BERTScore: every token is matched with the nearest of the other text, by the cosine of their vectors.
 
     .. math:: P = \frac{1}{|a|} \sum_{x \in a} \max_{y \in r} \text{cos}(x, y), \quad
@@ -81,14 +81,14 @@ class BertScoreMetric(MeaningMetric):
     def __post_init__(self) -> None:
         given = str(self.score_type).lower()
         object.__setattr__(
-            self, "score_type", next((kind for kind in _KINDS if kind.lower() == given), self.score_type)
+            self, "score_type", next((kind for kind in _SCORE_TYPES if kind.lower() == given), self.score_type)
         )
-        require_choice("score_type", self.score_type, _KINDS)
+        require_choice("score_type", self.score_type, _SCORE_TYPES)
         require_bool("idf", self.idf)
         layers = self.num_layers
         if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 0):
             raise BadValueError(f"num_layers must be a whole number of at least 0, not {layers!r}")
-        object.__setattr__(self, "baseline", _checked_baseline(self.baseline))
+        object.__setattr__(self, "baseline", _check_baseline(self.baseline))
         object.__setattr__(self, "needs_all", self.idf)
         _ = self.source  # says at once what cannot be meant
         super().__post_init__()
@@ -108,13 +108,13 @@ class BertScoreMetric(MeaningMetric):
 
     @property
     def _column(self) -> int:
-        return _KINDS.index(self.score_type)
+        return _SCORE_TYPES.index(self.score_type)
 
     def choices(self) -> dict[str, str]:
         """Model and layer, which of the three numbers, weights and baseline."""
         chosen = {
             **super().choices(),
-            **self.source.choices(),
+            **self.source.signature_options(),
             "layer": "best" if self.num_layers is None else str(self.num_layers),
         }
         if self.score_type != "F1":
@@ -124,7 +124,7 @@ class BertScoreMetric(MeaningMetric):
         if self.baseline is not None:
             held = self.baseline
             chosen["baseline"] = (
-                baseline_name(held) if isinstance(held, str) else ",".join(number_text(value) for value in held)
+                baseline_name(held) if isinstance(held, str) else ",".join(signature_number(value) for value in held)
             )
         return chosen
 
@@ -147,34 +147,34 @@ class BertScoreMetric(MeaningMetric):
             found = read_baseline(held, BEST_LAYERS.get(self.model_type, 0) if layer is None else layer)
         else:
             found = Baseline(*held)
-        return found.rescaled(values)
+        return found.rescale(values)
 
     def require_ready(self) -> None:
         """Raise unless the packages, the model with its layer, and the baseline are at hand."""
-        encoder_for(self.source, self.num_layers)
+        load_encoder(self.source, self.num_layers)
         _ = self.worst  # reads the baseline
 
     def score(self, batch: Batch) -> Scores:
         """The best of each answer over its references; with ``idf`` what it takes to weigh them once all are known."""
         if not len(batch):  # nothing to read, so that no model is needed
             return self._outcome(batch, np.zeros((0, 3)), np.zeros(0), {})
-        encoder = encoder_for(self.source, self.num_layers)
-        given, texts = answers(batch), wanted(batch, self.role)
+        encoder = load_encoder(self.source, self.num_layers)
+        given, texts = answers(batch), reference_texts(batch, self.role)
         key = ("bertscore", self.source, self.num_layers, self.role)
         pairs = batch.feature(
-            key, lambda _: matched_pairs(encoder, [given[row] for row in texts.owners.tolist()], texts.texts)
+            key, lambda _: match_pairs(encoder, [given[row] for row in texts.owners.tolist()], texts.texts)
         )
         cut = np.bincount(texts.owners, weights=pairs.cut, minlength=len(batch)).astype(np.float64)
-        note_cut(batch, self.name, cut)
-        failed = _failed(pairs, texts.owners, len(batch))
+        note_truncation(batch, self.name, cut)
+        failed = _failure_masks(pairs, texts.owners, len(batch))
         if not self.idf:
-            values = self._best(_shares(pairs, encoder.without_meaning), texts.owners, len(batch))
+            values = self._best(_pair_scores(pairs, encoder.special_token_ids), texts.owners, len(batch))
             return self._outcome(batch, values, cut, failed)
         scores = self._outcome(batch, np.zeros((len(batch), 3)), cut, failed)
-        return replace(scores, keys=tuple(_by_sample(pairs, texts.owners, len(batch), encoder.without_meaning)))
+        return replace(scores, keys=tuple(_group_by_sample(pairs, texts.owners, len(batch), encoder.special_token_ids)))
 
     @property
-    def joins(self) -> bool:
+    def is_paired(self) -> bool:
         """Only with ``idf`` does a score depend on other samples."""
         return self.idf
 
@@ -208,11 +208,11 @@ class BertScoreMetric(MeaningMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Two texts at a time, all cosines at once, no padding."""
-        encoder = encoder_for(self.source, self.num_layers)
-        values = [_plain(encoder, answer, text) for text in self.compared_texts(sample)]
+        encoder = load_encoder(self.source, self.num_layers)
+        values = [_plain_bertscore(encoder, answer, text) for text in self.compared_texts(sample)]
         return Score(float(self._rescaled(np.max(values, axis=0)[None])[0, self._column]))
 
-    def _outcome(self, batch: Batch, values: Floats, cut: Floats, failed: Skips) -> Scores:
+    def _outcome(self, batch: Batch, values: Floats, cut: Floats, failed: SkipMasks) -> Scores:
         return self.outcome(
             batch,
             np.nan_to_num(values[:, self._column]),  # where there is none it is one of those that failed
@@ -227,7 +227,7 @@ class BertScoreMetric(MeaningMetric):
         return self._rescaled(np.where(np.isneginf(best), 0.0, best))
 
 
-def _checked_baseline(held: object) -> str | tuple[float, float, float] | None:
+def _check_baseline(held: object) -> str | tuple[float, float, float] | None:
     if held is None or (isinstance(held, str) and held):
         return held
     if isinstance(held, os.PathLike):
@@ -241,9 +241,9 @@ def _is_below_one(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value < 1
 
 
-def _shares(pairs: Matched, without_meaning: Sequence[int]) -> Floats:
+def _pair_scores(pairs: MatchedPairs, without_meaning: Sequence[int]) -> Floats:
     """Precision, recall and F1 of every pair."""
-    weights = [plain_weights(side.ids, without_meaning) for side in (pairs.given, pairs.wanted)]
+    weights = [uniform_weights(side.ids, without_meaning) for side in (pairs.given, pairs.wanted)]
     empty = [
         token_weights(side, weight) == 0 for side, weight in zip((pairs.given, pairs.wanted), weights, strict=True)
     ]
@@ -256,7 +256,7 @@ def _shares(pairs: Matched, without_meaning: Sequence[int]) -> Floats:
     return np.column_stack([precision, recall, f1])
 
 
-def _failed(pairs: Matched, owners: Integers, rows: int) -> dict[str, npt.NDArray[np.bool_]]:
+def _failure_masks(pairs: MatchedPairs, owners: Integers, rows: int) -> dict[str, npt.NDArray[np.bool_]]:
     """Rows that could not be measured: for want of memory, or since the model gave what is no number."""
 
     def of_any(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -268,9 +268,9 @@ def _failed(pairs: Matched, owners: Integers, rows: int) -> dict[str, npt.NDArra
     return {OUT_OF_MEMORY: of_any(pairs.lost), BAD_VECTOR: of_any(no_number & ~pairs.lost)}
 
 
-def _plain(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:
+def _plain_bertscore(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, float]:
     first, second = encoder.tokens([given]), encoder.tokens([text])
-    kept = [plain_weights(one.ids, encoder.without_meaning) > 0 for one in (first, second)]
+    kept = [uniform_weights(one.ids, encoder.special_token_ids) > 0 for one in (first, second)]
     if not all(some.any() for some in kept):
         return 0.0, 0.0, 0.0
     (left, _), (right, _) = encoder.vectors(first), encoder.vectors(second)
@@ -279,35 +279,37 @@ def _plain(encoder: TokenEncoder, given: str, text: str) -> tuple[float, float, 
 
 
 @dataclass(frozen=True, slots=True)
-class _Pair:
+class _MatchedPair:
     """An answer and a reference after matching, token by token."""
 
-    given: Side
-    wanted: Side
+    given: TokenMatches
+    wanted: TokenMatches
     empty: bool
     """Whether one of them has no token but those that frame it."""
 
 
-def _by_sample(pairs: Matched, owners: Integers, rows: int, without_meaning: Sequence[int]) -> list[list[_Pair]]:
+def _group_by_sample(
+    pairs: MatchedPairs, owners: Integers, rows: int, without_meaning: Sequence[int]
+) -> list[list[_MatchedPair]]:
     """The pairs of each sample."""
-    found: list[list[_Pair]] = [[] for _ in range(rows)]
-    sides = list(zip(_cut(pairs.given), _cut(pairs.wanted), strict=True))
+    found: list[list[_MatchedPair]] = [[] for _ in range(rows)]
+    sides = list(zip(_split_pairs(pairs.given), _split_pairs(pairs.wanted), strict=True))
     for row, (given, wanted_side) in zip(owners.tolist(), sides, strict=True):
-        empty = not all(plain_weights(side.ids, without_meaning).any() for side in (given, wanted_side))
-        found[row].append(_Pair(given, wanted_side, empty))
+        empty = not all(uniform_weights(side.ids, without_meaning).any() for side in (given, wanted_side))
+        found[row].append(_MatchedPair(given, wanted_side, empty))
     return found
 
 
-def _cut(side: Side) -> list[Side]:
+def _split_pairs(side: TokenMatches) -> list[TokenMatches]:
     """One side of all pairs as sides of one pair each."""
     starts = side.ends - np.diff(side.ends, prepend=0)
     return [
-        Side(side.ids[start:end], np.array([end - start]), side.nearest[start:end])
+        TokenMatches(side.ids[start:end], np.array([end - start]), side.nearest[start:end])
         for start, end in zip(starts.tolist(), side.ends.tolist(), strict=True)
     ]
 
 
-def _mean(side: Side, weights: Floats) -> float:
+def _mean(side: TokenMatches, weights: Floats) -> float:
     return float(weighted_means(side, weights)[0])
 
 

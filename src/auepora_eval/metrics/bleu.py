@@ -15,17 +15,17 @@ import numpy.typing as npt
 from ..core.batch import Batch
 from ..core.derivation import Derivation
 from ..core.errors import BadValueError, MissingDependencyError
-from ..core.reduce import OfSums
+from ..core.reduce import SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
-from ..features.texts import coded, shared_with_all, wanted
-from ..text.cutting import CharacterRule, WordRule, bleu_rule, ready_made_rule
-from ..text.ngrams import gram_counts
-from .answers import ReferencedMetric, require_bool, require_choice, require_count
-from .base import number_text
+from ..features.texts import reference_texts, shared_with_references, token_ids
+from ..text.ngrams import ngram_counts
+from ..text.tokenizers import CharacterTokenizer, Tokenizer, bleu_tokenizer, custom_tokenizer
+from .answer_base import ReferencedMetric, require_bool, require_choice, require_count
+from .base import signature_number
 from .derivations_ngrams import bleu_steps
-from .overlap import grams
+from .overlap import ngrams
 
 __all__ = ["BleuScore", "CorpusBleu", "bleu_counts", "bleu_of_counts"]
 
@@ -46,9 +46,9 @@ def bleu_counts(given: Sequence[str], references: Sequence[Sequence[str]], max_o
     closest = min((abs(len(words) - len(given)), len(words)) for words in references)[1]
     matches, totals = [], []
     for n in range(1, max_order + 1):
-        have, most = Counter(grams(given, n)), Counter[tuple[str, ...]]()
+        have, most = Counter(ngrams(given, n)), Counter[tuple[str, ...]]()
         for words in references:
-            most |= Counter(grams(words, n))
+            most |= Counter(ngrams(words, n))
         matches.append((have & most).total())
         totals.append(have.total())
     return [len(given), closest, *matches, *totals]
@@ -149,15 +149,15 @@ def _log(precision: float) -> float:
     return math.log(precision) if precision else _LOG_OF_NOTHING
 
 
-class CorpusBleu(OfSums):
+class CorpusBleu(SumsReducer):
     """BLEU of the summed counts."""
 
     def __init__(self, smooth_method: Smooth, smooth_value: float) -> None:
         self.smooth_method: Smooth = smooth_method
         self.smooth_value = smooth_value
-        self.name = f"bleu[{smooth_method},{number_text(smooth_value)}]"
+        self.name = f"bleu[{smooth_method},{signature_number(smooth_value)}]"
 
-    def of_sums(self, sums: Sequence[float]) -> float:
+    def from_sums(self, sums: Sequence[float]) -> float:
         """The corpus value."""
         return bleu_of_counts(sums, smooth_method=self.smooth_method, smooth_value=self.smooth_value)
 
@@ -200,12 +200,12 @@ class BleuScore(ReferencedMetric):
         super().__post_init__()
 
     @property
-    def words(self) -> WordRule | CharacterRule:
+    def words(self) -> Tokenizer | CharacterTokenizer:
         """How texts are cut into words."""
         if self.tokenize in ("13a", "none"):
-            return bleu_rule(tokenize=self.tokenize, lowercase=self.lowercase)
+            return bleu_tokenizer(tokenize=self.tokenize, lowercase=self.lowercase)
         if self.tokenize == "char":
-            return CharacterRule(lowercase=self.lowercase)
+            return CharacterTokenizer(lowercase=self.lowercase)
         return _sacrebleu_rule(self.tokenize, self.lowercase)
 
     @property
@@ -216,7 +216,7 @@ class BleuScore(ReferencedMetric):
     def choices(self) -> dict[str, str]:
         """As in sacrebleu's own signature."""
         takes_value = SMOOTH_VALUES[self.smooth_method] > 0
-        smooth = f"{self.smooth_method}[{number_text(self._smooth_value)}]" if takes_value else self.smooth_method
+        smooth = f"{self.smooth_method}[{signature_number(self._smooth_value)}]" if takes_value else self.smooth_method
         case = "lc" if self.lowercase else "mixed"
         return {"tok": self.tokenize, "case": case, "order": str(self.max_order), "smooth": smooth}
 
@@ -227,15 +227,15 @@ class BleuScore(ReferencedMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Sentence BLEU of each answer, and its counts."""
-        given, texts = coded(batch, self.words, "answers"), coded(batch, self.words, "reference")
-        matches = shared_with_all(batch, self.words, "reference")
+        given, texts = token_ids(batch, self.words, "answers"), token_ids(batch, self.words, "reference")
+        matches = shared_with_references(batch, self.words, "reference")
         orders = range(1, self.max_order + 1)
         counts = np.column_stack(
             [
                 given.counts,
-                _closest(given.counts, texts.counts, wanted(batch, "reference").owners),
+                _closest(given.counts, texts.counts, reference_texts(batch, "reference").owners),
                 *(matches[n] for n in orders),
-                *(gram_counts(given, n) for n in orders),
+                *(ngram_counts(given, n) for n in orders),
             ]
         )
         values = bleu_of_rows(counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value)
@@ -243,14 +243,14 @@ class BleuScore(ReferencedMetric):
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence BLEU by the plain definition."""
-        words = self.words.plain
+        words = self.words.tokenize
         counts = bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)
         smooth, value = self.smooth_method, self._smooth_value
         return Score(bleu_of_counts(counts, smooth_method=smooth, smooth_value=value, effective_order=True))
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
         """Sentence BLEU from its counts."""
-        words = self.words.plain
+        words = self.words.tokenize
         counts = bleu_counts(words(answer), list(map(words, sample.references)), self.max_order)
         value = bleu_of_counts(
             counts, smooth_method=self.smooth_method, smooth_value=self._smooth_value, effective_order=True
@@ -262,7 +262,7 @@ class BleuScore(ReferencedMetric):
 
 
 @lru_cache
-def _sacrebleu_rule(tokenize: str, lowercase: bool) -> WordRule:
+def _sacrebleu_rule(tokenize: str, lowercase: bool) -> Tokenizer:
     """One of sacrebleu's own tokenisers."""
     try:
         from sacrebleu.metrics.bleu import BLEU
@@ -279,7 +279,7 @@ def _sacrebleu_rule(tokenize: str, lowercase: bool) -> WordRule:
         line: str = tokenizer((text.lower() if lowercase else text).rstrip())
         return line.split()
 
-    return ready_made_rule(f"bleu[{tokenize},{'lower' if lowercase else 'cased'}]", words)
+    return custom_tokenizer(f"bleu[{tokenize},{'lower' if lowercase else 'cased'}]", words)
 
 
 def _closest(

@@ -13,17 +13,17 @@ import numpy as np
 from ..core.batch import Batch
 from ..core.derivation import Derivation
 from ..core.errors import BadValueError
-from ..core.reduce import OfSums
+from ..core.reduce import SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs
-from ..features.texts import best_pairs, chosen, pairs, shared_orders, wanted
-from ..text.cutting import CharacterRule, WordRule, chrf_word_rule
-from ..text.ngrams import gram_counts
-from .answers import ReferencedMetric, require_bool, require_count
-from .base import number_text
+from ..features.texts import best_pairs, reference_texts, select_pairs, shared_ngram_orders, token_pairs
+from ..text.ngrams import ngram_counts
+from ..text.tokenizers import CharacterTokenizer, Tokenizer, chrf_tokenizer
+from .answer_base import ReferencedMetric, require_bool, require_count
+from .base import signature_number
 from .derivations_ngrams import chrf_steps
-from .overlap import grams
+from .overlap import ngrams
 
 __all__ = ["ChrF", "CorpusChrF", "chrf_counts", "chrf_of_counts"]
 
@@ -35,7 +35,7 @@ def chrf_counts(given: Sequence[str], wanted: Sequence[str], orders: int) -> lis
     """
     counts = []
     for n in range(1, orders + 1):
-        have, want = Counter(grams(given, n)), Counter(grams(wanted, n))
+        have, want = Counter(ngrams(given, n)), Counter(ngrams(wanted, n))
         counts += [have.total() if want else 0, want.total(), (have & want).total()]
     return counts
 
@@ -59,14 +59,14 @@ def chrf_of_counts(counts: Sequence[float], beta: float) -> float:
     return 100 * ((1 + weight) * precision * recall / (weight * precision + recall))
 
 
-class CorpusChrF(OfSums):
+class CorpusChrF(SumsReducer):
     """chrF of the summed counts."""
 
     def __init__(self, beta: float) -> None:
         self.beta = beta
-        self.name = f"chrf[{number_text(beta)}]"
+        self.name = f"chrf[{signature_number(beta)}]"
 
-    def of_sums(self, sums: Sequence[float]) -> float:
+    def from_sums(self, sums: Sequence[float]) -> float:
         """The corpus value."""
         return chrf_of_counts(sums, self.beta)
 
@@ -104,10 +104,10 @@ class ChrF(ReferencedMetric):
         super().__post_init__()
 
     @property
-    def parts(self) -> list[tuple[WordRule | CharacterRule, int]]:
+    def parts(self) -> list[tuple[Tokenizer | CharacterTokenizer, int]]:
         """The units n-grams are made of, and up to which order: characters, and perhaps words."""
-        characters = CharacterRule(lowercase=self.lowercase, whitespace=self.whitespace)
-        words = [(chrf_word_rule(lowercase=self.lowercase), self.word_order)] if self.word_order else []
+        characters = CharacterTokenizer(lowercase=self.lowercase, whitespace=self.whitespace)
+        words = [(chrf_tokenizer(lowercase=self.lowercase), self.word_order)] if self.word_order else []
         return [(characters, self.char_order), *words]
 
     @property
@@ -121,7 +121,7 @@ class ChrF(ReferencedMetric):
             "case": "lc" if self.lowercase else "mixed",
             "nc": str(self.char_order),
             "nw": str(self.word_order),
-            "beta": number_text(self.beta),
+            "beta": signature_number(self.beta),
             "space": "yes" if self.whitespace else "no",
         }
 
@@ -129,17 +129,17 @@ class ChrF(ReferencedMetric):
         """Sentence chrF of each answer, and the counts of its best reference."""
         columns = []
         for rule, orders in self.parts:
-            sides, common = pairs(batch, rule, "reference"), shared_orders(batch, rule, "reference")
+            sides, common = token_pairs(batch, rule, "reference"), shared_ngram_orders(batch, rule, "reference")
             for n in range(1, orders + 1):
-                want = gram_counts(sides.wanted, n)
-                columns += [np.where(want > 0, gram_counts(sides.given, n), 0), want, common[n]]
-        owners = wanted(batch, "reference").owners
+                want = ngram_counts(sides.references, n)
+                columns += [np.where(want > 0, ngram_counts(sides.answers, n), 0), want, common[n]]
+        owners = reference_texts(batch, "reference").owners
         per_pair = np.column_stack(columns).astype(np.float64)
         values = np.array([chrf_of_counts(row, self.beta) for row in per_pair.tolist()])
         best = best_pairs(values, owners, len(batch))
         counts = np.zeros((len(batch), per_pair.shape[1]))
         counts[best >= 0] = per_pair[best[best >= 0]]
-        return self.outcome(batch, chosen(values, best), skip=self.without_reference(batch), stats=counts)
+        return self.outcome(batch, select_pairs(values, best), skip=self.without_reference(batch), stats=counts)
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """Sentence chrF by the plain definition."""
@@ -149,7 +149,7 @@ class ChrF(ReferencedMetric):
     def _plain_counts(self, answer: str, reference: str) -> list[int]:
         counts = []
         for rule, orders in self.parts:
-            counts += chrf_counts(rule.plain(answer), rule.plain(reference), orders)
+            counts += chrf_counts(rule.tokenize(answer), rule.tokenize(reference), orders)
         return counts
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from ..core.derivation import Derived
+from ..core.derivation import DerivationBuilder
 from ..core.errors import BadTypeError
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.asking import all_done
+from ..judge.ratings import gather_all
 from ..text.citation_marks import STYLES, Citation, CitedSentence, Style, cited_sentences
-from .answers import require_choice, require_count
+from .answer_base import require_choice, require_count
 from .sources import Source, document_sources
-from .support_shares import (
+from .support_proportions import (
     SentenceSupport,
     citation_f1,
     citation_precision,
@@ -24,7 +24,7 @@ from .support_shares import (
     weighted_precision,
     weighted_recall,
 )
-from .verdicts import Counted, VerdictMetric, Verify
+from .verdict_base import VerdictMetric, VerdictResult, Verify
 
 __all__ = [
     "CitationSupportF1",
@@ -44,7 +44,7 @@ class CitationSupportMetric(VerdictMetric):
     (`[doc_id]`) in its text; `auto` takes the list where there is one, else any mark."""
 
     target = TargetCategory.GENERATION_FAITHFULNESS
-    counted_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
+    own_count_names: ClassVar[tuple[str, ...]] = ("num_sentences", "num_citations", "num_uncited", "num_out_of_range")
     reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
     output_skips: ClassVar[frozenset[str]] = frozenset({"refused", "whole_answer", "no_sentences"})
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -60,7 +60,7 @@ class CitationSupportMetric(VerdictMetric):
         require_choice("citations", self.citations, STYLES)
         super().__post_init__()
 
-    def settled(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Counted | None:
+    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | VerdictResult | None:
         """Skips, and answers of which no sentence cites anything that is there."""
         if output.refused:
             return Score.skip("refused")
@@ -74,14 +74,14 @@ class CitationSupportMetric(VerdictMetric):
             return Score.skip("empty_answer")
         if not any(one.citations for one in sentences) and output.citations:
             return Score.skip("whole_answer")
-        asked = [one for sentence in sentences for one in self.looked_at(sentence)]
+        asked = [one for sentence in sentences for one in self.judged_citations(sentence)]
         if any(not (output.retrieved[one.place].doc.text or "").strip() for one in asked if one.place is not None):
             return Score.skip("no_text")
         if all(one.place is None for one in asked):
-            return Counted(0.0, _counts(sentences))
+            return VerdictResult(0.0, _counts(sentences))
         return None
 
-    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+    def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
         """What is wrong with its list of sentences."""
         try:
             _ = None if output.response is None else self._sentences(output)
@@ -89,12 +89,14 @@ class CitationSupportMetric(VerdictMetric):
             return f"response.sentences: {error}"
         return ""
 
-    async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
+    async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> VerdictResult:
         """The value from the verdicts on all sentences."""
         sentences = self._sentences(output) or ()
-        return Counted(await self.value(sentences, document_sources(output.retrieved), verify), _counts(sentences))
+        return VerdictResult(
+            await self.value(sentences, document_sources(output.retrieved), verify), _counts(sentences)
+        )
 
-    def say_looked_at(self, steps: Derived, sample: EvaluationSample, output: SystemOutputs) -> None:
+    def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
         """The sentences with what they cite."""
         ids = [item.doc.doc_id for item in output.retrieved]
         rows = [
@@ -113,7 +115,7 @@ class CitationSupportMetric(VerdictMetric):
         return cited_sentences(output.response.text, output.response.sentences, ids, self.citations)
 
     @abstractmethod
-    def looked_at(self, sentence: CitedSentence) -> Sequence[Citation]:
+    def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
         """The citations of a sentence that somebody is asked about; none where its verdict is known without."""
 
     @abstractmethod
@@ -142,7 +144,7 @@ class AlceMetric(CitationSupportMetric):
     """How many citations of a sentence are looked at; `null` for all."""
 
     reference: ClassVar[str] = "Gao et al. 2023 (ALCE), section 3.3"
-    needs_each: ClassVar[bool] = False
+    checks_each_citation: ClassVar[bool] = False
     """Whether single citations are looked at too."""
 
     def __post_init__(self) -> None:
@@ -150,7 +152,7 @@ class AlceMetric(CitationSupportMetric):
             require_count("at_most_citations", self.at_most_citations)
         super().__post_init__()
 
-    def looked_at(self, sentence: CitedSentence) -> Sequence[Citation]:
+    def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
         """The first ones; none of a sentence that cites a document that is not there."""
         if any(one.place is None for one in sentence.citations):
             return ()
@@ -158,14 +160,14 @@ class AlceMetric(CitationSupportMetric):
 
     async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
         """The value from what is known of each sentence."""
-        return self.share(await all_done(self._supported(one, documents, verify) for one in sentences))
+        return self.share(await gather_all(self._supported(one, documents, verify) for one in sentences))
 
     @abstractmethod
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The value from what is known of each sentence."""
 
     async def _supported(self, sentence: CitedSentence, documents: Sequence[Source], verify: Verify) -> SentenceSupport:
-        places = [one.place for one in self.looked_at(sentence)]
+        places = [one.place for one in self.judged_citations(sentence)]
         cited = [documents[place] for place in places if place is not None]
         if not cited:
             return SentenceSupport(len(sentence.citations[: self.at_most_citations]))
@@ -181,7 +183,9 @@ class AlceMetric(CitationSupportMetric):
 
         if not await holds(cited):
             return SentenceSupport(len(cited))
-        some = await all_done(map(needless, range(len(cited)))) if self.needs_each and len(cited) > 1 else []
+        some = (
+            await gather_all(map(needless, range(len(cited)))) if self.checks_each_citation and len(cited) > 1 else []
+        )
         return SentenceSupport(len(cited), True, sum(some))
 
     def choices(self) -> dict[str, str]:
@@ -207,7 +211,7 @@ class CitationSupportRecall(AlceMetric):
     only, and has its own way of cutting sentences.
     """
 
-    in_words: ClassVar[str] = "sentences that what they cite supports, over all sentences"
+    formula_text: ClassVar[str] = "sentences that what they cite supports, over all sentences"
 
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The share of supported sentences."""
@@ -231,10 +235,10 @@ class CitationSupportPrecision(AlceMetric):
     leaves all citations out of the count, so that they do no harm. Here they count as wrong.
     """
 
-    needs_each: ClassVar[bool] = True
-    asks_on = True
+    checks_each_citation: ClassVar[bool] = True
+    asks_follow_ups = True
 
-    in_words: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
+    formula_text: ClassVar[str] = "citations of supported sentences that are needed there, over all citations"
 
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The share of citations that are needed."""
@@ -252,10 +256,10 @@ class CitationSupportF1(AlceMetric):
     which is another one.
     """
 
-    needs_each: ClassVar[bool] = True
-    asks_on = True
+    checks_each_citation: ClassVar[bool] = True
+    asks_follow_ups = True
 
-    in_words: ClassVar[str] = "the harmonic mean of precision and recall"
+    formula_text: ClassVar[str] = "the harmonic mean of precision and recall"
 
     def share(self, sentences: Sequence[SentenceSupport]) -> float:
         """The harmonic mean of both."""
@@ -278,7 +282,7 @@ class TrecMetric(CitationSupportMetric):
         require_choice("judged", self.judged, ("first", "all"))
         super().__post_init__()
 
-    def looked_at(self, sentence: CitedSentence) -> Sequence[Citation]:
+    def judged_citations(self, sentence: CitedSentence) -> Sequence[Citation]:
         """The first one, or all."""
         return sentence.citations[:1] if self.judged == "first" else sentence.citations
 
@@ -292,9 +296,9 @@ class TrecMetric(CitationSupportMetric):
             return float(verdict.level)
 
         async def weights(sentence: CitedSentence) -> list[float]:
-            return await all_done(weight(sentence, one) for one in self.looked_at(sentence))
+            return await gather_all(weight(sentence, one) for one in self.judged_citations(sentence))
 
-        return self.share(await all_done(map(weights, sentences)))
+        return self.share(await gather_all(map(weights, sentences)))
 
     @abstractmethod
     def share(self, sentences: Sequence[Sequence[float]]) -> float:
@@ -320,7 +324,7 @@ class WeightedSupportPrecision(TrecMetric):
     measurement, which leaves the mean with bounds.
     """
 
-    in_words: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over the sentences that cite"
+    formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over the sentences that cite"
 
     def share(self, sentences: Sequence[Sequence[float]]) -> float:
         """Over the sentences that cite."""
@@ -339,7 +343,7 @@ class WeightedSupportRecall(TrecMetric):
     `citation_support_recall`.
     """
 
-    in_words: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over all sentences"
+    formula_text: ClassVar[str] = "what citations weigh (full 1, partial 1/2, none 0), over all sentences"
 
     def share(self, sentences: Sequence[Sequence[float]]) -> float:
         """Over all sentences."""

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings, listed
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, join_items
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
-from ..features.rankings import level_of
+from ..features.rankings import parse_level
 from ..text.citation_marks import require_ids
 from .base import ConfiguredMetric
 from .ranking import relevant_ids
@@ -57,19 +57,23 @@ class CitationMetric(ConfiguredMetric, SampleMetric):
             return Score.fail("bad_citations")
         return Score.skip("no_citations") if cited is None else self.score_cited(cited, sample, output)
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """What is cited, and what it is held against."""
         cited = cited_ids(output) or set()
         where = "in `citations`" if output.citations is not None else "by the sentences of the answer"
-        steps = Derived().say(f"Cited {where}: {listed(sorted(cited))}; |C| = {len(cited)}", len(cited))
+        steps = DerivationBuilder().add_step(
+            f"Cited {where}: {join_items(sorted(cited))}; |C| = {len(cited)}", len(cited)
+        )
         return self.cited_steps(steps, cited, sample, output)
 
     def cited_steps(
-        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+        self, steps: DerivationBuilder, cited: set[str], sample: EvaluationSample, output: SystemOutputs
     ) -> Derivation:
         """The rest of the derivation for an answer that cites these ids."""
         value = self.score_cited(cited, sample, output).value
-        return steps.ends(f"{self.name} gives {value}", value, general=True)
+        return steps.finish(f"{self.name} gives {value}", value, general=True)
 
     @abstractmethod
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -105,7 +109,7 @@ class CitationCoverage(CitationMetric):
 
     def __post_init__(self) -> None:
         if self.corpus_ids is not None:
-            known = _corpus(self.corpus_ids)
+            known = _check_corpus_ids(self.corpus_ids)
             ids = tuple(sorted(known))
             object.__setattr__(self, "corpus_ids", ids)
             object.__setattr__(self, "_known", known)
@@ -119,30 +123,30 @@ class CitationCoverage(CitationMetric):
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether all these ids are known."""
-        return Score(bool(cited) and cited <= self._known_to(output))
+        return Score(bool(cited) and cited <= self._known_ids(output))
 
-    def _known_to(self, output: SystemOutputs) -> Set[str]:
+    def _known_ids(self, output: SystemOutputs) -> Set[str]:
         return self._known if self.corpus_ids is not None else {item.doc.doc_id for item in output.retrieved}
 
     def cited_steps(
-        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+        self, steps: DerivationBuilder, cited: set[str], sample: EvaluationSample, output: SystemOutputs
     ) -> Derivation:
         """Which of the cited ids are known."""
-        known = self._known_to(output)
+        known = self._known_ids(output)
         source = "the corpus given" if self.corpus_ids is not None else "what was retrieved"
         rows = [(doc_id, "known" if doc_id in known else "unknown") for doc_id in sorted(cited)]
         steps.table(f"Held against {source} ({len(known)} ids)", ("cited", "is"), rows)
         if not cited:
-            return steps.ends("Nothing is cited: 0", 0.0)
+            return steps.finish("Nothing is cited: 0", 0.0)
         whole = cited <= known
-        return steps.ends("Every cited id is known: 1" if whole else "An unknown id is cited: 0", float(whole))
+        return steps.finish("Every cited id is known: 1" if whole else "An unknown id is cited: 0", float(whole))
 
     def choices(self) -> dict[str, str]:
         """Where the known ids come from."""
         return {"corpus": "retrieved" if self.corpus_ids is None else f"given-{self._fingerprint}"}
 
 
-def _corpus(ids: Any) -> frozenset[str]:
+def _check_corpus_ids(ids: Any) -> frozenset[str]:
     if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
         raise BadTypeError(f"corpus_ids must be a list of document ids, not {ids!r:.80}")
     known = list(ids)
@@ -173,42 +177,42 @@ class CitationGoldMetric(CitationMetric):
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """To samples with gold; whether to those with empty gold, the conventions say."""
-        levels, rule = _levels(sample), self.rules.empty_gold
-        if rule == "zero" or relevant_ids(levels, self.rules.min_relevance):
+        levels, rule = _relevance_levels(sample), self.active_conventions.empty_gold
+        if rule == "zero" or relevant_ids(levels, self.active_conventions.min_relevance):
             return None
         judged = bool(sample.candidate_docs) or any(level >= 0 for level in levels.values())
         return None if rule == "judged" and judged else "empty_gold"
 
     def score_cited(self, cited: set[str], sample: EvaluationSample, output: SystemOutputs) -> Score:
         """The share of hits in whatever the metric divides by."""
-        gold = relevant_ids(_levels(sample), self.rules.min_relevance)
-        whole = self.whole(cited, gold)
+        gold = relevant_ids(_relevance_levels(sample), self.active_conventions.min_relevance)
+        whole = self.denominator_ids(cited, gold)
         return Score(len(cited & gold) / len(whole) if whole else 0.0)
 
     def cited_steps(
-        self, steps: Derived, cited: set[str], sample: EvaluationSample, output: SystemOutputs
+        self, steps: DerivationBuilder, cited: set[str], sample: EvaluationSample, output: SystemOutputs
     ) -> Derivation:
         """Which of the cited ids are relevant."""
-        gold = relevant_ids(_levels(sample), self.rules.min_relevance)
-        steps.say(f"Relevant: {listed(sorted(gold))}; |G| = {len(gold)}", len(gold))
-        hits, whole = cited & gold, self.whole(cited, gold)
-        steps.say(f"Both cited and relevant: {listed(sorted(hits))}; {len(hits)} of them", len(hits))
+        gold = relevant_ids(_relevance_levels(sample), self.active_conventions.min_relevance)
+        steps.add_step(f"Relevant: {join_items(sorted(gold))}; |G| = {len(gold)}", len(gold))
+        hits, whole = cited & gold, self.denominator_ids(cited, gold)
+        steps.add_step(f"Both cited and relevant: {join_items(sorted(hits))}; {len(hits)} of them", len(hits))
         side = "|C|" if whole is cited else "|G|"
         if not whole:
-            return steps.ends(f"{side} is 0: 0", 0.0)
-        return steps.gives(f"Both / {side} = {len(hits)} / {len(whole)}", len(hits) / len(whole))
+            return steps.finish(f"{side} is 0: 0", 0.0)
+        return steps.finish_with_value(f"Both / {side} = {len(hits)} / {len(whole)}", len(hits) / len(whole))
 
     @abstractmethod
-    def whole(self, cited: set[str], gold: set[str]) -> set[str]:
+    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
         """The ids whose number the metric divides by."""
 
     def choices(self) -> dict[str, str]:
         """What counts as relevant, and what becomes of queries for which nothing does."""
-        rules = self.rules
+        rules = self.active_conventions
         return {"empty": rules.empty_gold} | ({} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)})
 
 
-def _levels(sample: EvaluationSample) -> dict[str, int]:
+def _relevance_levels(sample: EvaluationSample) -> dict[str, int]:
     """The judged level of every gold id; one given twice has its highest."""
     levels: dict[str, int] = {}
     for document in sample.relevant_docs or ():
@@ -216,7 +220,7 @@ def _levels(sample: EvaluationSample) -> dict[str, int]:
             raise BadTypeError(
                 f"sample '{sample.sample_id}': 'relevant_docs' holds {document!r:.80}, not a Document with a text as id"
             )
-        level = level_of((document.metadata or {}).get("relevance", 1), document.doc_id, sample.sample_id)
+        level = parse_level((document.metadata or {}).get("relevance", 1), document.doc_id, sample.sample_id)
         levels[document.doc_id] = max(level, levels.get(document.doc_id, level))
     return levels
 
@@ -234,7 +238,7 @@ class CitationGoldPrecision(CitationGoldMetric):
     measurement (`bad_citations`).
     """
 
-    def whole(self, cited: set[str], gold: set[str]) -> set[str]:
+    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
         """What is cited."""
         return cited
 
@@ -252,6 +256,6 @@ class CitationGoldRecall(CitationGoldMetric):
     ids are a failed measurement (`bad_citations`).
     """
 
-    def whole(self, cited: set[str], gold: set[str]) -> set[str]:
+    def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
         """What is relevant."""
         return gold

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..core.metrics_base import RunFacts
+from ..core.metrics_base import RunInfo
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
-from ..judge.asking import all_done
+from ..judge.ratings import gather_all
 from .claim_base import ContextClaimMetric, EvidenceClaimMetric
-from .claim_sheet import ClaimSheet
-from .claim_verdicts import relevant_documents, share, utilisation
+from .claim_evaluation import ClaimEvaluation
+from .claim_verdicts import context_utilisation, proportion, relevant_documents
 
 __all__ = ["ClaimContextPrecision", "ClaimContextRecall", "ContextUtilisation"]
 
@@ -24,7 +24,7 @@ _SKIPS = {
 
 
 @dataclass(frozen=True)
-class _ReferenceClaims(ContextClaimMetric):
+class _ReferenceContextMetric(ContextClaimMetric):
     """A metric over the reference's claims and the documents."""
 
     target = TargetCategory.RETRIEVAL_RELEVANCE
@@ -36,7 +36,7 @@ class _ReferenceClaims(ContextClaimMetric):
         """A reference answer."""
         return ["reference_answer"]
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """How many documents were asked for, where this looks at more."""
         deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
         return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
@@ -44,7 +44,7 @@ class _ReferenceClaims(ContextClaimMetric):
 
 @register("claim_context_recall", at="k")
 @dataclass(frozen=True)
-class ClaimContextRecall(_ReferenceClaims, EvidenceClaimMetric):
+class ClaimContextRecall(_ReferenceContextMetric, EvidenceClaimMetric):
     r"""Share of the reference's claims that the first k retrieved documents support.
 
     .. math:: |\{c \in \text{reference} : \text{documents support } c\}| / |\text{reference}|
@@ -55,12 +55,12 @@ class ClaimContextRecall(_ReferenceClaims, EvidenceClaimMetric):
     go, so that its denominator may change from call to call. Nothing retrieved scores 0.
     """
 
-    async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
+    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
         """The share of the reference's claims."""
         claims = await sheet.counted_claims(sheet.reference)
         if isinstance(claims, Score):
             return claims
-        found = share(await sheet.in_context(claims))
+        found = proportion(await sheet.in_context(claims))
         return (
             sheet.share(found, len(claims), "claims of the reference that the documents support, over all of them"),
         )
@@ -68,7 +68,7 @@ class ClaimContextRecall(_ReferenceClaims, EvidenceClaimMetric):
 
 @register("claim_context_precision", at="k")
 @dataclass(frozen=True)
-class ClaimContextPrecision(_ReferenceClaims):
+class ClaimContextPrecision(_ReferenceContextMetric):
     r"""Share of the first k retrieved documents that support at least one claim of the reference.
 
     .. math:: |\{d : d \text{ supports a claim of the reference}\}| / |\text{documents}|
@@ -78,14 +78,14 @@ class ClaimContextPrecision(_ReferenceClaims):
     without text supports nothing. Nothing retrieved scores 0.
     """
 
-    async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
+    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
         """The share of documents."""
         claims = await sheet.counted_claims(sheet.reference)
         if isinstance(claims, Score):
             return claims
         useful = relevant_documents(await sheet.by_document(claims))
         words = "documents that support a claim of the reference, over all of them"
-        return (sheet.share(share(useful), len(useful), words) if useful else 0.0,)
+        return (sheet.share(proportion(useful), len(useful), words) if useful else 0.0,)
 
 
 @register("context_utilisation")
@@ -115,13 +115,13 @@ class ContextUtilisation(EvidenceClaimMetric):
         """A reference answer."""
         return ["reference_answer"]
 
-    async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
+    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
         """The share of the claims that could be used."""
         claims = await sheet.counted_claims(sheet.reference)
         if isinstance(claims, Score):
             return claims
-        held, told = await all_done([sheet.in_context(claims), sheet.supported(claims, sheet.answer)])
-        found = utilisation(held, told)
+        held, told = await gather_all([sheet.in_context(claims), sheet.supported(claims, sheet.answer)])
+        found = context_utilisation(held, told)
         if found is None:
             return Score.skip("nothing_to_use")
         words = "claims of the reference that documents and answer support, over those that the documents support"

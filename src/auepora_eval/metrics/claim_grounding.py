@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import TargetCategory
-from ..judge.asking import all_done
-from .answers import require_choice
+from ..judge.ratings import gather_all
+from .answer_base import require_choice
 from .claim_base import ContextClaimMetric, EvidenceClaimMetric
-from .claim_sheet import ClaimSheet
-from .claim_verdicts import exact, misled, relevant_documents, share, unsupported
+from .claim_evaluation import ClaimEvaluation
+from .claim_verdicts import exact_fraction, noise_sensitivity, proportion, relevant_documents, unsupported_proportion
 
 __all__ = ["ClaimFaithfulness", "ClaimHallucination", "NoiseSensitivity", "SelfKnowledge"]
 
@@ -35,12 +35,12 @@ class ClaimFaithfulness(EvidenceClaimMetric):
     target = TargetCategory.GENERATION_FAITHFULNESS
     reference: ClassVar[str] = "Es et al. 2023 (RAGAS); Ru et al. 2024 (RAGChecker)"
 
-    async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
+    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
         """The share of the answer's claims."""
         claims = await sheet.counted_claims(sheet.answer)
         if isinstance(claims, Score):
             return claims
-        found = share(await sheet.in_context(claims))
+        found = proportion(await sheet.in_context(claims))
         return (sheet.share(found, len(claims), "claims of the answer that the documents support, over all of them"),)
 
 
@@ -60,13 +60,13 @@ class _ReferencedGrounding(EvidenceClaimMetric):
         """A reference answer."""
         return ["reference_answer"]
 
-    async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
+    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
         """The share of claims that no document supports, and that the reference does, or does not."""
         claims = await sheet.counted_claims(sheet.answer)
         if isinstance(claims, Score):
             return claims
-        correct, held = await all_done([sheet.supported(claims, sheet.reference), sheet.in_context(claims)])
-        found = unsupported(correct, held, is_correct=self.counts_correct)
+        correct, held = await gather_all([sheet.supported(claims, sheet.reference), sheet.in_context(claims)])
+        found = unsupported_proportion(correct, held, is_correct=self.counts_correct)
         whose = "the reference alone supports" if self.counts_correct else "neither reference nor documents support"
         return (sheet.share(found, len(claims), f"claims of the answer that {whose}, over all of them"),)
 
@@ -144,12 +144,12 @@ class NoiseSensitivity(ContextClaimMetric):
         """What it is made of."""
         return "relevant", "irrelevant"
 
-    def combined(self, values: Sequence[float]) -> float:
+    def combine(self, values: Sequence[float]) -> float:
         """The part that counts, or the sum of both."""
-        relevant, irrelevant = map(exact, values)
+        relevant, irrelevant = map(exact_fraction, values)
         return float({"relevant": relevant, "irrelevant": irrelevant}.get(self.noise, relevant + irrelevant))
 
-    async def value(self, sheet: ClaimSheet) -> Score | tuple[float, ...]:
+    async def value(self, sheet: ClaimEvaluation) -> Score | tuple[float, ...]:
         """What relevant documents and irrelevant ones led to."""
         if sheet.without_text:
             return Score.skip("no_text")
@@ -160,16 +160,16 @@ class NoiseSensitivity(ContextClaimMetric):
         if not wanted:
             return Score.skip("no_reference_claims")
         # All three are tables of a row per text: the reference is one.
-        rows = await all_done([_one_row(sheet, said), sheet.by_document(said), sheet.by_document(wanted)])
+        rows = await gather_all([_reference_row(sheet, said), sheet.by_document(said), sheet.by_document(wanted)])
         (correct,), table, gold = rows
-        relevant, irrelevant = misled(correct, table, relevant_documents(gold))
+        relevant, irrelevant = noise_sensitivity(correct, table, relevant_documents(gold))
         wrong, all_claims = "wrong claims of the answer that {} supports, over all claims", len(said)
         return (
             sheet.share(relevant, all_claims, wrong.format("a document with a claim of the reference (relevant)")),
             sheet.share(irrelevant, all_claims, wrong.format("none of those but another document (irrelevant)")),
         )
 
-    def combination(self) -> str:
+    def combination_formula(self) -> str:
         """What counts of the two."""
         return "relevant + irrelevant" if self.noise == "both" else f"{self.noise} alone"
 
@@ -178,5 +178,5 @@ class NoiseSensitivity(ContextClaimMetric):
         return {**super().choices(), "noise": self.noise}
 
 
-async def _one_row(sheet: ClaimSheet, said: Sequence[str]) -> list[list[bool]]:
+async def _reference_row(sheet: ClaimEvaluation, said: Sequence[str]) -> list[list[bool]]:
     return [await sheet.supported(said, sheet.reference)]

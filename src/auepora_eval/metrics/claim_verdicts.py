@@ -8,30 +8,30 @@ from fractions import Fraction
 
 __all__ = [
     "average_precision",
-    "by_any",
-    "claim_f",
-    "exact",
-    "misled",
+    "claim_f_beta",
+    "context_utilisation",
+    "exact_fraction",
+    "noise_sensitivity",
+    "proportion",
     "relevant_documents",
-    "share",
-    "unsupported",
-    "utilisation",
+    "supported_by_any",
+    "unsupported_proportion",
 ]
 
 Verdicts = Sequence[bool]
 
 
-def share(verdicts: Verdicts) -> Fraction:
+def proportion(verdicts: Verdicts) -> Fraction:
     """How many of all are true: precision, recall, faithfulness, by what the claims are held against."""
     return Fraction(sum(verdicts), len(verdicts))
 
 
-def exact(value: float) -> Fraction:
+def exact_fraction(value: float) -> Fraction:
     """The fraction of claims that a float stands for: nobody counts a million of them."""
     return Fraction(value).limit_denominator(1_000_000)
 
 
-def by_any(table: Sequence[Verdicts], claims: int) -> list[bool]:
+def supported_by_any(table: Sequence[Verdicts], claims: int) -> list[bool]:
     """Which claims at least one document supports."""
     return [any(row[claim] for row in table) for claim in range(claims)]
 
@@ -41,33 +41,33 @@ def relevant_documents(table: Sequence[Verdicts]) -> list[bool]:
     return [any(row) for row in table]
 
 
-def claim_f(precision: Fraction, recall: Fraction, beta: Fraction = Fraction(1)) -> Fraction:
+def claim_f_beta(precision: Fraction, recall: Fraction, beta: Fraction = Fraction(1)) -> Fraction:
     """The weighted harmonic mean; above 1 ``beta`` favours recall. Two zeros give 0."""
     weight = beta * beta
     below = weight * precision + recall
     return (1 + weight) * precision * recall / below if below else Fraction(0)
 
 
-def utilisation(in_context: Verdicts, in_answer: Verdicts) -> Fraction | None:
+def context_utilisation(in_context: Verdicts, in_answer: Verdicts) -> Fraction | None:
     """Of the reference's claims that the documents hold, how many the answer has; ``None`` where they hold none."""
     used = [told for held, told in zip(in_context, in_answer, strict=True) if held]
-    return share(used) if used else None
+    return proportion(used) if used else None
 
 
-def unsupported(correct: Verdicts, in_context: Verdicts, *, is_correct: bool) -> Fraction:
+def unsupported_proportion(correct: Verdicts, in_context: Verdicts, *, is_correct: bool) -> Fraction:
     """Of the answer's claims, how many no document supports that are correct (self-knowledge), or are not."""
-    return share([told == is_correct and not held for told, held in zip(correct, in_context, strict=True)])
+    return proportion([told == is_correct and not held for told, held in zip(correct, in_context, strict=True)])
 
 
-def misled(correct: Verdicts, table: Sequence[Verdicts], relevant: Verdicts) -> tuple[Fraction, Fraction]:
+def noise_sensitivity(correct: Verdicts, table: Sequence[Verdicts], relevant: Verdicts) -> tuple[Fraction, Fraction]:
     """Of the answer's claims, how many are wrong and from a relevant document; and from irrelevant ones alone."""
     claims = len(correct)
-    from_relevant = by_any([row for row, useful in zip(table, relevant, strict=True) if useful], claims)
-    from_any = by_any(table, claims)
+    from_relevant = supported_by_any([row for row, useful in zip(table, relevant, strict=True) if useful], claims)
+    from_any = supported_by_any(table, claims)
     wrong = [not one for one in correct]
     first = [bad and useful for bad, useful in zip(wrong, from_relevant, strict=True)]
     other = [bad and held and not useful for bad, held, useful in zip(wrong, from_any, from_relevant, strict=True)]
-    return share(first), share(other)
+    return proportion(first), proportion(other)
 
 
 def average_precision(useful: Verdicts) -> Fraction:

@@ -6,36 +6,36 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from ..core.metrics_base import RunFacts
+from ..core.metrics_base import RunInfo
 from ..core.registry import register
-from ..core.resources import used
+from ..core.resources import parse_use
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.asking import (
+from ..judge.claims import require_structured_critic
+from ..judge.critic import Critic, JudgeClient
+from ..judge.document_judgements import judge_needed_sentences, judge_usefulness
+from ..judge.prompting import Prompt, resolve_prompt
+from ..judge.ratings import (
     Rating,
-    Ratings,
-    all_done,
-    critic_at_hand,
-    critic_choice,
-    over_repeats,
+    RatingSet,
+    critic_signature,
+    gather_all,
     question_frames,
     require_critic,
+    resolve_critic,
+    run_repeats,
 )
-from ..judge.claims import require_lists
-from ..judge.critic import Critic, Judging
-from ..judge.documents import is_useful, needed_sentences
-from ..judge.prompting import Prompt, prompt_of
 from ..text.sentences import split_sentences
-from .answers import require_choice
-from .claim_verdicts import average_precision, share
-from .judged_shared import SharedlyJudged
+from .answer_base import require_choice
+from .claim_verdicts import average_precision, proportion
 from .ranking import check_k
+from .shared_judgements import SharedJudgementMixin
 
 __all__ = ["JudgedContextPrecision", "JudgedContextRelevance"]
 
 
 @dataclass(frozen=True)
-class _JudgedContext(SharedlyJudged):
+class _JudgedContext(SharedJudgementMixin):
     """A metric over the first ``k`` retrieved documents, each judged by itself."""
 
     # Critics need not be hashable; equality is enough to tell two metrics apart.
@@ -54,21 +54,21 @@ class _JudgedContext(SharedlyJudged):
     skip_reasons: ClassVar[dict[str, str]] = {"no_text": "the documents have no text"}
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "critic", used(self.critic))
+        object.__setattr__(self, "critic", parse_use(self.critic))
         require_critic(self.critic)
         check_k(self.k)
         if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", prompt_of(self.prompt, otherwise=self.prompt_names[0]))
+            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.prompt_names[0]))
         super().__post_init__()
 
     @property
     def prompt_used(self) -> Prompt:
         """What the critic is asked with."""
-        return self.own_prompt or prompt_of(None, otherwise=self.prompt_names[0])
+        return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
 
     def judging_critic(self) -> Critic:
         """Who judges."""
-        return critic_at_hand(self.critic, self.name)
+        return resolve_critic(self.critic, self.name)
 
     def require_ready(self) -> None:
         """Raise unless there is somebody to ask."""
@@ -77,35 +77,35 @@ class _JudgedContext(SharedlyJudged):
 
     def choices(self) -> dict[str, str]:
         """Who judges, and how it is asked."""
-        return {"critic": critic_choice(self.critic), "prompt": self.prompt_used.id}
+        return {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """How many documents were asked for, where this looks at more."""
         deep = self.k is None or (run.top_k is not None and run.top_k < self.k)
         return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
 
-    def require_somebody(self) -> None:
+    def require_judges(self) -> None:
         """Raise unless there is somebody to ask."""
         self.judging_critic()
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The mean over the judgements of one sample."""
         texts = [(item.doc.doc_id, item.doc.text or "") for item in output.retrieved[: self.k]]
         if not texts:
             return Score(0.0)
         if not any(text.strip() for _, text in texts):
             return Score.skip("no_text")
-        nothing = self.nothing_to_ask(sample, output)
+        nothing = self.skip_reason(sample, output)
         if nothing is not None:
             return Score.skip(nothing)
 
         async def once(repeat: int) -> Rating:
             return Rating((await self.value(texts, sample, output, judge, repeat),))
 
-        came, asked = await over_repeats(judge, once)
-        return self.scored(Ratings(tuple(came), asked))
+        came, asked = await run_repeats(judge, once)
+        return self.scored(RatingSet(tuple(came), asked))
 
-    def nothing_to_ask(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+    def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """Why the documents cannot be judged."""
         return None
 
@@ -115,12 +115,12 @@ class _JudgedContext(SharedlyJudged):
         texts: list[tuple[str, str]],
         sample: EvaluationSample,
         output: SystemOutputs,
-        judge: Judging,
+        judge: JudgeClient,
         repeat: int,
     ) -> float:
         """The number of one judgement of all documents, each with its id."""
 
-    def told(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
+    def request_options(self, sample: EvaluationSample, repeat: int) -> dict[str, Any]:
         """What goes with every question."""
         return {
             "question": question_frames(sample),
@@ -170,7 +170,7 @@ class JudgedContextPrecision(_JudgedContext):
         """A reference answer, where it is what documents should be useful for."""
         return ["reference_answer"] if self.against == "reference" else []
 
-    def nothing_to_ask(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+    def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """There must be an answer."""
         if self._answer(sample, output).strip():
             return None
@@ -185,14 +185,14 @@ class JudgedContextPrecision(_JudgedContext):
         texts: list[tuple[str, str]],
         sample: EvaluationSample,
         output: SystemOutputs,
-        judge: Judging,
+        judge: JudgeClient,
         repeat: int,
     ) -> float:
         """The average precision."""
-        critic, told = self.judging_critic(), self.told(sample, repeat)
+        critic, told = self.judging_critic(), self.request_options(sample, repeat)
         answer = self._answer(sample, output)
-        useful = await all_done(
-            is_useful(judge, critic, text, answer=answer, named=doc_id, **told) for doc_id, text in texts
+        useful = await gather_all(
+            judge_usefulness(judge, critic, text, answer=answer, named=doc_id, **told) for doc_id, text in texts
         )
         return float(average_precision(useful))
 
@@ -228,14 +228,14 @@ class JudgedContextRelevance(_JudgedContext):
     def judging_critic(self) -> Critic:
         """Who judges: one that can answer with a list."""
         critic = super().judging_critic()
-        require_lists(critic, self.name, "sentences")
+        require_structured_critic(critic, self.name, "sentences")
         return critic
 
     def applies(self, sample: EvaluationSample) -> str | None:
         """Without a question nothing is needed to answer it."""
         return None if sample.query.strip() else "empty_query"
 
-    def nothing_to_ask(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
+    def skip_reason(self, sample: EvaluationSample, output: SystemOutputs) -> str | None:
         """There must be a sentence."""
         texts = (item.doc.text or "" for item in output.retrieved[: self.k])
         return None if any(map(split_sentences, texts)) else "no_sentences"
@@ -245,12 +245,12 @@ class JudgedContextRelevance(_JudgedContext):
         texts: list[tuple[str, str]],
         sample: EvaluationSample,
         output: SystemOutputs,
-        judge: Judging,
+        judge: JudgeClient,
         repeat: int,
     ) -> float:
         """The share of sentences."""
-        critic, told = self.judging_critic(), self.told(sample, repeat)
-        marked = await all_done(
-            needed_sentences(judge, critic, split_sentences(text), named=doc_id, **told) for doc_id, text in texts
+        critic, told = self.judging_critic(), self.request_options(sample, repeat)
+        marked = await gather_all(
+            judge_needed_sentences(judge, critic, split_sentences(text), named=doc_id, **told) for doc_id, text in texts
         )
-        return float(share([one for document in marked for one in document]))
+        return float(proportion([one for document in marked for one in document]))

@@ -10,18 +10,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number, quoted
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number, quote_text
 from ..core.errors import BadValueError
-from ..core.family import FamilyKey, in_id_order, keyed
-from ..core.reduce import Clusters, Mean, OfSums, Reducer
+from ..core.family import FamilyKey, sort_by_id, with_family_keys
+from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from .answers import require_choice
-from .derivations_over import before, inner_derivation
-from .wrappers import MetricOverMetric, joins, scored_by
+from .answer_base import require_choice
+from .derivations_wrappers import inner_derivation, prepend_steps
+from .wrappers import WrapperMetric, inner_scores, is_paired_metric
 
-__all__ = ["ContextNoiseAccuracy", "noise_ratio", "says_insufficient"]
+__all__ = ["ContextNoiseAccuracy", "declares_insufficient", "noise_ratio"]
 
 _INSUFFICIENT = ("insufficient information", "信息不足")
 """The words by which RGB's script knows an answer that declines; its prompts ask for them."""
@@ -37,14 +37,14 @@ def noise_ratio(sample: EvaluationSample) -> float | None:
     return float(held)
 
 
-def says_insufficient(output: SystemOutputs | None) -> bool:
+def declares_insufficient(output: SystemOutputs | None) -> bool:
     """Whether RGB's script takes an answer for one that declines: letter by letter, anywhere in it."""
     if output is None or output.response is None:
         return False
     return any(words in output.response.text for words in _INSUFFICIENT)
 
 
-class _OfBase(Reducer):
+class _BaseReducer(Reducer):
     """The other metric's number where it reads keys of its own, which here stand behind the noise ratio."""
 
     def __init__(self, reducer: Reducer) -> None:
@@ -53,13 +53,13 @@ class _OfBase(Reducer):
 
     def value(self, scores: Scores) -> float:
         """What the other metric makes of the same samples."""
-        own = None if scores.keys is None else tuple(key and key.own[1] for key in scores.keys)
+        own = None if scores.keys is None else tuple(key and key.payload[1] for key in scores.keys)
         return self.reducer.value(replace(scores, keys=own))
 
 
 @register("context_noise_accuracy")
 @dataclass(frozen=True)
-class ContextNoiseAccuracy(MetricOverMetric):
+class ContextNoiseAccuracy(WrapperMetric):
     r"""How often the answer is right although some of the documents given to the system are noise.
 
     .. math:: M(\{s : s \text{ has a noise ratio}\})
@@ -76,7 +76,7 @@ class ContextNoiseAccuracy(MetricOverMetric):
 
     target = TargetCategory.NOISE_ROBUSTNESS
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
-    settles_failures: ClassVar[bool] = True
+    handles_failures: ClassVar[bool] = True
     needs_all: ClassVar[bool] = True
     failure_note: ClassVar[str] = "as with the base metric"
     reference: ClassVar[str] = "Chen et al. 2024 (RGB)"
@@ -86,7 +86,7 @@ class ContextNoiseAccuracy(MetricOverMetric):
         require_choice("insufficient", self.insufficient, ("judged", "rgb_script"))
         super().__post_init__()
         inner = self.inner
-        if joins(inner):
+        if is_paired_metric(inner):
             raise BadValueError(f"'{inner.name}' looks at several samples together; it has no value by noise ratio")
         if self.insufficient == "rgb_script" and not inner.binary:
             raise BadValueError(
@@ -94,8 +94,8 @@ class ContextNoiseAccuracy(MetricOverMetric):
             )
         for name in ("range", "higher_is_better", "binary", "stat_names"):
             object.__setattr__(self, name, getattr(inner, name))
-        known = isinstance(inner.reducer, (Mean, OfSums))
-        object.__setattr__(self, "reducer", inner.reducer if known else _OfBase(inner.reducer))
+        known = isinstance(inner.reducer, (Mean, SumsReducer))
+        object.__setattr__(self, "reducer", inner.reducer if known else _BaseReducer(inner.reducer))
 
     @property
     def worst(self) -> float | None:
@@ -106,25 +106,25 @@ class ContextNoiseAccuracy(MetricOverMetric):
         """The base metric, and what becomes of an answer that declines."""
         return {**super().choices(), "insufficient": self.insufficient}
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample has a noise ratio, and work for the base metric."""
-        return noise_ratio(sample) is not None and self.inner.has_work(sample, output)
+        return noise_ratio(sample) is not None and self.inner.is_applicable(sample, output)
 
     def score(self, batch: Batch) -> Scores:
         """The base metric's outcomes; each sample's ratio travels with its key."""
-        scores, ratios = scored_by(self.inner, batch), [noise_ratio(sample) for sample in batch.samples]
+        scores, ratios = inner_scores(self.inner, batch), [noise_ratio(sample) for sample in batch.samples]
         column = np.array([math.nan if ratio is None else ratio for ratio in ratios], dtype=np.float64)
         absent = np.array([ratio is None for ratio in ratios], dtype=np.bool_)
         if self.insufficient == "rgb_script":
-            declined = np.array([says_insufficient(output) for output in batch.outputs], dtype=np.bool_)
+            declined = np.array([declares_insufficient(output) for output in batch.outputs], dtype=np.bool_)
             declined &= scores.status == Status.SCORED
             scores = replace(scores, values=np.where(declined, column == 1, scores.values))
         ours = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
         broken = np.isnan(column) & ~absent & ours
         usable = [None if ratio is None or math.isnan(ratio) else ratio for ratio in ratios]
         own = list(zip(usable, scores.keys or [None] * len(batch), strict=True))
-        scores = scores.replaced(broken, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
-        return keyed(scores.replaced(absent, Status.SKIPPED, "no_noise_ratio", math.nan), batch, own)
+        scores = scores.with_outcome(broken, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
+        return with_family_keys(scores.with_outcome(absent, Status.SKIPPED, "no_noise_ratio", math.nan), batch, own)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The base metric's outcome by its plain definition, where the sample has a ratio."""
@@ -136,29 +136,31 @@ class ContextNoiseAccuracy(MetricOverMetric):
             return outcome
         if math.isnan(ratio):
             return Score.fail("bad_noise_ratio")
-        if self.insufficient == "rgb_script" and outcome.status is Status.SCORED and says_insufficient(output):
+        if self.insufficient == "rgb_script" and outcome.status is Status.SCORED and declares_insufficient(output):
             return Score(ratio == 1)
         return outcome
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The share of noise, and then the base metric's steps."""
         ratio = noise_ratio(sample)
-        steps = Derived().say(f"{number(100 * (ratio or 0.0))} % of its documents are noise")
-        if self.insufficient == "rgb_script" and says_insufficient(output):
+        steps = DerivationBuilder().add_step(f"{format_number(100 * (ratio or 0.0))} % of its documents are noise")
+        if self.insufficient == "rgb_script" and declares_insufficient(output):
             assert output.response is not None
-            steps.say(f"The answer says that information is insufficient: {quoted(output.response.text)}")
-            return steps.ends(
+            steps.add_step(f"The answer says that information is insufficient: {quote_text(output.response.text)}")
+            return steps.finish(
                 f"That is {'right, all' if ratio == 1 else 'wrong, not all'} being noise", float(ratio == 1)
             )
-        return before(steps, inner_derivation(self.inner, sample, output, around))
+        return prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
 
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Value, interval and number of samples by noise ratio."""
-        scores, clusters = in_id_order(scores, clusters)
+        scores, clusters = sort_by_id(scores, clusters)
         keys: Sequence[FamilyKey | None] = scores.keys or ()  # none of a sample that nobody could score
         groups: dict[float, list[int]] = {}
         for row, key in enumerate(keys):
-            ratio = None if key is None else key.own[0]
+            ratio = None if key is None else key.payload[0]
             if ratio is not None:
                 groups.setdefault(round(ratio, 9) + 0.0, []).append(row)  # 0.1 + 0.2 is 0.3, and -0.0 is 0.0
         return {

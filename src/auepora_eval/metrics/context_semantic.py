@@ -9,17 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Cell, Derivation, Derived, Surroundings
-from ..core.metrics_base import RunFacts
+from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext
+from ..core.metrics_base import RunInfo
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import Evidence, evidence, wanted
-from ..features.vectors import MODEL_ROUNDING, PairCosines, TextVectors, embedded, text_cosines
-from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
+from ..features.embeddings import MODEL_ROUNDING, PairCosines, TextVectors, embed_texts, text_cosines
+from ..features.texts import EvidenceTexts, evidence_texts, reference_texts
+from ..semantic.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from .base import ConfiguredMetric
 from .ranking import check_k
-from .semantic_base import note_cut, problem_masks
+from .semantic_base import note_truncation, problem_masks
 
 __all__ = ["EmbeddingContextRedundancy", "EmbeddingContextRelevance"]
 
@@ -39,13 +39,13 @@ class _ContextMetric(ConfiguredMetric):
 
     def __post_init__(self) -> None:
         check_k(self.k)
-        object.__setattr__(self, "embed_fn", as_embedder(self.embed_fn))
+        object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
         super().__post_init__()
 
     @property
     def depth(self) -> int | None:
         """How many documents are looked at; ``None`` for all of them."""
-        cut = self.rules.depth
+        cut = self.active_conventions.depth
         return self.k if cut is None else min(self.k or cut, cut)
 
     @property
@@ -67,20 +67,20 @@ class _ContextMetric(ConfiguredMetric):
         cut = {} if self.depth == self.k else {"depth": str(self.depth)}
         return {"embed": embedder_name(self.embed_fn), **cut}
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """How many documents were asked for, where this looks at more."""
         deep = self.depth is None or (run.top_k is not None and run.top_k < self.depth)
         return {"top_k": str(run.top_k)} if run.top_k is not None and deep else {}
 
     def vectors(self, batch: Batch, rows: Sequence[Sequence[str]]) -> tuple[TextVectors, np.ndarray[Any, Any]]:
         """The vectors of the texts of each row, and how many of these were cut."""
-        vectors = embedded(batch, usable_embedder(self.embed_fn), rows)
+        vectors = embed_texts(batch, resolve_embedder(self.embed_fn), rows)
         cut = np.array([[sum(map(vectors.was_cut, set(texts)))] for texts in rows], np.float64).reshape(-1, 1)
-        note_cut(batch, self.name, cut[:, 0])
+        note_truncation(batch, self.name, cut[:, 0])
         return vectors, cut
 
 
-def _texts_by_row(found: Evidence, rows: int) -> list[list[str]]:
+def _texts_by_row(found: EvidenceTexts, rows: int) -> list[list[str]]:
     """The texts of each row's documents that have one, in their order."""
     texts: list[list[str]] = [[] for _ in range(rows)]
     for owner, use in zip(found.owners.tolist(), found.uses.tolist(), strict=True):
@@ -89,12 +89,12 @@ def _texts_by_row(found: Evidence, rows: int) -> list[list[str]]:
     return texts
 
 
-def _by_row(counts: Sequence[int]) -> list[slice]:
+def _row_slices(counts: Sequence[int]) -> list[slice]:
     ends = np.cumsum(counts).tolist()
     return [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
 
-def _first_problem(found: PairCosines, rows: Sequence[slice]) -> list[str | None]:
+def _first_problems(found: PairCosines, rows: Sequence[slice]) -> list[str | None]:
     return [next(filter(None, found.problems[row]), None) for row in rows]
 
 
@@ -117,26 +117,26 @@ class EmbeddingContextRelevance(_ContextMetric):
         "no_text": "the documents have no text",
     }
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether any document has text."""
         return any(item.doc.text for item in output.retrieved[: self.depth])
 
     def score(self, batch: Batch) -> Scores:
         """The mean over each row's documents."""
-        queries = wanted(batch, "query").texts
+        queries = reference_texts(batch, "query").texts
         empty = np.array([not query.strip() for query in queries], np.bool_)
-        found = evidence(batch, "retrieved", self.depth)
+        found = evidence_texts(batch, "retrieved", self.depth)
         texts = _texts_by_row(found, len(batch))
         rows = [[] if blank else own for blank, own in zip(empty.tolist(), texts, strict=True)]
         vectors, cut = self.vectors(batch, [[q, *own] if own else [] for q, own in zip(queries, rows, strict=True)])
         cosines = text_cosines(vectors, [(q, text) for q, own in zip(queries, rows, strict=True) for text in own])
-        places = _by_row(list(map(len, rows)))
+        places = _row_slices(list(map(len, rows)))
         values = np.array([cosines.values[row].mean() if row.stop > row.start else 0.0 for row in places])
-        no_text = np.array([not own for own in texts], np.bool_) & ~found.none_there
+        no_text = np.array([not own for own in texts], np.bool_) & ~found.no_documents
         return Scores.of(
             values,
             skip={"empty_query": empty, "no_text": no_text},
-            fail=problem_masks(_first_problem(cosines, places)),
+            fail=problem_masks(_first_problems(cosines, places)),
             stats=cut,
         )
 
@@ -151,18 +151,20 @@ class EmbeddingContextRelevance(_ContextMetric):
         vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *own]])
         return _plain_mean(text_cosines(vectors, [(sample.query, text) for text in own]))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The cosine of the query with every document."""
         own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
-        if not around.models or not own:
+        if not around.may_call_models or not own:
             return super().derivation(sample, output, around)
         vectors, _ = self.vectors(Batch([sample], [output]), [[sample.query, *(one.text for one in own)]])
         found = text_cosines(vectors, [(sample.query, one.text) for one in own])
         rows: list[tuple[Cell, ...]] = [
             (one.doc_id, cosine) for one, cosine in zip(own, found.values.tolist(), strict=True)
         ]
-        steps = Derived().table("The cosine of the query with each document", ("document", "cosine"), rows)
-        return steps.gives(f"Their mean over {len(rows)}", float(found.values.mean()))
+        steps = DerivationBuilder().table("The cosine of the query with each document", ("document", "cosine"), rows)
+        return steps.finish_with_value(f"Their mean over {len(rows)}", float(found.values.mean()))
 
 
 @register("embedding_context_redundancy", at="k")
@@ -185,22 +187,22 @@ class EmbeddingContextRedundancy(_ContextMetric):
         "too_few_documents": "fewer than two documents with text were returned, or are looked at",
     }
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether two documents have text."""
         return sum(bool(item.doc.text) for item in output.retrieved[: self.depth]) > 1
 
     def score(self, batch: Batch) -> Scores:
         """The mean over each row's documents after the first."""
-        texts = _texts_by_row(evidence(batch, "retrieved", self.depth), len(batch))
+        texts = _texts_by_row(evidence_texts(batch, "retrieved", self.depth), len(batch))
         vectors, cut = self.vectors(batch, [own if len(own) > 1 else [] for own in texts])
         pairs = [[(own[j], own[i]) for i in range(1, len(own)) for j in range(i)] for own in texts]
         cosines = text_cosines(vectors, [pair for own in pairs for pair in own])
-        places = _by_row(list(map(len, pairs)))
+        places = _row_slices(list(map(len, pairs)))
         values = [_mean_of_highest(cosines.values[row], len(own)) for row, own in zip(places, texts, strict=True)]
         return Scores.of(
             values,
             skip={"too_few_documents": np.array([len(own) < 2 for own in texts], np.bool_)},
-            fail=problem_masks(_first_problem(cosines, places)),
+            fail=problem_masks(_first_problems(cosines, places)),
             stats=cut,
         )
 
@@ -219,10 +221,12 @@ class EmbeddingContextRedundancy(_ContextMetric):
             highest.append(float(found.values.max()))
         return Score(sum(highest) / len(highest))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The highest cosine of every document with one before it."""
         own = [item.doc for item in output.retrieved[: self.depth] if item.doc.text.strip()]
-        if not around.models:
+        if not around.may_call_models:
             return super().derivation(sample, output, around)
         vectors, _ = self.vectors(Batch([sample], [output]), [[one.text for one in own]])
         pairs = [(own[j].text, own[i].text) for i in range(1, len(own)) for j in range(i)]
@@ -231,12 +235,12 @@ class EmbeddingContextRedundancy(_ContextMetric):
         for at, one in enumerate(own[1:], start=1):
             earlier = cosines[at * (at - 1) // 2 : at * (at + 1) // 2]
             rows.append((one.doc_id, own[int(earlier.argmax())].doc_id, float(earlier.max())))
-        steps = Derived().table(
+        steps = DerivationBuilder().table(
             "Each document after the first, and the one before it that it is most like",
             ("document", "most like", "cosine"),
             rows,
         )
-        return steps.gives(f"Their mean over {len(rows)}", _mean_of_highest(cosines, len(own)))
+        return steps.finish_with_value(f"Their mean over {len(rows)}", _mean_of_highest(cosines, len(own)))
 
 
 def _mean_of_highest(cosines: np.ndarray[Any, np.dtype[np.float64]], documents: int) -> float:

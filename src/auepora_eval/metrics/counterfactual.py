@@ -11,27 +11,35 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch, warn_notes
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings, quoted
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
 from ..core.errors import BadValueError
-from ..core.family import BASE_SKIPS, FamilyKey, FamilyMetric, bases_of, is_variant, keyed, require_scenarios
-from ..core.metrics_base import SampleMetric, bound_to
+from ..core.family import (
+    BASE_SKIPS,
+    FamilyKey,
+    FamilyMetric,
+    find_parents,
+    is_variant,
+    require_scenarios,
+    with_family_keys,
+)
+from ..core.metrics_base import SampleMetric, with_conventions
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
-from ..core.scoring import settled_scores
+from ..core.scoring import apply_failure_policy
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
-from .derivations_over import before, inner_derivation
-from .wrappers import ComputedReducer, MetricOverMetric, joins
+from .derivations_wrappers import inner_derivation, prepend_steps
+from .wrappers import ComputedReducer, WrapperMetric, is_paired_metric
 
 __all__ = ["CounterfactualConsistency"]
 
 Rows = npt.NDArray[np.intp]
-_AT_ONCE = 1024
+_BATCH_SIZE = 1024
 """How many pairs of answers are compared at a time."""
 
 
 @register("counterfactual_consistency")
 @dataclass(frozen=True)
-class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
+class CounterfactualConsistency(FamilyMetric, WrapperMetric):
     r"""How alike the answers to a question and to its counterfactual variants are.
 
     .. math:: \text{similarity}(\text{answer to the base question}, \text{answer to the variant})
@@ -46,7 +54,7 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
     counterfactual_scenarios: tuple[str, ...] = ("counterfactual",)
 
     target = TargetCategory.COUNTERFACTUAL_ROBUSTNESS
-    joins_bases: ClassVar[bool] = True
+    needs_parents_only: ClassVar[bool] = True
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     base_role: ClassVar[str] = "similarity"
     failure_note: ClassVar[str] = "counts at the worst value of the similarity, on either side of a pair"
@@ -60,12 +68,16 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
         object.__setattr__(self, "counterfactual_scenarios", given)
         super().__post_init__()
         inner = self.inner
-        if inner.required_fields() != ["reference_answer"] or not inner.reads <= {"response"} or joins(inner):
+        if (
+            inner.required_fields() != ["reference_answer"]
+            or not inner.reads <= {"response"}
+            or is_paired_metric(inner)
+        ):
             raise BadValueError(
                 f"counterfactual_consistency compares answers, which '{inner.name}' does not; take a metric that needs "
                 "a reference answer and nothing else (its required_fields() are ['reference_answer']), such as token_f1"
             )
-        self.take_over("range", "higher_is_better", "binary")
+        self.copy_attributes("range", "higher_is_better", "binary")
 
     @property
     def scenarios(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -87,59 +99,67 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is an answer; it travels with the key."""
-        answered = settled_scores(bound_to(_Answered(), self.inner.rules), batch)
-        return keyed(answered, batch, [None if output is None else output.response for output in batch.outputs])
+        answered = apply_failure_policy(with_conventions(_HasAnswer(), self.inner.active_conventions), batch)
+        return with_family_keys(
+            answered, batch, [None if output is None else output.response for output in batch.outputs]
+        )
 
     def joined(self, scores: Scores) -> Scores:
         """The similarity of each variant's answer to its base's."""
         if scores.keys is None:
             return scores
-        n, family = len(scores), bases_of(scores.keys, self.scenarios)
+        n, family = len(scores), find_parents(scores.keys, self.scenarios)
         rest = Scores.of(np.zeros(n), skip=family.skips(n), keys=scores.keys)
         variants, bases = family.variants[family.rows >= 0], family.rows[family.rows >= 0]
         both = np.stack([scores.status[variants], scores.status[bases]])
         failed, skipped = (both == Status.SYSTEM_FAILED).any(axis=0), (both == Status.SKIPPED).any(axis=0)
-        worst = math.nan if self.worst is None or self.inner.rules.on_system_failure != "worst" else self.worst
+        worst = (
+            math.nan if self.worst is None or self.inner.active_conventions.on_system_failure != "worst" else self.worst
+        )
         for mask, status, reason, value in (
             (failed, Status.SYSTEM_FAILED, "one_failed", worst),
             (skipped, Status.SKIPPED, "no_response", math.nan),
         ):
             rows = np.zeros(n, np.bool_)
             rows[variants[mask]] = True
-            rest = rest.replaced(rows, status, reason, value)
+            rest = rest.with_outcome(rows, status, reason, value)
         usable = ~failed & ~skipped
         alike = replace(self._similarities(scores.keys, variants[usable], bases[usable]), stats=None)
         alike = replace(alike, keys=tuple(scores.keys[row] for row in variants[usable]))
         others = np.setdiff1d(np.arange(n), variants[usable])
-        return Scores.woven((variants[usable], alike), (others, rest.take(others)))
+        return Scores.interleave((variants[usable], alike), (others, rest.take(others)))
 
     def _similarities(self, keys: Sequence[FamilyKey], variants: Rows, bases: Rows) -> Scores:
         samples = [
-            EvaluationSample(keys[variant].sample_id, "", reference_answer=keys[base].own or Response(""))
+            EvaluationSample(keys[variant].sample_id, "", reference_answer=keys[base].payload or Response(""))
             for variant, base in zip(variants.tolist(), bases.tolist(), strict=True)
         ]
-        outputs = [SystemOutputs([], keys[variant].own or Response("")) for variant in variants.tolist()]
+        outputs = [SystemOutputs([], keys[variant].payload or Response("")) for variant in variants.tolist()]
         inner, parts = self.inner, []
-        for start in range(0, len(samples), _AT_ONCE):
-            batch = Batch(samples[start : start + _AT_ONCE], outputs[start : start + _AT_ONCE])
-            scores = settled_scores(inner, batch)
+        for start in range(0, len(samples), _BATCH_SIZE):
+            batch = Batch(samples[start : start + _BATCH_SIZE], outputs[start : start + _BATCH_SIZE])
+            scores = apply_failure_policy(inner, batch)
             warn_notes([batch.notes])
             if isinstance(inner.reducer, ComputedReducer):  # it has a number for a pair, if taken as a dataset of one
                 scores = Scores.of([inner.reducer.value(scores.take([row])) for row in range(len(scores))])
             parts.append(replace(scores, stats=None, keys=None))
         return Scores.concat(parts)
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Both answers, and how alike they are."""
         base = around.find(str(sample.labels.get("variant_of")))
         if base is None or isinstance(self.inner.reducer, ComputedReducer):
             return super().derivation(sample, output, around)
         first = base[1].response if base[1] is not None else None
-        steps = Derived().say(f"The base {base[0].sample_id} was answered with {quoted(first.text if first else '')}")
-        steps.say("That answer takes the place of the reference:")
+        steps = DerivationBuilder().add_step(
+            f"The base {base[0].sample_id} was answered with {quote_text(first.text if first else '')}"
+        )
+        steps.add_step("That answer takes the place of the reference:")
         stand_in = EvaluationSample(sample.sample_id, "", reference_answer=first or Response(""))
         answer = SystemOutputs([], output.response or Response(""))
-        return before(steps, inner_derivation(self.inner, stand_in, answer, around))
+        return prepend_steps(steps, inner_derivation(self.inner, stand_in, answer, around))
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The mean similarity of pairs by the similarity's plain definition."""
@@ -156,7 +176,7 @@ class CounterfactualConsistency(FamilyMetric, MetricOverMetric):
         return math.fsum(found) / len(found) if found else math.nan
 
 
-class _Answered(SampleMetric):
+class _HasAnswer(SampleMetric):
     """Whether there is an answer to compare."""
 
     target = TargetCategory.GENERATION_CORRECTNESS

@@ -6,61 +6,61 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ..core.derivation import Cell, Derivation, Derived, Surroundings, listed, number, quoted
+from ..core.derivation import Cell, Derivation, DerivationBuilder, ExplainContext, format_number, join_items, quote_text
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs
-from ..judge.entailment import Entailment, Nli
-from .claim_sheet import ClaimSheet
-from .replaying import replayed, stand_in
-from .sources import Held, Source
+from ..judge.entailment import EntailmentFunction, NliModel
+from .claim_evaluation import ClaimEvaluation
+from .judgement_replay import make_replay_critic, replay_repeats
+from .sources import CheckedStatements, Source
 
 if TYPE_CHECKING:
-    from ..judge.critic import Judging
+    from ..judge.critic import JudgeClient
     from .claim_base import ClaimMetric
 
-__all__ = ["claim_steps", "mean_step", "say_sources"]
+__all__ = ["add_mean_step", "add_source_steps", "claim_steps"]
 
-Sheets = Sequence[tuple[int, ClaimSheet, tuple[float, ...]]]
+Evaluations = Sequence[tuple[int, ClaimEvaluation, tuple[float, ...]]]
 
 
 def claim_steps(
-    metric: ClaimMetric, sample: EvaluationSample, output: SystemOutputs, around: Surroundings
+    metric: ClaimMetric, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext
 ) -> Derivation | None:
     """From the stored judgements to the score; ``None`` where they are not answers to what would be asked now."""
-    entails = isinstance(metric.named_verifier, (Entailment, Nli))
-    if entails and not around.models:
+    entails = isinstance(metric.known_verifier, (EntailmentFunction, NliModel))
+    if entails and not around.may_call_models:
         return None
-    checker = None if entails else stand_in(around.said, metric.prompt_used("support").id)
-    lister = stand_in(around.said, metric.prompt_used("claims").id)
+    checker = None if entails else make_replay_critic(around.judgements, metric.prompt_used("support").id)
+    lister = make_replay_critic(around.judgements, metric.prompt_used("claims").id)
 
-    async def once(judge: Judging, repeat: int) -> tuple[ClaimSheet, Score | tuple[float, ...]]:
-        sheet = ClaimSheet(metric, judge, sample, output, repeat, lister=lister, checker=checker)
+    async def once(judge: JudgeClient, repeat: int) -> tuple[ClaimEvaluation, Score | tuple[float, ...]]:
+        sheet = ClaimEvaluation(metric, judge, sample, output, repeat, lister=lister, checker=checker)
         return sheet, await metric.value(sheet)
 
-    came = replayed(around.said, once)
+    came = replay_repeats(around.judgements, once)
     told = [(repeat, sheet, found) for repeat, (sheet, found) in came or () if not isinstance(found, Score)]
     return _steps(metric, sample, told) if told else None
 
 
-def _steps(metric: ClaimMetric, sample: EvaluationSample, came: Sheets) -> Derivation:
-    steps = Derived().say(f"The question: {quoted(sample.query)}")
+def _steps(metric: ClaimMetric, sample: EvaluationSample, came: Evaluations) -> Derivation:
+    steps = DerivationBuilder().add_step(f"The question: {quote_text(sample.query)}")
     shown: dict[str, Source] = {}
     for _, sheet, _ in came:
         shown |= {one.name: one for one in (*(of for of, _ in sheet.taken), *(held.against for held in sheet.held))}
-    say_sources(steps, shown.values())
+    add_source_steps(steps, shown.values())
     for repeat, sheet, values in came:
         if len(came) > 1:
-            steps.say(f"Judged for the {repeat + 1}. time:")
-        _say_sheet(steps, sheet)
+            steps.add_step(f"Judged for the {repeat + 1}. time:")
+        _add_claim_steps(steps, sheet)
         if metric.dimension_names:
             parts = ", ".join(
-                f"{name} = {number(one)}" for name, one in zip(metric.dimension_names, values, strict=True)
+                f"{name} = {format_number(one)}" for name, one in zip(metric.dimension_names, values, strict=True)
             )
-            steps.say(f"{metric.combination()}: {parts}")
-    return mean_step(steps, metric.name, [metric.combined(values) for _, _, values in came])
+            steps.add_step(f"{metric.combination_formula()}: {parts}")
+    return add_mean_step(steps, metric.name, [metric.combine(values) for _, _, values in came])
 
 
-def _say_sheet(steps: Derived, sheet: ClaimSheet) -> None:
+def _add_claim_steps(steps: DerivationBuilder, sheet: ClaimEvaluation) -> None:
     for of, claims in sheet.taken:
         held = [one for one in sheet.held if one.statements is claims and one.verdicts]
         if not held:
@@ -71,29 +71,33 @@ def _say_sheet(steps: Derived, sheet: ClaimSheet) -> None:
         steps.table(f"The claims of {of.name}, and how far they are supported", headers, rows)
     for one in sheet.shares:
         value = one.count / one.of
-        steps.say(f"{_capital(one.words)}: {one.count} / {one.of} = {number(value)}", value)
+        steps.add_step(f"{_capitalise(one.words)}: {one.count} / {one.of} = {format_number(value)}", value)
 
 
-def _row(claim: str, place: int, held: Sequence[Held]) -> tuple[Cell, ...]:
+def _row(claim: str, place: int, held: Sequence[CheckedStatements]) -> tuple[Cell, ...]:
     verdicts = [one.verdicts[place] for one in held]
     why = (verdicts[0].why,) if len(held) == 1 else ()
-    return (claim, *(one.level.word for one in verdicts), *why)
+    return (claim, *(one.level.label for one in verdicts), *why)
 
 
-def say_sources(steps: Derived, sources: Iterable[Source]) -> None:
+def add_source_steps(steps: DerivationBuilder, sources: Iterable[Source]) -> None:
     """The texts themselves, by their names."""
     for one in sources:
         known = one.name.startswith("the ")
-        steps.say(f"{_capital(one.name) if known else f'Document {one.name}'}: {listed(map(quoted, one.texts))}")
+        steps.add_step(
+            f"{_capitalise(one.name) if known else f'Document {one.name}'}: {join_items(map(quote_text, one.texts))}"
+        )
 
 
-def _capital(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def mean_step(steps: Derived, name: str, values: Sequence[float]) -> Derivation:
+def add_mean_step(steps: DerivationBuilder, name: str, values: Sequence[float]) -> Derivation:
     """The last step: the one value there is, or the mean of several judgements'."""
     if len(values) == 1:
-        return steps.gives(name, values[0])
-    shown = " + ".join(map(number, values))
-    return steps.gives(f"The mean of {len(values)}: ({shown}) / {len(values)}", math.fsum(values) / len(values))
+        return steps.finish_with_value(name, values[0])
+    shown = " + ".join(map(format_number, values))
+    return steps.finish_with_value(
+        f"The mean of {len(values)}: ({shown}) / {len(values)}", math.fsum(values) / len(values)
+    )

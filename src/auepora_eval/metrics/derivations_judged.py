@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ..core.derivation import Cell, Derivation, listed, number
-from .derivations_ranking import Ranked, fraction
+from ..core.derivation import Cell, Derivation, format_number, join_items
+from .derivations_ranking import RankedQuery, format_fraction
 from .judged_ranking import judged_ids
 
 __all__ = ["accuracy_steps", "bpref_steps", "err_steps", "judged_steps", "rbp_steps"]
 
 
-def bpref_steps(one: Ranked) -> Derivation:
+def bpref_steps(one: RankedQuery) -> Derivation:
     """How many judged non-relevant documents stand above each hit."""
-    steps, relevant = one.begun(None), one.relevant
+    steps, relevant = one.first_steps(None), one.relevant
     other = judged_ids(one.levels) - relevant
-    steps.say(f"Judged and not relevant: {listed(sorted(other))}; |N| = {len(other)}", len(other))
+    steps.add_step(f"Judged and not relevant: {join_items(sorted(other))}; |N| = {len(other)}", len(other))
     if not relevant:
-        return steps.ends("Nothing is relevant: 0", 0.0)
+        return steps.finish("Nothing is relevant: 0", 0.0)
     above, total = 0, 0.0
     rows: list[tuple[Cell, ...]] = []
     for doc_id in dict.fromkeys(one.ranked):
@@ -30,10 +30,12 @@ def bpref_steps(one: Ranked) -> Derivation:
         ("document", "n above", "adds"),
         rows,
     )
-    return steps.gives(f"bpref: the sum over |G| = {fraction(total, len(relevant))}", total / len(relevant))
+    return steps.finish_with_value(
+        f"bpref: the sum over |G| = {format_fraction(total, len(relevant))}", total / len(relevant)
+    )
 
 
-def judged_steps(one: Ranked, k: int) -> Derivation:
+def judged_steps(one: RankedQuery, k: int) -> Derivation:
     """Judged positions over positions."""
     judged = judged_ids(one.levels)
     seen, rows = set[str](), []
@@ -42,14 +44,16 @@ def judged_steps(one: Ranked, k: int) -> Derivation:
         rows.append((rank, doc_id, one.levels.get(doc_id), "judged" if counts else ""))
         if counts:
             seen.add(doc_id)
-    steps = one.begun(k).table("Which of them were judged", ("rank", "document", "level", "judged"), rows)
+    steps = one.first_steps(k).table("Which of them were judged", ("rank", "document", "level", "judged"), rows)
     positions = min(k, len(one.ranked))
     if not positions:
-        return steps.ends("Nothing was returned: 0", 0.0)
-    return steps.gives(f"Judged positions / min(k, returned) = {fraction(len(seen), positions)}", len(seen) / positions)
+        return steps.finish("Nothing was returned: 0", 0.0)
+    return steps.finish_with_value(
+        f"Judged positions / min(k, returned) = {format_fraction(len(seen), positions)}", len(seen) / positions
+    )
 
 
-def accuracy_steps(one: Ranked, k: int) -> Derivation:
+def accuracy_steps(one: RankedQuery, k: int) -> Derivation:
     """Right decisions over judged documents."""
     relevant, chosen = one.relevant, set(one.ranked[:k])
     pool = judged_ids(one.levels) | relevant
@@ -63,31 +67,35 @@ def accuracy_steps(one: Ranked, k: int) -> Derivation:
         )
         for doc_id in sorted(pool)
     ]
-    steps = one.begun(k).table(
+    steps = one.first_steps(k).table(
         f"Every judged document: relevant ones belong within {k}, the others outside",
         ("document", "level", "judged", "where", ""),
         rows,
     )
     right = len(relevant & chosen) + len(pool - relevant - chosen)
     if not pool:
-        return steps.ends("Nothing was judged: 0", 0.0)
-    return steps.gives(f"Right decisions / judged documents = {fraction(right, len(pool))}", right / len(pool))
+        return steps.finish("Nothing was judged: 0", 0.0)
+    return steps.finish_with_value(
+        f"Right decisions / judged documents = {format_fraction(right, len(pool))}", right / len(pool)
+    )
 
 
-def rbp_steps(one: Ranked, p: float) -> Derivation:
+def rbp_steps(one: RankedQuery, p: float) -> Derivation:
     """The weights of the hits."""
     total, rows = 0.0, []
     for rank, doc_id in one.hits(None):
         total += p ** (rank - 1)
         rows.append((rank, doc_id, p ** (rank - 1)))
-    steps = one.begun(None).table(
-        f"Each hit weighs p^(rank − 1), with p = {number(p)}", ("rank", "document", "weight"), rows
+    steps = one.first_steps(None).table(
+        f"Each hit weighs p^(rank − 1), with p = {format_number(p)}", ("rank", "document", "weight"), rows
     )
-    steps.say(f"Their sum: {number(total)}", total)
-    return steps.gives(f"RBP: (1 − p) · sum = {number(1.0 - p)} · {number(total)}", (1.0 - p) * total)
+    steps.add_step(f"Their sum: {format_number(total)}", total)
+    return steps.finish_with_value(
+        f"RBP: (1 − p) · sum = {format_number(1.0 - p)} · {format_number(total)}", (1.0 - p) * total
+    )
 
 
-def err_steps(one: Ranked, k: int | None, max_grade: int) -> Derivation:
+def err_steps(one: RankedQuery, k: int | None, max_grade: int) -> Derivation:
     """At which position a reader is satisfied, and how likely."""
     levels = dict(one.levels)
     reading, total = 1.0, 0.0
@@ -98,9 +106,9 @@ def err_steps(one: Ranked, k: int | None, max_grade: int) -> Derivation:
         total += reading * satisfied / rank
         rows.append((rank, doc_id, level, satisfied, reading, reading * satisfied / rank))
         reading *= 1.0 - satisfied
-    steps = one.begun(k).table(
+    steps = one.first_steps(k).table(
         f"s = (2^level − 1) / 2^{max_grade} satisfies a reader who is still reading; each adds reading · s / rank",
         ("rank", "document", "level", "s", "still reading", "adds"),
         rows,
     )
-    return steps.gives("ERR: the sum", total)
+    return steps.finish_with_value("ERR: the sum", total)

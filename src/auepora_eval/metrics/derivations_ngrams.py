@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..core.derivation import Cell, Derivation, Derived, listed, number, quoted
-from .derivations_text import words_step
-from .overlap import grams
+from ..core.derivation import Cell, Derivation, DerivationBuilder, format_number, join_items, quote_text
+from .derivations_text import add_words_step
+from .overlap import ngrams
 
 __all__ = ["bleu_steps", "chrf_steps", "support_steps"]
 
@@ -18,8 +18,8 @@ def bleu_steps(
     orders = (len(counts) - 2) // 2
     length, closest = counts[0], counts[1]
     matches, totals = counts[2 : 2 + orders], counts[2 + orders :]
-    steps = words_step(Derived().say(f"The answer: {quoted(answer)}"), "Tokens", given)
-    steps.say(f"The reference closest in length has {closest} tokens", closest)
+    steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Tokens", given)
+    steps.add_step(f"The reference closest in length has {closest} tokens", closest)
     rows: list[tuple[Cell, ...]] = [
         (n + 1, matches[n], totals[n], precisions[n] if n < len(precisions) else None) for n in range(orders)
     ]
@@ -29,15 +29,15 @@ def bleu_steps(
         rows,
     )
     if not any(matches):
-        return steps.ends("Nothing matches: 0", value)
+        return steps.finish("Nothing matches: 0", value)
     if length < closest:
-        steps.say(f"Too short: the penalty is exp(1 − {closest} / {length}) = {number(penalty)}", penalty)
+        steps.add_step(f"Too short: the penalty is exp(1 − {closest} / {length}) = {format_number(penalty)}", penalty)
     else:
-        steps.say("Long enough: no penalty", 1.0)
-    roots = " · ".join(number(one) for one in precisions)
-    return steps.gives(
+        steps.add_step("Long enough: no penalty", 1.0)
+    roots = " · ".join(format_number(one) for one in precisions)
+    return steps.finish_with_value(
         f"Sentence BLEU: penalty · geometric mean of the {len(precisions)} orders there are = "
-        f"{number(penalty)} · ({roots})^(1/{len(precisions)})",
+        f"{format_number(penalty)} · ({roots})^(1/{len(precisions)})",
         value,
     )
 
@@ -46,8 +46,8 @@ def chrf_steps(
     answer: str, reference: str, counts: Sequence[int], units: Sequence[str], beta: float, value: float, several: int
 ) -> Derivation:
     """Sentence chrF from its counts against the best reference."""
-    steps = Derived().say(f"The answer: {quoted(answer)}")
-    steps.say(f"The {'best ' if several > 1 else ''}reference: {quoted(reference)}")
+    steps = DerivationBuilder().add_step(f"The answer: {quote_text(answer)}")
+    steps.add_step(f"The {'best ' if several > 1 else ''}reference: {quote_text(reference)}")
     rows: list[tuple[Cell, ...]] = []
     precision = recall = 0.0
     used = 0
@@ -63,13 +63,14 @@ def chrf_steps(
         rows,
     )
     if not used or not precision + recall:
-        return steps.ends("Nothing is in common: 0", value)
+        return steps.finish("Nothing is in common: 0", value)
     p, r = precision / used, recall / used
-    steps.say(f"Mean over {used} orders: P = {number(p)}, R = {number(r)}")
-    weight = number(beta**2)
-    return steps.gives(
+    steps.add_step(f"Mean over {used} orders: P = {format_number(p)}, R = {format_number(r)}")
+    weight = format_number(beta**2)
+    return steps.finish_with_value(
         f"chrF: 100 · (1 + β²) · P · R / (β² · P + R) with β² = {weight}: "
-        f"100 · (1 + {weight}) · {number(p)} · {number(r)} / ({weight} · {number(p)} + {number(r)})",
+        f"100 · (1 + {weight}) · {format_number(p)} · {format_number(r)}"
+        f" / ({weight} · {format_number(p)} + {format_number(r)})",
         value,
     )
 
@@ -85,22 +86,22 @@ def support_steps(
     where: str,
 ) -> Derivation:
     """Which n-grams of the answer, from the place each begins at, some document holds, and which."""
-    steps = words_step(Derived().say(f"The answer: {quoted(answer)}"), "Normalised", words)
-    ids = listed(doc_id for doc_id, _ in documents)
-    steps.say(f"The evidence, {where}: {ids}")
-    held = [(doc_id, set(grams(text, n))) for doc_id, text in documents]
+    steps = add_words_step(DerivationBuilder().add_step(f"The answer: {quote_text(answer)}"), "Normalised", words)
+    ids = join_items(doc_id for doc_id, _ in documents)
+    steps.add_step(f"The evidence, {where}: {ids}")
+    held = [(doc_id, set(ngrams(text, n))) for doc_id, text in documents]
     rows = [
         (
             " ".join(words[place : place + n]),
             "yes" if backed else "no",
-            listed(_holders(held, tuple(words[place : place + n])), nothing=""),
+            join_items(_documents_with_ngram(held, tuple(words[place : place + n])), nothing=""),
         )
         for place, backed in counted
     ]
     steps.table(f"Each of the {len(rows)} {what} of the answer", (what, "found", "in"), rows)
     backed = sum(flag for _, flag in counted)
-    return steps.gives(f"Found / counted = {backed} / {len(counted)}", backed / len(counted))
+    return steps.finish_with_value(f"Found / counted = {backed} / {len(counted)}", backed / len(counted))
 
 
-def _holders(held: Iterable[tuple[str, set[tuple[str, ...]]]], gram: tuple[str, ...]) -> list[str]:
+def _documents_with_ngram(held: Iterable[tuple[str, set[tuple[str, ...]]]], gram: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(doc_id for doc_id, there in held if gram in there))[:3]

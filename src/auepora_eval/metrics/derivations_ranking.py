@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from math import log2
 from typing import Literal
 
-from ..core.derivation import Cell, Derivation, Derived, listed, number
-from .ranking import Gold, gain_of, relevant_ids, shared_by_ties
+from ..core.derivation import Cell, Derivation, DerivationBuilder, format_number, join_items
+from .ranking import Gold, average_tied_gains, relevance_gain, relevant_ids
 
 __all__ = [
-    "Ranked",
+    "RankedQuery",
     "aqwv_steps",
     "average_precision_steps",
     "f1_steps",
@@ -25,7 +25,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedQuery:
     """One query: what was judged at which level, what was returned, and from which level on a document is relevant."""
 
     levels: Mapping[str, int]
@@ -42,7 +42,7 @@ class Ranked:
         min_relevance: int,
         depth: int | None,
         scores: Sequence[float | None] = (),
-    ) -> Ranked:
+    ) -> RankedQuery:
         """From gold as the plain definitions take it, cut where the conventions cut."""
         levels = dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
         return cls(levels, ranked[:depth], min_relevance, depth, scores[:depth])
@@ -54,22 +54,22 @@ class Ranked:
 
     def hits(self, k: int | None) -> list[tuple[int, str]]:
         """Rank and id of each relevant document within k, at its first position."""
-        return self._firsts(self.relevant, k)
+        return self._first_positions(self.relevant, k)
 
-    def _firsts(self, wanted: set[str], k: int | None) -> list[tuple[int, str]]:
+    def _first_positions(self, wanted: set[str], k: int | None) -> list[tuple[int, str]]:
         first: dict[str, int] = {}
         for rank, doc_id in enumerate(self.ranked[:k], start=1):
             if doc_id in wanted:
                 first.setdefault(doc_id, rank)
         return [(rank, doc_id) for doc_id, rank in first.items()]
 
-    def begun(self, k: int | None) -> Derived:
+    def first_steps(self, k: int | None) -> DerivationBuilder:
         """The first steps of every ranking metric: what is relevant, and what stands where."""
         gold = sorted(self.relevant)
         least = "" if self.min_relevance == 1 else f" (level {self.min_relevance} or more)"
         graded = any(self.levels[doc_id] != 1 for doc_id in gold)
         shown = [f"{doc_id} (level {self.levels[doc_id]})" if graded else doc_id for doc_id in gold]
-        steps = Derived().say(f"Relevant{least}: {listed(shown)}; |G| = {len(gold)}", len(gold))
+        steps = DerivationBuilder().add_step(f"Relevant{least}: {join_items(shown)}; |G| = {len(gold)}", len(gold))
         place = {rank: number for number, (rank, _) in enumerate(self.hits(k), start=1)}
         rows: list[tuple[Cell, ...]] = [
             (rank, doc_id, self.levels.get(doc_id), self._mark(rank, doc_id, place))
@@ -85,25 +85,25 @@ class Ranked:
         return "returned before" if doc_id in self.ranked[: rank - 1] else ""
 
 
-def fraction(top: float, bottom: float) -> str:
+def format_fraction(top: float, bottom: float) -> str:
     """A division within a sentence."""
-    return f"{number(top)} / {number(bottom)}"
+    return f"{format_number(top)} / {format_number(bottom)}"
 
 
-def recall_steps(one: Ranked, k: int | None) -> Derivation:
+def recall_steps(one: RankedQuery, k: int | None) -> Derivation:
     """Hits over gold."""
-    steps, hits, gold = one.begun(k), len(one.hits(k)), len(one.relevant)
+    steps, hits, gold = one.first_steps(k), len(one.hits(k)), len(one.relevant)
     if not gold:
-        return steps.ends("Nothing is relevant: 0", 0.0)
-    return steps.gives(f"Recall: hits / |G| = {fraction(hits, gold)}", hits / gold)
+        return steps.finish("Nothing is relevant: 0", 0.0)
+    return steps.finish_with_value(f"Recall: hits / |G| = {format_fraction(hits, gold)}", hits / gold)
 
 
-def _precision(
-    steps: Derived, one: Ranked, k: int | None, written: int | None, divide_by: Literal["returned", "k"]
+def _add_precision_step(
+    steps: DerivationBuilder, one: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]
 ) -> float:
     """Says how precision follows, and gives it; ``k`` is the cut-off in force, ``written`` the one asked for."""
     if not one.ranked:
-        steps.say("Nothing was returned: precision is 0", 0.0)
+        steps.add_step("Nothing was returned: precision is 0", 0.0)
         return 0.0
     returned, hits = len(one.ranked), len(one.hits(k))
     positions = returned if k is None else k if divide_by == "k" else min(k, returned)
@@ -111,68 +111,78 @@ def _precision(
     if k != written:
         what += ", where k is what the list can fill (K_eff)"
     value = hits / positions if positions else 0.0
-    steps.say(
-        f"Precision divides by {what} = {positions}: hits / {positions} = {fraction(hits, positions)} = "
-        f"{number(value)}",
+    steps.add_step(
+        f"Precision divides by {what} = {positions}: hits / {positions} = {format_fraction(hits, positions)} = "
+        f"{format_number(value)}",
         value,
     )
     return value
 
 
-def precision_steps(one: Ranked, k: int | None, written: int | None, divide_by: Literal["returned", "k"]) -> Derivation:
+def precision_steps(
+    one: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]
+) -> Derivation:
     """Hits over positions."""
-    steps = one.begun(k if one.ranked else written)
-    value = _precision(steps, one, k, written, divide_by)
-    return steps.gives("Precision", value)
+    steps = one.first_steps(k if one.ranked else written)
+    value = _add_precision_step(steps, one, k, written, divide_by)
+    return steps.finish_with_value("Precision", value)
 
 
-def f1_steps(one: Ranked, k: int | None, written: int | None, divide_by: Literal["returned", "k"]) -> Derivation:
+def f1_steps(one: RankedQuery, k: int | None, written: int | None, divide_by: Literal["returned", "k"]) -> Derivation:
     """The harmonic mean of precision and recall."""
-    steps = one.begun(k if one.ranked else written)
-    precision = _precision(steps, one, k, written, divide_by)
+    steps = one.first_steps(k if one.ranked else written)
+    precision = _add_precision_step(steps, one, k, written, divide_by)
     hits, gold = len(one.hits(k)) if one.ranked else 0, len(one.relevant)
     recall = hits / gold if gold else 0.0
-    steps.say(
-        f"Recall: {fraction(hits, gold)} = {number(recall)}" if gold else "Recall: nothing is relevant, 0", recall
+    steps.add_step(
+        f"Recall: {format_fraction(hits, gold)} = {format_number(recall)}"
+        if gold
+        else "Recall: nothing is relevant, 0",
+        recall,
     )
     if precision + recall <= 0:
-        return steps.ends("Precision and recall are both 0, and so is F1", 0.0)
-    text = f"F1: 2 · P · R / (P + R) = 2 · {number(precision)} · {number(recall)} / {number(precision + recall)}"
-    return steps.gives(text, 2 * precision * recall / (precision + recall))
+        return steps.finish("Precision and recall are both 0, and so is F1", 0.0)
+    product = f"2 · {format_number(precision)} · {format_number(recall)}"
+    text = f"F1: 2 · P · R / (P + R) = {product} / {format_number(precision + recall)}"
+    return steps.finish_with_value(text, 2 * precision * recall / (precision + recall))
 
 
-def hit_rate_steps(one: Ranked, k: int | None) -> Derivation:
+def hit_rate_steps(one: RankedQuery, k: int | None) -> Derivation:
     """Whether there is a hit."""
     hits = one.hits(k)
     if hits:
         rank, doc_id = hits[0]
-        return one.begun(k).ends(f"{doc_id} is relevant and stands at rank {rank}: 1", 1.0)
-    return one.begun(k).ends("No relevant document is among them: 0", 0.0)
+        return one.first_steps(k).finish(f"{doc_id} is relevant and stands at rank {rank}: 1", 1.0)
+    return one.first_steps(k).finish("No relevant document is among them: 0", 0.0)
 
 
-def mrr_steps(one: Ranked, k: int | None) -> Derivation:
+def mrr_steps(one: RankedQuery, k: int | None) -> Derivation:
     """One over the rank of the first hit."""
     hits = one.hits(k)
     if not hits:
-        return one.begun(k).ends("No relevant document is among them: 0", 0.0)
+        return one.first_steps(k).finish("No relevant document is among them: 0", 0.0)
     rank, doc_id = hits[0]
-    return one.begun(k).gives(f"The first hit is {doc_id} at rank {rank}: 1 / {rank}", 1.0 / rank)
+    return one.first_steps(k).finish_with_value(f"The first hit is {doc_id} at rank {rank}: 1 / {rank}", 1.0 / rank)
 
 
-def r_precision_steps(one: Ranked) -> Derivation:
+def r_precision_steps(one: RankedQuery) -> Derivation:
     """Hits within as many positions as there is gold."""
     gold = len(one.relevant)
     if not gold:
-        return one.begun(None).ends("Nothing is relevant: 0", 0.0)
+        return one.first_steps(None).finish("Nothing is relevant: 0", 0.0)
     hits = len(one.hits(gold))
-    return one.begun(gold).gives(f"Hits within the first |G| = {gold}: {fraction(hits, gold)}", hits / gold)
+    return one.first_steps(gold).finish_with_value(
+        f"Hits within the first |G| = {gold}: {format_fraction(hits, gold)}", hits / gold
+    )
 
 
-def average_precision_steps(one: Ranked, k: int | None, divide_by: Literal["hits", "capped", "gold"]) -> Derivation:
+def average_precision_steps(
+    one: RankedQuery, k: int | None, divide_by: Literal["hits", "capped", "gold"]
+) -> Derivation:
     """The precisions at the hits, added up and divided as the conventions say."""
-    steps, hits, gold = one.begun(k), [] if k == 0 else one.hits(k), len(one.relevant)
+    steps, hits, gold = one.first_steps(k), [] if k == 0 else one.hits(k), len(one.relevant)
     if not hits:
-        return steps.ends("No relevant document is among them: 0", 0.0)
+        return steps.finish("No relevant document is among them: 0", 0.0)
     total, rows = 0.0, []
     for found, (rank, doc_id) in enumerate(hits, start=1):
         total += found / rank
@@ -180,17 +190,17 @@ def average_precision_steps(one: Ranked, k: int | None, divide_by: Literal["hits
     steps.table(
         "Precision at each hit: how many hits up to here, over the rank", ("hit", "rank", "document", "i / r"), rows
     )
-    steps.say(f"Their sum: {number(total)}", total)
+    steps.add_step(f"Their sum: {format_number(total)}", total)
     capped = gold if k is None else min(gold, k)
     divisor = {"hits": len(hits), "capped": capped, "gold": gold}[divide_by]
     words = {"hits": "the hits themselves", "capped": "min(|G|, k)", "gold": "|G|, as trec_eval does"}[divide_by]
-    return steps.gives(
-        f"Average precision divides by {words} (`ap: {divide_by}`): {fraction(total, divisor)}", total / divisor
+    return steps.finish_with_value(
+        f"Average precision divides by {words} (`ap: {divide_by}`): {format_fraction(total, divisor)}", total / divisor
     )
 
 
 def ndcg_steps(
-    one: Ranked,
+    one: RankedQuery,
     k: int | None,
     gain: Literal["binary", "exponential", "linear"],
     *,
@@ -198,35 +208,35 @@ def ndcg_steps(
     average_ties: bool = False,
 ) -> Derivation:
     """Discounted gain over that of the best ranking."""
-    steps = one.begun(k)
+    steps = one.first_steps(k)
     if k == 0:
-        return steps.ends("Nothing was returned: 0", 0.0)
+        return steps.finish("Nothing was returned: 0", 0.0)
     words = {
         "binary": f"1 from level {one.min_relevance} on, else 0",
         "exponential": "2^level − 1",
         "linear": "the level itself",
     }[gain]
-    gains = {doc_id: gain_of(level, gain, one.min_relevance) for doc_id, level in one.levels.items()}
+    gains = {doc_id: relevance_gain(level, gain, one.min_relevance) for doc_id, level in one.levels.items()}
     left = dict(gains)
     got = [(doc_id, left.pop(doc_id, 0.0)) for doc_id in (one.ranked if average_ties else one.ranked[:k])]
     if average_ties:
-        shared = shared_by_ties([value for _, value in got], one.scores)
+        shared = average_tied_gains([value for _, value in got], one.scores)
         got = list(zip(one.ranked, shared, strict=True))[:k]
         words += ", averaged over neighbours with equal scores"
-    dcg = _discounted(steps, f"What was returned, with the gain {words} and the discount log2(rank + 1)", got)
-    steps.say(f"DCG: {number(dcg)}", dcg)
+    dcg = _add_dcg_table(steps, f"What was returned, with the gain {words} and the discount log2(rank + 1)", got)
+    steps.add_step(f"DCG: {format_number(dcg)}", dcg)
     best = sorted(gains.items(), key=lambda item: item[1], reverse=True)
     depth = " as deep as the list is (K_eff)" if effective else "" if k is None else f" up to rank {k}"
-    ideal = _discounted(
+    ideal = _add_dcg_table(
         steps, f"The best possible ranking{depth}: all gold by falling gain", best if k is None else best[:k]
     )
-    steps.say(f"Ideal DCG: {number(ideal)}", ideal)
+    steps.add_step(f"Ideal DCG: {format_number(ideal)}", ideal)
     if ideal <= 0:
-        return steps.ends("There is nothing to gain: 0", 0.0)
-    return steps.gives(f"nDCG: DCG / ideal DCG = {fraction(dcg, ideal)}", dcg / ideal)
+        return steps.finish("There is nothing to gain: 0", 0.0)
+    return steps.finish_with_value(f"nDCG: DCG / ideal DCG = {format_fraction(dcg, ideal)}", dcg / ideal)
 
 
-def _discounted(steps: Derived, text: str, gains: Sequence[tuple[str, float]]) -> float:
+def _add_dcg_table(steps: DerivationBuilder, text: str, gains: Sequence[tuple[str, float]]) -> float:
     total, rows = 0.0, []
     for rank, (doc_id, gain) in enumerate(gains, start=1):
         total += gain / log2(rank + 1)
@@ -235,20 +245,23 @@ def _discounted(steps: Derived, text: str, gains: Sequence[tuple[str, float]]) -
     return total
 
 
-def aqwv_steps(one: Ranked, k: int | None, beta: float, corpus_size: int | None) -> Derivation:
+def aqwv_steps(one: RankedQuery, k: int | None, beta: float, corpus_size: int | None) -> Derivation:
     """What misses and false alarms leave of 1."""
-    steps, gold, hits = one.begun(k), len(one.relevant), len(one.hits(k))
+    steps, gold, hits = one.first_steps(k), len(one.relevant), len(one.hits(k))
     returned = len(one.ranked[:k])
     miss = 1.0 - hits / gold if gold else 0.0
-    steps.say(f"P_miss: 1 − hits / |G| = 1 − {hits} / {gold} = {number(miss)}" if gold else "P_miss: no gold, 0", miss)
+    steps.add_step(
+        f"P_miss: 1 − hits / |G| = 1 − {hits} / {gold} = {format_number(miss)}" if gold else "P_miss: no gold, 0", miss
+    )
     pool = returned if corpus_size is None else corpus_size - gold
     false_alarm = (returned - hits) / pool if pool > 0 else 0.0
     among = "returned" if corpus_size is None else f"not relevant in the collection ({corpus_size} − {gold})"
-    steps.say(
-        f"P_FA: {returned} − {hits} false alarms among {pool} {among} = {number(false_alarm)}"
+    steps.add_step(
+        f"P_FA: {returned} − {hits} false alarms among {pool} {among} = {format_number(false_alarm)}"
         if pool > 0
         else "P_FA: nothing returned, no false alarm, 0",
         false_alarm,
     )
-    text = f"AQWV: 1 − P_miss − β · P_FA = 1 − {number(miss)} − {number(beta)} · {number(false_alarm)}"
-    return steps.gives(text, 1.0 - miss - beta * false_alarm)
+    penalty = f"{format_number(beta)} · {format_number(false_alarm)}"
+    text = f"AQWV: 1 − P_miss − β · P_FA = 1 − {format_number(miss)} − {penalty}"
+    return steps.finish_with_value(text, 1.0 - miss - beta * false_alarm)

@@ -12,26 +12,34 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Surroundings
-from ..core.general_derivation import outcome_alone
-from ..core.metrics_base import RunFacts
+from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
+from ..core.general_derivation import sample_outcome
+from ..core.metrics_base import RunInfo
 from ..core.reduce import Clusters, Fold, Mean, Reducer
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import answers, coded, no_response
-from ..features.vectors import MODEL_ROUNDING, NO_VECTOR, UNUSABLE, Vector, document_vector, embedded, list_cosines
-from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
+from ..features.embeddings import (
+    MODEL_ROUNDING,
+    NO_VECTOR,
+    UNUSABLE_REASONS,
+    Vector,
+    document_vector,
+    embed_texts,
+    list_cosines,
+)
+from ..features.texts import answers, no_response, token_ids
+from ..semantic.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..stats.distances import cosines_to_others, word_cosines_to_others
 from ..stats.interval import Interval
-from ..text.coding import RawCoder
-from ..text.cutting import plain_words, word_rule
-from ..text.ngrams import DistinctGrams, distinct_per_text, gram_counts
-from .answers import AnswerMetric, require_count
+from ..text.ngrams import DistinctNgramCounter, distinct_ngrams, ngram_counts
+from ..text.tokenizers import plain_words, word_tokenizer
+from ..text.vocabulary import Vocabulary
+from .answer_base import AnswerMetric, require_count
 from .base import ConfiguredMetric
 from .derivations_diversity import answer_distance_steps, list_distance_steps
 from .derivations_text import distinct_steps
-from .overlap import grams
+from .overlap import ngrams
 
 __all__ = ["DistinctN", "DistinctShare", "IntraListDiversity", "MeanOfPairs", "ResponseDiversity"]
 
@@ -59,13 +67,13 @@ class DistinctShare(Reducer):
 
 class _DistinctFold(Fold):
     def __init__(self, n: int) -> None:
-        self._coder = RawCoder(word_rule().cut, remember=False)
-        self._grams = DistinctGrams(n)
+        self._coder = Vocabulary(word_tokenizer().byte_tokenizer, remember=False)
+        self._grams = DistinctNgramCounter(n)
 
     def add(self, scores: Scores) -> None:
         if scores.keys is not None:
             texts = [text for text, counted in zip(scores.keys, scores.counted.tolist(), strict=True) if counted]
-            self._grams.add(self._coder.code(texts))
+            self._grams.add(self._coder.encode(texts))
 
     def value(self) -> float:
         return self._grams.distinct / self._grams.total if self._grams.total else math.nan
@@ -105,15 +113,15 @@ class DistinctN(AnswerMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The share within each answer, and the answer itself for all of them together."""
-        words = coded(batch, word_rule(), "answers")
-        every = gram_counts(words, self.n)
-        values = distinct_per_text(words, self.n) / np.maximum(every, 1)
+        words = token_ids(batch, word_tokenizer(), "answers")
+        every = ngram_counts(words, self.n)
+        values = distinct_ngrams(words, self.n) / np.maximum(every, 1)
         scores = self.outcome(batch, values, skip_answer={"too_short": every == 0})
         return replace(scores, keys=tuple(answers(batch)))
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The share within an answer by the plain definition."""
-        found = grams(plain_words(answer), self.n)
+        found = ngrams(plain_words(answer), self.n)
         return Score(len(set(found)) / len(found)) if found else Score.skip("too_short")
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
@@ -123,7 +131,7 @@ class DistinctN(AnswerMetric):
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The share among all answers by the plain definition."""
         texts = [output.response.text for output in outputs if output.response is not None]
-        found = [gram for text in texts for gram in grams(plain_words(text), self.n)]
+        found = [gram for text in texts for gram in ngrams(plain_words(text), self.n)]
         return len(set(found)) / len(found) if found else math.nan
 
 
@@ -161,7 +169,7 @@ class IntraListDiversity(ConfiguredMetric):
         if self.top_k is not None:
             require_count("top_k", self.top_k)
         if self.embed is not None:
-            object.__setattr__(self, "embed", as_embedder(self.embed, what="embed"))
+            object.__setattr__(self, "embed", parse_embedder(self.embed, what="embed"))
         super().__post_init__()
 
     @property
@@ -177,10 +185,10 @@ class IntraListDiversity(ConfiguredMetric):
     @property
     def k(self) -> int | None:
         """How many documents are looked at; ``None`` for all of them."""
-        depth = self.rules.depth
+        depth = self.active_conventions.depth
         return self.top_k if depth is None else min(self.top_k or depth, depth)
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there are two documents, and any has a vector, or a text to make one of."""
         documents = [item.doc for item in output.retrieved[: self.k]]
         if self.embed is not None:
@@ -190,11 +198,11 @@ class IntraListDiversity(ConfiguredMetric):
 
     def score(self, batch: Batch) -> Scores:
         """One minus the mean cosine of each list."""
-        found = list_cosines(batch, self.k, None if self.embed is None else usable_embedder(self.embed, what="embed"))
+        found = list_cosines(batch, self.k, None if self.embed is None else resolve_embedder(self.embed, what="embed"))
         return Scores.of(
             np.clip(1.0 - found.values, *self.range),  # a rounding error below 0 where all are the same
             skip={"too_few_documents": found.counts < 2, NO_VECTOR: found.problems[NO_VECTOR]},
-            fail={reason: found.problems[reason] for reason in UNUSABLE},
+            fail={reason: found.problems[reason] for reason in UNUSABLE_REASONS},
         )
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
@@ -207,19 +215,21 @@ class IntraListDiversity(ConfiguredMetric):
             vectors = [document_vector(document) for document in documents]
         else:
             alone = Batch([sample], [output])
-            known = embedded(alone, usable_embedder(self.embed, what="embed"), [[d.text for d in documents]])
+            known = embed_texts(alone, resolve_embedder(self.embed, what="embed"), [[d.text for d in documents]])
             vectors = [known[document.text] for document in documents]
         problems = {vector for vector in vectors if isinstance(vector, str)}
         numbers = [vector.tolist() for vector in vectors if not isinstance(vector, str)]
         if NO_VECTOR in problems:
             return Score.skip(NO_VECTOR)
         if problems or len(set(map(len, numbers))) > 1:
-            return Score.fail(next((reason for reason in UNUSABLE if reason in problems), UNUSABLE[0]))
+            return Score.fail(next((reason for reason in UNUSABLE_REASONS if reason in problems), UNUSABLE_REASONS[0]))
         pairs = [(one, other) for at, one in enumerate(numbers) for other in numbers[:at]]
         cosines = [math.fsum(a * b for a, b in zip(*pair, strict=True)) for pair in pairs]
         return Score(1.0 - math.fsum(cosines) / len(cosines))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The cosine of every pair of documents, where their vectors are stored with them."""
         if self.embed is not None:
             return super().derivation(sample, output, around)
@@ -232,7 +242,7 @@ class IntraListDiversity(ConfiguredMetric):
         cut = {} if self.k == self.top_k else {"depth": str(self.k)}
         return {"vectors": "metadata" if self.embed is None else embedder_name(self.embed), **cut}
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """How many documents were asked for, where this looks at more."""
         return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < (self.k or math.inf) else {}
 
@@ -287,7 +297,7 @@ class ResponseDiversity(ConfiguredMetric):
 
     def __post_init__(self) -> None:
         if self.embed is not None:
-            object.__setattr__(self, "embed", as_embedder(self.embed, what="embed"))
+            object.__setattr__(self, "embed", parse_embedder(self.embed, what="embed"))
             object.__setattr__(self, "range", (0.0, 2.0))
         super().__post_init__()
 
@@ -304,15 +314,16 @@ class ResponseDiversity(ConfiguredMetric):
     def score(self, batch: Batch) -> Scores:
         """Which answers there are; how far apart they lie is known when all are there."""
         texts = answers(batch)
-        empty = coded(batch, word_rule(), "answers").counts == 0
+        empty = token_ids(batch, word_tokenizer(), "answers").counts == 0
         skip = {"no_response": no_response(batch), "empty_answer": empty}
         if self.embed is None:
             return Scores.of(np.zeros(len(batch)), skip=skip, keys=texts)
         asked = [[] if none else [text] for text, none in zip(texts, empty.tolist(), strict=True)]
-        known = embedded(batch, usable_embedder(self.embed, what="embed"), asked)
+        known = embed_texts(batch, resolve_embedder(self.embed, what="embed"), asked)
         vectors: list[Vector] = [known[text[0]] if text else NO_VECTOR for text in asked]
         fail = {
-            reason: np.array([isinstance(v, str) and v == reason for v in vectors], np.bool_) for reason in UNUSABLE
+            reason: np.array([isinstance(v, str) and v == reason for v in vectors], np.bool_)
+            for reason in UNUSABLE_REASONS
         }
         keys = [None if isinstance(vector, str) else vector.tobytes() for vector in vectors]
         return Scores.of(np.zeros(len(batch)), skip=skip, fail=fail, keys=keys)
@@ -323,25 +334,27 @@ class ResponseDiversity(ConfiguredMetric):
         keys = [] if scores.keys is None else [scores.keys[row] for row in np.flatnonzero(there)]
         alone = replace(scores, keys=None)
         if len(keys) < 2:
-            return alone.replaced(there, Status.SKIPPED, "no_other_answer", math.nan)
+            return alone.with_outcome(there, Status.SKIPPED, "no_other_answer", math.nan)
         if self.embed is None:
-            cosines = word_cosines_to_others(RawCoder(word_rule().cut, remember=False).code(keys))
+            cosines = word_cosines_to_others(Vocabulary(word_tokenizer().byte_tokenizer, remember=False).encode(keys))
         elif len(set(map(len, keys))) > 1:  # nobody can say which of them is wrong
-            return alone.replaced(there, Status.MEASURE_FAILED, UNUSABLE[0], math.nan)
+            return alone.with_outcome(there, Status.MEASURE_FAILED, UNUSABLE_REASONS[0], math.nan)
         else:
             cosines = cosines_to_others(np.frombuffer(b"".join(keys)).reshape(len(keys), -1))
         values = alone.values.copy()
         values[there] = np.clip(1.0 - cosines, *self.range)
         return replace(alone, values=values)
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The distance of this answer to every other one."""
-        value = None if self.embed is not None else outcome_alone(self, sample, output, around)
+        value = None if self.embed is not None else sample_outcome(self, sample, output, around)
         if value is None or value[0] is None or output.response is None:
             return super().derivation(sample, output, around)
         return answer_distance_steps(sample.sample_id, output.response.text, around.pairs, value[0])
 
-    def taken(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+    def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The same among these answers alone."""
         return self.joined(scores.take(rows))
 

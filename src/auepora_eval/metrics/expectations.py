@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings, quoted
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, quote_text
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..text.folding import folded
+from ..text.casefolding import casefold_text
 from .base import ConfiguredMetric
 
 __all__ = ["Groundedness"]
@@ -39,27 +39,32 @@ class Groundedness(ConfiguredMetric, SampleMetric):
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether anything is expected; without expectations every answer would be satisfied."""
-        return any(_expected(sample, key) != [] for key in ("must_contain", "forbidden"))
+        return any(_expected_phrases(sample, key) != [] for key in ("must_contain", "forbidden"))
 
     def score_one(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """Whether the answer meets the expectations."""
         assert output.response is not None  # an output without one is skipped before it gets here
-        wanted, forbidden = _expected(sample, "must_contain"), _expected(sample, "forbidden")
+        wanted, forbidden = _expected_phrases(sample, "must_contain"), _expected_phrases(sample, "forbidden")
         if wanted is None or forbidden is None:
             return Score.fail("bad_expectation")
-        answer = f" {folded(output.response.text).strip()} "
+        answer = f" {casefold_text(output.response.text).strip()} "
         return Score(
             all(text in answer for text in wanted) and not any(text.strip() and text in answer for text in forbidden)
         )
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Which of the expected and forbidden texts stand in the answer."""
         text = "" if output.response is None else output.response.text
-        answer = f" {folded(text).strip()} "
-        steps = Derived().say(f"The answer, with case and white space folded: {quoted(answer)}")
-        wanted, forbidden = _expected(sample, "must_contain") or [], _expected(sample, "forbidden") or []
+        answer = f" {casefold_text(text).strip()} "
+        steps = DerivationBuilder().add_step(f"The answer, with case and white space folded: {quote_text(answer)}")
+        wanted, forbidden = (
+            _expected_phrases(sample, "must_contain") or [],
+            _expected_phrases(sample, "forbidden") or [],
+        )
         rows = [("must contain", one, "yes" if one in answer else "no") for one in wanted]
         rows += [
             ("forbidden", one, "ignored" if not one.strip() else "yes" if one in answer else "no") for one in forbidden
@@ -68,15 +73,15 @@ class Groundedness(ConfiguredMetric, SampleMetric):
         missing = [one for one in wanted if one not in answer]
         there = [one for one in forbidden if one.strip() and one in answer]
         if missing or there:
-            return steps.ends(f"{len(missing)} missing, {len(there)} forbidden: 0", 0.0)
-        return steps.ends("Nothing is missing and nothing forbidden is there: 1", 1.0)
+            return steps.finish(f"{len(missing)} missing, {len(there)} forbidden: 0", 0.0)
+        return steps.finish("Nothing is missing and nothing forbidden is there: 1", 1.0)
 
     def choices(self) -> dict[str, str]:
         """None: the samples hold all there is to choose."""
         return {}
 
 
-def _expected(sample: EvaluationSample, key: str) -> list[str] | None:
+def _expected_phrases(sample: EvaluationSample, key: str) -> list[str] | None:
     """The texts under a key of the metadata, as they are compared; ``None`` where they are not texts."""
     if not isinstance(sample.metadata, Mapping):
         return None
@@ -86,4 +91,4 @@ def _expected(sample: EvaluationSample, key: str) -> list[str] | None:
     texts = [held] if isinstance(held, str) else held
     if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
         return None
-    return [folded(text) for text in texts]
+    return [casefold_text(text) for text in texts]

@@ -15,19 +15,19 @@ from ..core.resources import Use
 from ..core.scores import Score
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.texts import Source
-from ..judge.asking import SCORE, Question, one_number, question_frames
 from ..judge.critic import LLMCritic
 from ..judge.prompting import built_in_prompt
+from ..judge.ratings import SCORE, RatingPrompt, question_frames, returns_number_only
 from ..judge.scale import Scale
-from .answers import require_choice
-from .base import number_text
-from .judged_answers import CriticMetric
+from .answer_base import require_choice
+from .base import signature_number
+from .critic_base import CriticMetric
 from .ranking import check_k
 
 __all__ = ["LLMAnswerQuality", "LLMCritic", "LLMFaithfulnessScore"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_TAKEN = ("rationale", "score")
+_RESERVED_NAMES = ("rationale", "score")
 """What a reply calls other things by."""
 DIMENSIONS = ("relevance", "helpfulness", "clarity")
 """What a critic that answers with objects is asked for unless an option says otherwise."""
@@ -81,7 +81,7 @@ class LLMFaithfulnessScore(CriticMetric):
         """Without relevant documents there is no evidence of that kind."""
         return "empty_gold" if self.evidence_source == "relevant" and not sample.relevant_docs else None
 
-    def question(self, sample: EvaluationSample, output: SystemOutputs) -> Question | Score:
+    def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question, the answer and its evidence."""
         assert output.response is not None  # an output without one is skipped before it gets here
         answer = output.response.text
@@ -93,7 +93,7 @@ class LLMFaithfulnessScore(CriticMetric):
         evidence = [text for text in texts if text.strip()]
         if not evidence:
             return Score.skip("no_text")
-        return Question(
+        return RatingPrompt(
             self.prompt_used,
             {"question": question_frames(sample), "answer": answer, "evidence": evidence},
             Scale.parse(self.scale_used),
@@ -146,9 +146,9 @@ class LLMAnswerQuality(CriticMetric):
 
     def __post_init__(self) -> None:
         if self.dimensions is not None:
-            object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
+            object.__setattr__(self, "dimensions", _check_dimensions(self.dimensions))
         names = tuple(one.partition(":")[0] for one in self.dimensions or DIMENSIONS)
-        object.__setattr__(self, "weights", None if self.weights is None else _weights(self.weights, names))
+        object.__setattr__(self, "weights", None if self.weights is None else _check_weights(self.weights, names))
         require_choice("aggregation", self.aggregation, ("mean", "weighted", "min"))
         if self.weights is not None and self.aggregation == "mean":
             object.__setattr__(self, "aggregation", "weighted")
@@ -167,19 +167,19 @@ class LLMAnswerQuality(CriticMetric):
                 raise BadValueError(f"dimension '{name}': say what it means, as in '{name}: is it ...?'{hint}")
 
     @property
-    def asks_once(self) -> bool:
+    def asks_one_question(self) -> bool:
         """Whether the critic gives a bare number and no option asks for dimensions: then it is asked one question."""
         critic = self.critic.thing if isinstance(self.critic, Use) else self.critic
-        return self.dimensions is None and self.aggregation == "mean" and one_number(critic)
+        return self.dimensions is None and self.aggregation == "mean" and returns_number_only(critic)
 
     @property
     def scale_used(self) -> str:
         """The scale that was asked for, else 0 to 1 for one question and 1 to 5 for dimensions."""
-        return self.scale or ("0-1" if self.asks_once else "1-5")
+        return self.scale or ("0-1" if self.asks_one_question else "1-5")
 
     @property
     def _judged_dimensions(self) -> tuple[str, ...]:
-        return () if self.asks_once else self.dimensions or DIMENSIONS
+        return () if self.asks_one_question else self.dimensions or DIMENSIONS
 
     @property
     def dimension_names(self) -> tuple[str, ...]:
@@ -192,12 +192,12 @@ class LLMAnswerQuality(CriticMetric):
         ours = {SCORE: ONE_QUESTION, **dict(built_in_prompt(self.prompt_names[0]).criteria)}
         return {**ours, **dict(self.prompt_used.criteria), **own}
 
-    def question(self, sample: EvaluationSample, output: SystemOutputs) -> Question | Score:
+    def question(self, sample: EvaluationSample, output: SystemOutputs) -> RatingPrompt | Score:
         """The question and the answer."""
         assert output.response is not None  # an output without one is skipped before it gets here
         if not output.response.text.strip():
             return Score(0.0)
-        return Question(
+        return RatingPrompt(
             self.prompt_used,
             {"question": question_frames(sample), "answer": output.response.text},
             Scale.parse(self.scale_used),
@@ -208,7 +208,7 @@ class LLMAnswerQuality(CriticMetric):
             sample_id=sample.sample_id,
         )
 
-    def combined(self, values: Sequence[float]) -> float:
+    def combine(self, values: Sequence[float]) -> float:
         """The mean of the dimensions, by their weights where there are any, or the smallest."""
         if self.aggregation == "min":
             return min(values)
@@ -217,14 +217,16 @@ class LLMAnswerQuality(CriticMetric):
 
     def choices(self) -> dict[str, str]:
         """Who judges what, and how it is put together."""
-        if self.asks_once:
+        if self.asks_one_question:
             return {**super().choices(), "question": "one"}
-        shown = ",".join(map(_shown, self._judged_dimensions))
+        shown = ",".join(map(_signature_name, self._judged_dimensions))
         choices = {**super().choices(), "dimensions": shown, "aggregation": self.aggregation}
-        return choices if self.weights is None else {**choices, "weights": ",".join(map(number_text, self.weights))}
+        return (
+            choices if self.weights is None else {**choices, "weights": ",".join(map(signature_number, self.weights))}
+        )
 
 
-def _dimensions(given: object) -> tuple[str, ...]:
+def _check_dimensions(given: object) -> tuple[str, ...]:
     """Dimensions as ``name`` or ``name: what it means``, from a list of either, or from a mapping."""
     if isinstance(given, str):
         given = [given]
@@ -243,7 +245,7 @@ def _dimensions(given: object) -> tuple[str, ...]:
     made = []
     for one in listed:
         name, _, meaning = (part.strip() for part in one.partition(":"))
-        if not _NAME.fullmatch(name) or name in _TAKEN:
+        if not _NAME.fullmatch(name) or name in _RESERVED_NAMES:
             raise BadValueError(f"a dimension cannot be called {name!r}: lower case, digits and underscores, please")
         made.append(f"{name}: {' '.join(meaning.split())}" if meaning else name)
     names = [one.partition(":")[0] for one in made]
@@ -252,7 +254,7 @@ def _dimensions(given: object) -> tuple[str, ...]:
     return tuple(made)
 
 
-def _weights(given: object, names: Sequence[str]) -> tuple[float, ...]:
+def _check_weights(given: object, names: Sequence[str]) -> tuple[float, ...]:
     """One weight per dimension, in their order."""
     if isinstance(given, Mapping):
         if set(given) != set(names):
@@ -268,7 +270,7 @@ def _weights(given: object, names: Sequence[str]) -> tuple[float, ...]:
     return tuple(map(float, given))
 
 
-def _shown(dimension: str) -> str:
+def _signature_name(dimension: str) -> str:
     """A dimension in a signature: its name, and a digest of what it means where the option says so."""
     name, colon, _ = dimension.partition(":")
     return f"{name}={hashlib.sha256(dimension.encode()).hexdigest()[:6]}" if colon else name

@@ -12,21 +12,21 @@ import numpy as np
 from ..core.batch import Batch
 from ..core.errors import BadValueError
 from ..core.registry import register
-from ..features.told import Lost
-from ..features.vectors import embedded, text_cosines
+from ..features.embeddings import embed_texts, text_cosines
+from ..features.model_cache import InferenceFailure
 from ..semantic.devices import Device, Precision
-from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
+from ..semantic.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
 from ..semantic.pairs import ACTIVATIONS, PairModel, activation_name, pair_logits
-from ..semantic.sentences import SentenceTransformerEmbedder
+from ..semantic.sentence_embedder import SentenceTransformerEmbedder
 from .bertscore import BertScoreMetric
-from .semantic_base import Pair, PairsTold, SemanticMetric
+from .semantic_base import Pair, TextPairMetric, TextPairScores
 
 __all__ = ["BertScoreMetric", "CrossEncoderSimilarity", "EmbeddingSimilarity", "SbertSimilarity"]
 
 
-def cosines_told(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+def score_cosines(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
     """The cosines of pairs by an embedder."""
-    vectors = embedded(batch, embed, [[text for pair in pairs for text in pair] for pairs in rows])
+    vectors = embed_texts(batch, embed, [[text for pair in pairs for text in pair] for pairs in rows])
     flat = [pair for pairs in rows for pair in pairs]
     found = text_cosines(vectors, flat)
     # The answer stands in every pair of its row, and is counted with the first.
@@ -35,12 +35,12 @@ def cosines_told(batch: Batch, embed: Any, rows: Sequence[Sequence[Pair]]) -> Pa
         for pairs in rows
         for place, (compared, answer) in enumerate(pairs)
     ]
-    return PairsTold(found.values, found.problems, cut)
+    return TextPairScores(found.values, found.problems, cut)
 
 
 @register("embedding_similarity")
 @dataclass(frozen=True)
-class EmbeddingSimilarity(SemanticMetric):
+class EmbeddingSimilarity(TextPairMetric):
     r"""Cosine of the answer's vector with that of the reference, or of the query.
 
     .. math:: \text{cos}(v(\text{answer}), v(\text{reference}))
@@ -58,7 +58,7 @@ class EmbeddingSimilarity(SemanticMetric):
     embed_fn: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "embed_fn", as_embedder(self.embed_fn))
+        object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
         super().__post_init__()
 
     def require_ready(self) -> None:
@@ -69,13 +69,13 @@ class EmbeddingSimilarity(SemanticMetric):
         """What makes the vectors, and what answers are compared to."""
         return {"embed": embedder_name(self.embed_fn), **super().choices()}
 
-    def told(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+    def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
-        return cosines_told(batch, usable_embedder(self.embed_fn), rows)
+        return score_cosines(batch, resolve_embedder(self.embed_fn), rows)
 
 
 @dataclass(frozen=True)
-class _ModelMetric(SemanticMetric):
+class _ModelMetric(TextPairMetric):
     """A metric with a model of its own; its options say where that runs."""
 
     model: str
@@ -133,11 +133,11 @@ class SbertSimilarity(_ModelMetric):
 
     def choices(self) -> dict[str, str]:
         """The model, how exactly it computes, and what answers are compared to."""
-        return {**self.embedder.source.choices(), **super().choices()}
+        return {**self.embedder.source.signature_options(), **super().choices()}
 
-    def told(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+    def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
-        return cosines_told(batch, self.embedder, rows)
+        return score_cosines(batch, self.embedder, rows)
 
 
 @register("cross_encoder_similarity")
@@ -188,17 +188,19 @@ class CrossEncoderSimilarity(_ModelMetric):
 
     def choices(self) -> dict[str, str]:
         """The model, how exactly it computes, and what answers are compared to."""
-        return {**self.pair_model.source.choices(), **super().choices()}
+        return {**self.pair_model.source.signature_options(), **super().choices()}
 
-    def told(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+    def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The model's number for each pair, through its activation."""
         flat = [pair for pairs in rows for pair in pairs]
         if not flat:
-            return PairsTold(np.zeros(0), [], [])
+            return TextPairScores(np.zeros(0), [], [])
         self.require_ready()
         known = pair_logits(batch, self.pair_model, rows)
         found = [known[pair] for pair in flat]
         activate = ACTIVATIONS[activation_name(self.pair_model.source) or "sigmoid"][0]
-        numbers = np.array([0.0 if isinstance(one, Lost) else one[0][0] for one in found])
-        problems = [one.reason if isinstance(one, Lost) else None for one in found]
-        return PairsTold(activate(numbers), problems, [not isinstance(one, Lost) and one[1] for one in found])
+        numbers = np.array([0.0 if isinstance(one, InferenceFailure) else one[0][0] for one in found])
+        problems = [one.reason if isinstance(one, InferenceFailure) else None for one in found]
+        return TextPairScores(
+            activate(numbers), problems, [not isinstance(one, InferenceFailure) and one[1] for one in found]
+        )

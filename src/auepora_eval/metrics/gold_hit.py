@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs
 from ..features.gold_match import GoldRank, first_gold_rank, has_spans
@@ -45,7 +45,9 @@ class GoldHitAtK(HitRateAtK):
             return by_id
         return Score(float(self._hits(sample, output)))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """That of ids, or which rank completes a gold span."""
         found = self._rank(sample, output) if has_spans(sample) else None
         if found is None or found.by == "id":
@@ -55,10 +57,14 @@ class GoldHitAtK(HitRateAtK):
         else:
             sentence = f"No gold id is among those returned; at rank {found.rank} half of a gold span is covered"
         hit = float(self._hits(sample, output))
-        return Derived().say(sentence).ends(f"So gold is {'' if hit else 'not '}among the first {self.k}: {hit:g}", hit)
+        return (
+            DerivationBuilder()
+            .add_step(sentence)
+            .finish(f"So gold is {'' if hit else 'not '}among the first {self.k}: {hit:g}", hit)
+        )
 
     def _rank(self, sample: EvaluationSample, output: SystemOutputs | None) -> GoldRank:
-        rules = self.rules
+        rules = self.active_conventions
         return first_gold_rank(sample, output, min_relevance=rules.min_relevance, depth=rules.depth)
 
     def _hits(self, sample: EvaluationSample, output: SystemOutputs | None) -> bool:

@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import Derivation, Derived, number
+from ..core.derivation import Derivation, DerivationBuilder, format_number
 from ..core.errors import BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import Source, coded, evidence, stop_words, support
-from ..text.cutting import plain_words, word_rule
-from ..text.ngrams import gram_counts
+from ..features.texts import Source, evidence_texts, ngram_support, stop_word_mask, token_ids
+from ..text.ngrams import ngram_counts
 from ..text.stopwords import STOP_WORDS
-from .answers import AnswerMetric, Skips, require_choice, require_count
+from ..text.tokenizers import plain_words, word_tokenizer
+from .answer_base import AnswerMetric, SkipMasks, require_choice, require_count
 from .derivations_ngrams import support_steps
-from .overlap import supported_grams
+from .overlap import supported_ngrams
 from .ranking import check_k
 
 __all__ = ["EvidenceOverlapFaithfulness", "HallucinationRate", "SupportCoverage", "SupportDensity"]
@@ -30,7 +30,7 @@ Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class _Supported(AnswerMetric):
+class _SupportMetric(AnswerMetric):
     """A share of the answer that its evidence backs."""
 
     k: int | None = field(default=None, kw_only=True)
@@ -38,7 +38,7 @@ class _Supported(AnswerMetric):
 
     target = TargetCategory.GENERATION_FAITHFULNESS
     reads: ClassVar[frozenset[str]] = frozenset({"response", "retrieved"})
-    nothing_counted: ClassVar[str] = "empty_answer"
+    empty_reason: ClassVar[str] = "empty_answer"
     """The reason where an answer has words and none that counts."""
     output_skips: ClassVar[frozenset[str]] = frozenset({"empty_answer", "too_short", "no_text", "no_content"})
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -56,7 +56,7 @@ class _Supported(AnswerMetric):
         check_k(self.k)
         super().__post_init__()
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
         return any(self._documents(sample, output))
 
@@ -64,18 +64,18 @@ class _Supported(AnswerMetric):
         """How many documents count."""
         return {"evidence": self.source, **({} if self.k is None else {"k": str(self.k)})}
 
-    def share(self, batch: Batch, backed: Integers, all_of_them: Integers, *, skip: Skips | None = None) -> Scores:
+    def share(self, batch: Batch, backed: Integers, all_of_them: Integers, *, skip: SkipMasks | None = None) -> Scores:
         """Backed of all, 0 where there is no document; an answer of which nothing counts is skipped."""
-        documents = evidence(batch, self.source, self.k)
+        documents = evidence_texts(batch, self.source, self.k)
         values = backed / np.maximum(all_of_them, 1)
-        empty = coded(batch, word_rule(), "answers").counts == 0
+        empty = token_ids(batch, word_tokenizer(), "answers").counts == 0
         return self.outcome(
             batch,
             values,
             skip=skip,
             skip_answer={
                 "empty_answer": empty,
-                self.nothing_counted: all_of_them == 0,
+                self.empty_reason: all_of_them == 0,
                 "no_text": documents.no_text,
             },
         )
@@ -88,7 +88,7 @@ class _Supported(AnswerMetric):
         documents = self._documents(sample, output)
         counted = self.plain_flags(words, [plain_words(text) for text in documents if text])
         if not counted:
-            return Score.skip(self.nothing_counted)
+            return Score.skip(self.empty_reason)
         if documents and not any(documents):
             return Score.skip("no_text")
         return Score(sum(counted) / len(counted))
@@ -101,13 +101,13 @@ class _Supported(AnswerMetric):
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
         """Per part of the answer that counts whether it is backed."""
-        return supported_grams(words, documents, 1)
+        return supported_ngrams(words, documents, 1)
 
-    def counted_places(self, words: list[str]) -> list[int]:
+    def unit_positions(self, words: list[str]) -> list[int]:
         """Where in the answer each part that counts begins."""
         return list(range(len(words)))
 
-    parts_called: ClassVar[str] = "words"
+    unit_name: ClassVar[str] = "words"
 
     def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation:
         """Which parts of the answer stand in which document."""
@@ -115,16 +115,16 @@ class _Supported(AnswerMetric):
         ids = [document.doc_id for document in self._evidence(sample, output)]
         cut = [(doc_id, plain_words(text)) for doc_id, text in zip(ids, texts, strict=True) if text]
         flags = self.plain_flags(words, [text for _, text in cut])
-        counted = list(zip(self.counted_places(words), flags, strict=True))
+        counted = list(zip(self.unit_positions(words), flags, strict=True))
         first = "" if self.k is None else f" (the first {self.k})"
         return support_steps(
-            answer, counted, words, cut, getattr(self, "n", 1), what=self.parts_called, where=f"{self.source}{first}"
+            answer, counted, words, cut, getattr(self, "n", 1), what=self.unit_name, where=f"{self.source}{first}"
         )
 
 
 @register("evidence_overlap")
 @dataclass(frozen=True)
-class EvidenceOverlapFaithfulness(_Supported):
+class EvidenceOverlapFaithfulness(_SupportMetric):
     r"""Share of the answer's n-grams that occur in the evidence.
 
     .. math:: |\{g \in \text{answer} : g \in \text{evidence}\}| / |\text{answer}|
@@ -139,7 +139,7 @@ class EvidenceOverlapFaithfulness(_Supported):
     evidence_source: Source = "retrieved"
 
     skip_reasons: ClassVar[dict[str, str]] = {
-        **_Supported.skip_reasons,
+        **_SupportMetric.skip_reasons,
         "too_short": "the answer has fewer than n words",
         "no_gold": "the evidence is the relevant documents, and they are not annotated",
         "empty_gold": "the evidence is the relevant documents, and there is none",
@@ -167,15 +167,17 @@ class EvidenceOverlapFaithfulness(_Supported):
         """The length of n-grams and where the evidence comes from."""
         return {"n": str(self.n), **super().choices()}
 
-    nothing_counted: ClassVar[str] = "too_short"
+    empty_reason: ClassVar[str] = "too_short"
 
     def score(self, batch: Batch) -> Scores:
         """The share of each answer."""
-        rule = word_rule()
-        every = gram_counts(coded(batch, rule, "answers"), self.n)
-        documents = evidence(batch, self.source, self.k)
-        skip = {"no_gold": documents.unknown, "empty_gold": documents.none_there} if self.source == "relevant" else None
-        return self.share(batch, support(batch, rule, self.source, self.k).counts(self.n), every, skip=skip)
+        rule = word_tokenizer()
+        every = ngram_counts(token_ids(batch, rule, "answers"), self.n)
+        documents = evidence_texts(batch, self.source, self.k)
+        skip = (
+            {"no_gold": documents.unknown, "empty_gold": documents.no_documents} if self.source == "relevant" else None
+        )
+        return self.share(batch, ngram_support(batch, rule, self.source, self.k).counts(self.n), every, skip=skip)
 
     def skips(self, sample: EvaluationSample) -> str | None:
         """Without relevant documents there is no evidence of that kind."""
@@ -193,18 +195,18 @@ class EvidenceOverlapFaithfulness(_Supported):
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
         """Per n-gram whether a document holds it."""
-        return supported_grams(words, documents, self.n)
+        return supported_ngrams(words, documents, self.n)
 
-    parts_called: ClassVar[str] = "n-grams"
+    unit_name: ClassVar[str] = "n-grams"
 
-    def counted_places(self, words: list[str]) -> list[int]:
+    def unit_positions(self, words: list[str]) -> list[int]:
         """Every n-gram counts."""
         return list(range(len(words) - self.n + 1))
 
 
 @register("support_density")
 @dataclass(frozen=True)
-class SupportDensity(_Supported):
+class SupportDensity(_SupportMetric):
     r"""Share of all words of the answer that occur in the retrieved documents.
 
     .. math:: |\{w \in \text{answer} : w \in \text{documents}\}| / |\text{answer}|
@@ -214,8 +216,8 @@ class SupportDensity(_Supported):
 
     def score(self, batch: Batch) -> Scores:
         """The share of each answer."""
-        every = coded(batch, word_rule(), "answers").counts
-        return self.share(batch, support(batch, word_rule(), "retrieved", self.k).counts(1), every)
+        every = token_ids(batch, word_tokenizer(), "answers").counts
+        return self.share(batch, ngram_support(batch, word_tokenizer(), "retrieved", self.k).counts(1), every)
 
 
 @register("hallucination_rate")
@@ -244,12 +246,16 @@ class HallucinationRate(SupportDensity):
         """One minus the density, after its own steps."""
         density = super().steps(sample, output, answer)
         assert density.value is not None
-        return Derived().follow(density).gives(f"1 − {number(density.value)}", 1.0 - density.value)
+        return (
+            DerivationBuilder()
+            .extend(density)
+            .finish_with_value(f"1 − {format_number(density.value)}", 1.0 - density.value)
+        )
 
 
 @register("support_coverage")
 @dataclass(frozen=True)
-class SupportCoverage(_Supported):
+class SupportCoverage(_SupportMetric):
     r"""Share of the answer's content words that occur in the retrieved documents.
 
     .. math:: |\{w \in \text{content}(\text{answer}) : w \in \text{documents}\}| / |\text{content}(\text{answer})|
@@ -259,16 +265,16 @@ class SupportCoverage(_Supported):
     """
 
     skip_reasons: ClassVar[dict[str, str]] = {
-        **_Supported.skip_reasons,
+        **_SupportMetric.skip_reasons,
         "no_content": "the answer has function words alone",
     }
-    nothing_counted: ClassVar[str] = "no_content"
+    empty_reason: ClassVar[str] = "no_content"
 
     def score(self, batch: Batch) -> Scores:
         """The share of each answer."""
-        words = coded(batch, word_rule(), "answers")
-        content = ~stop_words(batch).take(words.ids)
-        places, found = support(batch, word_rule(), "retrieved", self.k).found(1)
+        words = token_ids(batch, word_tokenizer(), "answers")
+        content = ~stop_word_mask(batch).take(words.ids)
+        places, found = ngram_support(batch, word_tokenizer(), "retrieved", self.k).matches(1)
         rows = words.rows
         every = np.bincount(rows[content], minlength=len(batch))
         backed = np.bincount(rows[places[found & content[places]]], minlength=len(batch))
@@ -276,11 +282,11 @@ class SupportCoverage(_Supported):
 
     def plain_flags(self, words: list[str], documents: list[list[str]]) -> Sequence[bool]:
         """Per content word whether a document holds it."""
-        flags = supported_grams(words, documents, 1)
+        flags = supported_ngrams(words, documents, 1)
         return [flag for word, flag in zip(words, flags, strict=True) if word not in STOP_WORDS]
 
-    parts_called: ClassVar[str] = "content words"
+    unit_name: ClassVar[str] = "content words"
 
-    def counted_places(self, words: list[str]) -> list[int]:
+    def unit_positions(self, words: list[str]) -> list[int]:
         """Content words count."""
         return [place for place, word in enumerate(words) if word not in STOP_WORDS]

@@ -9,12 +9,12 @@ from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError
 
-__all__ = ["compiled_schema", "schema_text"]
+__all__ = ["canonical_schema", "compile_schema"]
 
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-def schema_text(schema: object) -> str:
+def canonical_schema(schema: object) -> str:
     """A schema as canonical JSON, the same for equal schemas."""
     if not isinstance(schema, Mapping):
         raise BadTypeError(f"a JSON schema is a mapping, not {schema!r:.80}")
@@ -43,7 +43,7 @@ def _check_keys(value: object) -> None:
 
 
 @lru_cache(maxsize=64)
-def compiled_schema(text: str) -> Callable[[object], bool] | str:
+def compile_schema(text: str) -> Callable[[object], bool] | str:
     """The test for a schema given as canonical JSON, or what is wrong with the schema."""
     from jsonschema import SchemaError
     from jsonschema.validators import validator_for
@@ -59,7 +59,9 @@ def compiled_schema(text: str) -> Callable[[object], bool] | str:
     try:
         kind.check_schema(schema)
         as_part, nothing = specification_with(draft).create_resource, Registry[Any]()
-        _follow(as_part(schema), nothing.resolver_with_root(as_part(schema)), as_part, kind.check_schema, set())
+        _check_references(
+            as_part(schema), nothing.resolver_with_root(as_part(schema)), as_part, kind.check_schema, set()
+        )
         # Left to itself a validator fetches what it does not have; from this registry it gets nothing.
         satisfies: Callable[[object], bool] = kind(schema, registry=nothing).is_valid
         satisfies({})  # references that go round in a circle show on any object
@@ -74,7 +76,7 @@ def compiled_schema(text: str) -> Callable[[object], bool] | str:
     return satisfies
 
 
-def _follow(
+def _check_references(
     part: Any, resolver: Any, as_part: Callable[[Any], Any], check: Callable[[Any], None], seen: set[int]
 ) -> None:
     """Look up every reference in a part of a schema: one that leads nowhere is found before any answer is read."""
@@ -94,6 +96,6 @@ def _follow(
         if not isinstance(target.contents, (dict, bool)):
             raise ValueError(f"the reference '{name}' leads to what is no schema")
         check(target.contents)  # it may stand where nothing but a reference makes it a schema
-        _follow(as_part(target.contents), target.resolver, as_part, check, seen)
+        _check_references(as_part(target.contents), target.resolver, as_part, check, seen)
     for inner in part.subresources():
-        _follow(inner, resolver.in_subresource(inner), as_part, check, seen)
+        _check_references(inner, resolver.in_subresource(inner), as_part, check, seen)

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from ..core.errors import BadValueError
 from .ranking import Gold, check_k, hit_ranks, relevant_ids
 
-__all__ = ["accuracy_at_k", "bpref", "err_at_k", "judged_at_k", "levels_of", "rbp", "rbp_residual"]
+__all__ = ["accuracy_at_k", "bpref", "err_at_k", "judged_at_k", "rbp", "rbp_residual", "relevance_levels"]
 
 
-def levels_of(gold: Gold) -> dict[str, int]:
+def relevance_levels(gold: Gold) -> dict[str, int]:
     """The judged level of each id; an id without one has level 1."""
     return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
 
 
 def judged_ids(gold: Gold) -> set[str]:
     """The ids that somebody looked at."""
-    return {doc_id for doc_id, level in levels_of(gold).items() if level >= 0}
+    return {doc_id for doc_id, level in relevance_levels(gold).items() if level >= 0}
 
 
 def judged_at_k(gold: Gold, ranked: Sequence[str], k: int) -> float:
@@ -71,7 +71,7 @@ def rbp_residual(gold: Gold, ranked: Sequence[str], *, p: float = 0.8) -> float:
 def err_at_k(gold: Gold, ranked: Sequence[str], k: int | None, *, max_grade: int) -> float:
     """Expected reciprocal rank at which a reader is satisfied; a document of level g satisfies by (2^g - 1) / 2^max."""
     check_k(k)
-    levels = levels_of(gold)
+    levels = relevance_levels(gold)
     too_high = [level for level in levels.values() if level > max_grade]
     if too_high:
         raise BadValueError(f"err: a document has level {max(too_high)}, above max_grade {max_grade}")

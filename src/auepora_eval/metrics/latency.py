@@ -13,25 +13,25 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.errors import BadValueError
-from ..core.metrics_base import RunFacts, SampleMetric
-from ..core.reduce import Clusters, Fold, OfSums, Reducer, counted_values
+from ..core.metrics_base import RunInfo, SampleMetric
+from ..core.reduce import Clusters, Fold, Reducer, SumsReducer, counted_values
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import STARTED, EvaluationSample, SystemOutputs, TargetCategory
 from ..stats.interval import Interval
 from ..stats.quantile import quantile_interval, quantile_of, quantile_rank
-from .answers import require_choice, require_count
-from .base import ConfiguredMetric, number_text
+from .answer_base import require_choice, require_count
+from .base import ConfiguredMetric, signature_number
 
 __all__ = ["AnswerRate", "ClockRate", "MeanLatency", "Quantile", "QuantileLatency", "Throughput"]
 
 # What can stand between the brackets of a name and be read back.
-_NAMEABLE = re.compile(r"[^\s\[\],|@](?:[^\[\],|@]*[^\s\[\],|@])?")
+_TIMING_KEY = re.compile(r"[^\s\[\],|@](?:[^\[\],|@]*[^\s\[\],|@])?")
 
 
-def _finite(value: object) -> float | None:
+def _finite_number(value: object) -> float | None:
     """The number; ``None`` where it is not a finite one."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return None
@@ -56,11 +56,11 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
     skip_reasons: ClassVar[dict[str, str]] = {"no_timing": "the output has no such timing"}
 
     def __post_init__(self) -> None:
-        if not isinstance(self.timing_key, str) or not _NAMEABLE.fullmatch(self.timing_key):
+        if not isinstance(self.timing_key, str) or not _TIMING_KEY.fullmatch(self.timing_key):
             raise BadValueError(f"a timing called {self.timing_key!r} cannot stand in a metric's name; rename it")
         super().__post_init__()
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there is such a timing."""
         return output.timings.get(self.timing_key) is not None
 
@@ -69,23 +69,25 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
         held = output.timings.get(self.timing_key)
         if held is None:
             return Score.skip("no_timing")
-        seconds = _finite(held)
+        seconds = _finite_number(held)
         return Score.fail("bad_timing") if seconds is None or seconds < 0 else Score(seconds)
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The timing itself."""
         timings = [
             (key, value if isinstance(value, (int, float)) else str(value)) for key, value in output.timings.items()
         ]
-        steps = Derived().table("The timings of the output", ("timing", "seconds"), timings)
+        steps = DerivationBuilder().table("The timings of the output", ("timing", "seconds"), timings)
         seconds = float(output.timings[self.timing_key])
-        return steps.ends(f"{self.timing_key} took {number(seconds)}", seconds)
+        return steps.finish(f"{self.timing_key} took {format_number(seconds)}", seconds)
 
     def choices(self) -> dict[str, str]:
         """The name says it all."""
         return {}
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """How many requests were in flight at once."""
         return {} if run.concurrency is None else {"concurrency": str(run.concurrency)}
 
@@ -113,7 +115,7 @@ class Quantile(Reducer):
 
     def __init__(self, q: float) -> None:
         self.q = q
-        self.name = f"quantile[{number_text(q)}]"
+        self.name = f"quantile[{signature_number(q)}]"
 
     def value(self, scores: Scores) -> float:
         """The quantile; NaN of nothing."""
@@ -146,7 +148,7 @@ class QuantileLatency(_TimingMetric):
     needs_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        q = _finite(self.quantile)
+        q = _finite_number(self.quantile)
         if q is None or not 0 < q <= 1:
             raise BadValueError(f"quantile must be a number above 0 and at most 1, such as 0.95, not {self.quantile!r}")
         q = float(str(self.quantile))  # of a number of lower precision, too, what it is written as
@@ -164,14 +166,14 @@ class QuantileLatency(_TimingMetric):
         return seconds[quantile_rank(self.quantile, len(seconds)) - 1] if seconds else math.nan
 
 
-class AnswerRate(OfSums):
+class AnswerRate(SumsReducer):
     """Answers over the seconds they took, with so many requests in flight all the time. Reads (1, seconds)."""
 
     def __init__(self, concurrency: int) -> None:
         self.concurrency = concurrency
         self.name = f"answer_rate[{concurrency}]"
 
-    def of_sums(self, sums: Sequence[float]) -> float:
+    def from_sums(self, sums: Sequence[float]) -> float:
         """Answers per second; NaN where they took no time."""
         answers, seconds = sums
         return _rate(self.concurrency * answers, seconds)
@@ -258,7 +260,7 @@ class Throughput(_TimingMetric):
         rate = AnswerRate(self.concurrency or 1) if self.by == "latency" else ClockRate()
         object.__setattr__(self, "reducer", rate)
 
-    def for_run(self, run: RunFacts) -> Self:
+    def for_run(self, run: RunInfo) -> Self:
         """With the concurrency of the run, unless it has one of its own."""
         if self.by == "clock" or self.concurrency is not None or run.concurrency is None:
             return self
@@ -275,7 +277,7 @@ class Throughput(_TimingMetric):
         started = output.timings.get(STARTED)
         if started is None:
             return Score.skip("no_start")
-        return Score.fail("bad_timing") if _finite(started) is None else score
+        return Score.fail("bad_timing") if _finite_number(started) is None else score
 
     def score(self, batch: Batch) -> Scores:
         """The timing of each answer, and what the sums or the clock need of it."""
@@ -294,9 +296,9 @@ class Throughput(_TimingMetric):
         supposed = {"concurrency": str(self.concurrency or 1)} if self.by == "latency" else {}
         return {"timing": self.timing_key, "by": self.by, **supposed}
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """By the clock how many requests were in flight; by latency it is a choice already."""
-        return super().run_choices(run) if self.by == "clock" else {}
+        return super().run_signature_options(run) if self.by == "clock" else {}
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """By definition."""

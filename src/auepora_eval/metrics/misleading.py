@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number
-from ..core.family import BASE_SKIPS, FamilyMetric, bases_of, keyed
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
+from ..core.family import BASE_SKIPS, FamilyMetric, find_parents, with_family_keys
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..text.cutting import squad_words
-from .base import ConfiguredMetric, number_text
-from .derivations_over import say_part
+from ..text.tokenizers import squad_words
+from .base import ConfiguredMetric, signature_number
 from .derivations_text import containment_steps
-from .false_documents import false_documents, require_right_or_wrong, wrong_answers
-from .overlap import contained
-from .wrappers import MetricOverMetric, scored_by
+from .derivations_wrappers import add_inner_score_step
+from .false_documents import has_false_documents, require_binary_base, wrong_answers
+from .overlap import contains_any
+from .wrappers import WrapperMetric, inner_scores
 
 __all__ = ["MisleadingRate", "MistakeReappearanceRate"]
 
@@ -32,7 +32,7 @@ Mask = npt.NDArray[np.bool_]
 
 @register("misleading_rate")
 @dataclass(frozen=True)
-class MisleadingRate(FamilyMetric, MetricOverMetric):
+class MisleadingRate(FamilyMetric, WrapperMetric):
     r"""How often false documents turn a right answer into a wrong one.
 
     .. math:: \frac{|\{s : \text{base right} \wedge s \text{ wrong}\}|}{|\{s : \text{base right}\}|}
@@ -51,7 +51,7 @@ class MisleadingRate(FamilyMetric, MetricOverMetric):
     binary: ClassVar[bool] = True
     counts_system_failures: ClassVar[bool] = True
     failure_note: ClassVar[str] = "counts as misled; a pair whose base question failed leaves the mean"
-    joins_bases: ClassVar[bool] = True
+    needs_parents_only: ClassVar[bool] = True
     reads: ClassVar[frozenset[str]] = frozenset({"response"})
     reference: ClassVar[str] = "Liu et al. 2023 (RECALL)"
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -65,29 +65,29 @@ class MisleadingRate(FamilyMetric, MetricOverMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_right_or_wrong("misleading_rate", self.inner, self.threshold)
+        require_binary_base("misleading_rate", self.inner, self.threshold)
 
     def choices(self) -> dict[str, str]:
         """What is right."""
-        return {**super().choices(), "threshold": number_text(self.threshold)}
+        return {**super().choices(), "threshold": signature_number(self.threshold)}
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this is a question with false documents that names the one without."""
-        return sample.labels.get("variant_of") is not None and false_documents(sample) is not False
+        return sample.labels.get("variant_of") is not None and has_false_documents(sample) is not False
 
     def score(self, batch: Batch) -> Scores:
         """The base metric's outcome of every sample; whether its documents are false travels with its key."""
-        scores = replace(scored_by(self.inner, batch), stats=None)
-        return keyed(scores, batch, [false_documents(sample) for sample in batch.samples])
+        scores = replace(inner_scores(self.inner, batch), stats=None)
+        return with_family_keys(scores, batch, [has_false_documents(sample) for sample in batch.samples])
 
     def joined(self, scores: Scores) -> Scores:
         """Whether each question with false documents was answered wrongly, where it was not without."""
         if scores.keys is None:
             return scores
         n, status, right = len(scores), scores.status, scores.values >= self.threshold
-        false = np.array([key.own is not False for key in scores.keys], dtype=np.bool_)
-        unusable = np.array([key.own is None for key in scores.keys], dtype=np.bool_)
-        family = bases_of(scores.keys, where=lambda key: key.own is not False)
+        false = np.array([key.payload is not False for key in scores.keys], dtype=np.bool_)
+        unusable = np.array([key.payload is None for key in scores.keys], dtype=np.bool_)
+        family = find_parents(scores.keys, where=lambda key: key.payload is not False)
         rows, bases = family.variants[family.rows >= 0], family.rows[family.rows >= 0]
 
         def of_base(what: Mask) -> Mask:
@@ -95,7 +95,7 @@ class MisleadingRate(FamilyMetric, MetricOverMetric):
             mask[rows] = what[bases] & (status[rows] != Status.SKIPPED)
             return mask
 
-        failed = 1.0 if self.rules.on_system_failure == "worst" else math.nan
+        failed = 1.0 if self.active_conventions.on_system_failure == "worst" else math.nan
         values = np.where(status == Status.SCORED, ~right, np.where(status == Status.SYSTEM_FAILED, failed, math.nan))
         # Without an answer to the base question nobody knows whether there was anything to lose. Skips come last: where
         # several things hold of a sample, a skip wins.
@@ -111,21 +111,26 @@ class MisleadingRate(FamilyMetric, MetricOverMetric):
         ]
         pairs = replace(scores, values=values)
         for mask, outcome, reason in outcomes:
-            pairs = pairs.replaced(mask, outcome, reason, math.nan)
+            pairs = pairs.with_outcome(mask, outcome, reason, math.nan)
         return pairs
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Whether the answer was right without the false documents, and is with them."""
         base = around.find(str(sample.labels.get("variant_of")))
         if base is None:
             return super().derivation(sample, output, around)
-        steps, inner = Derived().say(f"Right is {number(self.threshold)} or more of {self.inner.name}"), self.inner
-        without = say_part(steps, "Without false documents,", inner, *base, around)
-        value = say_part(steps, "With false documents,", inner, sample, output, around)
+        steps, inner = (
+            DerivationBuilder().add_step(f"Right is {format_number(self.threshold)} or more of {self.inner.name}"),
+            self.inner,
+        )
+        without = add_inner_score_step(steps, "Without false documents,", inner, *base, around)
+        value = add_inner_score_step(steps, "With false documents,", inner, sample, output, around)
         if without is None or value is None:
-            return steps.ends("It cannot be told here", around.scored, general=True)
+            return steps.finish("It cannot be told here", around.stored_score, general=True)
         misled = value < self.threshold
-        return steps.ends(
+        return steps.finish(
             f"Right without them, {'wrong' if misled else 'right'} with them: {int(misled)}", float(misled)
         )
 
@@ -137,12 +142,12 @@ class MisleadingRate(FamilyMetric, MetricOverMetric):
             if outcome is None:
                 return None
             scored[sample.sample_id] = outcome.value
-            if false_documents(sample) is False:
+            if has_false_documents(sample) is False:
                 true_documents.add(sample.sample_id)
         asked = wrong = 0
         for sample in samples:
             without, with_false = scored.get(str(sample.labels.get("variant_of"))), scored[sample.sample_id]
-            if not false_documents(sample) or str(sample.labels.get("variant_of")) not in true_documents:
+            if not has_false_documents(sample) or str(sample.labels.get("variant_of")) not in true_documents:
                 continue
             if without is not None and without >= self.threshold and with_false is not None:
                 asked += 1
@@ -178,7 +183,7 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
         """The normalisation."""
         return {"norm": "squad"}
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there is a false answer to look for."""
         return self.applies(sample) is None
 
@@ -193,12 +198,14 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
         wrong = wrong_answers(sample)
         if wrong is None:
             return Score.fail("bad_wrong_answer")
-        return Score(contained(output.response.text, wrong, squad_words))
+        return Score(contains_any(output.response.text, wrong, squad_words))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Which false answer stands in the answer."""
         answer = "" if output.response is None else output.response.text
         found = bool(self.score_one(sample, output).value)
         rest = containment_steps(answer, [wrong_answers(sample) or []], squad_words, found)
-        steps = Derived().follow(Derivation(rest.steps[:-1], None))
-        return steps.ends(f"{'A' if found else 'No'} false answer stands in it: {int(found)}", float(found))
+        steps = DerivationBuilder().extend(Derivation(rest.steps[:-1], None))
+        return steps.finish(f"{'A' if found else 'No'} false answer stands in it: {int(found)}", float(found))

@@ -14,15 +14,15 @@ from ..core.batch import Batch
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import answers, evidence
-from ..features.told import Lost
+from ..features.model_cache import InferenceFailure
+from ..features.texts import answers, evidence_texts
 from ..judge.entailment import require_threshold
 from ..semantic.devices import Device, Precision
-from ..semantic.pairs import PairModel, entailment_place, pair_logits
+from ..semantic.pairs import PairModel, entailment_index, pair_logits
 from ..text.sentences import split_sentences
-from .answers import AnswerMetric, require_choice
+from .answer_base import AnswerMetric, require_choice
 from .ranking import check_k
-from .semantic_base import note_cut, problem_masks
+from .semantic_base import note_truncation, problem_masks
 
 __all__ = ["NliGrounding"]
 
@@ -94,9 +94,9 @@ class NliGrounding(AnswerMetric):
 
     def require_ready(self) -> None:
         """Raise unless the packages and the model are at hand, and it knows entailment."""
-        entailment_place(self.pair_model.loaded(), self.entailment_label)
+        entailment_index(self.pair_model.loaded(), self.entailment_label)
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the documents have text."""
         return any(item.doc.text for item in output.retrieved[: self.k])
 
@@ -107,11 +107,11 @@ class NliGrounding(AnswerMetric):
             more["k"] = str(self.k)
         if self.entailment_label is not None:
             more["label"] = self.entailment_label.replace("|", "/")
-        return {**self.pair_model.source.choices(), **more}
+        return {**self.pair_model.source.signature_options(), **more}
 
     def score(self, batch: Batch) -> Scores:
         """The share of each answer's sentences."""
-        found = evidence(batch, "retrieved", self.k)
+        found = evidence_texts(batch, "retrieved", self.k)
         documents: list[list[str]] = [[] for _ in range(len(batch))]
         for owner, use in zip(found.owners.tolist(), found.uses.tolist(), strict=True):
             if found.texts[use].strip():
@@ -123,13 +123,13 @@ class NliGrounding(AnswerMetric):
         problems: list[str | None] = [None] * len(batch)
         rows_asked = [row for row, pairs in enumerate(asked) if pairs]
         if rows_asked:
-            place = entailment_place(self.pair_model.loaded(), self.entailment_label)
+            place = entailment_index(self.pair_model.loaded(), self.entailment_label)
             told = pair_logits(batch, self.pair_model, asked)
             for row in rows_asked:
                 outcomes = [told[pair] for pair in asked[row]]
                 values[row], stats[row], problems[row] = self._share_backed(outcomes, place, len(sentences[row]))
-        note_cut(batch, self.name, stats[:, 0])
-        no_text = np.array([not own for own in documents], np.bool_) & ~found.none_there
+        note_truncation(batch, self.name, stats[:, 0])
+        no_text = np.array([not own for own in documents], np.bool_) & ~found.no_documents
         empty = np.array([not said for said in sentences], np.bool_)
         return self.outcome(
             batch,
@@ -140,15 +140,15 @@ class NliGrounding(AnswerMetric):
         )
 
     def _share_backed(
-        self, outcomes: Sequence[tuple[Floats, bool] | Lost], place: int, sentences: int
+        self, outcomes: Sequence[tuple[Floats, bool] | InferenceFailure], place: int, sentences: int
     ) -> tuple[float, int, str | None]:
         """The share of sentences, of which each has as many pairs; how many pairs were cut; why there is no share."""
-        found = [one for one in outcomes if not isinstance(one, Lost)]
+        found = [one for one in outcomes if not isinstance(one, InferenceFailure)]
         cut = sum(was for _, was in found)
-        lost = next((one.reason for one in outcomes if isinstance(one, Lost)), None)
+        lost = next((one.reason for one in outcomes if isinstance(one, InferenceFailure)), None)
         if lost is not None:
             return 0.0, cut, lost
-        shares = np.array([_share(logits, place) for logits, _ in found]).reshape(sentences, -1)
+        shares = np.array([_label_probability(logits, place) for logits, _ in found]).reshape(sentences, -1)
         backed = shares.max(axis=1) >= self.threshold
         return float(backed.mean()), cut, "not_a_number" if np.isnan(shares).any() else None
 
@@ -164,15 +164,15 @@ class NliGrounding(AnswerMetric):
         own = [text for text in texts if text and text.strip()]
         if not own:
             return Score.skip("no_text") if texts else Score(0.0)
-        place, backed = entailment_place(self.pair_model.loaded(), self.entailment_label), 0
+        place, backed = entailment_index(self.pair_model.loaded(), self.entailment_label), 0
         for sentence in sentences:
             told = [self.pair_model.logits([(premise, sentence)])[0] for premise in self._premises(own)]
-            shares = [_share(one[0], place) for one in told if not isinstance(one, Lost)]
+            shares = [_label_probability(one[0], place) for one in told if not isinstance(one, InferenceFailure)]
             backed += max(shares) >= self.threshold
         return Score(backed / len(sentences))
 
 
-def _share(logits: Floats, place: int) -> float:
+def _label_probability(logits: Floats, place: int) -> float:
     """The probability of one label: the softmax of all."""
     weights = np.exp(logits - logits.max())
     return float(weights[place] / weights.sum())

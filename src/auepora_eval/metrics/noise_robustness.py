@@ -11,42 +11,42 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings, number
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.errors import BadValueError
 from ..core.family import (
     BASE_SKIPS,
-    Bases,
     FamilyKey,
     FamilyMetric,
-    bases_of,
-    in_id_order,
+    VariantPairs,
+    find_parents,
     is_variant,
-    keyed,
     require_scenarios,
+    sort_by_id,
+    with_family_keys,
 )
-from ..core.reduce import Clusters, Mean, OfSums, Reducer
+from ..core.reduce import Clusters, Mean, Reducer, SumsReducer
 from ..core.registry import register
 from ..core.scores import Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..stats.bootstrap import bootstrap_interval
 from ..stats.interval import Interval, mean_interval
-from ..stats.resample import bootstrap_interval
-from .answers import require_choice
-from .derivations_over import before, inner_derivation, say_part
-from .wrappers import MetricOverMetric, joins, scored_by
+from .answer_base import require_choice
+from .derivations_wrappers import add_inner_score_step, inner_derivation, prepend_steps
+from .wrappers import WrapperMetric, inner_scores, is_paired_metric
 
-__all__ = ["NoiseRobustness", "RatioOfFolds", "RatioOfSides"]
+__all__ = ["NoiseRobustness", "RatioOfSums", "RatioOfValues"]
 
 Floats = npt.NDArray[np.float64]
 
 
-class RatioOfSides(OfSums):
+class RatioOfSums(SumsReducer):
     """The noisy side's number over the base side's, each from its sums.
 
     Statistics of a sample are those of the base side and how many samples it adds there, then the same of the other.
     """
 
     def __init__(self, of_side: Reducer) -> None:
-        self.of_side = of_side
+        self.inner_reducer = of_side
         self.name = f"ratio[{of_side.name}]"
 
     def sides(self, sums: Sequence[float]) -> tuple[float, float]:
@@ -58,29 +58,33 @@ class RatioOfSides(OfSums):
         *statistics, n = sums
         if not n:
             return math.nan
-        return self.of_side.of_sums(statistics) if isinstance(self.of_side, OfSums) else statistics[0] / n
+        return (
+            self.inner_reducer.from_sums(statistics)
+            if isinstance(self.inner_reducer, SumsReducer)
+            else statistics[0] / n
+        )
 
-    def of_sums(self, sums: Sequence[float]) -> float:
+    def from_sums(self, sums: Sequence[float]) -> float:
         """The ratio; NaN where the base side's number is not above 0."""
         base, noisy = self.sides(sums)
         return noisy / base if base > 0 else math.nan
 
 
-class RatioOfFolds(Reducer):
+class RatioOfValues(Reducer):
     """The same for a metric whose number does not follow from sums: ``keys`` hold each side's outcomes."""
 
     def __init__(self, of_side: Reducer) -> None:
-        self.of_side = of_side
+        self.inner_reducer = of_side
         self.name = f"ratio[{of_side.name}]"
 
     def sides(self, scores: Scores) -> tuple[float, float]:
         """The numbers of both sides; NaN for a side without a sample."""
         keys: list[FamilyKey] = [key for key, used in zip(scores.keys or (), scores.counted, strict=True) if used]
-        base, noisy = ([key.own[side] for key in keys if key.own[side] is not None] for side in (0, 1))
+        base, noisy = ([key.payload[side] for key in keys if key.payload[side] is not None] for side in (0, 1))
         return self._side(base), self._side(noisy)
 
     def _side(self, parts: list[Scores]) -> float:
-        return self.of_side.value(Scores.concat(parts)) if parts else math.nan
+        return self.inner_reducer.value(Scores.concat(parts)) if parts else math.nan
 
     def value(self, scores: Scores) -> float:
         """The ratio; NaN where the base side's number is not above 0."""
@@ -90,7 +94,7 @@ class RatioOfFolds(Reducer):
 
 @register("noise_robustness")
 @dataclass(frozen=True)
-class NoiseRobustness(FamilyMetric, MetricOverMetric):
+class NoiseRobustness(FamilyMetric, WrapperMetric):
     r"""How much of a metric's value is left when questions are asked with noise: reworded, or with typing errors.
 
     .. math:: M(\text{noisy}) \,/\, M(\text{base})
@@ -114,7 +118,7 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
     base_set: Literal["pairs", "all"] = "pairs"
 
     target = TargetCategory.NOISE_ROBUSTNESS
-    joins_bases: ClassVar[bool] = True
+    needs_parents_only: ClassVar[bool] = True
     details_need_all: ClassVar[bool] = True  # the intervals of every scenario are made of all pairs
     failure_note: ClassVar[str] = "counts at the worst value of the base metric; a pair whose base failed is left out"
     skip_reasons: ClassVar[dict[str, str]] = {
@@ -127,12 +131,12 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
         require_choice("base_set", self.base_set, ("pairs", "all"))
         super().__post_init__()
         inner = self.inner
-        if joins(inner):
+        if is_paired_metric(inner):
             raise BadValueError(
                 f"the base of noise_robustness cannot be '{inner.name}', which itself looks at several samples together"
             )
-        sums = isinstance(inner.reducer, (Mean, OfSums))
-        object.__setattr__(self, "reducer", (RatioOfSides if sums else RatioOfFolds)(inner.reducer))
+        sums = isinstance(inner.reducer, (Mean, SumsReducer))
+        object.__setattr__(self, "reducer", (RatioOfSums if sums else RatioOfValues)(inner.reducer))
         object.__setattr__(self, "range", (0.0 if inner.range[0] >= 0 else -math.inf, math.inf))
         object.__setattr__(self, "higher_is_better", inner.higher_is_better)
 
@@ -173,33 +177,39 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
             return math.nan
         return (math.fsum(noisy) / len(noisy)) / (math.fsum(base) / len(base))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """What the base metric gives without noise and with it."""
-        steps, base = Derived(), around.find(str(sample.labels.get("variant_of")))
+        steps, base = DerivationBuilder(), around.find(str(sample.labels.get("variant_of")))
         if base is not None:
-            say_part(steps, "Without noise,", self.inner, *base, around)
+            add_inner_score_step(steps, "Without noise,", self.inner, *base, around)
         noise = f"scenario {', '.join(sample.scenarios)}" if base is not None else "one without noise"
-        steps.say(f"This sample, {noise}:")
-        own = before(steps, inner_derivation(self.inner, sample, output, around))
-        told = "nothing" if own.value is None else number(own.value)
+        steps.add_step(f"This sample, {noise}:")
+        own = prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
+        told = "nothing" if own.value is None else format_number(own.value)
         side = "noisy" if base is not None else "base"
-        return Derived().follow(own).ends(f"To the {side} side it adds {told}; the value is noisy / base", own.value)
+        return (
+            DerivationBuilder()
+            .extend(own)
+            .finish(f"To the {side} side it adds {told}; the value is noisy / base", own.value)
+        )
 
     def score(self, batch: Batch) -> Scores:
         """The base metric's outcome of every sample."""
-        scores = scored_by(self.inner, batch)
-        return keyed(scores, batch, scores.keys)
+        scores = inner_scores(self.inner, batch)
+        return with_family_keys(scores, batch, scores.keys)
 
     def joined(self, scores: Scores) -> Scores:
         """One row per pair, at the place of the noisy sample."""
         if scores.keys is None:
             return scores
-        family = bases_of(scores.keys, self.noise_scenarios)
+        family = find_parents(scores.keys, self.noise_scenarios)
         if self.base_set == "all":
             return self._all_bases(scores, family)
         return self._pairs(scores, family)
 
-    def _pairs(self, scores: Scores, family: Bases) -> Scores:
+    def _pairs(self, scores: Scores, family: VariantPairs) -> Scores:
         n = len(scores)
         base = np.full(n, -1, dtype=np.intp)
         base[family.variants] = np.maximum(family.rows, -1)
@@ -215,16 +225,16 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
         ]
         pairs = scores
         for mask, status, reason in outcomes:
-            pairs = pairs.replaced(mask, status, reason, math.nan)
+            pairs = pairs.with_outcome(mask, status, reason, math.nan)
         return self._with_sides(pairs, scores, base, np.flatnonzero(paired))
 
-    def _all_bases(self, scores: Scores, family: Bases) -> Scores:
+    def _all_bases(self, scores: Scores, family: VariantPairs) -> Scores:
         assert scores.keys is not None
         n = len(scores)
         clean = np.fromiter((key.base is None for key in scores.keys), np.bool_, n)
         noisy = np.zeros(n, np.bool_)
         noisy[family.variants] = True
-        sides = scores.replaced(~clean & ~noisy, Status.SKIPPED, "not_a_variant", math.nan)
+        sides = scores.with_outcome(~clean & ~noisy, Status.SKIPPED, "not_a_variant", math.nan)
         base = np.where(clean, np.arange(n), -1)
         return self._with_sides(sides, scores, base, family.variants)
 
@@ -235,16 +245,16 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
         assert scores.keys is not None
         has_noisy = np.zeros(len(scores), np.bool_)
         has_noisy[noisy] = True
-        if isinstance(self.reducer, RatioOfFolds):
-            plain = replace(scores, keys=tuple(key.own for key in scores.keys))
+        if isinstance(self.reducer, RatioOfValues):
+            plain = replace(scores, keys=tuple(key.payload for key in scores.keys))
             keys = tuple(
-                key._replace(own=(plain.take([b]) if b >= 0 else None, plain.take([row]) if there else None))
+                key._replace(payload=(plain.take([b]) if b >= 0 else None, plain.take([row]) if there else None))
                 for row, (key, b, there) in enumerate(zip(scores.keys, base.tolist(), has_noisy.tolist(), strict=True))
             )
             return replace(outcomes, stats=None, keys=keys)
         own = (
             scores.values[:, None]
-            if not isinstance(self.inner.reducer, OfSums) or scores.stats is None
+            if not isinstance(self.inner.reducer, SumsReducer) or scores.stats is None
             else scores.stats
         )
         there = np.column_stack([own, np.ones(len(scores))])
@@ -255,7 +265,7 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
     def further_details(self, scores: Scores, clusters: Clusters | None) -> dict[str, Any]:
         """Both sides, their difference, and all of it per scenario."""
         counted = scores.counted
-        scores, clusters = in_id_order(scores.take(counted), None if clusters is None else clusters[counted])
+        scores, clusters = sort_by_id(scores.take(counted), None if clusters is None else clusters[counted])
         details = self._sides(scores, clusters)
         if details["base_score"] is not None and details["base_score"] <= 0:
             details["undefined_because"] = "the base metric is 0 without noise"
@@ -268,7 +278,7 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
             value = self.reducer.value(part)
             details["scenarios"][name] = {
                 "value": None if math.isnan(value) else value,
-                "interval": _ends(self.reducer.interval(part, *self.range, clusters=inside)),
+                "interval": _interval_bounds(self.reducer.interval(part, *self.range, clusters=inside)),
                 **self._sides(part, inside),
             }
         return details
@@ -279,10 +289,10 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
         noisy_keys = [key for key in keys if key.base is not None]
         bases = {key.base for key in noisy_keys} if self.base_set == "pairs" else {key.sample_id for key in keys}
         difference: Interval | None = None
-        if isinstance(self.reducer, RatioOfFolds):
+        if isinstance(self.reducer, RatioOfValues):
             base, noisy = self.reducer.sides(scores)
         else:
-            assert isinstance(self.reducer, RatioOfSides)
+            assert isinstance(self.reducer, RatioOfSums)
             stats = np.zeros((0, 4)) if scores.stats is None else scores.stats
             base, noisy = self.reducer.sides([math.fsum(column) for column in stats.T.tolist()])
             difference = self._difference(self.reducer, stats, clusters)
@@ -291,13 +301,13 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
             "base_score": None if math.isnan(base) else base,
             "noisy_score": None if math.isnan(noisy) else noisy,
             "difference": None if math.isnan(apart) else apart,
-            "difference_interval": _ends(difference),
+            "difference_interval": _interval_bounds(difference),
             "num_noisy": len(noisy_keys),
             "num_base": len(bases) if self.base_set == "pairs" else len(keys) - len(noisy_keys),
         }
 
-    def _difference(self, reducer: RatioOfSides, stats: Floats, clusters: Clusters | None) -> Interval | None:
-        if self.base_set == "pairs" and isinstance(reducer.of_side, Mean):
+    def _difference(self, reducer: RatioOfSums, stats: Floats, clusters: Clusters | None) -> Interval | None:
+        if self.base_set == "pairs" and isinstance(reducer.inner_reducer, Mean):
             low, high = self.inner.range
             return mean_interval(stats[:, 2] - stats[:, 0], clusters=clusters, lowest=low - high, highest=high - low)
 
@@ -309,5 +319,5 @@ class NoiseRobustness(FamilyMetric, MetricOverMetric):
         return None if interval is None or interval.method == "all_equal" else interval
 
 
-def _ends(interval: Interval | None) -> list[float] | None:
+def _interval_bounds(interval: Interval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]

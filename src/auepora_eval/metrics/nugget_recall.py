@@ -11,22 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import Derived
+from ..core.derivation import DerivationBuilder
 from ..core.errors import AueporaError
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.asking import all_done
-from ..judge.critic import Judging
-from ..judge.nuggets import Nugget, nuggets_of
-from .answers import require_choice, require_count
+from ..judge.critic import JudgeClient
+from ..judge.nuggets import Nugget, sample_nuggets
+from ..judge.ratings import gather_all
+from .answer_base import require_choice, require_count
 from .sources import Source
-from .support_shares import VARIANTS, nugget_scores
-from .verdicts import Counted, VerdictMetric, Verify
+from .support_proportions import VARIANTS, nugget_scores
+from .verdict_base import VerdictMetric, VerdictResult, Verify
 
 __all__ = ["NuggetRecall"]
 
-_COUNTS = ("num_nuggets", "num_vital", "num_okay")
+_COUNT_NAMES = ("num_nuggets", "num_vital", "num_okay")
 
 
 @register("nugget_recall")
@@ -58,13 +58,13 @@ class NuggetRecall(VerdictMetric):
     """How many nuggets one question to a critic is about."""
 
     target = TargetCategory.GENERATION_CORRECTNESS
-    counted_names: ClassVar[tuple[str, ...]] = (*_COUNTS, *VARIANTS)
+    own_count_names: ClassVar[tuple[str, ...]] = (*_COUNT_NAMES, *VARIANTS)
     skip_reasons: ClassVar[dict[str, str]] = {
         "no_nuggets": "the sample has no nuggets",
         "no_vital_nuggets": "none of its nuggets is vital, and only these count",
         **VerdictMetric.skip_reasons,
     }
-    in_words: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
+    formula_text: ClassVar[str] = "what the answer has of the nuggets that count, by weight, over all that count"
     reference: ClassVar[str] = "Pradeep et al. 2024 (AutoNuggetizer), TREC 2024 RAG track"
 
     def __post_init__(self) -> None:
@@ -82,50 +82,50 @@ class NuggetRecall(VerdictMetric):
         scores = nugget_scores([(one.importance, 0.0) for one in nuggets])
         return "no_vital_nuggets" if scores[self.variant] is None else None
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there are nuggets."""
         return bool(_nuggets(sample))
 
-    def settled(self, sample: EvaluationSample, output: SystemOutputs) -> Score | Counted | None:
+    def known_outcome(self, sample: EvaluationSample, output: SystemOutputs) -> Score | VerdictResult | None:
         """Nuggets that cannot be read, and empty answers."""
         nuggets = _nuggets(sample)
         if nuggets is None:
             return Score.fail("bad_nuggets")
         assert output.response is not None  # an output without one is skipped before it gets here
-        return None if output.response.text.strip() else _without_any(nuggets)
+        return None if output.response.text.strip() else _no_nuggets_found(nuggets)
 
-    def why_failed(self, sample: EvaluationSample, output: SystemOutputs) -> str:
+    def failure_message(self, sample: EvaluationSample, output: SystemOutputs) -> str:
         """What is wrong with its nuggets."""
         try:
-            nuggets_of(sample)
+            sample_nuggets(sample)
         except AueporaError as error:
             return f"metadata.{error}"
         return ""
 
-    async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> Counted:
+    async def count(self, sample: EvaluationSample, output: SystemOutputs, verify: Verify) -> VerdictResult:
         """Every variant from the verdicts on all nuggets."""
         nuggets, answer = _nuggets(sample) or [], output.response.text if output.response is not None else ""
         parts = [nuggets[start : start + self.at_a_time] for start in range(0, len(nuggets), self.at_a_time)]
         by = [Source("the answer", (answer,))]
-        verdicts = await all_done(verify(by, [one.text for one in part]) for part in parts)
+        verdicts = await gather_all(verify(by, [one.text for one in part]) for part in parts)
         levels = [float(verdict.level) for part in verdicts for verdict in part]
         scores = nugget_scores([(one.importance, level) for one, level in zip(nuggets, levels, strict=True)])
         value = scores[self.variant]
         assert value is not None  # else the sample is skipped
-        return Counted(value, _counts(nuggets, scores))
+        return VerdictResult(value, _counts(nuggets, scores))
 
-    def say_looked_at(self, steps: Derived, sample: EvaluationSample, output: SystemOutputs) -> None:
+    def add_input_steps(self, steps: DerivationBuilder, sample: EvaluationSample, output: SystemOutputs) -> None:
         """The nuggets, and what they weigh."""
         rows = [(one.text, one.importance) for one in _nuggets(sample) or ()]
         steps.table("The nuggets of the question", ("nugget", "importance"), rows)
 
-    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
+    async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """One outcome per sample; an answer that was not given has none of the nuggets, whichever way they count."""
         scores = await super().ascore(batch, judge)
         assert scores.stats is not None
         for row in np.flatnonzero(scores.status == Status.SYSTEM_FAILED).tolist():
-            lost = _without_any(_nuggets(batch.samples[row]) or [])
-            for name, value in zip(self.counted_names, lost.counts, strict=True):
+            lost = _no_nuggets_found(_nuggets(batch.samples[row]) or [])
+            for name, value in zip(self.own_count_names, lost.counts, strict=True):
                 self.counted(scores, name)[row] = value
         return scores
 
@@ -153,14 +153,14 @@ class NuggetRecall(VerdictMetric):
 def _nuggets(sample: EvaluationSample) -> list[Nugget] | None:
     """The nuggets of a sample, none where it has no such key; ``None`` where they cannot be read."""
     try:
-        return nuggets_of(sample) or []
+        return sample_nuggets(sample) or []
     except AueporaError:
         return None
 
 
-def _without_any(nuggets: Sequence[Nugget]) -> Counted:
+def _no_nuggets_found(nuggets: Sequence[Nugget]) -> VerdictResult:
     """What comes of an answer that has none of them."""
-    return Counted(0.0, _counts(nuggets, nugget_scores([(one.importance, 0.0) for one in nuggets])))
+    return VerdictResult(0.0, _counts(nuggets, nugget_scores([(one.importance, 0.0) for one in nuggets])))
 
 
 def _counts(nuggets: Sequence[Nugget], scores: dict[str, float | None]) -> tuple[float, ...]:

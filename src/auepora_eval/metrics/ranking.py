@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 Gold = Collection[str] | Mapping[str, int]
-LARGEST_K = 2**40
+MAX_K = 2**40
 """No list is longer, and arrays can still count to it."""
 
 
@@ -37,7 +37,7 @@ def check_k(k: int | None, *, optional: bool = True) -> None:
         return
     if isinstance(k, bool) or not isinstance(k, int):
         raise BadTypeError(f"the cut-off k must be a whole number, not {k!r}")
-    if not 1 <= k <= LARGEST_K:
+    if not 1 <= k <= MAX_K:
         raise BadValueError(f"the cut-off k must be at least 1{' and sensible' if k > 1 else ''}, not {k}")
 
 
@@ -136,7 +136,7 @@ def r_precision(gold_ids: Gold, ranked_ids: Sequence[str], *, min_relevance: int
     return len(hit_ranks(gold, ranked_ids, len(gold))) / len(gold) if gold else 0.0
 
 
-def gain_of(level: int, scheme: Literal["binary", "exponential", "linear"], min_relevance: int = 1) -> float:
+def relevance_gain(level: int, scheme: Literal["binary", "exponential", "linear"], min_relevance: int = 1) -> float:
     """What a document of this level is worth, which is never negative. Only the binary scheme knows a threshold."""
     if scheme == "binary":
         return float(level >= min_relevance)
@@ -160,18 +160,18 @@ def ndcg_at_k(
     """
     check_k(k)
     levels = dict(gold_ids) if isinstance(gold_ids, Mapping) else dict.fromkeys(gold_ids, 1)
-    gains = {doc_id: gain_of(level, gain, min_relevance) for doc_id, level in levels.items()}
+    gains = {doc_id: relevance_gain(level, gain, min_relevance) for doc_id, level in levels.items()}
     best = sorted(gains.values(), reverse=True)
-    ideal = _discounted(best if k is None else best[:k])
+    ideal = _dcg(best if k is None else best[:k])
     left = dict(gains)
     ranked_gains = [left.pop(doc_id, 0.0) for doc_id in (ranked_ids[:k] if scores is None else ranked_ids)]
     if scores is not None:
-        ranked_gains = shared_by_ties(ranked_gains, scores)[:k]
-    got = _discounted(ranked_gains)
+        ranked_gains = average_tied_gains(ranked_gains, scores)[:k]
+    got = _dcg(ranked_gains)
     return got / ideal if ideal > 0.0 else 0.0
 
 
-def shared_by_ties(gains: Sequence[float], scores: Sequence[float | None]) -> list[float]:
+def average_tied_gains(gains: Sequence[float], scores: Sequence[float | None]) -> list[float]:
     """The gains, each the mean over the neighbours with the same score; a score of ``None`` ties with nothing."""
     shared: list[float] = []
     for _, group in groupby(
@@ -182,7 +182,7 @@ def shared_by_ties(gains: Sequence[float], scores: Sequence[float | None]) -> li
     return shared
 
 
-def _discounted(gains: Sequence[float]) -> float:
+def _dcg(gains: Sequence[float]) -> float:
     total = 0.0
     for rank, gain in enumerate(gains, start=1):
         total += gain / log2(rank + 1)

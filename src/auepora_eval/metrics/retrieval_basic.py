@@ -18,7 +18,7 @@ from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import hits, hits_within
 from ..features.rankings import document_rankings
 from .base import RankingMetric
-from .derivations_ranking import Ranked, f1_steps, hit_rate_steps, precision_steps, recall_steps
+from .derivations_ranking import RankedQuery, f1_steps, hit_rate_steps, precision_steps, recall_steps
 from .ranking import Gold, check_k, f1_at_k, hit_rate_at_k, precision_at_k, recall_at_k
 from .retrieval_ranking import MeanAveragePrecision, MRRAtK, NDCGAtK
 
@@ -45,9 +45,12 @@ class CutOffMetric(RankingMetric):
         check_k(self.k)
         super().__post_init__()
 
-    def precision_choices(self) -> dict[str, str]:
+    def precision_signature_options(self) -> dict[str, str]:
         """What precision divides by, for a signature."""
-        return {"p": self.rules.precision, **(self.k_choice() if self.rules.precision == "k" else {})}
+        return {
+            "p": self.active_conventions.precision,
+            **(self.k_signature_option() if self.active_conventions.precision == "k" else {}),
+        }
 
 
 def precision_values(batch: Batch, k: int | None, rules: Conventions) -> npt.NDArray[np.float64]:
@@ -73,14 +76,14 @@ class RecallAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits over gold."""
-        gold = np.maximum(hits(batch, self.rules).gold, 1)
-        return self.scores(batch, hits_within(batch, self.rules, self.k) / gold)
+        gold = np.maximum(hits(batch, self.active_conventions).gold, 1)
+        return self.scores(batch, hits_within(batch, self.active_conventions, self.k) / gold)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return recall_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
+        return recall_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return recall_steps(one, self.k)
 
@@ -100,23 +103,23 @@ class PrecisionAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits over positions."""
-        return self.scores(batch, precision_values(batch, self.k, self.rules))
+        return self.scores(batch, precision_values(batch, self.k, self.active_conventions))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        rules = self.rules
+        rules = self.active_conventions
         k = self.plain_k(self.k, ranked)
         if not ranked:
             return 0.0
         return precision_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return precision_steps(one, self.plain_k(self.k, one.ranked), self.k, self.rules.precision)
+        return precision_steps(one, self.plain_k(self.k, one.ranked), self.k, self.active_conventions.precision)
 
     def choices(self) -> dict[str, str]:
         """Adds what the hits are divided by."""
-        return {**self.precision_choices(), **self.ranking_choices()}
+        return {**self.precision_signature_options(), **self.ranking_signature_options()}
 
 
 @register("f1", at="k")
@@ -133,7 +136,7 @@ class F1AtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """From the same hits as both."""
-        rules = self.rules
+        rules = self.active_conventions
         precision = precision_values(batch, self.k, rules)
         recall = hits_within(batch, rules, self.k) / np.maximum(hits(batch, rules).gold, 1)
         both = precision + recall
@@ -142,19 +145,19 @@ class F1AtK(CutOffMetric):
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        rules = self.rules
+        rules = self.active_conventions
         k = self.plain_k(self.k, ranked)
         if not ranked:
             return 0.0
         return f1_at_k(gold, ranked, k, divide_by=rules.precision, min_relevance=rules.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return f1_steps(one, self.plain_k(self.k, one.ranked), self.k, self.rules.precision)
+        return f1_steps(one, self.plain_k(self.k, one.ranked), self.k, self.active_conventions.precision)
 
     def choices(self) -> dict[str, str]:
         """Adds what precision is divided by."""
-        return {**self.precision_choices(), **self.ranking_choices()}
+        return {**self.precision_signature_options(), **self.ranking_signature_options()}
 
 
 @register("hit_rate", at="k")
@@ -170,13 +173,13 @@ class HitRateAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is a hit."""
-        return self.scores(batch, (hits_within(batch, self.rules, self.k) > 0).astype(np.float64))
+        return self.scores(batch, (hits_within(batch, self.active_conventions, self.k) > 0).astype(np.float64))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return hit_rate_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
+        return hit_rate_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return hit_rate_steps(one, self.k)
 
@@ -205,7 +208,7 @@ class RecallDocAtK(CutOffMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits over gold, both as parents."""
-        rules = self.rules
+        rules = self.active_conventions
         gold = hits(batch, rules, document_rankings).gold
         values = hits_within(batch, rules, self.k, document_rankings) / np.maximum(gold, 1)
         return self.scores(batch, values, view=document_rankings)
@@ -225,8 +228,8 @@ class RecallDocAtK(CutOffMetric):
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition, given parents in place of chunks."""
-        return recall_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
+        return recall_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return recall_steps(one, self.k)

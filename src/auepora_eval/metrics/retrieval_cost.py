@@ -10,21 +10,21 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..core.batch import Batch, checked_outputs
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
 from ..core.errors import BadTypeError, BadValueError, UnknownConventionError
-from ..core.reduce import Mean, OfSums
+from ..core.reduce import Mean, SumsReducer
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.hits import found, hits, hits_within, reject_duplicates
-from .base import ConfiguredMetric, RankingMetric, number_text
-from .derivations_ranking import Ranked, aqwv_steps
+from ..features.hits import gold_positions, hits, hits_within, reject_duplicates
+from .base import ConfiguredMetric, RankingMetric, signature_number
+from .derivations_ranking import RankedQuery, aqwv_steps
 from .ranking import Gold, aqwv_at_k, check_k
 
 __all__ = ["AQWV", "AQWVOverQueries", "EmptyResultRate"]
 
 
-class AQWVOverQueries(OfSums):
+class AQWVOverQueries(SumsReducer):
     """1 − mean P_miss − β·mean P_FA, misses averaged over queries with gold and false alarms over all queries.
 
     Reads the statistics (1 − P_miss or 0, whether there is gold, P_FA, 1).
@@ -32,9 +32,9 @@ class AQWVOverQueries(OfSums):
 
     def __init__(self, beta: float) -> None:
         self.beta = beta
-        self.name = f"aqwv_program[{number_text(beta)}]"
+        self.name = f"aqwv_program[{signature_number(beta)}]"
 
-    def of_sums(self, sums: Sequence[float]) -> float:
+    def from_sums(self, sums: Sequence[float]) -> float:
         """The number; NaN where no query has gold."""
         found, with_gold, false_alarm, queries = sums
         return found / with_gold - self.beta * (false_alarm / queries) if with_gold else math.nan
@@ -91,8 +91,8 @@ class AQWV(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The value of each query, and its P_miss and P_FA as statistics."""
-        all_hits = hits(batch, self.rules)
-        within = hits_within(batch, self.rules, self.k)
+        all_hits = hits(batch, self.active_conventions)
+        within = hits_within(batch, self.active_conventions, self.k)
         returned = all_hits.returned if self.k is None else np.minimum(all_hits.returned, self.k)
         has_gold = all_hits.gold > 0
         recall = within / np.maximum(all_hits.gold, 1)
@@ -100,28 +100,28 @@ class AQWV(RankingMetric):
             pool = returned
         else:
             pool = self.corpus_size - all_hits.gold
-            if (found(batch).annotated & (pool < returned - within)).any():
+            if (gold_positions(batch).annotated & (pool < returned - within)).any():
                 raise BadValueError(
                     f"aqwv: corpus_size is {self.corpus_size}, but a query has more relevant and returned documents "
                     "than that; give the size of the whole collection"
                 )
         false_alarm = (returned - within) / np.maximum(pool, 1)
         values = 1.0 - np.where(has_gold, 1.0 - recall, 0.0) - self.beta * false_alarm
-        if self.rules.duplicates == "error":
+        if self.active_conventions.duplicates == "error":
             reject_duplicates(batch)
-        skips = {"no_gold": ~found(batch).annotated, "empty_gold": ~has_gold & (self.form == "query")}
+        skips = {"no_gold": ~gold_positions(batch).annotated, "empty_gold": ~has_gold & (self.form == "query")}
         return Scores.of(
             values, skip=skips, stats=np.column_stack([recall, has_gold, false_alarm, np.ones(len(batch))])
         )
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        rules = self.rules
+        rules = self.active_conventions
         return aqwv_at_k(
             gold, ranked, self.k, beta=self.beta, corpus_size=self.corpus_size, min_relevance=rules.min_relevance
         )
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return aqwv_steps(one, self.k, self.beta, self.corpus_size)
 
@@ -131,9 +131,9 @@ class AQWV(RankingMetric):
 
     def choices(self) -> dict[str, str]:
         """Adds the price, the pool of false alarms and the form."""
-        shown = {key: value for key, value in self.ranking_choices().items() if key != "empty"}
+        shown = {key: value for key, value in self.ranking_signature_options().items() if key != "empty"}
         size = {} if self.corpus_size is None else {"corpus": str(self.corpus_size)}
-        return {"beta": number_text(self.beta), "fa": self.p_fa, **size, "form": self.form, **shown}
+        return {"beta": signature_number(self.beta), "fa": self.p_fa, **size, "form": self.form, **shown}
 
 
 @register("empty_result_rate")
@@ -155,16 +155,20 @@ class EmptyResultRate(ConfiguredMetric):
     def score(self, batch: Batch) -> Scores:
         """Whether the list is empty."""
         checked_outputs(batch)
-        return Scores.of(found(batch).returned == 0)
+        return Scores.of(gold_positions(batch).returned == 0)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """By definition."""
         return Score(0.0 if output.retrieved else 1.0)
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """How many documents came back."""
         returned = len(output.retrieved)
-        return Derived().ends(f"{returned} documents were returned: {'0' if returned else '1'}", float(not returned))
+        return DerivationBuilder().finish(
+            f"{returned} documents were returned: {'0' if returned else '1'}", float(not returned)
+        )
 
     def choices(self) -> dict[str, str]:
         """There are none."""

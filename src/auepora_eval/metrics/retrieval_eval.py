@@ -13,8 +13,8 @@ from typing import Any, TypedDict
 
 from ..core.conventions import Conventions
 from ..core.errors import BadTypeError, BadValueError
+from ..core.evaluate_ids import evaluate_rankings
 from ..core.metrics_base import Metric
-from ..core.ranked import evaluate_rankings
 from ..core.registry import metric
 from .k_policy import ALL, PRIMARY_K, CutOff, cut_of
 
@@ -75,13 +75,13 @@ def _table(results: Sequence[Row], ks: Iterable[CutOff], rules: Mapping[str, Con
 def _evaluate(
     results: Sequence[Row], ks: Iterable[CutOff], populations: Mapping[str, Conventions]
 ) -> dict[str, dict[str, float]]:
-    cuts = _cuts(ks)
+    cuts = _check_cutoffs(ks)
     gold, ranked = _columns(results)
     longest = max(map(len, ranked), default=0)
     names = [f"{measure}@{ALL if cut is None else cut}" for cut in cuts for measure in MEASURES]
     # One pass for all populations: they share the hits and differ only in which queries they leave out.
     chosen = [
-        _metric(measure, cut, longest, rules, f"{population}: {measure}@{cut}")
+        _build_metric(measure, cut, longest, rules, f"{population}: {measure}@{cut}")
         for population, rules in populations.items()
         for cut in cuts
         for measure in MEASURES
@@ -91,13 +91,13 @@ def _evaluate(
     return {population: {name: next(values).value for name in names} for population in populations}
 
 
-def _metric(measure: str, cut: int | None, longest: int, rules: Conventions, name: str) -> Metric:
+def _build_metric(measure: str, cut: int | None, longest: int, rules: Conventions, name: str) -> Metric:
     if measure == "recall" and cut is None:
         cut = max(longest, 1)  # recall@k has no form without k; past the longest ranking a cut changes nothing
     return metric({measure: {"k": cut, "conventions": rules, "as": name}})
 
 
-def _cuts(ks: Iterable[CutOff]) -> list[int | None]:
+def _check_cutoffs(ks: Iterable[CutOff]) -> list[int | None]:
     if isinstance(ks, str) or not isinstance(ks, Iterable):
         raise BadTypeError(f"ks must be a list of cut-offs such as [3, 5, 10], not {ks!r}")
     return list(dict.fromkeys(map(cut_of, ks)))

@@ -16,12 +16,12 @@ from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores, Status
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.hits import Found, found, hits, hits_within, sum_by_query
+from ..features.hits import GoldPositions, gold_positions, hits, hits_within, sum_by_query
 from ..features.rankings import judged_rankings, rankings
-from .base import RankingMetric, number_text
+from .base import RankingMetric, signature_number
 from .derivations_judged import accuracy_steps, bpref_steps, err_steps, judged_steps, rbp_steps
-from .derivations_ranking import Ranked
-from .judged_ranking import accuracy_at_k, bpref, err_at_k, judged_at_k, levels_of, rbp, rbp_residual
+from .derivations_ranking import RankedQuery
+from .judged_ranking import accuracy_at_k, bpref, err_at_k, judged_at_k, rbp, rbp_residual, relevance_levels
 from .ranking import Gold, check_k
 
 __all__ = ["RBP", "AccuracyAtK", "BPref", "ERRAtK", "JudgedAtK"]
@@ -29,7 +29,7 @@ __all__ = ["RBP", "AccuracyAtK", "BPref", "ERRAtK", "JudgedAtK"]
 Ints = npt.NDArray[np.int64]
 
 
-def levels(every: Found) -> tuple[Ints, Ints]:
+def found_and_gold_levels(every: GoldPositions) -> tuple[Ints, Ints]:
     """The level of each found id and of each gold id, where a batch without levels has ones."""
     level = np.ones_like(every.row) if every.level is None else every.level
     return level, np.ones(int(every.gold_count.sum()), np.int64) if every.gold_level is None else every.gold_level
@@ -51,8 +51,8 @@ class BPref(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """By the number of judged non-relevant documents above each hit."""
-        every, rules = found(batch, judged_rankings), self.rules
-        level, gold_level = levels(every)
+        every, rules = gold_positions(batch, judged_rankings), self.active_conventions
+        level, gold_level = found_and_gold_levels(every)
         relevant = level >= rules.min_relevance
         if rules.depth is not None:
             relevant &= every.rank < rules.depth
@@ -69,9 +69,9 @@ class BPref(RankingMetric):
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return bpref(gold, ranked, min_relevance=self.rules.min_relevance)
+        return bpref(gold, ranked, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return bpref_steps(one)
 
@@ -98,21 +98,21 @@ class JudgedAtK(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Judged positions over positions."""
-        every, cut = found(batch, judged_rankings), self._cut
-        keep = (levels(every)[0] >= 0) & (every.rank < cut)
+        every, cut = gold_positions(batch, judged_rankings), self._cut
+        keep = (found_and_gold_levels(every)[0] >= 0) & (every.rank < cut)
         positions = np.minimum(every.returned, cut)
         values = np.bincount(every.row[keep], minlength=len(batch)) / np.maximum(positions, 1)
         return Scores.of(values, skip={"no_gold": ~every.annotated})
 
     @property
     def _cut(self) -> int:
-        return self.k if self.rules.depth is None else min(self.k, self.rules.depth)
+        return self.k if self.active_conventions.depth is None else min(self.k, self.active_conventions.depth)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         return judged_at_k(gold, ranked, self.k)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return judged_steps(one, self.k)
 
@@ -122,7 +122,7 @@ class JudgedAtK(RankingMetric):
 
     def choices(self) -> dict[str, str]:
         """Neither relevance nor empty gold matters here."""
-        return {key: value for key, value in self.ranking_choices().items() if key == "depth"}
+        return {key: value for key, value in self.ranking_signature_options().items() if key == "depth"}
 
 
 @register("accuracy", at="k")
@@ -152,8 +152,8 @@ class AccuracyAtK(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Right decisions over judged documents."""
-        every, rules = found(batch, judged_rankings), self.rules
-        level, gold_level = levels(every)
+        every, rules = gold_positions(batch, judged_rankings), self.active_conventions
+        level, gold_level = found_and_gold_levels(every)
         rows = every.gold_rows()
         gold = hits(batch, rules, judged_rankings).gold
         # Where min_relevance is below 0 an unjudged level may still be gold.
@@ -166,21 +166,23 @@ class AccuracyAtK(RankingMetric):
         scores = self.scores(batch, right / np.maximum(others + gold, 1))
         unpooled = (others == 0) & (scores.status == Status.SCORED)
         if unpooled.any():
-            return scores.replaced(unpooled, Status.SKIPPED, "no_candidates", np.nan)
+            return scores.with_outcome(unpooled, Status.SKIPPED, "no_candidates", np.nan)
         return scores
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return accuracy_at_k(gold, ranked, self.k, min_relevance=self.rules.min_relevance)
+        return accuracy_at_k(gold, ranked, self.k, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return accuracy_steps(one, self.k)
 
     def score_plain(self, gold: Gold | None, ranked: Sequence[str], *, judged: bool | None = None) -> Score:
         """Skips where there is nothing that could be left out rightly."""
         score = super().score_plain(gold, ranked, judged=judged)
-        others = gold is not None and any(0 <= level < self.rules.min_relevance for level in levels_of(gold).values())
+        others = gold is not None and any(
+            0 <= level < self.active_conventions.min_relevance for level in relevance_levels(gold).values()
+        )
         return score if others or score.status is not Status.SCORED else Score.skip("no_candidates")
 
 
@@ -214,9 +216,9 @@ class RBP(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Weights of the hits, and what the judged ones leave."""
-        every, rules = found(batch, judged_rankings), self.rules
+        every, rules = gold_positions(batch, judged_rankings), self.active_conventions
         weight = _powers(self.p, every.rank)
-        keep = levels(every)[0] >= 0
+        keep = found_and_gold_levels(every)[0] >= 0
         if rules.depth is not None:
             keep &= every.rank < rules.depth
         row, rank = every.row[keep], every.rank[keep]
@@ -227,20 +229,20 @@ class RBP(RankingMetric):
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return rbp(gold, ranked, p=self.p, min_relevance=self.rules.min_relevance)
+        return rbp(gold, ranked, p=self.p, min_relevance=self.active_conventions.min_relevance)
 
     def reference_stats(self, sample: EvaluationSample, output: SystemOutputs) -> Sequence[float]:
         """The residual by definition."""
         gold, ranked = self.reference_ranking(sample, output)
-        return [rbp_residual(gold or {}, ranked[: self.rules.depth], p=self.p)]
+        return [rbp_residual(gold or {}, ranked[: self.active_conventions.depth], p=self.p)]
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return rbp_steps(one, self.p)
 
     def choices(self) -> dict[str, str]:
         """Adds the patience of the reader."""
-        return {"p": number_text(self.p), **self.ranking_choices()}
+        return {"p": signature_number(self.p), **self.ranking_signature_options()}
 
 
 @lru_cache(maxsize=8)
@@ -281,8 +283,8 @@ class ERRAtK(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """One step for the first hit of every query, one for the second, and so on: as many as the longest needs."""
-        every = found(batch)
-        level, gold_level = levels(every)
+        every = gold_positions(batch)
+        level, gold_level = found_and_gold_levels(every)
         highest = int(gold_level.max(initial=0))
         if highest > self.max_grade:
             query = int(every.gold_rows()[np.argmax(gold_level > self.max_grade)])
@@ -291,7 +293,7 @@ class ERRAtK(RankingMetric):
                 f" give the top of your scale, which is {highest} or more"
             )
         keep = np.ones(len(level), dtype=np.bool_)
-        for cut in (self.k, self.rules.depth):
+        for cut in (self.k, self.active_conventions.depth):
             if cut is not None:
                 keep &= every.rank < cut
         row, rank = every.row[keep], every.rank[keep]
@@ -310,10 +312,10 @@ class ERRAtK(RankingMetric):
         """By definition."""
         return err_at_k(gold, ranked, self.k, max_grade=self.max_grade)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return err_steps(one, self.k, self.max_grade)
 
     def choices(self) -> dict[str, str]:
         """Adds the scale of levels."""
-        return {"max": str(self.max_grade), **self.ranking_choices()}
+        return {"max": str(self.max_grade), **self.ranking_signature_options()}

@@ -16,19 +16,19 @@ from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
 from ..features.hits import (
-    BestRanking,
-    Found,
-    best_ranking,
+    GoldPositions,
+    IdealRanking,
     capped_gold,
     early_hits,
-    found,
+    gold_positions,
     hits,
     hits_within,
+    ideal_ranking,
     log_discounts,
     sum_by_query,
 )
 from .base import RankingMetric
-from .derivations_ranking import Ranked, average_precision_steps, mrr_steps, ndcg_steps, r_precision_steps
+from .derivations_ranking import RankedQuery, average_precision_steps, mrr_steps, ndcg_steps, r_precision_steps
 from .ranking import Gold, check_k, map_at_k, mrr_at_k, ndcg_at_k, r_precision
 
 __all__ = ["MRRAtK", "MeanAveragePrecision", "NDCGAtK", "RPrecision"]
@@ -62,33 +62,33 @@ class MRRAtK(OrderMetric):
     reference: ClassVar[str] = "trec_eval `recip_rank`; Voorhees 1999"
 
     @property
-    def looks_at(self) -> int | None:
+    def max_rank(self) -> int | None:
         """The cut-off in force."""
-        return self.k if self.k is not None else self.rules.mrr_cut
+        return self.k if self.k is not None else self.active_conventions.mrr_cut
 
     def score(self, batch: Batch) -> Scores:
         """The reciprocal rank of the first hit."""
-        all_hits = hits(batch, self.rules)
+        all_hits = hits(batch, self.active_conventions)
         first = np.flatnonzero(all_hits.place == 0)
         row, rank = all_hits.row[first], all_hits.rank[first]
         values = np.zeros(len(batch))
         values[row] = 1.0 / (rank + 1)
-        if self.looks_at is not None:
-            values[row[rank >= self.looks_at]] = 0.0
+        if self.max_rank is not None:
+            values[row[rank >= self.max_rank]] = 0.0
         return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return mrr_at_k(gold, ranked, self.looks_at, min_relevance=self.rules.min_relevance)
+        return mrr_at_k(gold, ranked, self.max_rank, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return mrr_steps(one, self.looks_at)
+        return mrr_steps(one, self.max_rank)
 
     def choices(self) -> dict[str, str]:
         """Adds a cut that the name does not show."""
-        cut = {"cut": str(self.looks_at)} if self.k is None and self.looks_at is not None else {}
-        return {**cut, **self.ranking_choices()}
+        cut = {"cut": str(self.max_rank)} if self.k is None and self.max_rank is not None else {}
+        return {**cut, **self.ranking_signature_options()}
 
 
 @register("r_precision")
@@ -104,16 +104,16 @@ class RPrecision(RankingMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Hits within as many positions as there is gold."""
-        all_hits = hits(batch, self.rules)
+        all_hits = hits(batch, self.active_conventions)
         early = all_hits.rank < all_hits.gold[all_hits.row]
         within = np.bincount(all_hits.row[early], minlength=len(batch))
         return self.scores(batch, within / np.maximum(all_hits.gold, 1))
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
-        return r_precision(gold, ranked, min_relevance=self.rules.min_relevance)
+        return r_precision(gold, ranked, min_relevance=self.active_conventions.min_relevance)
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
         return r_precision_steps(one)
 
@@ -135,16 +135,16 @@ class MeanAveragePrecision(OrderMetric):
 
     def score(self, batch: Batch) -> Scores:
         """Precisions at the hits over the divisor in force."""
-        all_hits = hits(batch, self.rules)
+        all_hits = hits(batch, self.active_conventions)
         row, rank, place = all_hits.row, all_hits.rank, all_hits.place
         if self.k is not None:
-            early = early_hits(batch, self.rules, self.k)
+            early = early_hits(batch, self.active_conventions, self.k)
             row, rank, place = row[early], rank[early], place[early]
         total = sum_by_query(row, (place + 1) / (rank + 1), len(batch))
-        if self.rules.ap == "hits":
-            divisor = hits_within(batch, self.rules, self.k)
-        elif self.rules.ap == "capped":
-            divisor = capped_gold(all_hits, self.k, self.rules)
+        if self.active_conventions.ap == "hits":
+            divisor = hits_within(batch, self.active_conventions, self.k)
+        elif self.active_conventions.ap == "capped":
+            divisor = capped_gold(all_hits, self.k, self.active_conventions)
         else:
             divisor = all_hits.gold
         return self.scores(batch, total / np.maximum(divisor, 1))
@@ -154,16 +154,18 @@ class MeanAveragePrecision(OrderMetric):
         k = self.plain_k(self.k, ranked)
         if k == 0:
             return 0.0
-        return map_at_k(gold, ranked, k, divide_by=self.rules.ap, min_relevance=self.rules.min_relevance)
+        return map_at_k(
+            gold, ranked, k, divide_by=self.active_conventions.ap, min_relevance=self.active_conventions.min_relevance
+        )
 
-    def steps(self, one: Ranked) -> Derivation:
+    def steps(self, one: RankedQuery) -> Derivation:
         """The calculation, position by position."""
-        return average_precision_steps(one, self.plain_k(self.k, one.ranked), self.rules.ap)
+        return average_precision_steps(one, self.plain_k(self.k, one.ranked), self.active_conventions.ap)
 
     def choices(self) -> dict[str, str]:
         """Adds the divisor."""
-        shown = self.k_choice() if self.rules.ap == "capped" else {}
-        return {"ap": self.rules.ap, **shown, **self.ranking_choices()}
+        shown = self.k_signature_option() if self.active_conventions.ap == "capped" else {}
+        return {"ap": self.active_conventions.ap, **shown, **self.ranking_signature_options()}
 
 
 @register("ndcg", at="k")
@@ -198,31 +200,35 @@ class NDCGAtK(OrderMetric):
     @property
     def gain(self) -> GainScheme:
         """The gain in force."""
-        return self.gain_scheme or self.rules.gain
+        return self.gain_scheme or self.active_conventions.gain
 
     def score(self, batch: Batch) -> Scores:
         """Gain over ideal gain."""
         if self.ties == "average":
             return self._averaged(batch)
-        every = found(batch)
+        every = gold_positions(batch)
         # With every level at 1 all schemes agree, provided that level 1 is relevant.
-        plain = self.gain == "binary" or (every.level is None and self.rules.min_relevance <= 1)
-        got, ideal = self._binary(batch) if plain else self._graded(every, best_ranking(batch))
+        plain = self.gain == "binary" or (every.level is None and self.active_conventions.min_relevance <= 1)
+        got, ideal = self._binary(batch) if plain else self._graded(every, ideal_ranking(batch))
         values = np.divide(got, ideal, out=np.zeros_like(got), where=ideal > 0.0)
         return self.scores(batch, values)
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:
         """By definition."""
         k = self.plain_k(self.k, ranked)
-        return 0.0 if k == 0 else ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.rules.min_relevance)
+        return (
+            0.0
+            if k == 0
+            else ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.active_conventions.min_relevance)
+        )
 
-    def steps(self, one: Ranked) -> Derivation | None:
+    def steps(self, one: RankedQuery) -> Derivation | None:
         """The calculation, position by position."""
         return ndcg_steps(
             one,
             self.plain_k(self.k, one.ranked),
             self.gain,
-            effective=self.rules.k_policy == "effective",
+            effective=self.active_conventions.k_policy == "effective",
             average_ties=self.ties == "average",
         )
 
@@ -247,45 +253,51 @@ class NDCGAtK(OrderMetric):
     def _with_ties(self, sample: EvaluationSample, output: SystemOutputs) -> float:
         """The value of one query whose tied documents share their gains."""
         gold, ranked = self.reference_ranking(sample, output)
-        ranked, depth = ranked[: self.rules.depth], self.rules.depth
+        ranked, depth = ranked[: self.active_conventions.depth], self.active_conventions.depth
         k = self.plain_k(self.k, ranked)
         if gold is None or k == 0:
             return 0.0
         scores = [item.score for item in output.retrieved[:depth]]
-        return ndcg_at_k(gold, ranked, k, gain=self.gain, min_relevance=self.rules.min_relevance, scores=scores)
+        return ndcg_at_k(
+            gold, ranked, k, gain=self.gain, min_relevance=self.active_conventions.min_relevance, scores=scores
+        )
 
     def _binary(self, batch: Batch) -> tuple[Floats, Floats]:
-        all_hits = hits(batch, self.rules)
+        all_hits = hits(batch, self.active_conventions)
         row, rank = all_hits.row, all_hits.rank
         if self.k is not None:
-            early = early_hits(batch, self.rules, self.k)
+            early = early_hits(batch, self.active_conventions, self.k)
             row, rank = row[early], rank[early]
-        best = capped_gold(all_hits, self.k, self.rules)
+        best = capped_gold(all_hits, self.k, self.active_conventions)
         gains = 1.0 / log_discounts(rank, best)
         ideal = np.concatenate(([0.0], np.cumsum(gains)))[best]
         return sum_by_query(row, gains[rank], len(batch)), ideal
 
-    def _graded(self, every: Found, best: BestRanking) -> tuple[Floats, Floats]:
+    def _graded(self, every: GoldPositions, best: IdealRanking) -> tuple[Floats, Floats]:
         queries = len(every.gold_count)
         level = np.ones_like(every.row) if every.level is None else every.level
         row, rank = every.row, every.rank
-        for cut in (self.k, self.rules.depth):
+        for cut in (self.k, self.active_conventions.depth):
             if cut is not None:
                 within = rank < cut
                 row, rank, level = row[within], rank[within], level[within]
         best_row, best_rank, best_level = best.row, best.rank, best.level
-        if self.k is not None or self.rules.k_policy == "effective":
+        if self.k is not None or self.active_conventions.k_policy == "effective":
             within = best_rank < self._ideal_depth(every)[best_row]
             best_row, best_rank, best_level = best_row[within], best_rank[within], best_level[within]
         logs = log_discounts(rank, best_rank)
         got = sum_by_query(row, self._gains(level) / logs[rank], queries)
         return got, sum_by_query(best_row, self._gains(best_level) / logs[best_rank], queries)
 
-    def _ideal_depth(self, every: Found) -> npt.NDArray[np.int64]:
+    def _ideal_depth(self, every: GoldPositions) -> npt.NDArray[np.int64]:
         """Per query how deep the best ranking goes."""
         depth = np.full(len(every.returned), np.iinfo(np.int64).max if self.k is None else self.k)
-        if self.rules.k_policy == "effective":
-            cut = every.returned if self.rules.depth is None else np.minimum(every.returned, self.rules.depth)
+        if self.active_conventions.k_policy == "effective":
+            cut = (
+                every.returned
+                if self.active_conventions.depth is None
+                else np.minimum(every.returned, self.active_conventions.depth)
+            )
             depth = np.minimum(depth, cut)
         return depth
 
@@ -296,4 +308,4 @@ class NDCGAtK(OrderMetric):
     def choices(self) -> dict[str, str]:
         """Adds the gain; a threshold of relevance is shown only where the gain looks at it or gold depends on it."""
         ties = {} if self.ties == "order" else {"ties": self.ties}
-        return {"gain": self.gain, **ties, **self.k_choice(), **self.ranking_choices()}
+        return {"gain": self.gain, **ties, **self.k_signature_option(), **self.ranking_signature_options()}

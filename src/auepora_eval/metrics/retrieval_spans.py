@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Cell, Derivation, Derived, Surroundings
+from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext
 from ..core.errors import BadTypeError, BadValueError
-from ..core.metrics_base import RunFacts
+from ..core.metrics_base import RunInfo
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import Document, EvaluationSample, SystemOutputs, TargetCategory
-from ..features.gold_match import Piece, covered
+from ..features.gold_match import ParentSpan, covered_characters
 from ..features.hits import reject_duplicates
 from ..features.rankings import rankings
 from .base import ConfiguredMetric
 from .ranking import check_k, relevant_ids
 
-__all__ = ["SpanIoUAtK", "SpanPrecisionAtK", "SpanRecallAtK", "covered"]
+__all__ = ["SpanIoUAtK", "SpanPrecisionAtK", "SpanRecallAtK", "covered_characters"]
 
 Floats = npt.NDArray[np.float64]
 Character = tuple[str, int]
@@ -31,7 +31,7 @@ Character = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Overlap:
+class SpanOverlap:
     """Per sample the characters of the gold, of the first k chunks, and of both; and who could be measured."""
 
     gold: Floats
@@ -66,14 +66,14 @@ class SpanMetric(ConfiguredMetric):
         """Gold documents."""
         return ["relevant_docs"]
 
-    def overlap(self, batch: Batch) -> Overlap:
+    def overlap(self, batch: Batch) -> SpanOverlap:
         """The counts behind all three metrics, made once per cut and threshold of relevance."""
-        rules = self.rules
+        rules = self.active_conventions
         if rules.duplicates == "error":
             reject_duplicates(batch)
         cut = self.k if rules.depth is None else min(self.k, rules.depth)
         key = ("span_overlap", rules.min_relevance, cut)
-        return batch.feature(key, lambda b: _overlap(b, rules.min_relevance, cut))
+        return batch.feature(key, lambda b: _count_overlap(b, rules.min_relevance, cut))
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score:
         """By definition, character by character."""
@@ -83,11 +83,11 @@ class SpanMetric(ConfiguredMetric):
         for document in sample.relevant_docs:
             own = document.metadata.get("relevance", 1)
             level[document.doc_id] = max(own, level.get(document.doc_id, own))
-        relevant = [d for d in sample.relevant_docs if level[d.doc_id] >= self.rules.min_relevance]
+        relevant = [d for d in sample.relevant_docs if level[d.doc_id] >= self.active_conventions.min_relevance]
         if not relevant:
             return Score.skip("empty_gold")
         gold = _characters(relevant)
-        returned = _characters([item.doc for item in output.retrieved[: self.rules.depth][: self.k]])
+        returned = _characters([item.doc for item in output.retrieved[: self.active_conventions.depth][: self.k]])
         if not gold:
             return Score.skip("no_spans")
         return Score.skip("no_returned_spans") if returned is None else Score(self.plain(gold, returned))
@@ -96,24 +96,26 @@ class SpanMetric(ConfiguredMetric):
     def plain(self, gold: set[Character], returned: set[Character]) -> float:
         """The value of one query from the characters of both sides."""
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Which stretches of which documents are gold, which came back, and what they share."""
         level: dict[str, int] = {}
         for document in sample.relevant_docs or ():
             own = document.metadata.get("relevance", 1)
             level[document.doc_id] = max(own, level.get(document.doc_id, own))
-        relevant = [d for d in sample.relevant_docs or () if level[d.doc_id] >= self.rules.min_relevance]
-        chunks = [item.doc for item in output.retrieved[: self.rules.depth][: self.k]]
+        relevant = [d for d in sample.relevant_docs or () if level[d.doc_id] >= self.active_conventions.min_relevance]
+        chunks = [item.doc for item in output.retrieved[: self.active_conventions.depth][: self.k]]
         gold, returned = _pieces(relevant, sample.sample_id) or [], _pieces(chunks, sample.sample_id) or []
-        steps = Derived().table("The gold passages", ("document", "from", "to"), _shown_pieces(gold))
-        steps.table(f"The first {self.k} chunks", ("document", "from", "to"), _shown_pieces(returned))
-        size, length = covered(gold), covered(returned)
-        common = size + length - covered(gold + returned)
-        steps.say(f"Characters, each counted once: {size} gold, {length} returned, {common} in both")
+        steps = DerivationBuilder().table("The gold passages", ("document", "from", "to"), _span_rows(gold))
+        steps.table(f"The first {self.k} chunks", ("document", "from", "to"), _span_rows(returned))
+        size, length = covered_characters(gold), covered_characters(returned)
+        common = size + length - covered_characters(gold + returned)
+        steps.add_step(f"Characters, each counted once: {size} gold, {length} returned, {common} in both")
         over, whole = self.divisor(size, length, common)
         if not whole:
-            return steps.ends("Nothing was returned: 0", 0.0)
-        return steps.gives(f"In both / {over} = {common} / {whole}", common / whole)
+            return steps.finish("Nothing was returned: 0", 0.0)
+        return steps.finish_with_value(f"In both / {over} = {common} / {whole}", common / whole)
 
     @abstractmethod
     def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
@@ -121,13 +123,13 @@ class SpanMetric(ConfiguredMetric):
 
     def choices(self) -> dict[str, str]:
         """The threshold of relevance and the depth, where they are not the usual ones."""
-        rules = self.rules
+        rules = self.active_conventions
         choices = {} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)}
         return choices if rules.depth is None or rules.depth >= self.k else {**choices, "depth": str(rules.depth)}
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """How many documents were asked for, where this metric looks at more."""
-        deepest = self.k if self.rules.depth is None else min(self.k, self.rules.depth)
+        deepest = self.k if self.active_conventions.depth is None else min(self.k, self.active_conventions.depth)
         return {"top_k": str(run.top_k)} if run.top_k is not None and run.top_k < deepest else {}
 
 
@@ -217,11 +219,11 @@ class SpanIoUAtK(SpanMetric):
         return "in either", gold + returned - common
 
 
-def _shown_pieces(pieces: Iterable[Piece]) -> list[tuple[Cell, ...]]:
+def _span_rows(pieces: Iterable[ParentSpan]) -> list[tuple[Cell, ...]]:
     return [(parent, start, end) for parent, start, end in pieces]
 
 
-def _overlap(batch: Batch, min_relevance: int, cut: int) -> Overlap:
+def _count_overlap(batch: Batch, min_relevance: int, cut: int) -> SpanOverlap:
     counts = np.zeros((3, len(batch)))
     outcomes = []
     # The columns know which ids are relevant (a document given twice has its highest level), and are checked.
@@ -238,16 +240,16 @@ def _overlap(batch: Batch, min_relevance: int, cut: int) -> Overlap:
         answered = output is not None and output.error is None  # what a failed system left behind is not looked at
         chunks = output.retrieved[:cut] if output is not None and answered else []
         returned = _pieces((item.doc for item in chunks), sample.sample_id)
-        size = 0 if gold is None else covered(gold)
+        size = 0 if gold is None else covered_characters(gold)
         if gold is None or not size:
             outcomes.append(Score.skip("no_spans"))
         elif returned is None:
             outcomes.append(Score.skip("no_returned_spans"))
         else:
-            length = covered(returned)
-            counts[:, row] = size, length, size + length - covered(gold + returned)
+            length = covered_characters(returned)
+            counts[:, row] = size, length, size + length - covered_characters(gold + returned)
             outcomes.append(Score(0.0))
-    return Overlap(counts[0], counts[1], counts[2], Scores.from_list(outcomes))
+    return SpanOverlap(counts[0], counts[1], counts[2], Scores.from_list(outcomes))
 
 
 def _characters(documents: Sequence[Document]) -> set[Character] | None:
@@ -262,9 +264,9 @@ def _characters(documents: Sequence[Document]) -> set[Character] | None:
     return found
 
 
-def _pieces(documents: Iterable[Document], sample_id: str) -> list[Piece] | None:
+def _pieces(documents: Iterable[Document], sample_id: str) -> list[ParentSpan] | None:
     """What the documents cover; ``None`` if for one of them nobody can say."""
-    pieces: list[Piece] = []
+    pieces: list[ParentSpan] = []
     unknown = False
     for document in documents:
         span = document.span
@@ -273,11 +275,11 @@ def _pieces(documents: Iterable[Document], sample_id: str) -> list[Piece] | None
         if span is None:
             unknown = True  # the others are still checked
             continue
-        pieces.append((document.parent, *_checked(span, document, sample_id)))
+        pieces.append((document.parent, *_check_span(span, document, sample_id)))
     return None if unknown else pieces
 
 
-def _checked(span: tuple[int, int], document: Document, sample_id: str) -> tuple[int, int]:
+def _check_span(span: tuple[int, int], document: Document, sample_id: str) -> tuple[int, int]:
     where = f"sample '{sample_id}': the span of document '{document.doc_id}' is {span!r}"
     try:
         start, end = span

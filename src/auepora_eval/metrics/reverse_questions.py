@@ -11,36 +11,36 @@ from typing import Any, ClassVar, Literal
 from ..core.batch import Batch
 from ..core.errors import BadValueError
 from ..core.registry import register
-from ..core.resources import used
+from ..core.resources import parse_use
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.vectors import MODEL_ROUNDING, TextVectors, embedded, text_cosines
-from ..judge.asking import Rating, Ratings, critic_at_hand, critic_choice, over_repeats, require_critic
-from ..judge.claims import require_lists
-from ..judge.critic import Critic, Judging
-from ..judge.prompting import Prompt, prompt_of
-from ..judge.questions import Guess, guessed_questions
-from ..judge.sharing import SharedJudging
-from ..semantic.embedders import as_embedder, embedder_name, require_embedder, usable_embedder
-from ..semantic.models import model_at_hand
-from .answers import require_choice, require_count
-from .judged_repeats import RepeatedlyJudged
-from .semantic_base import note_cut
+from ..features.embeddings import MODEL_ROUNDING, TextVectors, embed_texts, text_cosines
+from ..judge.claims import require_structured_critic
+from ..judge.critic import Critic, JudgeClient
+from ..judge.prompting import Prompt, resolve_prompt
+from ..judge.question_generation import GeneratedQuestions, generate_questions
+from ..judge.ratings import Rating, RatingSet, critic_signature, require_critic, resolve_critic, run_repeats
+from ..judge.sharing import SharedJudgeClient
+from ..semantic.embedders import embedder_name, parse_embedder, require_embedder, resolve_embedder
+from ..semantic.models import find_installed_model
+from .answer_base import require_choice, require_count
+from .repeated_judgements import RepeatedJudgementMetric
+from .semantic_base import note_truncation
 
 __all__ = ["ReverseQuestionRelevance"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Guessed(Score):
+class _GuessedQuestions(Score):
     """In the place of a score: the questions from which it will follow."""
 
-    each: tuple[Guess, ...] = ()
+    each: tuple[GeneratedQuestions, ...] = ()
     asked: int = 0
 
 
 @register("reverse_question_relevance")
 @dataclass(frozen=True)
-class ReverseQuestionRelevance(RepeatedlyJudged):
+class ReverseQuestionRelevance(RepeatedJudgementMetric):
     r"""Mean cosine of the query's vector with those of questions that a judge guesses from the answer.
 
     .. math:: \frac{1}{n} \cdot \sum_i \text{cos}(v(\text{query}), v(q_i))
@@ -83,20 +83,20 @@ class ReverseQuestionRelevance(RepeatedlyJudged):
     }
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "critic", used(self.critic))
+        object.__setattr__(self, "critic", parse_use(self.critic))
         require_critic(self.critic)
         if self.embed_fn is not None:
-            object.__setattr__(self, "embed_fn", as_embedder(self.embed_fn))
+            object.__setattr__(self, "embed_fn", parse_embedder(self.embed_fn))
         require_count("n", self.n)
         require_choice("noncommittal", self.noncommittal, ("zero", "skip", "ignore"))
         if self.prompt is not None:
-            object.__setattr__(self, "own_prompt", prompt_of(self.prompt, otherwise=self.prompt_names[0]))
+            object.__setattr__(self, "own_prompt", resolve_prompt(self.prompt, otherwise=self.prompt_names[0]))
         super().__post_init__()
 
     @property
     def prompt_used(self) -> Prompt:
         """What the critic is asked with."""
-        return self.own_prompt or prompt_of(None, otherwise=self.prompt_names[0])
+        return self.own_prompt or resolve_prompt(None, otherwise=self.prompt_names[0])
 
     @property
     def count_names(self) -> tuple[str, ...]:
@@ -112,16 +112,16 @@ class ReverseQuestionRelevance(RepeatedlyJudged):
         """What makes the vectors, as an option: the one given, or the sentence model that is installed."""
         if self.embed_fn is not None:
             return self.embed_fn
-        installed = model_at_hand()
-        return None if installed is None else as_embedder(installed)
+        installed = find_installed_model()
+        return None if installed is None else parse_embedder(installed)
 
     def require_ready(self) -> None:
         """Raise unless there is somebody to ask and something that makes vectors."""
         self._guesser()
-        require_embedder(self._embedder_at_hand())
+        require_embedder(self._require_embedder())
         super().require_ready()
 
-    def _embedder_at_hand(self) -> Any:
+    def _require_embedder(self) -> Any:
         found = self.embedder()
         if found is None:
             raise BadValueError(
@@ -131,8 +131,8 @@ class ReverseQuestionRelevance(RepeatedlyJudged):
         return found
 
     def _guesser(self) -> Critic:
-        critic = critic_at_hand(self.critic, self.name)
-        require_lists(critic, self.name, "questions")
+        critic = resolve_critic(self.critic, self.name)
+        require_structured_critic(critic, self.name, "questions")
         return critic
 
     def applies(self, sample: EvaluationSample) -> str | None:
@@ -143,7 +143,7 @@ class ReverseQuestionRelevance(RepeatedlyJudged):
         """Who guesses how many questions, what makes the vectors, and what becomes of answers that evade."""
         embedder = self.embedder()
         return {
-            "critic": critic_choice(self.critic),
+            "critic": critic_signature(self.critic),
             "prompt": self.prompt_used.id,
             "embed": "none" if embedder is None else embedder_name(embedder),
             "n": str(self.n),
@@ -152,13 +152,13 @@ class ReverseQuestionRelevance(RepeatedlyJudged):
 
     # --- asked on the loop of the judges ------------------------------------------------------------------------------
 
-    async def ascore(self, batch: Batch, judge: Judging) -> Scores:
+    async def ascore(self, batch: Batch, judge: JudgeClient) -> Scores:
         """Outcomes without the cosines, and the questions from which these will follow."""
         self._guesser()  # a mistake to be told at once, not sample by sample
-        shared = SharedJudging(batch, judge, self.name)
+        shared = SharedJudgeClient(batch, judge, self.name)
         outcomes = await asyncio.gather(
             *(
-                self._awaited(batch, sample, output, shared, answered=answered)
+                self._ascore_checked(batch, sample, output, shared, answered=answered)
                 for sample, output, answered in self.rows(batch)
             )
         )
@@ -167,23 +167,23 @@ class ReverseQuestionRelevance(RepeatedlyJudged):
 
     @property
     def _key(self) -> Hashable:
-        return "reverse questions", self, self.rules
+        return "reverse questions", self, self.active_conventions
 
-    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: Judging) -> Score:
+    async def ascore_one(self, sample: EvaluationSample, output: SystemOutputs, judge: JudgeClient) -> Score:
         """The questions guessed from one answer."""
         assert output.response is not None  # an output without one is skipped before it gets here
         answer, critic = output.response.text, self._guesser()
         if not answer.strip():
             return Score(0.0)
 
-        async def once(repeat: int) -> Guess:
+        async def once(repeat: int) -> GeneratedQuestions:
             told = {"metric": self.name, "sample_id": sample.sample_id}
-            return await guessed_questions(
+            return await generate_questions(
                 judge, critic, answer, count=self.n, prompt=self.prompt_used, repeat=repeat, **told
             )
 
-        came, asked = await over_repeats(judge, once)
-        return _Guessed(0.0, each=tuple(came), asked=asked)
+        came, asked = await run_repeats(judge, once)
+        return _GuessedQuestions(0.0, each=tuple(came), asked=asked)
 
     # --- scored where all embedders are asked -------------------------------------------------------------------------
 
@@ -192,24 +192,24 @@ class ReverseQuestionRelevance(RepeatedlyJudged):
         super().score(batch)  # asked now, where nobody did so ahead
         outcomes: Sequence[Score] = batch.known(self._key) or []
         rows = [
-            self._texts(sample.query, outcome) if isinstance(outcome, _Guessed) else []
+            self._texts(sample.query, outcome) if isinstance(outcome, _GuessedQuestions) else []
             for sample, outcome in zip(batch.samples, outcomes, strict=True)
         ]
-        vectors = embedded(batch, usable_embedder(self._embedder_at_hand()), rows) if any(rows) else TextVectors({})
+        vectors = embed_texts(batch, resolve_embedder(self._require_embedder()), rows) if any(rows) else TextVectors({})
         scored = [
-            self._settled(sample.query, outcome, vectors) if isinstance(outcome, _Guessed) else outcome
+            self._settled(sample.query, outcome, vectors) if isinstance(outcome, _GuessedQuestions) else outcome
             for sample, outcome in zip(batch.samples, outcomes, strict=True)
         ]
-        found = self.tabled(scored)
-        note_cut(batch, self.name, self.counted(found, "num_truncated"))
+        found = self.to_scores(scored)
+        note_truncation(batch, self.name, self.counted(found, "num_truncated"))
         return found
 
-    def _texts(self, query: str, guessed: _Guessed) -> list[str]:
+    def _texts(self, query: str, guessed: _GuessedQuestions) -> list[str]:
         """What vectors are needed of: where answers that evade are not looked at, not of their questions."""
         each = [one for one in guessed.each if self.noncommittal == "ignore" or not one.noncommittal]
         return [query, *(question for one in each for question in one.questions)] if each else []
 
-    def _settled(self, query: str, guessed: _Guessed, vectors: TextVectors) -> Score:
+    def _settled(self, query: str, guessed: _GuessedQuestions, vectors: TextVectors) -> Score:
         ratings: list[Rating] = []
         for guess in guessed.each:
             if guess.noncommittal and self.noncommittal != "ignore":
@@ -225,4 +225,4 @@ class ReverseQuestionRelevance(RepeatedlyJudged):
             ratings.append(Rating((mean,), counts=(float(guess.noncommittal), float(cut))))
         if not ratings:
             return Score.skip("noncommittal")
-        return self.scored(Ratings(tuple(ratings), guessed.asked - len(guessed.each) + len(ratings)))
+        return self.scored(RatingSet(tuple(ratings), guessed.asked - len(guessed.each) + len(ratings)))

@@ -15,10 +15,18 @@ from ..core.errors import BadTypeError, BadValueError
 from ..core.registry import register
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import answers, best_pairs, chosen, longest_common, pairs, shared, wanted
-from ..text.cutting import WordRule, rouge_rule
-from ..text.ngrams import gram_counts
-from .answers import ComparedMetric, overlap_shares, require_bool, require_choice
+from ..features.texts import (
+    answers,
+    best_pairs,
+    longest_common_subsequence,
+    reference_texts,
+    select_pairs,
+    shared_ngrams,
+    token_pairs,
+)
+from ..text.ngrams import ngram_counts
+from ..text.tokenizers import Tokenizer, rouge_tokenizer
+from .answer_base import ComparedMetric, overlap_scores, require_bool, require_choice
 from .derivations_text import rouge_steps
 from .overlap import Overlap, rouge_l, rouge_lsum, rouge_n
 
@@ -35,7 +43,7 @@ __all__ = [
     "RougeScores",
 ]
 
-Tokenizer = Literal["rouge_score", "unicode"]
+TokenizerName = Literal["rouge_score", "unicode"]
 Integers = npt.NDArray[np.int64]
 VARIANTS: dict[str, Callable[[str, str, Callable[[str], list[str]]], Overlap]] = {
     "rouge1": lambda reference, answer, words: rouge_n(reference, answer, 1, words),
@@ -51,7 +59,7 @@ class _Rouge(ComparedMetric):
     """One variant of ROUGE, or several."""
 
     use_stemmer: bool = field(default=True, kw_only=True)
-    tokenizer: Tokenizer = field(default="rouge_score", kw_only=True)
+    tokenizer: TokenizerName = field(default="rouge_score", kw_only=True)
 
     reference: ClassVar[str] = "Lin 2004; rouge-score 0.1.2"
 
@@ -61,9 +69,9 @@ class _Rouge(ComparedMetric):
         super().__post_init__()
 
     @property
-    def words(self) -> WordRule:
+    def words(self) -> Tokenizer:
         """How texts are cut into words."""
-        return rouge_rule(stem=self.use_stemmer, script="latin" if self.tokenizer == "rouge_score" else "unicode")
+        return rouge_tokenizer(stem=self.use_stemmer, script="latin" if self.tokenizer == "rouge_score" else "unicode")
 
     def choices(self) -> dict[str, str]:
         """Tokens and stems."""
@@ -71,35 +79,37 @@ class _Rouge(ComparedMetric):
 
     def pair_counts(self, batch: Batch, variant: str) -> tuple[Integers, Integers, Integers]:
         """Per answer and text it is compared to: what they have in common, and how much either has."""
-        sides = pairs(batch, self.words, self.role)
+        sides = token_pairs(batch, self.words, self.role)
         n = 2 if variant == "rouge2" else 1
-        given, texts = gram_counts(sides.given, n), gram_counts(sides.wanted, n)
+        given, texts = ngram_counts(sides.answers, n), ngram_counts(sides.references, n)
         if variant in ("rouge1", "rouge2"):
-            return shared(batch, self.words, self.role, n), given, texts
-        common = longest_common(batch, self.words, self.role)
-        return common if variant == "rougeL" else self._by_sentences(batch, common), given, texts
+            return shared_ngrams(batch, self.words, self.role, n), given, texts
+        common = longest_common_subsequence(batch, self.words, self.role)
+        return common if variant == "rougeL" else self._lsum_counts(batch, common), given, texts
 
-    def _by_sentences(self, batch: Batch, common: Integers) -> Integers:
+    def _lsum_counts(self, batch: Batch, common: Integers) -> Integers:
         """ROUGE-Lsum: as ROUGE-L where both texts are one sentence, worked out where one is several."""
         common = common.copy()
-        given, texts = answers(batch), wanted(batch, self.role)
+        given, texts = answers(batch), reference_texts(batch, self.role)
         for pair, (row, text) in enumerate(zip(texts.owners.tolist(), texts.texts, strict=True)):
             if "\n" in text or "\n" in given[row]:
-                common[pair] = rouge_lsum(text, given[row], self.words.plain).common
+                common[pair] = rouge_lsum(text, given[row], self.words.tokenize).common
         return common
 
     def plain_best(self, sample: EvaluationSample, answer: str, variant: str) -> Overlap:
         """What the answer has in common with the text of the best F1, by the plain definition."""
-        overlaps = [VARIANTS[variant](text, answer, self.words.plain) for text in self.compared_texts(sample)]
+        overlaps = [VARIANTS[variant](text, answer, self.words.tokenize) for text in self.compared_texts(sample)]
         return max(overlaps, key=lambda overlap: overlap.f1)
 
     def variant_steps(self, sample: EvaluationSample, answer: str, variant: str) -> Derivation:
         """The derivation of one variant."""
-        return rouge_steps(answer, self.compared_texts(sample), self.words.plain, variant, VARIANTS[variant], self.role)
+        return rouge_steps(
+            answer, self.compared_texts(sample), self.words.tokenize, variant, VARIANTS[variant], self.role
+        )
 
 
 @dataclass(frozen=True)
-class _OneVariant(_Rouge):
+class _RougeVariant(_Rouge):
     """A metric of one variant. Mean precision and recall, of the reference with the best F1, are in the details."""
 
     variant: ClassVar[str]
@@ -112,13 +122,13 @@ class _OneVariant(_Rouge):
 
     def score(self, batch: Batch) -> Scores:
         """The best F1 of each answer."""
-        f1, precision, recall = overlap_shares(*self.pair_counts(batch, self.variant))
-        best = best_pairs(f1, wanted(batch, self.role).owners, len(batch))
+        f1, precision, recall = overlap_scores(*self.pair_counts(batch, self.variant))
+        best = best_pairs(f1, reference_texts(batch, self.role).owners, len(batch))
         return self.outcome(
             batch,
-            chosen(f1, best),
+            select_pairs(f1, best),
             skip=self.without_reference(batch),
-            stats=np.column_stack([chosen(precision, best), chosen(recall, best)]),
+            stats=np.column_stack([select_pairs(precision, best), select_pairs(recall, best)]),
         )
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
@@ -138,7 +148,7 @@ class _OneVariant(_Rouge):
 
 @register("rouge1_answer")
 @dataclass(frozen=True)
-class Rouge1(_OneVariant):
+class Rouge1(_RougeVariant):
     r"""ROUGE-1 F1: words that answer and reference share, each as often as in the text that has it less often.
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{reference}|
@@ -153,7 +163,7 @@ class Rouge1(_OneVariant):
 
 @register("rouge2_answer")
 @dataclass(frozen=True)
-class Rouge2(_OneVariant):
+class Rouge2(_RougeVariant):
     r"""ROUGE-2 F1: pairs of neighbouring words that answer and reference share.
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{pairs of answer}|, \quad
@@ -168,7 +178,7 @@ class Rouge2(_OneVariant):
 
 @register("rougeL_answer")
 @dataclass(frozen=True)
-class RougeL(_OneVariant):
+class RougeL(_RougeVariant):
     r"""ROUGE-L F1: overlap of answer and reference in order, by their longest common subsequence of tokens.
 
     .. math:: 2 P R / (P + R), \quad P = \text{LCS} / |\text{answer}|, \quad R = \text{LCS} / |\text{reference}|
@@ -187,7 +197,7 @@ RougeLAnswer = RougeL
 
 @register("rougeLsum_answer")
 @dataclass(frozen=True)
-class RougeLsum(_OneVariant):
+class RougeLsum(_RougeVariant):
     r"""ROUGE-L F1 of texts of several sentences, one per line: the union of what each reference sentence finds.
 
     .. math:: 2 P R / (P + R), \quad P = \text{hits} / |\text{answer}|, \quad R = \text{hits} / |\text{reference}|
@@ -202,7 +212,7 @@ class RougeLsum(_OneVariant):
 
 
 @dataclass(frozen=True)
-class _ToQuery:
+class _QueryComparison:
     """The same measure with the query in the place of a reference."""
 
     compare_to: Literal["reference", "query"] = field(default="query", kw_only=True)
@@ -212,7 +222,7 @@ class _ToQuery:
 
 @register("rouge1_query")
 @dataclass(frozen=True)
-class Rouge1Query(_ToQuery, Rouge1):
+class Rouge1Query(_QueryComparison, Rouge1):
     r"""ROUGE-1 F1 of answer and query: whether the answer takes up the words of the question.
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{answer}|, \quad R = \text{common} / |\text{query}|
@@ -225,7 +235,7 @@ class Rouge1Query(_ToQuery, Rouge1):
 
 @register("rouge2_query")
 @dataclass(frozen=True)
-class Rouge2Query(_ToQuery, Rouge2):
+class Rouge2Query(_QueryComparison, Rouge2):
     r"""ROUGE-2 F1 of answer and query, by pairs of neighbouring words.
 
     .. math:: 2 P R / (P + R), \quad P = \text{common} / |\text{pairs of answer}|, \quad
@@ -239,7 +249,7 @@ class Rouge2Query(_ToQuery, Rouge2):
 
 @register("rougeL_query")
 @dataclass(frozen=True)
-class RougeLQuery(_ToQuery, RougeL):
+class RougeLQuery(_QueryComparison, RougeL):
     r"""ROUGE-L F1 of answer and query, by their longest common subsequence.
 
     .. math:: 2 P R / (P + R), \quad P = \text{LCS} / |\text{answer}|, \quad R = \text{LCS} / |\text{query}|
@@ -252,7 +262,7 @@ class RougeLQuery(_ToQuery, RougeL):
 
 @register("rougeLsum_query")
 @dataclass(frozen=True)
-class RougeLsumQuery(_ToQuery, RougeLsum):
+class RougeLsumQuery(_QueryComparison, RougeLsum):
     r"""ROUGE-Lsum F1 of answer and query; see `rougeLsum_answer`.
 
     .. math:: 2 P R / (P + R), \quad P = \text{hits} / |\text{answer}|, \quad R = \text{hits} / |\text{query}|
@@ -305,11 +315,11 @@ class RougeScores(_Rouge):
 
     def score(self, batch: Batch) -> Scores:
         """The best F1 of each answer, by variant."""
-        owners = wanted(batch, self.role).owners
+        owners = reference_texts(batch, self.role).owners
         columns = {}
         for one in self.variants:
-            f1, _, _ = overlap_shares(*self.pair_counts(batch, one))
-            columns[one] = chosen(f1, best_pairs(f1, owners, len(batch)))
+            f1, _, _ = overlap_scores(*self.pair_counts(batch, one))
+            columns[one] = select_pairs(f1, best_pairs(f1, owners, len(batch)))
         return self.outcome(
             batch,
             columns[self.headline],

@@ -11,14 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Cell, Derivation, Derived, Surroundings, number
+from ..core.derivation import NO_CONTEXT, Cell, Derivation, DerivationBuilder, ExplainContext, format_number
 from ..core.scores import Score, Scores
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..features.texts import Role, answers, wanted
-from ..features.vectors import MODEL_ROUNDING
-from .answers import ReferencedMetric, require_choice
+from ..features.embeddings import MODEL_ROUNDING
+from ..features.texts import Role, answers, reference_texts
+from .answer_base import ReferencedMetric, require_choice
 
-__all__ = ["MODEL_ROUNDING", "MeaningMetric", "Pair", "PairsTold", "SemanticMetric", "note_cut", "problem_masks"]
+__all__ = [
+    "MODEL_ROUNDING",
+    "Pair",
+    "SemanticMetricBase",
+    "TextPairMetric",
+    "TextPairScores",
+    "note_truncation",
+    "problem_masks",
+]
 
 Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
@@ -26,7 +34,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class PairsTold:
+class TextPairScores:
     """What a model says of pairs of texts."""
 
     values: Floats
@@ -42,7 +50,7 @@ def problem_masks(problems: Sequence[str | None]) -> dict[str, npt.NDArray[np.bo
     return {reason: np.array([one == reason for one in problems], np.bool_) for reason in reasons}
 
 
-def note_cut(batch: Batch, metric: str, cut: Floats) -> None:
+def note_truncation(batch: Batch, metric: str, cut: Floats) -> None:
     """Tell the user which samples hold texts that the model did not read to their end."""
     for row in np.flatnonzero(cut):
         batch.note(
@@ -52,7 +60,7 @@ def note_cut(batch: Batch, metric: str, cut: Floats) -> None:
 
 
 @dataclass(frozen=True)
-class MeaningMetric(ReferencedMetric):
+class SemanticMetricBase(ReferencedMetric):
     """A metric that holds the meaning of an answer against each reference, the best of which counts, or the query."""
 
     compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
@@ -81,7 +89,7 @@ class MeaningMetric(ReferencedMetric):
 
 
 @dataclass(frozen=True)
-class SemanticMetric(MeaningMetric):
+class TextPairMetric(SemanticMetricBase):
     """A metric that asks a model about each pair of texts."""
 
     range = (-1.0, 1.0)
@@ -98,13 +106,13 @@ class SemanticMetric(MeaningMetric):
         return 1.0
 
     @abstractmethod
-    def told(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> PairsTold:
+    def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """What the model says of the pairs of all rows, one after the other."""
 
     def score(self, batch: Batch) -> Scores:
         """The highest value among each answer's pairs."""
         compared: list[list[str]] = [[] for _ in range(len(batch))]
-        found = wanted(batch, self.role)
+        found = reference_texts(batch, self.role)
         for owner, text in zip(found.owners.tolist(), found.texts, strict=True):
             compared[owner].append(text)
         values, stats = np.zeros(len(batch)), np.zeros((len(batch), 1))
@@ -114,7 +122,7 @@ class SemanticMetric(MeaningMetric):
             known, pairs = self._settled(answer, texts) if answered else (0.0, [])
             values[row] = 0.0 if known is None else known
             rows.append(pairs)
-        told = self.told(batch, rows)
+        told = self.score_pairs(batch, rows)
         problems: list[str | None] = [None] * len(batch)
         start = 0
         for row, pairs in enumerate(rows):
@@ -123,7 +131,7 @@ class SemanticMetric(MeaningMetric):
                 problems[row] = next(filter(None, told.problems[here]), None)
                 values[row], stats[row] = told.values[here].max(), sum(told.cut[here])
                 start += len(pairs)
-        note_cut(batch, self.name, stats[:, 0])
+        note_truncation(batch, self.name, stats[:, 0])
         return self.outcome(
             batch, values, skip=self.without_reference(batch), fail=problem_masks(problems), stats=stats
         )
@@ -140,22 +148,26 @@ class SemanticMetric(MeaningMetric):
             return (0.0 if said else self.both_empty), []
         return (None, [(text, answer) for text in said]) if said else (0.0, [])
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Which texts are compared, and what the model says of each pair."""
         answer = "" if output.response is None else output.response.text
         known, pairs = self._settled(answer, self.compared_texts(sample))
         if known is not None:
-            return Derived().ends(f"One of the texts is empty, so that no model is asked: {number(known)}", known)
-        told = self.told(Batch([sample], [output]), [pairs]) if around.models else None
+            return DerivationBuilder().finish(
+                f"One of the texts is empty, so that no model is asked: {format_number(known)}", known
+            )
+        told = self.score_pairs(Batch([sample], [output]), [pairs]) if around.may_call_models else None
         rows: list[tuple[Cell, ...]] = [
             (text, said, None if told is None else float(told.values[row])) for row, (text, said) in enumerate(pairs)
         ]
-        steps = Derived().table("The texts compared", (self.role, "answer", "the model says"), rows)
+        steps = DerivationBuilder().table("The texts compared", (self.role, "answer", "the model says"), rows)
         if told is None:
-            stored = "" if around.scored is None else f"; stored is {number(around.scored)}"
-            return steps.ends(f"The model is not asked again{stored}", around.scored, general=True)
+            stored = "" if around.stored_score is None else f"; stored is {format_number(around.stored_score)}"
+            return steps.finish(f"The model is not asked again{stored}", around.stored_score, general=True)
         best = float(told.values.max())
-        return steps.gives("The best pair" if len(pairs) > 1 else "Its number", best)
+        return steps.finish_with_value("The best pair" if len(pairs) > 1 else "Its number", best)
 
     def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
         """The best pair, each asked about by itself."""
@@ -164,7 +176,7 @@ class SemanticMetric(MeaningMetric):
             return Score(known)
         outcomes = []
         for pair in pairs:
-            told = self.told(Batch([sample], [output]), [[pair]])
+            told = self.score_pairs(Batch([sample], [output]), [[pair]])
             if told.problems[0] is not None:
                 return Score.fail(told.problems[0])
             outcomes.append(float(told.values[0]))

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..core.types import RetrievedDocument
-from ..judge.support import Verdict
+from ..judge.support import SupportVerdict
 
-__all__ = ["Held", "Source", "document_sources", "taken_together"]
+__all__ = ["CheckedStatements", "Source", "document_sources", "merge_sources"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class Source:
 
 
 @dataclass(slots=True)
-class Held:
+class CheckedStatements:
     """Statements that were held against something."""
 
     statements: Sequence[str]
     against: Source
-    verdicts: list[Verdict] = field(default_factory=list)
+    verdicts: list[SupportVerdict] = field(default_factory=list)
     """One per statement, once they have come."""
 
 
@@ -40,7 +40,7 @@ def document_sources(retrieved: Iterable[RetrievedDocument]) -> list[Source]:
     return [Source(item.doc.doc_id, (item.doc.text or "",)) for item in retrieved]
 
 
-def taken_together(sources: Iterable[Source], name: str = "") -> Source:
+def merge_sources(sources: Iterable[Source], name: str = "") -> Source:
     """Several as one: by a name, or by all of theirs."""
     each = list(sources)
     return Source(name or ", ".join(one.name for one in each), tuple(text for one in each for text in one.texts))

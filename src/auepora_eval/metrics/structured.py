@@ -13,16 +13,16 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ..core.derivation import ALONE, Derivation, Surroundings
+from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
 from ..core.errors import BadTypeError, BadValueError
 from ..core.metrics_base import SampleMetric
 from ..core.registry import register
 from ..core.scores import Score
 from ..core.types import EvaluationSample, Response, SystemOutputs, TargetCategory
-from ..text.folding import folded
+from ..text.casefolding import casefold_text
 from .base import ConfiguredMetric
 from .derivations_structured import fields_steps, label_steps, schema_steps
-from .json_schema import compiled_schema, schema_text
+from .json_schema import canonical_schema, compile_schema
 
 __all__ = ["FieldAccuracy", "LabelAccuracy", "StructuredValidity", "same_value"]
 
@@ -33,12 +33,12 @@ _NOT_JSON: Any = object()
 
 
 def same_value(expected: object, given: object) -> bool:
-    """Whether two JSON values are equal: texts as ``folded`` and stripped, true is not 1, and 1 is 1.0.
+    """Whether two JSON values are equal: texts as ``casefold_text`` and stripped, true is not 1, and 1 is 1.0.
 
     Objects must have the same keys, lists the same length, and the values inside are compared alike.
     """
     if isinstance(expected, str) and isinstance(given, str):
-        return folded(expected).strip() == folded(given).strip()
+        return casefold_text(expected).strip() == casefold_text(given).strip()
     if isinstance(expected, _BOOLS) or isinstance(given, _BOOLS):
         return isinstance(expected, _BOOLS) and isinstance(given, _BOOLS) and bool(expected) == bool(given)
     if isinstance(expected, Mapping) and isinstance(given, Mapping):
@@ -80,7 +80,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         """Only to samples with an expected label."""
         return "no_label" if self._expected(sample) is None else None
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether a label is expected."""
         return self.applies(sample) is None
 
@@ -89,11 +89,13 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         assert output.response is not None  # an output without one is skipped before it gets here
         expected, structured = self._expected(sample), output.response.structured
         if structured is None:
-            return Score(_says(output.response.text, expected))
+            return Score(_text_equals(output.response.text, expected))
         given = structured.get(self.field) if isinstance(structured, Mapping) else None
         return Score(same_value(expected, given))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The label expected and the one given."""
         assert output.response is not None
         structured = output.response.structured
@@ -103,7 +105,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
 
     def choices(self) -> dict[str, str]:
         """Which field holds the label."""
-        return {"field": _shown(self.field)}
+        return {"field": _quote_name(self.field)}
 
     def _expected(self, sample: EvaluationSample) -> Any:
         for holder in (getattr(sample.reference_answer, "structured", None), sample.labels):
@@ -157,7 +159,7 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
         """Only to samples that expect a field."""
         return None if self._expected(sample) else "no_fields"
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether a field is expected."""
         return self.applies(sample) is None
 
@@ -167,22 +169,24 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
         expected = self._expected(sample)
         given = output.response.structured
         if given is None:
-            given = _parsed(output.response.text)
+            given = _parse_json(output.response.text)
         if not isinstance(given, Mapping):
             return Score(0.0)
         right = sum(name in given and same_value(value, given[name]) for name, value in expected.items())
         return Score(right / len(expected))
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """Field by field what is expected and what is given."""
         assert output.response is not None
         given = output.response.structured
-        given = _parsed(output.response.text) if given is None else given
+        given = _parse_json(output.response.text) if given is None else given
         return fields_steps(self._expected(sample), given, output.response.text, same_value)
 
     def choices(self) -> dict[str, str]:
         """Which fields are compared."""
-        return {"fields": "*" if self.fields is None else ",".join(sorted(map(_shown, self.fields)))}
+        return {"fields": "*" if self.fields is None else ",".join(sorted(map(_quote_name, self.fields)))}
 
     def _expected(self, sample: EvaluationSample) -> dict[str, Any]:
         structured = getattr(sample.reference_answer, "structured", None)
@@ -226,8 +230,8 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
 
     def __post_init__(self) -> None:
         if self.schema is not None:
-            text = schema_text(self.schema)
-            problem = compiled_schema(text)
+            text = canonical_schema(self.schema)
+            problem = compile_schema(text)
             if isinstance(problem, str):
                 raise BadValueError(f"the schema is broken: {problem}")
             # A copy of our own: what the caller does to theirs later must not change the metric.
@@ -239,7 +243,7 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
         """Only where there is a schema."""
         return "no_schema" if self._text is None and _own_schema(sample) is None else None
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether there is a schema."""
         return self.applies(sample) is None
 
@@ -247,7 +251,7 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
         """Whether the answer satisfies the schema."""
         assert output.response is not None  # an output without one is skipped before it gets here
         try:
-            satisfies = compiled_schema(schema_text(_own_schema(sample)) if self._text is None else self._text)
+            satisfies = compile_schema(canonical_schema(_own_schema(sample)) if self._text is None else self._text)
         except BadValueError:
             return Score.fail("bad_schema")
         if isinstance(satisfies, str):
@@ -261,11 +265,13 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
         except (RecursionError, ArithmeticError):
             return Score.fail("not_validated")
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The answer, the schema, and the first things that do not fit."""
         assert output.response is not None
         answer = _as_json(output.response)
-        text = schema_text(_own_schema(sample)) if self._text is None else self._text
+        text = canonical_schema(_own_schema(sample)) if self._text is None else self._text
         fits = bool(self.score_one(sample, output).value)
         return schema_steps(None if answer is _NOT_JSON else answer, text, fits)
 
@@ -282,41 +288,41 @@ def _check_field_name(name: object) -> str:
     return name
 
 
-def _shown(name: str) -> str:
+def _quote_name(name: str) -> str:
     """A field's name for a signature, whose own marks it must not hold."""
     return quote(name, safe="", errors="surrogatepass")
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """What a text reads as in strict JSON; an object equal to nothing where it is no JSON."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_reject_constant)
     except (ValueError, RecursionError):
         return _NOT_JSON
 
 
-def _refuse(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _says(text: str, expected: object) -> bool:
+def _text_equals(text: str, expected: object) -> bool:
     """Whether an answer text is the expected label, or reads as it where that is not a text."""
     if isinstance(expected, str):
         return same_value(expected, text)
-    return any(same_value(expected, _parsed(form)) for form in (text, folded(text)))
+    return any(same_value(expected, _parse_json(form)) for form in (text, casefold_text(text)))
 
 
 def _as_json(response: Response) -> Any:
     """The answer as plain JSON values. Raises ``TypeError`` for an object that JSON has no form for."""
     if response.structured is None:
-        return _parsed(response.text)
+        return _parse_json(response.text)
     try:
-        return json.loads(json.dumps(response.structured, allow_nan=False, default=_plain))
+        return json.loads(json.dumps(response.structured, allow_nan=False, default=_json_default))
     except (ValueError, RecursionError):  # not a number, a loop
         return _NOT_JSON
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     """What json does not know of itself: numbers of other libraries, and other mappings than dict."""
     if isinstance(value, Mapping):
         return dict(value)

@@ -12,28 +12,28 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.batch import Batch
-from ..core.derivation import ALONE, Derivation, Derived, Surroundings
+from ..core.derivation import NO_CONTEXT, Derivation, DerivationBuilder, ExplainContext
 from ..core.errors import BadTypeError, BadValueError
-from ..core.metrics_base import BatchMetric, Metric, RunFacts, bound_to, renamed
+from ..core.metrics_base import BatchMetric, Metric, RunInfo, with_conventions, with_name
 from ..core.reduce import Reducer
 from ..core.registry import metric, register
 from ..core.scores import Score, Scores, Status
-from ..core.scoring import settled_scores
+from ..core.scoring import apply_failure_policy
 from ..core.signature import function_name
 from ..core.slices import group_names, sample_value
 from ..core.types import EvaluationSample, MetricResult, SystemOutputs
 from .base import ConfiguredMetric
-from .derivations_over import before, inner_derivation
+from .derivations_wrappers import inner_derivation, prepend_steps
 
 __all__ = [
     "ComputedReducer",
-    "MetricOverMetric",
     "SlicedMetric",
-    "base_choices",
-    "joins",
-    "require_within",
-    "scored_by",
-    "scoring_metric",
+    "WrapperMetric",
+    "as_batch_metric",
+    "inner_scores",
+    "inner_signature_options",
+    "is_paired_metric",
+    "require_in_range",
 ]
 
 
@@ -54,11 +54,11 @@ class ComputedReducer(Reducer):
         return float(result.value) if result.defined else float("nan")
 
 
-class _Computed(BatchMetric):
+class _ComputeOnlyMetric(BatchMetric):
     """A metric that only implements ``compute``, as one that scores: each sample is itself its statistic."""
 
     needs_all: ClassVar[bool] = True
-    settles_failures: ClassVar[bool] = True  # it is handed an empty answer with the error named, as by the engine
+    handles_failures: ClassVar[bool] = True  # it is handed an empty answer with the error named, as by the engine
 
     def __init__(self, metric: Metric) -> None:
         self.metric = metric
@@ -84,30 +84,30 @@ class _Computed(BatchMetric):
         return self.metric.compute(samples, outputs)
 
 
-def scoring_metric(one: Metric) -> BatchMetric:
+def as_batch_metric(one: Metric) -> BatchMetric:
     """The metric as one that scores batches, which all but those that only implement ``compute`` are anyway."""
-    return one if isinstance(one, BatchMetric) else _Computed(one)
+    return one if isinstance(one, BatchMetric) else _ComputeOnlyMetric(one)
 
 
-def joins(one: BatchMetric) -> bool:
+def is_paired_metric(one: BatchMetric) -> bool:
     """Whether a metric looks at several samples together, so that no sample has a score by itself."""
     if isinstance(one, SlicedMetric):
-        return joins(one.inner)
-    return one.joins
+        return is_paired_metric(one.inner)
+    return one.is_paired
 
 
-def scored_by(one: BatchMetric, batch: Batch) -> Scores:
+def inner_scores(one: BatchMetric, batch: Batch) -> Scores:
     """The settled outcomes of a batch under another metric, computed once for all metrics that are over it."""
     # Looked up by equality: a signature may be the same for two functions, or leave out an option of a user's metric.
     known: list[tuple[BatchMetric, Scores]] = batch.feature("scored_by", lambda _: [])
     for other, scores in known:
         if type(other) is type(one) and other == one:
             return scores
-    known.append((one, settled_scores(one, batch)))
+    known.append((one, apply_failure_policy(one, batch)))
     return known[-1][1]
 
 
-def require_within(name: str, threshold: float, base: BatchMetric) -> None:
+def require_in_range(name: str, threshold: float, base: BatchMetric) -> None:
     """Raise where a threshold lies outside a metric's range, so that every score would be on one side of it."""
     low, high = base.range
     if not low < threshold <= high:
@@ -117,7 +117,7 @@ def require_within(name: str, threshold: float, base: BatchMetric) -> None:
         )
 
 
-def base_choices(one: BatchMetric, role: str = "base") -> dict[str, str]:
+def inner_signature_options(one: BatchMetric, role: str = "base") -> dict[str, str]:
     """Another metric's signature as part of this one's: its name, and its choices with the role before them."""
     signature = one.signature
     choices = {role: signature.name.replace("|", "/")}
@@ -126,7 +126,7 @@ def base_choices(one: BatchMetric, role: str = "base") -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class MetricOverMetric(ConfiguredMetric):
+class WrapperMetric(ConfiguredMetric):
     """A metric over another one, which may be given by its spec; it follows the same conventions."""
 
     base: Any
@@ -149,7 +149,7 @@ class MetricOverMetric(ConfiguredMetric):
         object.__setattr__(self, "output_skips", type(self).output_skips | base.output_skips)
         super().__post_init__()
 
-    def take_over(self, *names: str) -> None:
+    def copy_attributes(self, *names: str) -> None:
         """Take these attributes from the other metric; for ``__post_init__``."""
         inner = self.inner
         for name in names:
@@ -158,7 +158,7 @@ class MetricOverMetric(ConfiguredMetric):
     @property
     def inner(self) -> BatchMetric:
         """The other metric, under the conventions in force here."""
-        return bound_to(scoring_metric(self.base), self.rules)
+        return with_conventions(as_batch_metric(self.base), self.active_conventions)
 
     def inner_metrics(self) -> Sequence[BatchMetric]:
         """The other metric."""
@@ -170,24 +170,24 @@ class MetricOverMetric(ConfiguredMetric):
 
     def choices(self) -> dict[str, str]:
         """The other metric's name and choices."""
-        return base_choices(self.inner, self.base_role)
+        return inner_signature_options(self.inner, self.base_role)
 
-    def for_run(self, run: RunFacts) -> Self:
+    def for_run(self, run: RunInfo) -> Self:
         """Over the other metric as it applies to the run."""
         base = self.base.for_run(run) if isinstance(self.base, BatchMetric) else self.base
         if base is self.base:
             return self
         twin = replace(self, base=base)
-        return twin if self.base_name == self.name else renamed(twin, self.name)
+        return twin if self.base_name == self.name else with_name(twin, self.name)
 
-    def run_choices(self, run: RunFacts) -> dict[str, str]:
+    def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """What the way the outputs were made adds to the other metric's signature."""
-        return {f"{self.base_role}.{key}": value for key, value in self.inner.run_choices(run).items()}
+        return {f"{self.base_role}.{key}": value for key, value in self.inner.run_signature_options(run).items()}
 
 
 @register("sliced")
 @dataclass(frozen=True)
-class SlicedMetric(MetricOverMetric):
+class SlicedMetric(WrapperMetric):
     r"""Another metric, on some of the samples alone.
 
     .. math:: M(\{s : \text{where}(s)\})
@@ -201,7 +201,7 @@ class SlicedMetric(MetricOverMetric):
     where: Any
     """``{path: value or values}``, or a function from sample to true or false."""
 
-    settles_failures: ClassVar[bool] = True
+    handles_failures: ClassVar[bool] = True
     follows_base: ClassVar[bool] = True
     failure_note: ClassVar[str] = "as with the other metric"
     suggested: ClassVar[bool] = False
@@ -217,8 +217,8 @@ class SlicedMetric(MetricOverMetric):
                 f"where must be {{'labels.<key>': value}} or a function of the sample, not {self.where!r:.80}"
             )
         super().__post_init__()
-        self.take_over("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
-        self.take_over("joins_bases", "details_need_all")
+        self.copy_attributes("target", "reducer", "range", "higher_is_better", "binary", "stat_names", "needs_all")
+        self.copy_attributes("joins_bases", "details_need_all")
         object.__setattr__(self, "name", f"sliced[{self.base.name},{self.condition}]")
 
     @property
@@ -244,7 +244,7 @@ class SlicedMetric(MetricOverMetric):
         """Whether a sample is one of those asked for."""
         return self._matches if isinstance(self.where, Mapping) else self.where
 
-    def _asked_for(self, sample: EvaluationSample) -> bool:
+    def _is_selected(self, sample: EvaluationSample) -> bool:
         try:
             return bool(self.predicate(sample))
         except Exception as error:
@@ -257,10 +257,10 @@ class SlicedMetric(MetricOverMetric):
 
     def score(self, batch: Batch) -> Scores:
         """The other metric's outcomes; who is not asked for is skipped."""
-        inside = np.fromiter(map(self._asked_for, batch.samples), np.bool_, len(batch))
-        scores = scored_by(self.inner, batch)
+        inside = np.fromiter(map(self._is_selected, batch.samples), np.bool_, len(batch))
+        scores = inner_scores(self.inner, batch)
         if not self.needs_all:
-            return scores.replaced(~inside, Status.SKIPPED, "other_slice", math.nan)
+            return scores.with_outcome(~inside, Status.SKIPPED, "other_slice", math.nan)
         # Who is not asked for may still be the base of a variant that is: they part when all are there.
         own = [None] * len(batch) if scores.keys is None else scores.keys
         return replace(scores, keys=tuple(zip(inside.tolist(), own, strict=True)))
@@ -269,13 +269,15 @@ class SlicedMetric(MetricOverMetric):
         """The other metric's, where the sample is asked for."""
         return self.inner.reference_score(sample, output) if self.predicate(sample) else Score.skip("other_slice")
 
-    def derivation(self, sample: EvaluationSample, output: SystemOutputs, around: Surroundings = ALONE) -> Derivation:
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
         """The other metric's steps; one that looks at all samples looks at those asked for alone, as its slices do."""
-        if type(self.inner).taken is not BatchMetric.taken:
+        if type(self.inner).select is not BatchMetric.select:
             whole = around
-            around = replace(whole, read=lambda: [pair for pair in whole.pairs if self._asked_for(pair[0])])
-        steps = Derived().say(f"The sample is one of those asked for: {self.condition}")
-        return before(steps, inner_derivation(self.inner, sample, output, around))
+            around = replace(whole, read=lambda: [pair for pair in whole.pairs if self._is_selected(pair[0])])
+        steps = DerivationBuilder().add_step(f"The sample is one of those asked for: {self.condition}")
+        return prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
 
     def joined(self, scores: Scores) -> Scores:
         """As the other metric joins them; then who is not asked for is skipped."""
@@ -286,14 +288,14 @@ class SlicedMetric(MetricOverMetric):
         plain = replace(scores, keys=tuple(key and key[1] for key in scores.keys))
         joined = self.inner.joined(plain)
         rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
-        part = self.inner.taken(plain, joined, rows)
+        part = self.inner.select(plain, joined, rows)
         rest = joined.take(others)
-        rest = rest.replaced(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
-        return Scores.woven((rows, part), (others, rest))
+        rest = rest.with_outcome(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
+        return Scores.interleave((rows, part), (others, rest))
 
-    def taken(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
+    def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """As the other metric takes some of the samples, of which those not asked for are none."""
-        if not self.needs_all or type(self.inner).taken is BatchMetric.taken:
+        if not self.needs_all or type(self.inner).select is BatchMetric.select:
             return joined.take(rows)
         return self.joined(scores.take(rows))
 
@@ -301,9 +303,9 @@ class SlicedMetric(MetricOverMetric):
         """The other metric's."""
         return self.inner.further_details(scores, clusters)
 
-    def has_work(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
+    def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample is one of those asked for, and has work for the other metric."""
-        return self.predicate(sample) and self.inner.has_work(sample, output)
+        return self.predicate(sample) and self.inner.is_applicable(sample, output)
 
     def choices(self) -> dict[str, str]:
         """The other metric, and what selects the samples."""

@@ -54,7 +54,7 @@ class Perturbation:
         return {kind: rate for kind, rate in asdict(self).items() if kind in KINDS and rate > 0}
 
     @classmethod
-    def of_arm(cls, arm: str, seed: int = 0) -> Perturbation:
+    def from_arm(cls, arm: str, seed: int = 0) -> Perturbation:
         """What makes an arm."""
         if arm not in ARMS:
             hint = did_you_mean(arm, ARMS, otherwise=f"; choose one of: {', '.join(ARMS)}")
@@ -79,14 +79,14 @@ class Sweep:
             kind, equals, levels = given.partition("=")
             if not equals:
                 raise BadValueError(f"'{given}' says not at which rates; write KIND=RATES, such as noise=0,0.2,0.4")
-            return cls._checked(kind.strip(), [one.strip() for one in levels.split(",")])
+            return cls._validated(kind.strip(), [one.strip() for one in levels.split(",")])
         if not isinstance(given, Mapping) or len(given) != 1:
             raise BadValueError(f"name one kind of perturbation with its rates, such as noise=0,0.2,0.4; not {given!r}")
         ((kind, several),) = given.items()
-        return cls._checked(kind, [several] if isinstance(several, (str, float, int)) else list(several))
+        return cls._validated(kind, [several] if isinstance(several, (str, float, int)) else list(several))
 
     @classmethod
-    def _checked(cls, kind: str, levels: list[Any]) -> Sweep:
+    def _validated(cls, kind: str, levels: list[Any]) -> Sweep:
         if kind not in (*KINDS, ARMS_KIND):
             known = f"; choose one of: {', '.join((*KINDS, ARMS_KIND))}"
             raise BadValueError(
@@ -94,7 +94,7 @@ class Sweep:
             )
         if kind == ARMS_KIND:
             for arm in levels:
-                Perturbation.of_arm(str(arm))
+                Perturbation.from_arm(str(arm))
             found: tuple[Level, ...] = tuple(map(str, levels))
         else:
             found = tuple(_rate(kind, one) for one in levels)
@@ -118,7 +118,7 @@ class Sweep:
     def perturbation(self, level: Level, seed: int = 0) -> Perturbation:
         """What is done at a level."""
         if isinstance(level, str):
-            return Perturbation.of_arm(level, seed)
+            return Perturbation.from_arm(level, seed)
         return Perturbation(**{self.kind: level}, seed=seed)
 
     def label(self, level: Level) -> str:

@@ -9,9 +9,9 @@ from typing import Protocol
 
 from ..core.errors import BadTypeError, BadValueError
 from ..core.types import Document, EvaluationSample
-from ..text.cutting import squad_words
-from .draws import permuted
+from ..text.tokenizers import squad_words
 from .gold import gold_keys, gold_parents
+from .seeded_random import seeded_permutation
 
 __all__ = ["CorpusLike", "NoisePool"]
 
@@ -58,7 +58,7 @@ class NoisePool:
         return cls(held, held.__getitem__, said)
 
     @classmethod
-    def of_samples(cls, samples: Iterable[EvaluationSample]) -> NoisePool:
+    def from_samples(cls, samples: Iterable[EvaluationSample]) -> NoisePool:
         """What samples name as relevant or as candidates, where the text is there: noise for the others."""
         documents = (
             doc for sample in samples for doc in [*(sample.relevant_docs or ()), *(sample.candidate_docs or ())]
@@ -71,14 +71,14 @@ class NoisePool:
     def draw(self, sample: EvaluationSample, seed: int, besides: Collection[str] = ()) -> Iterator[Document]:
         """Noise for a sample, one by one, none of it ``besides`` these ids; whoever takes more gets the same first."""
         keys, parents = gold_keys(sample), gold_parents(sample)
-        answers = [text for text in (_words(one) for one in sample.references) if text.strip()]
-        for place in permuted(len(self._ids), seed, sample.sample_id, "noise"):
+        answers = [text for text in (_padded_words(one) for one in sample.references) if text.strip()]
+        for place in seeded_permutation(len(self._ids), seed, sample.sample_id, "noise"):
             if self._ids[place] in keys or self._ids[place] in besides:
                 continue
             document = self._document(self._ids[place])
             if document.parent in parents or document.parent in keys:
                 continue
-            if any(answer in _words(document.text) for answer in answers):
+            if any(answer in _padded_words(document.text) for answer in answers):
                 continue
             yield document
 
@@ -97,6 +97,6 @@ class NoisePool:
 
 
 @lru_cache(maxsize=20_000)
-def _words(text: str) -> str:
+def _padded_words(text: str) -> str:
     """The words of a text as answers are compared, between blanks: so that whole words are found in it."""
     return f" {' '.join(squad_words(text))} "

@@ -14,7 +14,7 @@ from ..core.batch import check_samples
 from ..core.errors import BadTypeError, BadValueError, DuplicateIdError
 from ..core.runner import require_distinct_ids
 from ..core.types import EvaluationSample
-from .query_calls import Caller, Given
+from .query_calls import PerturberCaller, PerturberReply
 from .query_edits import DropWords, Keyboard, LowerCase, NoPunctuation, RandomCase, SwapWords, Typo, UpperCase
 from .query_paraphrase import Paraphraser, as_perturber
 
@@ -59,7 +59,7 @@ class QueryPerturber(Protocol):
         """The question asked otherwise; ``rng`` is the only source of chance, so that a seed repeats it."""
 
 
-Perturbing = QueryPerturber | Callable[[str, Random], Any]
+PerturberLike = QueryPerturber | Callable[[str, Random], Any]
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class _Job:
 
 def perturb_queries(
     samples: Iterable[EvaluationSample],
-    perturbers: Perturbing | Iterable[Perturbing],
+    perturbers: PerturberLike | Iterable[PerturberLike],
     *,
     seed: int = 0,
     variants: int = 1,
@@ -126,19 +126,19 @@ def perturb_queries(
     rows = list(samples)
     check_samples(rows)
     require_distinct_ids(rows)
-    chosen = _checked_perturbers(perturbers)
-    _require_whole("seed", seed)
-    _require_whole("variants", variants, at_least=1)
-    _require_whole("concurrency", concurrency, at_least=1)
+    chosen = _validate_perturbers(perturbers)
+    _require_integer("seed", seed)
+    _require_integer("variants", variants, at_least=1)
+    _require_integer("concurrency", concurrency, at_least=1)
     made = Variants()
     bases = [row for row in rows if variants_too or row.labels.get("variant_of") is None]
     asked = [row for row in bases if row.query.strip()]
     made.variants_left, made.without_query, made.bases = len(rows) - len(bases), len(bases) - len(asked), len(asked)
     of_sample: dict[int, list[EvaluationSample]] = {}
-    with Caller(concurrency) as caller:
+    with PerturberCaller(concurrency) as caller:
         for perturber in chosen:
             counts = made.counts[perturber.name] = VariantCounts()
-            for job in _made(perturber, asked, counts, caller, seed=seed, variants=variants):
+            for job in _generate_variants(perturber, asked, counts, caller, seed=seed, variants=variants):
                 linked = [_variant(job.sample, text, perturber, number, seed) for number, text in job.texts.items()]
                 of_sample.setdefault(id(job.sample), []).extend(linked)
     for row in rows:
@@ -147,11 +147,11 @@ def perturb_queries(
     return made
 
 
-def _made(
+def _generate_variants(
     perturber: QueryPerturber,
     samples: Sequence[EvaluationSample],
     counts: VariantCounts,
-    caller: Caller,
+    caller: PerturberCaller,
     *,
     seed: int,
     variants: int,
@@ -165,8 +165,8 @@ def _made(
         waiting, left = jobs, Counter[str]()
         for attempt in range(tries):
             rngs = [_rng(seed, job.sample.sample_id, perturber.name, number, attempt) for job in waiting]
-            given = caller.ask(perturber, [job.sample.query for job in waiting], rngs)
-            outcomes = [_settled(job, number, text, counts) for job, text in zip(waiting, given, strict=True)]
+            given = caller.call(perturber, [job.sample.query for job in waiting], rngs)
+            outcomes = [_accept_variant(job, number, text, counts) for job, text in zip(waiting, given, strict=True)]
             left = Counter(filter(None, outcomes))
             waiting = [job for job, outcome in zip(waiting, outcomes, strict=True) if outcome]
         counts.unchanged += left["unchanged"]
@@ -174,7 +174,7 @@ def _made(
     return jobs
 
 
-def _settled(job: _Job, number: int, text: Given, counts: VariantCounts) -> str:
+def _accept_variant(job: _Job, number: int, text: PerturberReply, counts: VariantCounts) -> str:
     """Take a variant, or count why there is none; what it is that may come out better another time, if anything."""
     if isinstance(text, Exception):
         counts.failed += 1
@@ -212,7 +212,7 @@ def _variant(base: EvaluationSample, query: str, perturber: QueryPerturber, numb
     )
 
 
-def _checked_perturbers(perturbers: Perturbing | Iterable[Perturbing]) -> list[QueryPerturber]:
+def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) -> list[QueryPerturber]:
     several = isinstance(perturbers, Iterable) and not isinstance(perturbers, str)
     listed: list[Any] = [as_perturber(one) for one in (perturbers if several else [perturbers])]  # type: ignore[union-attr]
     if not listed:
@@ -235,7 +235,7 @@ def _checked_perturbers(perturbers: Perturbing | Iterable[Perturbing]) -> list[Q
     return listed
 
 
-def _require_whole(what: str, value: Any, *, at_least: int | None = None) -> None:
+def _require_integer(what: str, value: Any, *, at_least: int | None = None) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadTypeError(f"{what} must be a whole number, not {value!r}")
     if at_least is not None and value < at_least:

@@ -14,13 +14,13 @@ from typing import Any, Self
 
 from ..core.errors import BadTypeError
 
-__all__ = ["Caller", "Given"]
+__all__ = ["PerturberCaller", "PerturberReply"]
 
-Given = str | Exception
+PerturberReply = str | Exception
 """What a perturber gave for a question: a text, or why there is none."""
 
 
-class Caller:
+class PerturberCaller:
     """Asks perturbers, up to ``concurrency`` questions at a time; what they raise stands in place of a text.
 
     Coroutines all run in one event loop, since a client that was opened in one cannot be used in another. The loop has
@@ -43,13 +43,13 @@ class Caller:
             self._thread.join()
             self._loop.close()
 
-    def ask(self, perturber: Any, queries: Sequence[str], rngs: Sequence[Random]) -> list[Given]:
+    def call(self, perturber: Any, queries: Sequence[str], rngs: Sequence[Random]) -> list[PerturberReply]:
         """What a perturber gives for each question, in their order."""
         if not queries:
             return []
         batched = getattr(perturber, "perturb_batch", None)
         if callable(batched):
-            return self._of_batch(batched, queries, rngs)
+            return self._call_batch(batched, queries, rngs)
 
         def call(query: str, rng: Random) -> Any:
             try:
@@ -59,15 +59,17 @@ class Caller:
 
         first = call(queries[0], rngs[0])
         if inspect.isawaitable(first):  # only what comes back tells for sure: a plain function may give a coroutine
-            return list(map(_checked, self._awaited(first, call, queries[1:], rngs[1:])))
+            return list(map(_validate_text, self._gather(first, call, queries[1:], rngs[1:])))
         if self._concurrency == 1:
             rest = list(map(call, queries[1:], rngs[1:]))
         else:
             with ThreadPoolExecutor(self._concurrency) as pool:
                 rest = list(pool.map(call, queries[1:], rngs[1:]))
-        return list(map(_checked, [first, *rest]))
+        return list(map(_validate_text, [first, *rest]))
 
-    def _of_batch(self, batched: Callable[..., Any], queries: Sequence[str], rngs: Sequence[Random]) -> list[Given]:
+    def _call_batch(
+        self, batched: Callable[..., Any], queries: Sequence[str], rngs: Sequence[Random]
+    ) -> list[PerturberReply]:
         try:
             given = batched(list(queries), list(rngs))
             texts = list(self._run(given) if inspect.isawaitable(given) else given)
@@ -75,9 +77,9 @@ class Caller:
             return [error] * len(queries)
         if len(texts) != len(queries):
             return [BadTypeError(f"perturb_batch gave {len(texts)} texts for {len(queries)} questions")] * len(queries)
-        return list(map(_checked, texts))
+        return list(map(_validate_text, texts))
 
-    def _awaited(
+    def _gather(
         self,
         first: Awaitable[Any],
         call: Callable[[str, Random], Any],
@@ -105,14 +107,14 @@ class Caller:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="auepora-perturb", daemon=True)
             self._thread.start()
-        return asyncio.run_coroutine_threadsafe(_outcome(work), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(_await_result(work), self._loop).result()
 
 
-async def _outcome(work: Awaitable[Any]) -> Any:
+async def _await_result(work: Awaitable[Any]) -> Any:
     return await work
 
 
-def _checked(text: Any) -> Given:
+def _validate_text(text: Any) -> PerturberReply:
     if isinstance(text, Exception):
         return text
     if not isinstance(text, str):

@@ -9,8 +9,8 @@ from random import Random
 from typing import Any, ClassVar, Literal
 
 from ..core.errors import BadTypeError, BadValueError
-from .query_clusters import clusters, words_of
-from .query_layouts import neighbours, require_layout
+from .graphemes import grapheme_clusters, word_ranges
+from .keyboard_layouts import neighbours, require_layout
 
 __all__ = ["DropWords", "Keyboard", "LowerCase", "NoPunctuation", "RandomCase", "SwapWords", "Typo", "UpperCase"]
 
@@ -27,7 +27,7 @@ def _require_rate(rate: Any, owner: object) -> None:
         raise BadValueError(f"the rate of {what} must be from 0 to 1, not {rate}")
 
 
-def _chosen(places: list[int], rate: float, rng: Random) -> list[int]:
+def _sample_positions(places: list[int], rate: float, rng: Random) -> list[int]:
     """The places to edit, in order: the rate's share of them, its fraction at random, and never none."""
     if not places or not rate:
         return []
@@ -46,7 +46,7 @@ def _has_number(cells: list[str], word: range) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfLetters:
+class _LetterEdit:
     """What edits letters and digits of a question, one here and there."""
 
     rate: float
@@ -59,22 +59,22 @@ class _OfLetters:
         _require_rate(self.rate, self)
 
     def _edited(self, query: str, rng: Random, edit: Callable[[list[str], int, range, Random], None]) -> str:
-        cells = clusters(query)
+        cells = grapheme_clusters(query)
         word_at = {
             place: word
-            for word in words_of(cells)
+            for word in word_ranges(cells)
             if not (self.keep_numbers and _has_number(cells, word))
             for place in word
             if _is_letter(cells[place])
         }
         # From the right, so that a letter swapped with the next one does not meet its own edit again.
-        for place in reversed(_chosen(list(word_at), self.rate, rng)):
+        for place in reversed(_sample_positions(list(word_at), self.rate, rng)):
             edit(cells, place, word_at[place], rng)
         return "".join(cells)
 
 
 @dataclass(frozen=True, slots=True)
-class Typo(_OfLetters):
+class Typo(_LetterEdit):
     """Typing errors: a letter swapped with the next, left out, or typed twice; ``rate`` is the share of letters.
 
     It needs no alphabet and so works in every script.
@@ -85,11 +85,11 @@ class Typo(_OfLetters):
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with typing errors."""
-        return self._edited(query, rng, _slip)
+        return self._edited(query, rng, _make_typo)
 
 
 @dataclass(frozen=True, slots=True)
-class Keyboard(_OfLetters):
+class Keyboard(_LetterEdit):
     """Wrong keys: a letter replaced by one beside it on the keyboard, a digit by a digit; ``rate`` is their share.
 
     A letter that the layout has not, such as one of another script, gets a typing error as of ``Typo`` instead.
@@ -115,12 +115,12 @@ class Keyboard(_OfLetters):
             if others:
                 cells[place] = rng.choice(others)
             else:
-                _slip(cells, place, word, rng)
+                _make_typo(cells, place, word, rng)
 
         return self._edited(query, rng, hit_another)
 
 
-def _slip(cells: list[str], place: int, word: range, rng: Random) -> None:
+def _make_typo(cells: list[str], place: int, word: range, rng: Random) -> None:
     """One typing error at a place of a word."""
     kinds: list[Literal["swap", "drop", "double"]] = ["double"]
     following = place + 1
@@ -152,10 +152,10 @@ class DropWords:
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with words left out, each together with the space after it."""
-        cells = clusters(query)
-        words = words_of(cells)
+        cells = grapheme_clusters(query)
+        words = word_ranges(cells)
         free = [at for at, word in enumerate(words) if not (self.keep_numbers and _has_number(cells, word))]
-        dropped = _chosen(free, self.rate, rng)
+        dropped = _sample_positions(free, self.rate, rng)
         if len(dropped) == len(words):
             dropped = sorted(rng.sample(dropped, len(dropped) - 1)) if dropped else []
         for at in dropped:
@@ -179,11 +179,11 @@ class SwapWords:
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with words swapped; the spaces between stay where they are."""
-        cells = clusters(query)
-        words = words_of(cells)
+        cells = grapheme_clusters(query)
+        words = word_ranges(cells)
         texts = ["".join(cells[word.start : word.stop]) for word in words]
         pairs = [at for at in range(len(words) - 1) if texts[at] != texts[at + 1]]
-        for at in reversed(_chosen(pairs, self.rate, rng)):
+        for at in reversed(_sample_positions(pairs, self.rate, rng)):
             texts[at], texts[at + 1] = texts[at + 1], texts[at]
         made, end = [], 0
         for word, text in zip(words, texts, strict=True):
@@ -235,9 +235,9 @@ class RandomCase:
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with letters in the other case."""
-        cells = clusters(query)
+        cells = grapheme_clusters(query)
         cased = [place for place, cell in enumerate(cells) if cell.swapcase() != cell]
-        for place in _chosen(cased, self.rate, rng):
+        for place in _sample_positions(cased, self.rate, rng):
             cells[place] = cells[place].swapcase()
         return "".join(cells)
 
@@ -253,10 +253,10 @@ class NoPunctuation:
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question without punctuation; a mark that stands alone goes with the space before it."""
-        cells = clusters(query)
+        cells = grapheme_clusters(query)
         made: list[str] = []
         end = 0
-        for word in words_of(cells):
+        for word in word_ranges(cells):
             text = "".join(cells[place] for place in word if not _is_loose_mark(cells, place))
             if text:
                 made += ["".join(cells[end : word.start]) if made or not end else "", text]

@@ -44,14 +44,14 @@ class Paraphraser:
         """The question reworded."""
         # Not str.format: a prompt may hold other braces, such as an example in JSON.
         given = self.llm(self.prompt.replace("{query}", query))
-        return _awaited(given) if inspect.isawaitable(given) else _plain(given)
+        return _strip_awaited_reply(given) if inspect.isawaitable(given) else _strip_reply(given)
 
 
-async def _awaited(given: Awaitable[Any]) -> str:
-    return _plain(await given)
+async def _strip_awaited_reply(given: Awaitable[Any]) -> str:
+    return _strip_reply(await given)
 
 
-def _plain(text: Any) -> str:
+def _strip_reply(text: Any) -> str:
     """The reply without the spaces and quotation marks around it."""
     if not isinstance(text, str):
         raise BadTypeError(f"the model gave {type(text).__name__} where a text is wanted")

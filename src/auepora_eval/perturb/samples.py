@@ -9,15 +9,15 @@ from typing import Any
 from ..core.errors import BadValueError
 from ..core.types import EvaluationSample
 from ..features.refusals import is_unanswerable
-from .false_texts import Edit, wrong_answer
+from .counterfactual import DocumentEdit, wrong_answer
 from .gold import has_gold
 from .kinds import ARMS_KIND, NEED_GOLD, Level, Sweep
-from .lists import none_relevant_left
+from .perturber import removes_all_relevant
 
-__all__ = ["arm_variant", "marked", "require_annotations"]
+__all__ = ["arm_variant", "label_sample", "require_annotations"]
 
 
-def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit: Edit | None = None) -> None:
+def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit: DocumentEdit | None = None) -> None:
     """Raise where a kind of perturbation would find nothing to do, for want of annotations."""
     for kind in sorted(sweep.perturbs & NEED_GOLD):
         if not any(map(has_gold, samples)):
@@ -34,7 +34,7 @@ def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit:
             )
 
 
-def marked(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int = 0) -> EvaluationSample:
+def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int = 0) -> EvaluationSample:
     """The sample as it is asked at a level; the same object where nothing is to be said of it.
 
     With noise, ``labels["noise_ratio"]`` is the rate. Where nothing relevant can be left, declining is right:
@@ -42,7 +42,7 @@ def marked(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int = 0) 
     ``labels["arm"]``; only in ``edited`` does the sample keep its wrong answer, by which metrics know false documents.
     """
     if sweep.kind == ARMS_KIND:
-        return _in_arm(sample, str(level))
+        return _label_arm(sample, str(level))
     labels: dict[str, Any] = dict(sample.labels)
     metadata = sample.metadata
     if sweep.kind == "noise":
@@ -50,16 +50,16 @@ def marked(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int = 0) 
             labels["noise_ratio"] = level
         else:
             labels.setdefault("noise_ratio", level)  # nothing is changed at rate 0: what a sample says itself stays
-    if none_relevant_left(sample, sweep.perturbation(level, seed)) and is_unanswerable(sample) is False:
+    if removes_all_relevant(sample, sweep.perturbation(level, seed)) and is_unanswerable(sample) is False:
         labels["answerable"] = False
-        metadata = {**_dict(metadata), "perturbation": f"{sweep.label(level)}: nothing relevant is left"}
+        metadata = {**_as_dict(metadata), "perturbation": f"{sweep.label(level)}: nothing relevant is left"}
     if labels == sample.labels:
         return sample
     return replace(sample, labels=labels, metadata=metadata)
 
 
-def _in_arm(sample: EvaluationSample, arm: str) -> EvaluationSample:
-    metadata = _dict(sample.metadata)
+def _label_arm(sample: EvaluationSample, arm: str) -> EvaluationSample:
+    metadata = _as_dict(sample.metadata)
     if arm != "edited":
         metadata.pop("wrong_answer", None)
     return replace(sample, labels={**sample.labels, "arm": arm}, metadata=metadata)
@@ -71,7 +71,7 @@ def arm_variant(sample: EvaluationSample, *, of_base: bool, is_false: bool) -> E
     ``is_false`` says whether its documents were false, which takes more than being asked for: a document must have
     held the right answer.
     """
-    arm, labels, metadata = sample.labels["arm"], dict(sample.labels), _dict(sample.metadata)
+    arm, labels, metadata = sample.labels["arm"], dict(sample.labels), _as_dict(sample.metadata)
     if not is_false:
         metadata.pop("wrong_answer", None)
     cluster = sample.cluster
@@ -85,5 +85,5 @@ def arm_variant(sample: EvaluationSample, *, of_base: bool, is_false: bool) -> E
     return replace(sample, sample_id=name, labels=labels, metadata=metadata, cluster_id=cluster)
 
 
-def _dict(metadata: object) -> dict[str, Any]:
+def _as_dict(metadata: object) -> dict[str, Any]:
     return dict(metadata) if isinstance(metadata, Mapping) else {}

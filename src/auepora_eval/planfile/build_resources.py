@@ -64,14 +64,14 @@ def _openai(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
 
 
 def _python(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
-    from ..systems.python import load_made
+    from ..systems.python import load_or_build
 
     path, args = options["path"], options["args"]
 
     def is_meant(found: Any) -> bool:
         return _is_usable(found) and (not callable(found) or (not args and _needs_arguments(found)))
 
-    made, _ = load_made(path, args, folder=folder, as_is=is_meant)
+    made, _ = load_or_build(path, args, folder=folder, as_is=is_meant)
     if inspect.iscoroutine(made):
         made.close()
         raise BadValueError(f"{path} is an async function that makes a resource; make it in a plain function")
@@ -114,9 +114,9 @@ def _embedder(kind: str) -> Build:
 
 
 def _nli(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:
-    from ..judge.entailment import Nli
+    from ..judge.entailment import NliModel
 
-    return Nli.of(options)
+    return NliModel.of(options)
 
 
 def _recorded(options: Mapping[str, Any], folder: Path, timeout: float) -> Any:

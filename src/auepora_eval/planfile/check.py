@@ -12,7 +12,7 @@ from ..core.errors import AueporaError, AueporaWarning, DataFileError, PlanError
 from ..io.validate import validate_files
 from .findings import Findings
 from .plan import Plan
-from .prepare import Prepared, prepare_gathering
+from .prepare import PreparedPlan, prepare_with_findings
 from .read import plan_findings
 
 __all__ = ["PlanCheck", "check_plan"]
@@ -26,7 +26,7 @@ class PlanCheck:
 
     problems: list[AueporaError]
     """What keeps it from running: with the plan's lines, or with those of the data."""
-    remarks: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     """What does not, but may not be meant; and what would run."""
     plan: Plan | None = None
     """The plan, where it could be read."""
@@ -41,12 +41,12 @@ class PlanCheck:
         return {
             "schema": SCHEMA,
             "fine": self.fine,
-            "problems": list(map(_plain, self.problems)),
-            "remarks": list(self.remarks),
+            "problems": list(map(_error_dict, self.problems)),
+            "remarks": list(self.notes),
         }
 
 
-def _plain(error: AueporaError) -> dict[str, Any]:
+def _error_dict(error: AueporaError) -> dict[str, Any]:
     where = error if isinstance(error, DataFileError) else None
     key = (error.key or None) if isinstance(error, PlanError) else None
     return {
@@ -69,23 +69,23 @@ def check_plan(
         return PlanCheck(findings.errors)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", AueporaWarning)
-        _find_missing_folder(plan, findings)  # a run would say so too, unless another store is named
-        made = prepare_gathering(plan, findings, need_system=need_system)
+        _check_store_folder(plan, findings)  # a run would say so too, unless another store is named
+        made = prepare_with_findings(plan, findings, need_system=need_system)
     told = [str(one.message) for one in caught if issubclass(one.category, AueporaWarning)]
     if made is None:
-        return PlanCheck(_with_all_of_the_data(plan, findings.errors), told, plan)
+        return PlanCheck(_add_data_errors(plan, findings.errors), told, plan)
     close = getattr(made.system, "close", None)
     if callable(close):
         close()
-    return PlanCheck([], [*told, *made.remarks, *_outlook(made)], plan)
+    return PlanCheck([], [*told, *made.remarks, *_describe_run(made)], plan)
 
 
-def _find_missing_folder(plan: Plan, findings: Findings) -> None:
+def _check_store_folder(plan: Plan, findings: Findings) -> None:
     if plan.store is not None and "://" not in plan.store and not Path(plan.store).parent.is_dir():
         findings.add("store", f"the folder {Path(plan.store).parent} does not exist; create it first")
 
 
-def _with_all_of_the_data(plan: Plan, errors: list[AueporaError]) -> list[AueporaError]:
+def _add_data_errors(plan: Plan, errors: list[AueporaError]) -> list[AueporaError]:
     """The errors, with everything that is wrong with data of which the first was found."""
     if not any(isinstance(one, DataFileError) and not isinstance(one, PlanError) for one in errors):
         return errors
@@ -101,9 +101,9 @@ def _with_all_of_the_data(plan: Plan, errors: list[AueporaError]) -> list[Auepor
     return [*(one for one in errors if str(one) not in known), *every]
 
 
-def _outlook(made: Prepared) -> list[str]:
+def _describe_run(made: PreparedPlan) -> list[str]:
     plan, n = made.plan, len(made.samples)
-    samples = f"{n} sample{'s' * (n != 1)} ({made.dataset_format}) under the conventions {made.rules.name}"
+    samples = f"{n} sample{'s' * (n != 1)} ({made.dataset_format}) under the conventions {made.conventions.name}"
     if made.metrics is None:
         metrics = "every metric that the data supports"
     else:

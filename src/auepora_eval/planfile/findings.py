@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..core.errors import AueporaError, did_you_mean
-from ..io.problems import shown
+from ..io.problem_messages import quote_text
 from .source import PlanSource
 
-__all__ = ["Findings", "Section", "joined", "kind_of"]
+__all__ = ["Findings", "PlanSection", "describe_value", "join_key"]
 
 _YAML_BOOLEAN = re.compile(r"(?i)yes|no|on|off|y|n|true|false")
 
@@ -38,17 +38,17 @@ class Findings:
         if self.errors:
             raise self.errors[0]
 
-    def section(self, key: str, value: object, *, known: Collection[str]) -> Section | None:
+    def section(self, key: str, value: object, *, known: Collection[str]) -> PlanSection | None:
         """The mapping under a key, whose own keys must be among ``known``; ``None`` where it is no mapping."""
         if not isinstance(value, Mapping):
-            self.add(key, f"must be a mapping of keys, not {kind_of(value)}")
+            self.add(key, f"must be a mapping of keys, not {describe_value(value)}")
             return None
-        section = Section(self, key, dict(value))
+        section = PlanSection(self, key, dict(value))
         section.refuse_unknown(known)
         return section
 
 
-class Section:
+class PlanSection:
     """The values under one key of a plan. Each question gives the value, or the default and a finding."""
 
     def __init__(self, findings: Findings, key: str, values: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class Section:
 
     def name(self, key: str) -> str:
         """The path of one of its keys."""
-        return joined(self.key, key)
+        return join_key(self.key, key)
 
     def add(self, key: str, problem: str) -> None:
         """Take down what is wrong with one of its keys."""
@@ -80,12 +80,12 @@ class Section:
 
     def text(self, key: str, default: str | None = None) -> str | None:
         """A text that is not empty."""
-        found: str | None = self._checked(key, default, lambda value: text_problem(value, self._written(key)))
+        found: str | None = self._checked(key, default, lambda value: string_problem(value, self._written(key)))
         return found
 
-    def whole(self, key: str, default: int | None, *, least: int) -> int | None:
+    def integer(self, key: str, default: int | None, *, least: int) -> int | None:
         """A whole number."""
-        found: int | None = self._checked(key, default, lambda value: whole_problem(value, least))
+        found: int | None = self._checked(key, default, lambda value: integer_problem(value, least))
         return found
 
     def seconds(self, key: str, default: float | None, *, zero: bool = False) -> float | None:
@@ -105,7 +105,7 @@ class Section:
         found = self._checked(
             key,
             default,
-            lambda value: None if isinstance(value, bool) else f"must be true or false, not {kind_of(value)}",
+            lambda value: None if isinstance(value, bool) else f"must be true or false, not {describe_value(value)}",
         )
         return bool(found)
 
@@ -115,7 +115,7 @@ class Section:
         names = list(choices)
         if found not in names:
             hint = did_you_mean(str(found), names)
-            self.add(key, f"must be {_either(names)}, not {shown(str(found))}{hint}")
+            self.add(key, f"must be {_either(names)}, not {quote_text(str(found))}{hint}")
             return default
         return str(found)
 
@@ -124,16 +124,18 @@ class Section:
         value = self._checked(
             key,
             {},
-            lambda value: None if isinstance(value, Mapping) else f"must be a mapping of keys, not {kind_of(value)}",
+            lambda value: (
+                None if isinstance(value, Mapping) else f"must be a mapping of keys, not {describe_value(value)}"
+            ),
         )
         return dict(value)
 
-    def listed(self, key: str, *, example: str) -> list[Any] | None:
+    def nonempty_list(self, key: str, *, example: str) -> list[Any] | None:
         """A list that is not empty; ``None`` where it is not there."""
 
         def problem(value: object) -> str | None:
             if not isinstance(value, list):
-                return f"must be a list, not {kind_of(value)}; write {example}"
+                return f"must be a list, not {describe_value(value)}; write {example}"
             return None if value else "is an empty list; name at least one, or leave the key out"
 
         found: list[Any] | None = self._checked(key, None, problem)
@@ -153,25 +155,25 @@ class Section:
         return self.findings.source.written.get(self.name(key))
 
 
-def joined(path: str, key: str) -> str:
+def join_key(path: str, key: str) -> str:
     """The path of a key within another."""
     return f"{path}.{key}" if path else key
 
 
-def kind_of(value: object) -> str:
+def describe_value(value: object) -> str:
     """What a value is, in a few words, with the value itself where it is short."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return f"the text {shown(value, 40)}"
+        return f"the text {quote_text(value, 40)}"
     if isinstance(value, int | float):
         return f"the number {value}"
     return "a list" if isinstance(value, list) else "a mapping"
 
 
-def text_problem(value: object, written: str | None = None) -> str | None:
+def string_problem(value: object, written: str | None = None) -> str | None:
     """Why a value is no text, if it is none. ``written`` is how it stands in the file."""
     if isinstance(value, str):
         return None if value.strip() else "is an empty text"
@@ -179,23 +181,23 @@ def text_problem(value: object, written: str | None = None) -> str | None:
         return f"must be a text, and YAML reads a bare {written} as {str(value).lower()}; put it in quotes: '{written}'"
     if isinstance(value, bool | int | float):
         told = str(value).lower() if written is None else written
-        return f"must be a text, not {kind_of(value)}; put it in quotes: '{told}'"
-    return f"must be a text, not {kind_of(value)}"
+        return f"must be a text, not {describe_value(value)}; put it in quotes: '{told}'"
+    return f"must be a text, not {describe_value(value)}"
 
 
-def whole_problem(value: object, least: int) -> str | None:
+def integer_problem(value: object, least: int) -> str | None:
     """Why a value is no whole number of at least ``least``, if it is none."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return None
     quotes = "; leave out the quotes" if isinstance(value, str) and value.strip().lstrip("+-").isdigit() else ""
-    return f"must be a whole number of at least {least}, not {kind_of(value)}{quotes}"
+    return f"must be a whole number of at least {least}, not {describe_value(value)}{quotes}"
 
 
 def number_problem(value: object, least: float) -> str | None:
     """Why a value is no number of at least ``least``, if it is none."""
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= least:
         return None
-    return f"must be a number of at least {least:g}, not {kind_of(value)}"
+    return f"must be a number of at least {least:g}, not {describe_value(value)}"
 
 
 def seconds_problem(value: object, *, zero: bool = False) -> str | None:
@@ -209,7 +211,7 @@ def seconds_problem(value: object, *, zero: bool = False) -> str | None:
         hint = "; write the bare number of seconds"
     elif value == 0 and not isinstance(value, bool):
         hint = "; write null to wait for ever"
-    return f"must be a number of seconds {wanted}, not {kind_of(value)}{hint}"
+    return f"must be a number of seconds {wanted}, not {describe_value(value)}{hint}"
 
 
 def _either(names: list[str]) -> str:

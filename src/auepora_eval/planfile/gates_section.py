@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from ..core.errors import AueporaError
 from ..core.metrics_base import Metric
 from ..core.registry import metric
-from ..core.slices import slices_of
+from ..core.slices import parse_slices
 from ..gates.grammar import parse_gate, parse_gates
 from ..gates.kinds import Gate
-from ..gates.names import with_known_names
-from .findings import Findings, Section, kind_of, text_problem
+from ..gates.names import require_known_names
+from .findings import Findings, PlanSection, describe_value, string_problem
 
 __all__ = ["gates_section"]
 
@@ -20,17 +20,19 @@ def gates_section(
     findings: Findings, built: list[Metric] | None, slices: tuple[str | Mapping[str, str], ...]
 ) -> tuple[Gate, ...]:
     """``gates``: what a run must reach."""
-    listed = Section(findings, "", findings.source.values).listed("gates", example='["recall@5 >= 0.80"]') or []
+    listed = (
+        PlanSection(findings, "", findings.source.values).nonempty_list("gates", example='["recall@5 >= 0.80"]') or []
+    )
     names = None if built is None else [one.name for one in built]
     good: list[Gate] = []
     for place, written in enumerate(listed):
         key = f"gates[{place}]"
-        text, problem = _text(written, findings.source.written.get(key))
+        text, problem = _gate_text(written, findings.source.written.get(key))
         if text is None:
             findings.add(key, str(problem))
             continue
         try:
-            good += _checked(parse_gate(text), names, [one.name for one in slices_of(slices)])
+            good += _check_names(parse_gate(text), names, [one.name for one in parse_slices(slices)])
         except AueporaError as error:
             findings.add_error(key, error)
     try:
@@ -40,13 +42,13 @@ def gates_section(
     return tuple(good)
 
 
-def _checked(gate: Gate, names: list[str] | None, slices: list[str]) -> list[Gate]:
+def _check_names(gate: Gate, names: list[str] | None, slices: list[str]) -> list[Gate]:
     if names is None:  # all that the data supports; nobody knows yet what that is
         names = [] if gate.metric is None else [metric(gate.metric).name]
-    return with_known_names([gate], names, slices=slices)
+    return require_known_names([gate], names, slices=slices)
 
 
-def _text(written: object, in_file: str | None) -> tuple[str | None, str | None]:
+def _gate_text(written: object, in_file: str | None) -> tuple[str | None, str | None]:
     """The text of a gate, or what is wrong with it."""
     if isinstance(written, Mapping):
         if len(written) != 1:
@@ -56,6 +58,6 @@ def _text(written: object, in_file: str | None) -> tuple[str | None, str | None]
             return f"{subject} {condition}", None
         if condition is None:
             return None, f"'{subject}' has no condition; write {{'{subject}': '>= 0.8'}}"
-        return None, f"the condition of '{subject}' must be a text such as '>= 0.8', not {kind_of(condition)}"
-    problem = text_problem(written, in_file)
+        return None, f"the condition of '{subject}' must be a text such as '>= 0.8', not {describe_value(condition)}"
+    problem = string_problem(written, in_file)
     return (None, problem) if problem is not None else (str(written), None)

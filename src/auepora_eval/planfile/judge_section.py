@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ..judge.policy import JudgePolicy, Price
-from .findings import Findings, Section, kind_of
-from .plan import JudgeRules
-from .sections import optional_section, path_problem, placed
+from .findings import Findings, PlanSection, describe_value
+from .plan import JudgeSettings
+from .sections import optional_section, path_problem, resolve_path
 
 __all__ = ["judge_section"]
 
@@ -21,20 +21,20 @@ JUDGE_KEYS = (
 Stored = dict[str, Any]
 
 
-def judge_section(findings: Findings, folder: Path) -> tuple[JudgeRules, Stored]:
+def judge_section(findings: Findings, folder: Path) -> tuple[JudgeSettings, Stored]:
     """``judge``: the rules for asking judges, and what is stored of them."""
     section = optional_section(findings, "judge", JUDGE_KEYS)
     usual = JudgePolicy()
     cache = _cache(section)
     prices = _prices(section)
     stored: Stored = {
-        "concurrency": section.whole("concurrency", usual.concurrency, least=1),
+        "concurrency": section.integer("concurrency", usual.concurrency, least=1),
         "timeout": section.seconds("timeout", usual.timeout) or usual.timeout,
-        "retries": section.whole("retries", usual.retries, least=0),
+        "retries": section.integer("retries", usual.retries, least=0),
         "backoff": section.seconds("backoff", usual.backoff, zero=True),
-        "repeats": section.whole("repeats", usual.repeats, least=1),
-        "max_calls": section.whole("max_calls", None, least=0),
-        "max_tokens": section.whole("max_tokens", None, least=0),
+        "repeats": section.integer("repeats", usual.repeats, least=1),
+        "max_calls": section.integer("max_calls", None, least=0),
+        "max_tokens": section.integer("max_tokens", None, least=0),
         "max_cost": section.number("max_cost", None),
     }
     # Not kept with the run: it says how this once judges are asked.
@@ -43,17 +43,17 @@ def judge_section(findings: Findings, folder: Path) -> tuple[JudgeRules, Stored]
         section.add("cache_only", "there is no cache to answer from: 'cache' is false")
     if stored["max_cost"] is not None and not prices:
         section.add("max_cost", "nobody knows what a judge costs; write 'prices: {MODEL: {prompt: 1, completion: 2}}'")
-    path = placed(cache, folder) if isinstance(cache, str) else None
+    path = resolve_path(cache, folder) if isinstance(cache, str) else None
     policy = JudgePolicy(
         **stored,
         cache=path,
         prices={model: Price(**price) for model, price in prices.items()},
     )
-    rules = JudgeRules(policy, cache=cache is not False, cache_only=only and cache is not False)
+    rules = JudgeSettings(policy, cache=cache is not False, cache_only=only and cache is not False)
     return rules, {"cache": cache, **stored, "prices": prices or None}
 
 
-def _cache(section: Section) -> str | bool | None:
+def _cache(section: PlanSection) -> str | bool | None:
     """A path as it is written, ``False`` for none, ``None`` for the usual one."""
     value = section.values.get("cache")
     if value is None or value is True:
@@ -67,16 +67,16 @@ def _cache(section: Section) -> str | bool | None:
     return str(value)
 
 
-def _prices(section: Section) -> dict[str, dict[str, float]]:
+def _prices(section: PlanSection) -> dict[str, dict[str, float]]:
     prices: dict[str, dict[str, float]] = {}
     for model, value in section.mapping("prices").items():
         key = f"{section.name('prices')}.{model}"
         if not isinstance(value, Mapping):
             section.findings.add(
-                key, f"must be what a million tokens cost, {{prompt: 1, completion: 2}}, not {kind_of(value)}"
+                key, f"must be what a million tokens cost, {{prompt: 1, completion: 2}}, not {describe_value(value)}"
             )
             continue
-        one = Section(section.findings, key, dict(value))
+        one = PlanSection(section.findings, key, dict(value))
         one.refuse_unknown(("prompt", "completion"))
         if not one.has("prompt") and not one.is_misspelt("prompt"):
             one.add("prompt", "is missing; it is what a million tokens of prompts cost")

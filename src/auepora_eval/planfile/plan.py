@@ -17,7 +17,7 @@ from ..gates.kinds import Gate
 from ..judge.policy import JudgePolicy
 from .source import PlanSource
 
-__all__ = ["DataSource", "JudgeRules", "Plan", "ResourceSource", "Scoring", "SystemKind", "SystemSource"]
+__all__ = ["DataSource", "JudgeSettings", "Plan", "ResourceSource", "Scoring", "SystemKind", "SystemSource"]
 
 DEFAULT_CACHE = "judgements.sqlite"
 """Where judgements are kept, unless a plan says otherwise."""
@@ -58,7 +58,7 @@ class ResourceSource:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeRules:
+class JudgeSettings:
     """How a plan has judges asked."""
 
     policy: JudgePolicy = field(default_factory=JudgePolicy)
@@ -112,7 +112,7 @@ class Plan:
     repeats: int
     seed: int
     scoring: Scoring
-    judge: JudgeRules
+    judge: JudgeSettings
     store: str | None = field(repr=False)
     """A file (with its folder) or an address, variables filled in."""
     report: Path | None

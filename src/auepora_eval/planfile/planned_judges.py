@@ -10,7 +10,7 @@ from typing import Any
 from .build_resources import build_resources
 from .findings import Findings
 from .judge_section import judge_section
-from .plan import JudgeRules, ResourceSource
+from .plan import JudgeSettings, ResourceSource
 from .resources_section import resources_section
 from .secrets import Environment, find_literal_secrets
 from .source import PlanSource, read_source
@@ -24,7 +24,7 @@ class PlannedJudges:
     """What a plan says of judges: who they are, and how they are asked."""
 
     resources: Mapping[str, ResourceSource]
-    rules: JudgeRules
+    settings: JudgeSettings
     folder: Path
     """Where relative paths start, and modules are looked for."""
     secrets: frozenset[str] = field(repr=False)
@@ -39,7 +39,7 @@ class PlannedJudges:
         """What all resources of the plan are called."""
         return list(dict.fromkeys([*self.resources, *self.others]))
 
-    def built(self, names: Collection[str], *, need_key: bool = True) -> dict[str, Any]:
+    def build(self, names: Collection[str], *, need_key: bool = True) -> dict[str, Any]:
         """The named resources; the first that cannot be built is an error. All others are there by name alone."""
         findings = Findings(self.source)
         made = build_resources(
@@ -47,8 +47,8 @@ class PlannedJudges:
             self.resources,
             names,
             self.folder,
-            timeout=self.rules.policy.timeout,
-            need_key=need_key and not self.rules.cache_only,
+            timeout=self.settings.policy.timeout,
+            need_key=need_key and not self.settings.cache_only,
         )
         findings.raise_first()
         return {**dict.fromkeys(self.others), **made}
@@ -57,7 +57,7 @@ class PlannedJudges:
 def judges_in_file(path: str | Path, *, changes: Mapping[str, Any] | None = None) -> PlannedJudges:
     """The judges of a plan file, whatever else is in it."""
     source = read_source(Path(path))
-    return _judges(source.changed(changes or {}), source.path.parent)
+    return _judges(source.with_changes(changes or {}), source.path.parent)
 
 
 def judges_in_plan(
@@ -71,7 +71,7 @@ def judges_in_plan(
     """The judges of a plan as it is stored with a run, of resources only the named ones; ``label`` is for errors."""
     held = plan.get("resources") or {}
     values = {"resources": {name: one for name, one in held.items() if name in names}, "judge": plan.get("judge")}
-    return _judges(PlanSource(Path(label), values).changed(changes or {}), folder, tuple(held))
+    return _judges(PlanSource(Path(label), values).with_changes(changes or {}), folder, tuple(held))
 
 
 def _judges(source: PlanSource, folder: Path, others: tuple[str, ...] = ()) -> PlannedJudges:

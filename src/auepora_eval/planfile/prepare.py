@@ -14,42 +14,42 @@ from ..core.engine import resolve_metrics
 from ..core.errors import AueporaError, DataFileError, MissingDependencyError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan
-from ..core.resources import given_resources
+from ..core.resources import use_resources
 from ..core.runner import require_distinct_ids
-from ..core.secrets import Secrets, refuse_secrets_in
-from ..core.slices import Slice, require_members, slices_of
-from ..core.suggest import readers_of_retrieved
+from ..core.secrets import Secrets, reject_secrets
+from ..core.slices import Slice, parse_slices, require_slice_values
+from ..core.suggest import metrics_needing_retrieved
 from ..core.types import EvaluationSample
-from ..gates.names import with_known_names
-from ..io.align import require_common_id, stray_remarks
-from ..io.checking.support import EVERYTHING
+from ..gates.names import require_known_names
+from ..io.align import require_common_id, unmatched_warnings
+from ..io.checking.target_support import COMPLETE_OUTPUT
 from ..io.jsonl import OutputsFile
-from ..io.load import chosen_format, load_dataset, read_outputs_file
-from ..judge.prompting import prompts_in
+from ..io.load import load_dataset, read_outputs_file, resolve_format
+from ..judge.prompting import prompt_folder
 from .build_resources import build_resources
 from .findings import Findings
 from .plan import DataSource, Plan, SystemSource
 from .resources_section import used_resources
 
-__all__ = ["Prepared", "build_system", "prepare", "prepare_gathering"]
+__all__ = ["PreparedPlan", "build_system", "prepare", "prepare_with_findings"]
 
 JUDGED_POOLS = ("trec", "beir")
 """Formats of judgements: what trec_eval would be given."""
 
 T = TypeVar("T")
-Variants = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
+SampleTransform = Callable[[list[EvaluationSample]], Sequence[EvaluationSample]]
 """The samples as they will be asked and scored, where that is not as they are in the dataset."""
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedPlan:
     """A plan and all that it names, ready to run."""
 
     plan: Plan
     samples: list[EvaluationSample]
     dataset_format: str
     """In which format the samples are."""
-    rules: Conventions
+    conventions: Conventions
     """What the plan's conventions come to for this dataset."""
     metrics: list[Metric] | None
     """Under these rules; ``None`` stands for all that the samples and what comes back support."""
@@ -73,8 +73,8 @@ def prepare(
     need_system: bool = True,
     need_keys: bool = True,
     limit: int | None = None,
-    variants: Variants | None = None,
-) -> Prepared:
+    variants: SampleTransform | None = None,
+) -> PreparedPlan:
     """Read what the plan names and check that it fits together; the first problem is raised.
 
     With a ``limit`` only the first samples are taken, and checked. With ``need_system`` the system is imported or built
@@ -82,7 +82,7 @@ def prepare(
     ``variants`` makes of the samples is what metrics must find something to look at in.
     """
     findings = Findings(plan.source)
-    made = prepare_gathering(
+    made = prepare_with_findings(
         plan, findings, need_system=need_system, need_keys=need_keys, limit=limit, variants=variants
     )
     findings.raise_first()
@@ -90,32 +90,34 @@ def prepare(
     return made
 
 
-def prepare_gathering(
+def prepare_with_findings(
     plan: Plan,
     findings: Findings,
     *,
     need_system: bool = True,
     need_keys: bool = True,
     limit: int | None = None,
-    variants: Variants | None = None,
-) -> Prepared | None:
+    variants: SampleTransform | None = None,
+) -> PreparedPlan | None:
     """The same, with everything that is wrong taken down; ``None`` where it keeps the plan from running."""
     samples: list[EvaluationSample] = (_samples(plan, findings) or [])[:limit]
-    chosen = _found(findings, "dataset", lambda: chosen_format(plan.dataset.path, "samples", plan.dataset.format))
+    chosen = _collect(findings, "dataset", lambda: resolve_format(plan.dataset.path, "samples", plan.dataset.format))
     format_name = "" if chosen is None else chosen.name
     rules = plan.rules(judged_pool=format_name in JUDGED_POOLS)
     metrics = _metrics(plan, findings, rules, samples)
-    slices = slices_of(plan.slices)
+    slices = parse_slices(plan.slices)
     for place, one in enumerate(slices):
         key = f"slices[{place}]" if len(plan.slices) == len(slices) else "slices"
-        _found(findings, key, partial(require_members, [one], samples))
+        _collect(findings, key, partial(require_slice_values, [one], samples))
     outputs = None if plan.outputs is None else _outputs(plan, plan.outputs, findings, samples)
     if outputs is not None and outputs.answers_only:
-        _refuse_blind(findings, metrics, "no output has; write what was returned ([] where nothing was)")
-    elif plan.system is not None and _answers_alone(plan.system):
-        _refuse_blind(findings, metrics, "system.http.response does not lead to; say where it is in the reply")
-    scored = samples if variants is None else _found(findings, "dataset", lambda: variants(samples)) or samples
-    idle = _idle(metrics, scored)
+        _refuse_retrieval_metrics(findings, metrics, "no output has; write what was returned ([] where nothing was)")
+    elif plan.system is not None and _never_retrieves(plan.system):
+        _refuse_retrieval_metrics(
+            findings, metrics, "system.http.response does not lead to; say where it is in the reply"
+        )
+    scored = samples if variants is None else _collect(findings, "dataset", lambda: variants(samples)) or samples
+    idle = _inapplicable_metrics(metrics, scored)
     if metrics and len(idle) == len(metrics):  # it would ask everything for nothing
         findings.add("metrics", f"no sample has anything for {', '.join(idle)}: every sample would be skipped")
     if plan.system is not None and samples and not any(sample.query.strip() for sample in samples):
@@ -126,9 +128,9 @@ def prepare_gathering(
     asked = [] if findings.errors else metrics or []
     for place, chosen_metric in enumerate(asked):
         if isinstance(chosen_metric, BatchMetric):
-            _found(findings, f"metrics[{place}]", chosen_metric.require_ready)
+            _collect(findings, f"metrics[{place}]", chosen_metric.require_ready)
     if plan.scoring.executor == "ray":
-        _found(findings, "scoring.executor", _require_ray)
+        _collect(findings, "scoring.executor", _require_ray)
     system = None
     if plan.system is not None and need_system and not findings.errors:
         # Last, since it runs the user's code: a mistake elsewhere should not wait for a model to load.
@@ -137,12 +139,12 @@ def prepare_gathering(
         except AueporaError as error:
             findings.add_error(f"system.{plan.system.kind}", error)
     for found in findings.errors:  # a system that cannot be built may tell what it was given
-        Secrets(plan.secrets).hide_in(found)
+        Secrets(plan.secrets).redact_error(found)
     if findings.errors:
         return None
     remarks = [f"no sample has anything for {', '.join(idle)}: every sample will be skipped"] if idle else []
-    remarks += _remarks(plan, samples, metrics, rules, outputs)
-    return Prepared(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
+    remarks += _warnings(plan, samples, metrics, rules, outputs)
+    return PreparedPlan(plan, samples, format_name, rules, metrics, slices, system, outputs, remarks)
 
 
 def _with_resources(
@@ -161,31 +163,31 @@ def _with_resources(
     )
     if findings.errors or not names:
         return metrics
-    with prompts_in(plan.folder), given_resources(built):
-        return _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), conventions))
+    with prompt_folder(plan.folder), use_resources(built):
+        return _collect(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), conventions))
 
 
-def _idle(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
+def _inapplicable_metrics(metrics: Sequence[Metric] | None, samples: Sequence[EvaluationSample]) -> list[str]:
     """The metrics that would skip every sample, whatever a system returns."""
     return [
         one.name
         for one in metrics or ()
         if isinstance(one, BatchMetric)
-        and type(one).has_work is not BatchMetric.has_work
+        and type(one).is_applicable is not BatchMetric.is_applicable
         and samples
-        and not any(one.has_work(sample, EVERYTHING) for sample in samples)
+        and not any(one.is_applicable(sample, COMPLETE_OUTPUT) for sample in samples)
     ]
 
 
-def _answers_alone(source: SystemSource) -> bool:
+def _never_retrieves(source: SystemSource) -> bool:
     """Whether it is known beforehand that nothing will be said of what was retrieved."""
     response = source.options.get("response") if source.kind == "http" else None
     return response is not None and "retrieved" not in response
 
 
-def _refuse_blind(findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
+def _refuse_retrieval_metrics(findings: Findings, metrics: Sequence[Metric] | None, why: str) -> None:
     """Take down every metric that reads what was retrieved."""
-    blind = readers_of_retrieved(metrics or ())
+    blind = metrics_needing_retrieved(metrics or ())
     for place, one in enumerate(metrics or ()):
         if one.name in blind:
             findings.add(
@@ -214,7 +216,7 @@ def build_system(plan: Plan) -> Any:
     return made
 
 
-def _found(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
+def _collect(findings: Findings, key: str, make: Callable[[], T]) -> T | None:
     """What ``make`` gives, or a finding under ``key``."""
     try:
         return make()
@@ -240,10 +242,10 @@ def _samples(plan: Plan, findings: Findings) -> list[EvaluationSample] | None:
         samples = list(load_dataset(source.path, source.format, corpus=source.corpus, nuggets=source.nuggets))
         check_samples(samples)
         require_distinct_ids(samples)
-        refuse_secrets_in(samples, Secrets(plan.secrets))
+        reject_secrets(samples, Secrets(plan.secrets))
         return samples
 
-    return _found(findings, "dataset", read)
+    return _collect(findings, "dataset", read)
 
 
 def _metrics(
@@ -251,16 +253,16 @@ def _metrics(
 ) -> list[Metric] | None:
     if plan.metrics is None:
         return None
-    with prompts_in(plan.folder), given_resources(dict.fromkeys(plan.resources)):
-        chosen = _found(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
+    with prompt_folder(plan.folder), use_resources(dict.fromkeys(plan.resources)):
+        chosen = _collect(findings, "metrics", lambda: resolve_metrics(plan.metrics or (), rules)) or []
     for place, one in enumerate(chosen):
-        _found(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
+        _collect(findings, f"metrics[{place}]", partial(EvaluationPlan([one]).validate_dataset, samples))
     names = [one.name for one in chosen]
     for place, name in enumerate(plan.primary):
         if chosen and name not in names:  # a name may carry what the conventions choose
             findings.add(f"primary[{place}]", f"'{name}' is not among the metrics; they are {', '.join(names)}")
     for place, gate in enumerate(plan.gates if chosen else ()):
-        _found(findings, f"gates[{place}]", partial(with_known_names, [gate], names))
+        _collect(findings, f"gates[{place}]", partial(require_known_names, [gate], names))
     return chosen
 
 
@@ -272,10 +274,10 @@ def _outputs(
         require_common_id({one.sample_id: None for one in samples}, found.outputs)
         return found
 
-    return _found(findings, "outputs", read)
+    return _collect(findings, "outputs", read)
 
 
-def _remarks(
+def _warnings(
     plan: Plan,
     samples: Sequence[EvaluationSample],
     metrics: Sequence[Metric] | None,
@@ -291,7 +293,7 @@ def _remarks(
     if outputs is not None:
         ids = [one.sample_id for one in samples]
         known = set(ids)
-        found += stray_remarks(
+        found += unmatched_warnings(
             [one for one in ids if one not in outputs.outputs],
             [one for one in outputs.outputs if one not in known],
             total=len(ids),

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ..core.errors import AueporaError, PlanError
-from ..core.resources import given_resources
-from ..io.files import bare_name
-from ..io.problems import TOO_DEEP
-from ..judge.prompting import prompts_in
-from .findings import Findings, Section, kind_of
+from ..core.resources import use_resources
+from ..io.files import plain_stem
+from ..io.problem_messages import TOO_DEEP
+from ..judge.prompting import prompt_folder
+from .findings import Findings, PlanSection, describe_value
 from .gates_section import gates_section
 from .judge_section import judge_section
 from .plan import Plan
@@ -29,7 +29,7 @@ from .sections import (
     slices_section,
 )
 from .source import PLAN_KEYS, PlanSource, read_source
-from .system_section import config_of, store_section, system_section
+from .system_section import config_section, store_section, system_section
 
 __all__ = ["VERSION", "plan_findings", "plan_problems", "read_plan"]
 
@@ -68,18 +68,18 @@ def plan_findings(
     environment: Mapping[str, str] | None = None,
 ) -> tuple[Plan | None, Findings]:
     """The plan, unless something is wrong with it, and what that is, in the order of the file."""
-    source = read_source(Path(path)).changed(changes or {})
+    source = read_source(Path(path)).with_changes(changes or {})
     findings = Findings(source)
     try:
         other_metrics = (changes or {}).get("metrics") is not None
         plan = _plan(source, findings, Environment(findings, environment), other_metrics=other_metrics)
     except RecursionError as error:
         raise PlanError(source.path, None, "", TOO_DEEP) from error
-    findings.errors.sort(key=_place)
+    findings.errors.sort(key=_line_number)
     return (None if findings.errors else plan), findings
 
 
-def _place(error: AueporaError) -> int:
+def _line_number(error: AueporaError) -> int:
     line = getattr(error, "line", None)
     return line if isinstance(line, int) else 0
 
@@ -88,13 +88,13 @@ def _plan(
     source: PlanSource, findings: Findings, environment: Environment, *, other_metrics: bool = False
 ) -> Plan | None:
     values = source.values
-    top = Section(findings, "", values)
+    top = PlanSection(findings, "", values)
     top.refuse_unknown(PLAN_KEYS)
     _check_version(top)
     find_literal_secrets(findings)
 
     folder = source.path.parent
-    name = top.text("name", bare_name(source.path))
+    name = top.text("name", plain_stem(source.path))
     if name is not None and not name.isprintable():
         findings.add("name", "must be one line that can be printed")
     dataset = data_section(findings, "dataset", folder) if _is_given(top, "dataset") else None
@@ -107,12 +107,12 @@ def _plan(
         system = system_section(findings, folder, environment)
     elif not top.is_misspelt("outputs", "system"):
         findings.add("", "there is neither 'outputs' (saved answers) nor 'system' (what is asked); give one of them")
-    config = config_of(findings, "outputs" if outputs else "system")
+    config = config_section(findings, "outputs" if outputs else "system")
     conventions = conventions_section(findings)
     resources, stored_resources = resources_section(findings, folder, environment)
     with (
-        prompts_in(folder),
-        given_resources(dict.fromkeys(resources)),
+        prompt_folder(folder),
+        use_resources(dict.fromkeys(resources)),
     ):  # by name alone: what they stand for is built later
         metrics = metrics_section(findings)
     primary = primary_section(findings, None if metrics is None else metrics[1], other_metrics=other_metrics)
@@ -170,13 +170,13 @@ def _plan(
     )
 
 
-def _check_version(top: Section) -> None:
+def _check_version(top: PlanSection) -> None:
     version = top.values.get("version", VERSION)
     if version is not None and (isinstance(version, bool) or version != VERSION or not isinstance(version, int)):
-        top.add("version", f"this version reads plans of version {VERSION}, not {kind_of(version)}")
+        top.add("version", f"this version reads plans of version {VERSION}, not {describe_value(version)}")
 
 
-def _is_given(top: Section, key: str) -> bool:
+def _is_given(top: PlanSection, key: str) -> bool:
     if not top.has(key) and not top.is_misspelt(key):
         top.findings.add(key if key in top.values else "", f"'{key}' is missing; it names the samples to evaluate on")
     return top.has(key)

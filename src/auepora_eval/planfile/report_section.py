@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from .findings import Findings
-from .sections import path_problem, placed
+from .sections import path_problem, resolve_path
 
 __all__ = ["report_section"]
 
@@ -23,4 +23,4 @@ def report_section(findings: Findings, folder: Path) -> tuple[Path | None, str |
     if problem is not None:
         findings.add("report", problem)
         return None, None
-    return placed(str(value), folder), str(value)
+    return resolve_path(str(value), folder), str(value)

@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import Any
 
 from ..core.secrets import looks_like_secret
-from ..io.problems import shown
-from .findings import Findings, Section, kind_of
+from ..io.problem_messages import quote_text
+from .findings import Findings, PlanSection, describe_value
 from .plan import ResourceSource
 from .secrets import Environment
-from .sections import path_problem, placed
+from .sections import path_problem, resolve_path
 from .system_section import is_import_path, is_web_address
 
 __all__ = ["EMBEDDERS", "RESOURCE_KINDS", "resources_section", "used_resources"]
 
 DEFAULT_KEY = "OPENAI_API_KEY"
-MOST_TOKENS = 2048
+DEFAULT_MAX_TOKENS = 2048
 SCHEMA_MODES = ("auto", "json_schema", "json_object", "none")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 Stored = dict[str, Any]
-Read = Callable[[Section, Path, Environment], tuple[dict[str, Any], Stored] | None]
+ResourceReader = Callable[[PlanSection, Path, Environment], tuple[dict[str, Any], Stored] | None]
 """From the section of one resource to what it is built from, and what is stored of that under its kind."""
 
 
@@ -35,7 +35,7 @@ def resources_section(
     findings: Findings, folder: Path, environment: Environment
 ) -> tuple[dict[str, ResourceSource], Stored]:
     """``resources``: by name, what each is built from, and what is stored of that."""
-    section = Section(findings, "", findings.source.values)
+    section = PlanSection(findings, "", findings.source.values)
     made: dict[str, ResourceSource] = {}
     stored: Stored = {}
     for name, value in section.mapping("resources").items():
@@ -66,9 +66,9 @@ def _resource(
 ) -> tuple[ResourceSource, Stored] | None:
     kinds = tuple(RESOURCE_KINDS)
     if not isinstance(value, Mapping):
-        findings.add(key, f"must say what kind it is, such as {{openai: {{model: NAME}}}}, not {kind_of(value)}")
+        findings.add(key, f"must say what kind it is, such as {{openai: {{model: NAME}}}}, not {describe_value(value)}")
         return None
-    section = Section(findings, key, dict(value))
+    section = PlanSection(findings, key, dict(value))
     section.refuse_unknown((*kinds, "args"))
     named = [kind for kind in kinds if section.has(kind)]
     if not named and section.is_misspelt(*kinds):
@@ -90,7 +90,7 @@ def _resource(
 # --- the kinds -------------------------------------------------------------------------------------------------------
 
 
-def _openai(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+def _openai(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
     """A judge behind an endpoint that speaks as OpenAI's does."""
     value = section.values["openai"]
     inner = section.findings.section(
@@ -111,15 +111,15 @@ def _openai(section: Section, folder: Path, environment: Environment) -> tuple[d
     headers = inner.mapping("headers")
     for name, text in headers.items():
         if not isinstance(text, str):
-            inner.findings.add(f"{inner.name('headers')}.{name}", f"must be a text, not {kind_of(text)}")
+            inner.findings.add(f"{inner.name('headers')}.{name}", f"must be a text, not {describe_value(text)}")
     url = inner.text("base_url")
     stored: Stored = {
         "model": model,
         "base_url": url,
         "api_key_env": key_variable,
         "temperature": inner.number("temperature", 0.0),
-        "seed": inner.whole("seed", 0, least=0),
-        "max_tokens": inner.whole("max_tokens", MOST_TOKENS, least=1),
+        "seed": inner.integer("seed", 0, least=0),
+        "max_tokens": inner.integer("max_tokens", DEFAULT_MAX_TOKENS, least=1),
         "schema": schema,
         "logprobs": inner.flag("logprobs"),
         "headers": headers,
@@ -129,10 +129,10 @@ def _openai(section: Section, folder: Path, environment: Environment) -> tuple[d
         if key in inner.values and inner.values[key] is None:
             stored[key] = None  # written out: not sent at all
     before = len(inner.findings.errors)
-    filled = {key: environment.filled(inner.name(key), stored[key]) for key in ("base_url", "headers", "extra")}
+    filled = {key: environment.substitute(inner.name(key), stored[key]) for key in ("base_url", "headers", "extra")}
     if url is not None and len(inner.findings.errors) == before and not is_web_address(str(filled["base_url"])):
         inner.add("base_url", "must begin with http:// or https:// and name a host")
-    environment.keep_secret(key_variable)
+    environment.mark_secret(key_variable)
     return {**stored, **filled}, {"openai": stored}
 
 
@@ -142,52 +142,52 @@ OPENAI_KEYS = (
 )  # fmt: skip
 
 
-def _python(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+def _python(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
     """Whatever a class or function of the user's makes."""
     path = section.text("python")
     if path is None:
         return None
     if not is_import_path(path):
-        section.add("python", f"must be 'module:name', such as 'my_app.judge:build', not {shown(path)}")
+        section.add("python", f"must be 'module:name', such as 'my_app.judge:build', not {quote_text(path)}")
     args = section.mapping("args")
-    return {"path": path, "args": environment.filled(section.name("args"), args)}, {"python": path, "args": args}
+    return {"path": path, "args": environment.substitute(section.name("args"), args)}, {"python": path, "args": args}
 
 
-def _recorded(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+def _recorded(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
     """Judgements that were saved, replayed."""
     path = section.values["recorded"]
     problem = path_problem(path)
     if problem is not None:
         section.add("recorded", problem)
         return None
-    return {"path": placed(str(path), folder)}, {"recorded": str(path)}
+    return {"path": resolve_path(str(path), folder)}, {"recorded": str(path)}
 
 
-def _model(kind: str) -> Read:
+def _model(kind: str) -> ResourceReader:
     """What makes vectors, or says what follows from what; its options are checked when it is built."""
 
-    def read(section: Section, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
+    def read(section: PlanSection, folder: Path, environment: Environment) -> tuple[dict[str, Any], Stored] | None:
         value = section.values[kind]
         stored = {"model": value} if isinstance(value, str) else value
         if not isinstance(stored, Mapping):
-            section.add(kind, f"must be options such as {{model: NAME}}, not {kind_of(value)}")
+            section.add(kind, f"must be options such as {{model: NAME}}, not {describe_value(value)}")
             return None
-        options = environment.filled(section.name(kind), dict(stored))
+        options = environment.substitute(section.name(kind), dict(stored))
         if kind == "openai_embeddings":
             variable = options.get("api_key_env", DEFAULT_KEY)
-            environment.keep_secret(variable if isinstance(variable, str) else "")
+            environment.mark_secret(variable if isinstance(variable, str) else "")
         # A model may go by a name; what is a path starts at the plan's folder, like all others.
         for key in ("cache",) if kind == "openai_embeddings" else ("cache", "model"):
             path = options.get(key)
-            if path_problem(path) is None and (key == "cache" or placed(str(path), folder).exists()):
-                options[key] = str(placed(str(path), folder))
+            if path_problem(path) is None and (key == "cache" or resolve_path(str(path), folder).exists()):
+                options[key] = str(resolve_path(str(path), folder))
         return options, {kind: dict(stored)}
 
     return read
 
 
 EMBEDDERS = ("sentence_transformers", "openai_embeddings")
-RESOURCE_KINDS: dict[str, Read] = {
+RESOURCE_KINDS: dict[str, ResourceReader] = {
     "openai": _openai,
     "python": _python,
     "recorded": _recorded,

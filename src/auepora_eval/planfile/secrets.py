@@ -9,27 +9,27 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ..core.secrets import (
+    MIN_SECRET_LENGTH,
     PUBLIC_HEADERS,
-    SHORTEST,
     URL_PASSWORD,
-    address_secrets,
     is_secret_name,
     looks_like_secret,
     may_name_secret,
     name_words,
+    url_secrets,
 )
-from .findings import Findings, joined
+from .findings import Findings, join_key
 
 __all__ = ["Environment", "find_literal_secrets"]
 
 _REFERENCE = re.compile(r"\$\$\{|\$\{(?P<name>[^{}]*)(?P<end>\}?)")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_NAMED = re.compile(r"(?P<name>[\w-]+)\s*[=:]\s*[\"']?(?:(?i:basic|bearer)\s+)?\Z")
+_NAME_BEFORE_VALUE = re.compile(r"(?P<name>[\w-]+)\s*[=:]\s*[\"']?(?:(?i:basic|bearer)\s+)?\Z")
 """What stands before a value that is named within a text: ``password=``, ``"Authorization: Bearer "``."""
 
 _NAMED_SECRETS = ("system", "outputs", "resources")
 """Sections in which a secret goes by its name."""
-_STAND_INS = {"", "dummy", "empty", "none", "unused"}
+_PLACEHOLDERS = {"", "dummy", "empty", "none", "unused"}
 """What people write where a key is asked for and none is needed."""
 
 
@@ -49,27 +49,29 @@ class Environment:
         the password of an address, and a key of a kind that is widely known. Anything else a variable holds, such as
         the name of an index, is data like what is written out.
         """
-        return frozenset(one for one in self._secrets if len(one) >= SHORTEST)
+        return frozenset(one for one in self._secrets if len(one) >= MIN_SECRET_LENGTH)
 
-    def keep_secret(self, name: str) -> None:
+    def mark_secret(self, name: str) -> None:
         """What the variable holds is secret, though the plan only names it; it need not be set."""
         self._secrets.add(self._variables.get(name, ""))
 
-    def filled(self, key: str, value: Any, *, in_template: bool = False) -> Any:
+    def substitute(self, key: str, value: Any, *, in_template: bool = False) -> Any:
         """The value with every reference in its texts replaced; a mapping and a list throughout.
 
         Within a template braces mean something else, and are doubled in what is put in.
         """
-        return self._filled(key, value, (key.rpartition(".")[2],), _doubled if in_template else str)
+        return self._substitute(key, value, (key.rpartition(".")[2],), _double_braces if in_template else str)
 
-    def _filled(self, key: str, value: Any, around: tuple[str, ...], put: Callable[[str], str]) -> Any:
+    def _substitute(self, key: str, value: Any, around: tuple[str, ...], put: Callable[[str], str]) -> Any:
         """``around`` are the keys around the value, the nearest last."""
         if isinstance(value, str):
             return self._text(key, value, around, put)
         if isinstance(value, Mapping):
-            return {name: self._filled(joined(key, name), item, (*around, name), put) for name, item in value.items()}
+            return {
+                name: self._substitute(join_key(key, name), item, (*around, name), put) for name, item in value.items()
+            }
         if isinstance(value, list):
-            return [self._filled(f"{key}[{place}]", item, around, put) for place, item in enumerate(value)]
+            return [self._substitute(f"{key}[{place}]", item, around, put) for place, item in enumerate(value)]
         return value
 
     def _text(self, key: str, text: str, around: tuple[str, ...], put: Callable[[str], str]) -> str:
@@ -81,7 +83,7 @@ class Environment:
 
         filled = _REFERENCE.sub(one, text)
         if filled != text:
-            self._secrets |= address_secrets(filled)
+            self._secrets |= url_secrets(filled)
         return filled
 
     def _value(self, key: str, found: re.Match[str]) -> str:
@@ -107,12 +109,12 @@ def _is_secret_place(around: tuple[str, ...], text: str, found: re.Match[str]) -
     return (
         any(map(may_name_secret, (*around, found["name"])))
         or ("headers" in outer and nearest.lower() not in PUBLIC_HEADERS)
-        or ((named := _NAMED.search(text, 0, found.start())) is not None and may_name_secret(named["name"]))
+        or ((named := _NAME_BEFORE_VALUE.search(text, 0, found.start())) is not None and may_name_secret(named["name"]))
         or any(one.start("password") <= found.start() < one.end("password") for one in URL_PASSWORD.finditer(text))
     )
 
 
-def _doubled(text: str) -> str:
+def _double_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
@@ -138,7 +140,7 @@ def _scalars(value: Any, key: str, name: str = "") -> Iterator[tuple[str, str, A
     """Every single value with its path and the nearest key around it."""
     if isinstance(value, Mapping):
         for inner, item in value.items():
-            yield from _scalars(item, joined(key, inner), inner)
+            yield from _scalars(item, join_key(key, inner), inner)
     elif isinstance(value, list):
         for place, item in enumerate(value):
             yield from _scalars(item, f"{key}[{place}]", name)
@@ -153,7 +155,7 @@ def _is_named_secret(key: str, name: str, value: Any) -> bool:
 
 def _is_literal(value: Any) -> bool:
     if isinstance(value, str):
-        return "${" not in value and value.strip().lower() not in _STAND_INS
+        return "${" not in value and value.strip().lower() not in _PLACEHOLDERS
     return isinstance(value, int) and not isinstance(value, bool)
 
 

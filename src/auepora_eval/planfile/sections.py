@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from ..calling.policy import CallPolicy
-from ..core.conventions import CHOICE_NAMES, PRESETS, Conventions
+from ..core.conventions import CONVENTION_NAMES, PRESETS, Conventions
 from ..core.engine import BATCH_SIZE
 from ..core.errors import AueporaError, did_you_mean
 from ..core.metrics_base import Metric
 from ..core.plan import with_distinct_names
 from ..core.registry import Spec, metric
-from ..core.slices import slices_of
+from ..core.slices import parse_slices
 from ..io.formats import Role, formats
-from ..io.problems import shown
-from .findings import Findings, Section, kind_of, text_problem
+from ..io.problem_messages import quote_text
+from .findings import Findings, PlanSection, describe_value, string_problem
 from .plan import DataSource, Scoring
 
 __all__ = [
@@ -30,8 +30,8 @@ __all__ = [
     "metrics_section",
     "optional_section",
     "path_problem",
-    "placed",
     "primary_section",
+    "resolve_path",
     "run_section",
     "scoring_section",
     "slices_section",
@@ -49,9 +49,11 @@ def data_section(findings: Findings, key: str, folder: Path) -> tuple[DataSource
     role: Role = "samples" if key == "dataset" else "outputs"
     value = findings.source.values[key]
     if not isinstance(value, (str, Mapping)):
-        findings.add(key, f"must be a path, or {{format: path}} such as {{jsonl: data.jsonl}}, not {kind_of(value)}")
+        findings.add(
+            key, f"must be a path, or {{format: path}} such as {{jsonl: data.jsonl}}, not {describe_value(value)}"
+        )
         return None
-    section = Section(findings, key, {AUTO: value} if isinstance(value, str) else dict(value))
+    section = PlanSection(findings, key, {AUTO: value} if isinstance(value, str) else dict(value))
     known = {name for name, one in formats().items() if one.reads(role)} | {AUTO}
     others = {"corpus", "nuggets"} if role == "samples" else {"corpus", "config"}
     named = [name for name in section.values if name not in others]
@@ -83,8 +85,8 @@ def data_section(findings: Findings, key: str, folder: Path) -> tuple[DataSource
             beside[other] = file
     if path is None:
         return None
-    files = {other: placed(one, folder) for other, one in beside.items()}
-    made = DataSource(placed(path, folder), None if name == AUTO else name, **files)
+    files = {other: resolve_path(one, folder) for other, one in beside.items()}
+    made = DataSource(resolve_path(path, folder), None if name == AUTO else name, **files)
     return made, {name: path, **beside}
 
 
@@ -98,7 +100,7 @@ def _path(findings: Findings, key: str, value: object) -> str | None:
 
 def path_problem(value: object) -> str | None:
     """Why a value is no path, if it is none."""
-    problem = text_problem(value)
+    problem = string_problem(value)
     if problem is not None:
         return problem
     text = str(value)
@@ -107,7 +109,7 @@ def path_problem(value: object) -> str | None:
     return "variables are not read in paths: write the path itself" if "${" in text else None
 
 
-def placed(path: str, folder: Path) -> Path:
+def resolve_path(path: str, folder: Path) -> Path:
     """A path as it is written in a plan that lies in ``folder``."""
     return folder / os.path.expanduser(path)
 
@@ -119,34 +121,38 @@ def conventions_section(findings: Findings) -> Stored:
     if value is None:
         return stored
     if not isinstance(value, (str, Mapping)):
-        findings.add("conventions", f"must be the name of a preset, or a mapping of choices, not {kind_of(value)}")
+        findings.add(
+            "conventions", f"must be the name of a preset, or a mapping of choices, not {describe_value(value)}"
+        )
         return stored
     where = "conventions" if isinstance(value, str) else "conventions.name"
-    section = Section(findings, "conventions", {"name": value} if isinstance(value, str) else dict(value))
-    section.refuse_unknown(("name", *CHOICE_NAMES))
+    section = PlanSection(findings, "conventions", {"name": value} if isinstance(value, str) else dict(value))
+    section.refuse_unknown(("name", *CONVENTION_NAMES))
     name = section.values.get("name", AUTO)
     if not isinstance(name, str) or name not in (AUTO, *PRESETS):
-        problem = text_problem(name, findings.source.written.get(where))
+        problem = string_problem(name, findings.source.written.get(where))
         near = did_you_mean(str(name), (AUTO, *PRESETS), otherwise=f"; there are {', '.join((AUTO, *PRESETS))}")
-        findings.add(where, problem or f"unknown conventions {shown(str(name))}{near}")
+        findings.add(where, problem or f"unknown conventions {quote_text(str(name))}{near}")
         return stored
     for key, choice in section.values.items():
-        if key not in CHOICE_NAMES:
+        if key not in CONVENTION_NAMES:
             continue
         try:
             Conventions.of(None, **{key: choice})
         except AueporaError as error:
             findings.add_error(section.name(key), error)
         except TypeError:  # a list or a mapping where a word is asked for
-            section.add(key, f"cannot be {kind_of(choice)}")
+            section.add(key, f"cannot be {describe_value(choice)}")
         else:
             stored[key] = choice
-    return {"name": name, **{key: stored[key] for key in CHOICE_NAMES if key in stored}}
+    return {"name": name, **{key: stored[key] for key in CONVENTION_NAMES if key in stored}}
 
 
 def metrics_section(findings: Findings) -> tuple[tuple[Spec, ...], list[Metric]] | None:
     """``metrics``: specs that can be built, under names that differ; ``None`` stands for all the data supports."""
-    listed = Section(findings, "", findings.source.values).listed("metrics", example="[recall@5, {map: {k: 10}}]")
+    listed = PlanSection(findings, "", findings.source.values).nonempty_list(
+        "metrics", example="[recall@5, {map: {k: 10}}]"
+    )
     if listed is None:
         return None
     specs: list[Spec] = []
@@ -188,7 +194,7 @@ def _spec_problem(spec: object) -> str | None:
     if isinstance(spec, str):
         return None
     if not isinstance(spec, Mapping):
-        return f"a metric is a name such as recall@5, or {{name: {{option: value}}}}, not {kind_of(spec)}"
+        return f"a metric is a name such as recall@5, or {{name: {{option: value}}}}, not {describe_value(spec)}"
     if {"name", "metric"} & set(spec):
         return "write the metric's name as the key: 'recall@5', or {'ndcg@10': {gain_scheme: linear}}"
     if len(spec) != 1:
@@ -202,11 +208,11 @@ def primary_section(findings: Findings, built: list[Metric] | None, *, other_met
 
     With ``other_metrics`` than the plan's, which the command line names, those that are not among them are left out.
     """
-    listed = Section(findings, "", findings.source.values).listed("primary", example="[recall@5]") or []
+    listed = PlanSection(findings, "", findings.source.values).nonempty_list("primary", example="[recall@5]") or []
     names: list[str] = []
     for place, name in enumerate(listed):
         key = f"primary[{place}]"
-        problem = text_problem(name, findings.source.written.get(key))
+        problem = string_problem(name, findings.source.written.get(key))
         if problem is None and name in names:
             problem = f"'{name}' is named twice"
         if problem is not None:
@@ -229,16 +235,16 @@ def primary_section(findings: Findings, built: list[Metric] | None, *, other_met
 
 def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
     """``slices``: paths of labels or metadata, or such under a name."""
-    listed = Section(findings, "", findings.source.values).listed("slices", example="[labels.lang]") or []
+    listed = PlanSection(findings, "", findings.source.values).nonempty_list("slices", example="[labels.lang]") or []
     good: list[str | Mapping[str, str]] = []
     for place, one in enumerate(listed):
         key = f"slices[{place}]"
         fits = isinstance(one, str) or (isinstance(one, Mapping) and all(isinstance(v, str) for v in one.values()))
         if not fits or not one:
-            findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {kind_of(one)}")
+            findings.add(key, f"a slice is a path such as labels.lang, or {{name: path}}, not {describe_value(one)}")
             continue
         try:
-            slices_of([*good, one])
+            parse_slices([*good, one])
         except AueporaError as error:
             findings.add_error(key, error)
         else:
@@ -246,25 +252,25 @@ def slices_section(findings: Findings) -> tuple[str | Mapping[str, str], ...]:
     return tuple(good)
 
 
-def optional_section(findings: Findings, key: str, known: tuple[str, ...]) -> Section:
+def optional_section(findings: Findings, key: str, known: tuple[str, ...]) -> PlanSection:
     """A section that may be left out."""
     value = findings.source.values.get(key)
     section = None if value is None else findings.section(key, value, known=known)
-    return section or Section(findings, key, {})
+    return section or PlanSection(findings, key, {})
 
 
 def run_section(findings: Findings) -> tuple[CallPolicy, int, int, Stored]:
     """``run``: how a system is called, how often each sample, and the seed."""
     section = optional_section(findings, "run", RUN_KEYS)
     stored: Stored = {
-        "top_k": section.whole("top_k", 10, least=1),
-        "concurrency": section.whole("concurrency", 8, least=1),
+        "top_k": section.integer("top_k", 10, least=1),
+        "concurrency": section.integer("concurrency", 8, least=1),
         "timeout": section.seconds("timeout", 60.0),
-        "retries": section.whole("retries", 2, least=0),
+        "retries": section.integer("retries", 2, least=0),
         "backoff": section.seconds("backoff", 0.5, zero=True),
-        "max_failures": section.whole("max_failures", None, least=0),
-        "repeats": section.whole("repeats", 1, least=1),
-        "seed": section.whole("seed", 0, least=0),
+        "max_failures": section.integer("max_failures", None, least=0),
+        "repeats": section.integer("repeats", 1, least=1),
+        "seed": section.integer("seed", 0, least=0),
     }
     keep_going = section.flag("keep_going")
     if keep_going:
@@ -279,8 +285,8 @@ def scoring_section(findings: Findings) -> tuple[Scoring, Stored]:
     section = optional_section(findings, "scoring", SCORING_KEYS)
     stored = {
         "executor": section.choice("executor", "serial", ("serial", "processes", "ray")),
-        "workers": section.whole("workers", None, least=1),
-        "batch_size": section.whole("batch_size", BATCH_SIZE, least=1),
+        "workers": section.integer("workers", None, least=1),
+        "batch_size": section.integer("batch_size", BATCH_SIZE, least=1),
         "address": section.text("address", None),
     }
     if stored["workers"] is not None and stored["executor"] == "serial":

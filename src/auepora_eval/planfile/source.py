@@ -12,7 +12,7 @@ from typing import Any
 
 from ..core.errors import DataFileError, PlanError, did_you_mean
 from ..io.files import read_bytes, read_head
-from ..io.problems import TOO_DEEP, first_odd, shown
+from ..io.problem_messages import TOO_DEEP, first_invalid_value, quote_text
 
 __all__ = ["PLAN_KEYS", "SUFFIXES", "PlanSource", "looks_like_plan", "read_source"]
 
@@ -21,9 +21,9 @@ PLAN_KEYS = (
     "run", "scoring", "judge", "store", "report", "gates",
 )  # fmt: skip
 SUFFIXES = (".yaml", ".yml", ".toml", ".json")
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 """So many values may a plan have, with what its aliases repeat."""
-LARGEST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 
 _DATA_KEYS = frozenset({"queries", "data", "query", "sample_id"})
 _YAML_KEY = re.compile(r"^[\"']?(\w+)[\"']?\s*:", re.MULTILINE)
@@ -51,7 +51,7 @@ class PlanSource:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
         return None
 
-    def changed(self, changes: Mapping[str, Any]) -> PlanSource:
+    def with_changes(self, changes: Mapping[str, Any]) -> PlanSource:
         """The same with other values under some keys (``run.top_k``, ``system.args.k``), which then have no line."""
         values = dict(self.values)
         for key, value in changes.items():
@@ -90,7 +90,7 @@ def read_source(path: Path) -> PlanSource:
         raise PlanError(path, None, "", TOO_DEEP) from error
     if not isinstance(source.values, dict):
         raise PlanError(path, 1, "", f"a plan is an object of keys such as 'dataset', not {_kind(source.values)}")
-    odd = first_odd(source.values)
+    odd = first_invalid_value(source.values)
     if odd is not None:
         raise PlanError(path, None, "", odd)
     return source
@@ -106,52 +106,52 @@ def _kind(value: object) -> str:
 
 
 def _from_yaml(path: Path, data: bytes) -> PlanSource:
-    from ..io.yaml_values import YamlError, parsed
+    from ..io.yaml_values import YamlError, parse_yaml
 
     try:
-        root = parsed(data)
-        walk = _Walk(len(data))
+        root = parse_yaml(data)
+        walk = _YamlWalker(len(data))
         values = None if root is None else walk.value(root, "")
     except YamlError as error:
         raise PlanError(path, error.line, "", error.message) from error
     return PlanSource(path, values, walk.lines, walk.written)  # type: ignore[arg-type]  # the caller checks
 
 
-class _Walk:
+class _YamlWalker:
     """Goes through the nodes of a YAML document, taking down where each stands."""
 
     def __init__(self, size: int) -> None:
-        from ..io.yaml_values import Values
+        from ..io.yaml_values import YamlValues
 
         self.lines: dict[str, int] = {}
         self.written: dict[str, str] = {}
-        self._values = Values(size)
-        self._left = MOST_VALUES
+        self._values = YamlValues(size)
+        self._left = MAX_VALUES
 
     def value(self, node: Any, path: str) -> Any:
         """What a node stands for."""
         import yaml
 
-        from ..io.yaml_values import YamlError, line_of, text_of
+        from ..io.yaml_values import YamlError, node_line, scalar_text
 
         self._left -= 1
         if self._left < 0:
-            raise YamlError(line_of(node), "there are too many values; do aliases repeat too much?")
-        self.lines.setdefault(path, line_of(node))
+            raise YamlError(node_line(node), "there are too many values; do aliases repeat too much?")
+        self.lines.setdefault(path, node_line(node))
         if isinstance(node, yaml.MappingNode) and node.tag.endswith(":map"):
             held = {}
             for key, key_node, item in self._values.pairs(node):
                 inner = f"{path}.{key}" if path else key
-                self.lines.setdefault(inner, line_of(key_node))
+                self.lines.setdefault(inner, node_line(key_node))
                 held[key] = self.value(item, inner)
             return held
         if isinstance(node, yaml.SequenceNode) and node.tag.endswith(":seq"):
             return [self.value(item, f"{path}[{place}]") for place, item in enumerate(node.value)]
         value = self._values.value(node, path)
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST:
-            raise YamlError(line_of(node), f"field {shown(path)} is too large a number")
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INTEGER:
+            raise YamlError(node_line(node), f"field {quote_text(path)} is too large a number")
         if not isinstance(value, str):
-            self.written[path] = text_of(node) or "null"
+            self.written[path] = scalar_text(node) or "null"
         return value
 
 
@@ -169,18 +169,18 @@ def _from_toml(path: Path, data: bytes) -> PlanSource:
         line = None if found is None else int(found[1])
         told = str(error) if found is None else str(error).replace(found[0], f" in column {found[2]}")
         raise PlanError(path, line, "", f"not valid TOML: {told}") from error
-    return PlanSource(path, _plain(values, path), _toml_lines(text))
+    return PlanSource(path, _json_value(values, path), _toml_lines(text))
 
 
-def _plain(value: Any, path: Path) -> Any:
+def _json_value(value: Any, path: Path) -> Any:
     """The value as JSON has it: a date stays as it is written."""
     if isinstance(value, dict):
-        return {key: _plain(item, path) for key, item in value.items()}
+        return {key: _json_value(item, path) for key, item in value.items()}
     if isinstance(value, list):
-        return [_plain(item, path) for item in value]
+        return [_json_value(item, path) for item in value]
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > MAX_INTEGER:
         raise PlanError(path, None, "", "there is too large a number in it")
     return value
 
@@ -207,36 +207,36 @@ def _toml_path(text: str) -> str:
 
 
 def _from_json(path: Path, data: bytes) -> PlanSource:
-    from ..io.yaml_values import YamlError, parsed
+    from ..io.yaml_values import YamlError, parse_yaml
 
     text = data.decode()
     try:
-        values = json.loads(text, object_pairs_hook=_once_each, parse_constant=_no_constant)
+        values = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         raise PlanError(path, error.lineno, "", f"not valid JSON: {error.msg} in column {error.colno}") from error
     except ValueError as error:
         raise PlanError(path, None, "", f"not valid JSON: {error}") from error
-    values = _plain(values, path)
+    values = _json_value(values, path)
     try:
         # JSON is nearly always YAML as well, and nodes know their lines; where it is not, lines are not told.
-        root = parsed(data)
-        walk = _Walk(len(data))
+        root = parse_yaml(data)
+        walk = _YamlWalker(len(data))
         walk.value(root, "")
     except YamlError:
         return PlanSource(path, values)
     return PlanSource(path, values, walk.lines)
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"key {shown(key)} comes twice in one object; each may come once")
+            raise ValueError(f"key {quote_text(key)} comes twice in one object; each may come once")
         found[key] = value
     return found
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON; numbers must be finite")
 
 

@@ -15,17 +15,17 @@ from ..core.slices import group_names
 from ..core.types import EvaluationSample, TargetCategory
 from ..io.align import align_outputs
 from ..io.checking.inventory import count_samples
-from ..io.checking.support import TargetSupport, supported_targets
-from ..io.files import bare_name
-from ..io.load import chosen_format, load_dataset, read_outputs_file
+from ..io.checking.target_support import TargetSupport, supported_targets
+from ..io.files import plain_stem
+from ..io.load import load_dataset, read_outputs_file, resolve_format
 from .system_section import is_import_path
 
 __all__ = ["starter_plan"]
 
-MOST_GROUPS = 20
+MAX_GROUPS = 20
 """A label with more values than this is no group to look at apart."""
-MOST_SLICES = 3
-USUAL_CUT = 5
+MAX_SLICES = 3
+DEFAULT_K = 5
 """Of a metric that would be computed at several cut-offs, the one that is written."""
 
 _PRIMARY = {
@@ -41,7 +41,7 @@ _PRIMARY = {
 
 _PLAIN = re.compile(r"[A-Za-z_./][\w./@-]*")
 _WORDS = {"yes", "no", "on", "off", "y", "n", "true", "false", "null"}
-_COUNTED = {
+_ANNOTATIONS = {
     "relevant_docs": "relevant documents",
     "candidate_docs": "judged candidates",
     "reference_answer": "a reference answer",
@@ -67,7 +67,7 @@ def starter_plan(
     if outputs is not None and system is not None:
         raise BadValueError("a plan has saved outputs or a system, not both")
     dataset = Path(dataset)
-    chosen = chosen_format(dataset, "samples")
+    chosen = resolve_format(dataset, "samples")
     samples = list(load_dataset(dataset, chosen.name))
     if outputs is None and system is None and chosen.one_file:
         outputs = dataset  # what came back stands beside the questions
@@ -81,15 +81,15 @@ def starter_plan(
         targets = supported_targets(samples, None)
     else:
         outputs = Path(outputs)
-        form = chosen.name if outputs == dataset and chosen.one_file else chosen_format(outputs, "outputs").name
+        form = chosen.name if outputs == dataset and chosen.one_file else resolve_format(outputs, "outputs").name
         read = read_outputs_file(outputs, form)
         aligned = align_outputs(samples, read.outputs).outputs
         targets = supported_targets(samples, aligned, retrieves=not read.answers_only)
-        subject = _outputs(form, _seen_from(place, outputs))
+        subject = _outputs(form, _relative_path(place, outputs))
     parts = [
         _HEADER,
-        f"version: 1\nname: {_scalar(name or bare_name(dataset.absolute()))}",
-        f"# {_counted(samples)}\ndataset: {{{chosen.name}: {_scalar(_seen_from(place, dataset))}}}",
+        f"version: 1\nname: {_scalar(name or plain_stem(dataset.absolute()))}",
+        f"# {_describe_samples(samples)}\ndataset: {{{chosen.name}: {_scalar(_relative_path(place, dataset))}}}",
         subject,
         _CONVENTIONS,
         _metrics(targets, cites=outputs is not None),
@@ -173,9 +173,9 @@ outputs:
 {_CONFIG}"""
 
 
-def _counted(samples: Sequence[EvaluationSample]) -> str:
+def _describe_samples(samples: Sequence[EvaluationSample]) -> str:
     counts = count_samples(samples)
-    held = [f"{counts[key]} with {what}" for key, what in _COUNTED.items() if counts[key]]
+    held = [f"{counts[key]} with {what}" for key, what in _ANNOTATIONS.items() if counts[key]]
     n = len(samples)
     return f"{n} sample{'s' * (n != 1)}{': ' if held else ', without any annotation'}{', '.join(held)}"
 
@@ -183,7 +183,7 @@ def _counted(samples: Sequence[EvaluationSample]) -> str:
 def _metrics(targets: Sequence[TargetSupport], *, cites: bool) -> str:
     lines = []
     for target in targets:
-        specs = _usual(target.metrics)
+        specs = _usual_specs(target.metrics)
         if specs:
             lines += [f"  # {target.title}", *(_metric_line(spec, cites=cites) for spec in specs)]
     if not any(line.startswith("  - ") for line in lines):
@@ -199,7 +199,7 @@ def _primary(targets: Sequence[TargetSupport]) -> str:
     """One metric per target, which share one 5 % in a comparison: the fewer they are, the more a comparison finds."""
     found = []
     for target in targets:
-        written = {spec.partition("@")[0]: spec for spec in _usual(target.metrics)}
+        written = {spec.partition("@")[0]: spec for spec in _usual_specs(target.metrics)}
         found += [written[name] for name in _PRIMARY.get(target.target, ()) if name in written][:1]
     if not found:
         return ""
@@ -214,13 +214,13 @@ def _metric_line(spec: str, *, cites: bool) -> str:
     return f"  - {_scalar(spec)}"
 
 
-def _usual(specs: Sequence[str]) -> list[str]:
+def _usual_specs(specs: Sequence[str]) -> list[str]:
     """The specs, of each metric with several cut-offs only the usual one."""
     by_name: dict[str, list[str]] = {}
     for spec in specs:
         by_name.setdefault(spec.partition("@")[0], []).append(spec)
     # Beside one without a cut-off there is one with: a system is only asked for so many documents.
-    return [one if (one := f"{name}@{USUAL_CUT}") in ones else ones[-1] for name, ones in by_name.items()]
+    return [one if (one := f"{name}@{DEFAULT_K}") in ones else ones[-1] for name, ones in by_name.items()]
 
 
 def _slices(samples: Sequence[EvaluationSample]) -> str:
@@ -229,7 +229,7 @@ def _slices(samples: Sequence[EvaluationSample]) -> str:
         for key, value in sample.labels.items():
             if isinstance(key, str) and key.strip() and key != "variant_of" and not isinstance(value, dict):
                 values.setdefault(key, []).extend(group_names(value))
-    found = [key for key, held in values.items() if _makes_groups(held)][:MOST_SLICES]
+    found = [key for key, held in values.items() if _makes_groups(held)][:MAX_SLICES]
     head = "# Groups for which every number is told apart: labels.<key> or metadata.<key>."
     if not found:
         return f"{head}\n# slices: [labels.lang]"
@@ -239,10 +239,10 @@ def _slices(samples: Sequence[EvaluationSample]) -> str:
 def _makes_groups(values: Sequence[str]) -> bool:
     """Whether these values of a label tell groups apart: several, and not one for every sample."""
     several = set(values)
-    return 2 <= len(several) <= MOST_GROUPS and len(several) < len(values)
+    return 2 <= len(several) <= MAX_GROUPS and len(several) < len(values)
 
 
-def _seen_from(folder: Path, path: Path) -> str:
+def _relative_path(folder: Path, path: Path) -> str:
     """The path as a plan in ``folder`` writes it."""
     absolute, base = os.path.abspath(path), os.path.abspath(folder)
     near = os.path.relpath(absolute, base) if os.path.splitdrive(absolute)[0] == os.path.splitdrive(base)[0] else ""

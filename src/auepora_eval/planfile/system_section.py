@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import urlsplit
 
-from ..io.problems import shown
-from .findings import Findings, Section, kind_of, text_problem
+from ..io.problem_messages import quote_text
+from .findings import Findings, PlanSection, describe_value, string_problem
 from .plan import SystemKind, SystemSource
 from .secrets import Environment
 
-__all__ = ["config_of", "is_import_path", "is_web_address", "store_section", "system_section"]
+__all__ = ["config_section", "is_import_path", "is_web_address", "store_section", "system_section"]
 
 KINDS: tuple[str, ...] = get_args(SystemKind)
 HTTP_KEYS = ("url", "method", "headers", "request", "response")
@@ -60,10 +60,10 @@ def system_section(
     return made if made is not None and len(findings.errors) == before else None
 
 
-def config_of(findings: Findings, key: str) -> Stored:
+def config_section(findings: Findings, key: str) -> Stored:
     """``config`` within ``system`` or ``outputs``: what the user says about the system."""
     value = findings.source.values.get(key)
-    return Section(findings, key, value).mapping("config") if isinstance(value, Mapping) else {}
+    return PlanSection(findings, key, value).mapping("config") if isinstance(value, Mapping) else {}
 
 
 def is_import_path(text: str) -> bool:
@@ -77,18 +77,18 @@ def _suggestion(text: str) -> str:
     return f"{{python: {text}}}" if is_import_path(text) else f"{{command: {text}}}"
 
 
-def _python(section: Section, environment: Environment) -> tuple[SystemSource, Stored] | None:
+def _python(section: PlanSection, environment: Environment) -> tuple[SystemSource, Stored] | None:
     path = section.text("python")
     if path is None:
         return None
     if not is_import_path(path):
-        section.add("python", f"must be 'module:name', such as 'my_app.rag:build', not {shown(path)}")
+        section.add("python", f"must be 'module:name', such as 'my_app.rag:build', not {quote_text(path)}")
     args = section.mapping("args")
-    filled = environment.filled(section.name("args"), args)
+    filled = environment.substitute(section.name("args"), args)
     return SystemSource("python", {"path": path, "args": filled}), {"python": path, "args": args}
 
 
-def _http(section: Section, environment: Environment) -> tuple[SystemSource, Stored] | None:
+def _http(section: PlanSection, environment: Environment) -> tuple[SystemSource, Stored] | None:
     value = section.values["http"]
     inner = section.findings.section(
         "system.http", {"url": value} if isinstance(value, str) else value, known=HTTP_KEYS
@@ -102,12 +102,12 @@ def _http(section: Section, environment: Environment) -> tuple[SystemSource, Sto
         return None
     method = inner.text("method", "POST") or "POST"
     if method.upper() not in METHODS:
-        inner.add("method", f"must be one of {', '.join(METHODS)}, not {shown(method)}")
+        inner.add("method", f"must be one of {', '.join(METHODS)}, not {quote_text(method)}")
     headers = inner.mapping("headers")
     _require_texts(inner, "headers", headers)
     response = inner.values.get("response")
     if response is not None and not isinstance(response, Mapping):
-        inner.add("response", f"must be a mapping such as {{answer: data.text}}, not {kind_of(response)}")
+        inner.add("response", f"must be a mapping such as {{answer: data.text}}, not {describe_value(response)}")
     stored = {
         "url": url,
         "method": method.upper(),
@@ -118,9 +118,9 @@ def _http(section: Section, environment: Environment) -> tuple[SystemSource, Sto
     before = len(inner.findings.errors)
     options = {
         **stored,
-        "url": environment.filled(inner.name("url"), url),
-        "headers": environment.filled(inner.name("headers"), headers),
-        "request": environment.filled(inner.name("request"), stored["request"], in_template=True),
+        "url": environment.substitute(inner.name("url"), url),
+        "headers": environment.substitute(inner.name("headers"), headers),
+        "request": environment.substitute(inner.name("request"), stored["request"], in_template=True),
     }
     if len(inner.findings.errors) == before and not is_web_address(options["url"]):
         inner.add("url", "must begin with http:// or https:// and name a host")
@@ -139,11 +139,11 @@ def is_web_address(text: str) -> bool:
         return False
 
 
-def _command(section: Section, folder: Path, environment: Environment) -> tuple[SystemSource, Stored] | None:
+def _command(section: PlanSection, folder: Path, environment: Environment) -> tuple[SystemSource, Stored] | None:
     value = section.values["command"]
     key = "system.command" if not isinstance(value, Mapping) else "system.command.run"
     given = dict(value) if isinstance(value, Mapping) else {"run": value}
-    inner = Section(section.findings, "system.command", given)
+    inner = PlanSection(section.findings, "system.command", given)
     inner.refuse_unknown(("run", "cwd", "env"))
     if not inner.has("run") and inner.is_misspelt("run"):
         return None
@@ -153,10 +153,10 @@ def _command(section: Section, folder: Path, environment: Environment) -> tuple[
     _require_texts(inner, "env", env)
     if words is None or cwd is None:
         return None
-    filled = environment.filled(inner.name("env"), env)
+    filled = environment.substitute(inner.name("env"), env)
     place = os.path.abspath(folder / os.path.expanduser(cwd)) if "\0" not in cwd else cwd
     if not os.path.isdir(place):
-        inner.add("cwd", f"there is no folder {shown(cwd)}")
+        inner.add("cwd", f"there is no folder {quote_text(cwd)}")
     stored = {"command": {"run": words, "cwd": cwd, "env": env}}
     return SystemSource("command", {"command": words, "cwd": place, "env": filled}), stored
 
@@ -172,11 +172,11 @@ def _words(findings: Findings, key: str, value: object) -> list[str] | None:
         findings.add(key, "is missing; write the command, such as [python, my_app.py]")
         return None
     if not isinstance(value, list):
-        findings.add(key, f"must be a text or a list of words, not {kind_of(value)}")
+        findings.add(key, f"must be a text or a list of words, not {describe_value(value)}")
         return None
     for place, word in enumerate(value):
         here = f"{key}[{place}]"
-        problem = None if word == "" and place else text_problem(word, findings.source.written.get(here))
+        problem = None if word == "" and place else string_problem(word, findings.source.written.get(here))
         if problem is None and "\0" in word:
             problem = "cannot hold a null character"
         if problem is None and _REFERENCE.fullmatch(word):
@@ -187,23 +187,23 @@ def _words(findings: Findings, key: str, value: object) -> list[str] | None:
     return value
 
 
-def _require_texts(section: Section, key: str, values: Mapping[str, Any]) -> None:
+def _require_texts(section: PlanSection, key: str, values: Mapping[str, Any]) -> None:
     """Take down every value that is no text; a header and a variable may be empty."""
     for name, value in values.items():
         here = f"{section.name(key)}.{name}"
         if not isinstance(value, str):
-            section.findings.add(here, str(text_problem(value, section.findings.source.written.get(here))))
+            section.findings.add(here, str(string_problem(value, section.findings.source.written.get(here))))
         elif "\0" in value or "\0" in name:
             section.findings.add(here, "cannot hold a null character")
 
 
 def store_section(findings: Findings, folder: Path, environment: Environment) -> tuple[str | None, str | None]:
     """``store``: where runs are kept (a file, with its folder, or an address), and how that is written."""
-    written = Section(findings, "", findings.source.values).text("store")
+    written = PlanSection(findings, "", findings.source.values).text("store")
     if written is None:
         return None, None
     before = len(findings.errors)
-    store = environment.filled("store", written)
+    store = environment.substitute("store", written)
     if len(findings.errors) > before:
         return None, written
     if store in _MEMORY:
@@ -217,7 +217,7 @@ def store_section(findings: Findings, folder: Path, environment: Environment) ->
     elif "://" in store:
         scheme = store.partition("://")[0]
         if scheme not in _SERVERS:
-            findings.add("store", f"cannot keep runs in {shown(scheme)}; name a file, or a postgresql:// address")
+            findings.add("store", f"cannot keep runs in {quote_text(scheme)}; name a file, or a postgresql:// address")
             return None, written
         return store, written
     return os.path.abspath(folder / os.path.expanduser(store)), written

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from ..core.errors import BadValueError
 from ..core.types import Document, EvaluationSample
-from ..io.grades import GOLD_BY, Grade, read_grades, who_graded
+from ..io.grades import GOLD_BY, Grade, provenance_counts, read_grades
 
-__all__ = ["gold_name", "with_gold"]
+__all__ = ["gold_signature", "with_gold"]
 
 
 def with_gold(samples: Iterable[EvaluationSample], qrels: str | Path) -> list[EvaluationSample]:
@@ -42,11 +42,14 @@ def _graded(sample: EvaluationSample, grades: Sequence[Grade] | None) -> Evaluat
     made = [document(grade) for grade in grades if grade.grade > 0]
     others = [document(grade) for grade in grades if grade.grade == 0]
     return replace(
-        sample, relevant_docs=made, candidate_docs=others or None, metadata={**metadata, GOLD_BY: who_graded(grades)}
+        sample,
+        relevant_docs=made,
+        candidate_docs=others or None,
+        metadata={**metadata, GOLD_BY: provenance_counts(grades)},
     )
 
 
-def gold_name(qrels: str | Path) -> str:
+def gold_signature(qrels: str | Path) -> str:
     """What a signature calls the gold of a qrels file: two files with the same grades are the same gold."""
     levels = sorted((*key, grade.grade) for key, grade in read_grades(qrels).items())
     return f"qrels-{hashlib.sha256(repr(levels).encode()).hexdigest()[:8]}"

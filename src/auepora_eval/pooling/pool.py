@@ -12,7 +12,7 @@ from ..core.types import EvaluationSample, SystemOutputs
 from ..io.grades import Grade, GradeKey
 from ..io.trec_format import judged_levels
 
-__all__ = ["Pool", "PooledDocument", "RunShare", "gold_grades", "pool_outputs"]
+__all__ = ["Pool", "PooledDocument", "RunContribution", "gold_grades", "pool_outputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class PooledDocument:
 
 
 @dataclass(slots=True)
-class RunShare:
+class RunContribution:
     """What one run brought to a pool."""
 
     queries: int = 0
@@ -54,7 +54,7 @@ class Pool:
 
     depth: int
     documents: list[PooledDocument] = field(default_factory=list)
-    runs: dict[str, RunShare] = field(default_factory=dict)
+    runs: dict[str, RunContribution] = field(default_factory=dict)
     num_queries: int = 0
     """Queries for which any run returned anything."""
     num_left_out: int = 0
@@ -90,7 +90,7 @@ class Pool:
 
 
 @dataclass(slots=True)
-class _Found:
+class _PooledEntry:
     """A document of one query while runs are gone through."""
 
     text: str = ""
@@ -119,10 +119,10 @@ def pool_outputs(
     if not runs:
         raise BadValueError("a pool needs at least one run")
     rows = {sample.sample_id: sample for sample in samples}
-    found: dict[str, dict[str, _Found]] = {sample_id: {} for sample_id in rows}
+    found: dict[str, dict[str, _PooledEntry]] = {sample_id: {} for sample_id in rows}
     pool, unknown = Pool(depth), dict[str, None]()
     for name, outputs in runs.items():
-        share = pool.runs[name] = RunShare()
+        share = pool.runs[name] = RunContribution()
         seen: set[str] = set()
         for sample_id, output in outputs:
             if sample_id not in found:
@@ -138,14 +138,14 @@ def pool_outputs(
     for sample_id, documents in found.items():
         pool.num_queries += bool(documents)
         texts = _gold_texts(rows[sample_id]) if documents else {}
-        for doc_id in sorted(documents, key=lambda one: _shuffled(seed, sample_id, one)):
-            _settle(pool, rows[sample_id], doc_id, documents[doc_id], texts, known, new_only=new_only)
+        for doc_id in sorted(documents, key=lambda one: _shuffle_key(seed, sample_id, one)):
+            _add_document(pool, rows[sample_id], doc_id, documents[doc_id], texts, known, new_only=new_only)
     return pool
 
 
-def _take(documents: dict[str, _Found], run: str, output: SystemOutputs, depth: int) -> None:
+def _take(documents: dict[str, _PooledEntry], run: str, output: SystemOutputs, depth: int) -> None:
     for rank, item in enumerate(output.retrieved[:depth], start=1):
-        one = documents.setdefault(item.doc.doc_id, _Found())
+        one = documents.setdefault(item.doc.doc_id, _PooledEntry())
         one.returned[run] = min(rank, one.returned.get(run, rank))
         if not one.text:
             one.text = item.doc.text
@@ -157,11 +157,11 @@ def _gold_texts(sample: EvaluationSample) -> dict[str, str]:
     return {one.doc_id: one.text for some in (sample.candidate_docs, sample.relevant_docs) for one in some or ()}
 
 
-def _settle(
+def _add_document(
     pool: Pool,
     sample: EvaluationSample,
     doc_id: str,
-    found: _Found,
+    found: _PooledEntry,
     texts: Mapping[str, str],
     known: Mapping[GradeKey, Grade],
     *,
@@ -182,7 +182,7 @@ def _settle(
     )
 
 
-def _shuffled(seed: int, sample_id: str, doc_id: str) -> bytes:
+def _shuffle_key(seed: int, sample_id: str, doc_id: str) -> bytes:
     return hashlib.sha256(repr((seed, sample_id, doc_id)).encode()).digest()
 
 

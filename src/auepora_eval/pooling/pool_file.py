@@ -12,7 +12,7 @@ from ..core.errors import BadValueError, DataFileError, did_you_mean
 from ..io.codec import LineError
 from ..io.files import read_lines, write_lines
 from ..io.grades import Grade
-from ..io.json_values import json_value
+from ..io.json_values import parse_json
 from ..io.labels import Provenance
 from .pool import PooledDocument
 
@@ -33,7 +33,7 @@ def read_pool(path: str | Path) -> list[PooledDocument]:
     documents = []
     for number, line in read_lines(place):
         try:
-            document = _document(json_value(line))
+            document = _document(parse_json(line))
         except LineError as error:
             raise DataFileError(place, number, str(error)) from error
         before = lines.setdefault(document.key, number)

@@ -14,26 +14,34 @@ from typing import Any
 from ..core.errors import JudgeError
 from ..core.secrets import Secrets
 from ..core.types import EvaluationSample
-from ..io.grades import Grade, GradeKey, Journal, settled, who_graded, write_grades
+from ..io.grades import Grade, GradeKey, GradeLog, merge_grade, provenance_counts, write_grades
 from ..io.trec_format import require_trec_id
-from ..judge.asking import Question, critic_at_hand, critic_choice, over_repeats, question_frames, require_critic
-from ..judge.budget import model_of
+from ..judge.budget import model_name
 from ..judge.cache import JudgementCache
-from ..judge.critic import Critic, JudgeRequest, Judging
+from ..judge.critic import Critic, JudgeClient, JudgeRequest
 from ..judge.loop import LoopThread
 from ..judge.policy import JudgePolicy
 from ..judge.preview import Preview, PreviewSession
-from ..judge.prompting import prompt_of
+from ..judge.prompting import resolve_prompt
+from ..judge.ratings import RatingPrompt, critic_signature, question_frames, require_critic, resolve_critic, run_repeats
 from ..judge.scale import Scale
 from ..judge.session import JudgeSession
 from .pool import PooledDocument
 
-__all__ = ["METRIC", "SCALE", "RelevanceReport", "judge_relevance", "known_grades", "labels_alone", "preview_relevance"]
+__all__ = [
+    "METRIC",
+    "SCALE",
+    "RelevanceReport",
+    "judge_relevance",
+    "merge_known_grades",
+    "preview_relevance",
+    "write_known_grades",
+]
 
 METRIC = "relevance"
 """What the accounts call these questions."""
 SCALE = Scale(0.0, 3.0)
-_AHEAD = 256
+_MAX_PENDING = 256
 """How many documents are under way at least, so that judges are never idle and prompts do not pile up."""
 
 
@@ -62,7 +70,7 @@ class RelevanceReport:
         levels = Counter(one.grade for one in self.grades)
         return {
             "graded": len(self.grades),
-            "by": who_graded(self.grades),
+            "by": provenance_counts(self.grades),
             "levels": {str(level): levels[level] for level in sorted(levels)},
             "asked": self.num_asked,
             "failed": dict(self.failed),
@@ -72,7 +80,7 @@ class RelevanceReport:
         }
 
 
-def known_grades(
+def merge_known_grades(
     pool: Iterable[PooledDocument],
     before: Mapping[GradeKey, Grade] | None = None,
     labels: Mapping[GradeKey, Grade] | None = None,
@@ -82,9 +90,9 @@ def known_grades(
     for key, grade in (before or {}).items():
         held = found.get(key)
         # A person's mark in the pool is not undone by what a model said earlier.
-        found[key] = grade if held is None or held.by == "model" or grade.by != "model" else settled(grade, held)
+        found[key] = grade if held is None or held.by == "model" or grade.by != "model" else merge_grade(grade, held)
     for key, label in (labels or {}).items():
-        found[key] = settled(found.get(key), label if label.at is not None else replace(label, at=_now()))
+        found[key] = merge_grade(found.get(key), label if label.at is not None else replace(label, at=_now()))
     return found
 
 
@@ -105,7 +113,9 @@ def judge_relevance(
     judgements (``judge.repeats``) the mean is rounded, halves downwards.
     """
     require_critic(critic)
-    asked = _Asking(critic_at_hand(critic, METRIC), prompt_of(prompt, otherwise=METRIC), secrets or Secrets())
+    asked = _RelevanceJudge(
+        resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC), secrets or Secrets()
+    )
     held = dict(known or {})
     if qrels is not None:
         _require_ids(pool, held)
@@ -122,19 +132,19 @@ def judge_relevance(
         async with session as judge:
             await asked.all(judge, missing, session.policy.concurrency, graded, failed)
 
-    with Journal(qrels) if qrels is not None else nullcontext() as journal, LoopThread() as loop:
+    with GradeLog(qrels) if qrels is not None else nullcontext() as journal, LoopThread() as loop:
         loop.run(ask())
     grades = _ordered(pool, held)
     if qrels is not None and grades:
         write_grades(qrels, grades)
-    named, prompt_id = model_of(asked.critic), asked.prompt.id
+    named, prompt_id = model_name(asked.critic), asked.prompt.id
     others = sum(one.by == "model" and (one.model, one.prompt) != (named, prompt_id) for one in grades)
     return RelevanceReport(
-        grades, len(missing) - failed["no_text"], dict(failed), critic_choice(asked.critic), prompt_id, others
+        grades, len(missing) - failed["no_text"], dict(failed), critic_signature(asked.critic), prompt_id, others
     )
 
 
-def labels_alone(
+def write_known_grades(
     pool: Sequence[PooledDocument], known: Mapping[GradeKey, Grade], qrels: str | None = None
 ) -> RelevanceReport:
     """What is known, written to ``qrels``; nobody is asked, and what has no grade is left without."""
@@ -156,7 +166,7 @@ def preview_relevance(
 ) -> Preview:
     """What grading would ask and cost. Nobody is asked, and nothing is written."""
     rules = policy or JudgePolicy()
-    asked = _Asking(critic_at_hand(critic, METRIC), prompt_of(prompt, otherwise=METRIC), Secrets())
+    asked = _RelevanceJudge(resolve_critic(critic, METRIC), resolve_prompt(prompt, otherwise=METRIC), Secrets())
     missing = [one for one in pool if one.key not in (known or {})]
     cache = JudgementCache(rules.cache) if rules.cache is not None and rules.cache.exists() else None
     session = PreviewSession(rules, cache)
@@ -166,7 +176,7 @@ def preview_relevance(
     finally:
         if cache is not None:
             cache.close()
-    session.preview.may_be_more = []  # each document is asked about once
+    session.preview.lower_bound_metrics = []  # each document is asked about once
     return session.preview
 
 
@@ -183,7 +193,7 @@ def _require_ids(pool: Sequence[PooledDocument], held: Iterable[GradeKey]) -> No
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _RelevanceJudge:
     """One critic and one prompt, and how a document is put to them."""
 
     critic: Critic
@@ -192,14 +202,14 @@ class _Asking:
 
     async def all(
         self,
-        judge: Judging,
+        judge: JudgeClient,
         documents: Sequence[PooledDocument],
         concurrency: int,
         graded: Callable[[Grade], None],
         failed: Counter[str],
     ) -> None:
         """Ask about all of these, some at a time."""
-        room = asyncio.Semaphore(max(_AHEAD, concurrency))
+        room = asyncio.Semaphore(max(_MAX_PENDING, concurrency))
 
         async def one(document: PooledDocument) -> None:
             if not document.text.strip():
@@ -215,8 +225,8 @@ class _Asking:
 
         await asyncio.gather(*map(one, documents))
 
-    async def _graded(self, judge: Judging, document: PooledDocument) -> Grade:
-        question = Question(
+    async def _graded(self, judge: JudgeClient, document: PooledDocument) -> Grade:
+        question = RatingPrompt(
             self.prompt,
             {"question": _question(document), "document": document.text},
             SCALE,
@@ -228,9 +238,9 @@ class _Asking:
             ((_, request),) = question.requests(self.critic, repeat)
             said = await judge.ask(self.critic, _about(request, document))
             value = said.answer.get("score") if said.weighted is None else said.weighted
-            return SCALE.low + SCALE.normalised(value) * (SCALE.high - SCALE.low), said.rationale or ""
+            return SCALE.low + SCALE.normalise(value) * (SCALE.high - SCALE.low), said.rationale or ""
 
-        came, _ = await over_repeats(judge, once)
+        came, _ = await run_repeats(judge, once)
         mean = math.fsum(value for value, _ in came) / len(came)
         level = math.ceil(mean - 0.5 - 1e-9)
         return Grade(
@@ -238,7 +248,7 @@ class _Asking:
             document.doc_id,
             level,
             "model",
-            model=model_of(self.critic),
+            model=model_name(self.critic),
             prompt=self.prompt.id,
             why=self.secrets.text(_nearest(came, mean)),
             at=_now(),

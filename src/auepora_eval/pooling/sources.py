@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["Sources", "is_file_of_outputs"]
+__all__ = ["PooledRuns", "is_outputs_file"]
 
 
-def is_file_of_outputs(run: str) -> bool:
+def is_outputs_file(run: str) -> bool:
     """Whether a run is meant by the path of a file, and not by its name in the store."""
     return Path(run).is_file()
 
 
 @dataclass(slots=True)
-class Sources:
+class PooledRuns:
     """Runs to pool, in their order, and the samples that they answer."""
 
     runs: dict[str, Iterable[tuple[str, SystemOutputs]]] = field(default_factory=dict)

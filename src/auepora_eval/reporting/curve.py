@@ -8,14 +8,14 @@ from typing import Any
 
 from ..core.results import Results
 from ..perturb.kinds import ARMS_KIND, Level, level_text
-from .markdown import escaped, markdown_table
-from .tables import figure, one_line, results_table, table
+from .markdown import escape_markdown, markdown_table
+from .tables import escape_line_breaks, format_value, results_table, table
 
 __all__ = ["Curve", "CurvePoint", "curve_markdown", "curve_text"]
 
-WIDTH = 25
+DRAWING_WIDTH = 25
 """So many characters wide is a drawing."""
-_DOUBT = "?"
+_UNRELIABLE_MARK = "?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Curve:
     notes: list[str] = field(default_factory=list)
     together: Results | None = None
     """Metrics that look at the answers of all arms at once."""
-    shown: Mapping[str, str] = field(default_factory=dict)
+    display_names: Mapping[str, str] = field(default_factory=dict)
     """What tables call a metric, where that is not simply its name."""
 
     @property
@@ -98,8 +98,8 @@ def curve_text(curve: Curve) -> str:
     for name, points in curve.metrics.items():
         low, high = _scale(points, own=name in curve.scaled)
         for place, one in enumerate(points):
-            named = curve.shown.get(name, name) if place == 0 else ""
-            rows.append([named, *_cells(one), _drawn(one, low, high), *_change(one)])
+            named = curve.display_names.get(name, name) if place == 0 else ""
+            rows.append([named, *_cells(one), _draw_interval(one, low, high), *_change_cells(one)])
     headers = [
         "metric",
         curve.column,
@@ -112,13 +112,13 @@ def curve_text(curve: Curve) -> str:
         "",
     ]
     text = table(rows, headers=headers, right=(2, 5, 7))
-    return "\n\n".join(filter(None, [text, "\n".join(_remarks(curve)), _together(curve, markdown=False)]))
+    return "\n\n".join(filter(None, [text, "\n".join(_footnotes(curve)), _joint_results_text(curve, markdown=False)]))
 
 
 def curve_markdown(curve: Curve) -> str:
     """The same as a Markdown table, without drawings."""
     rows = [
-        [escaped(curve.shown.get(name, name)), *_cells(one), *_change(one)]
+        [escape_markdown(curve.display_names.get(name, name)), *_cells(one), *_change_cells(one)]
         for name, points in curve.metrics.items()
         for one in points
     ]
@@ -133,16 +133,20 @@ def curve_markdown(curve: Curve) -> str:
         "",
     ]
     text = markdown_table(headers, rows, right=(2, 4, 6))
-    remarks = "\n".join(f"- {escaped(one)}" for one in _remarks(curve, drawn=False))
-    return "\n\n".join(filter(None, [text, remarks, _together(curve, markdown=True)]))
+    remarks = "\n".join(f"- {escape_markdown(one)}" for one in _footnotes(curve, drawn=False))
+    return "\n\n".join(filter(None, [text, remarks, _joint_results_text(curve, markdown=True)]))
 
 
 def _cells(one: CurvePoint) -> list[str]:
-    ends = "" if one.interval is None else " – ".join(map(figure, one.interval)) + (f" {_DOUBT}" if one.flags else "")
-    return [level_text(one.level), "n/a" if one.value is None else figure(one.value), ends]
+    ends = (
+        ""
+        if one.interval is None
+        else " – ".join(map(format_value, one.interval)) + (f" {_UNRELIABLE_MARK}" if one.flags else "")
+    )
+    return [level_text(one.level), "n/a" if one.value is None else format_value(one.value), ends]
 
 
-def _change(one: CurvePoint) -> list[str]:
+def _change_cells(one: CurvePoint) -> list[str]:
     if one.delta is None:
         return ["", "", "", ""]
     ends = "" if one.delta_interval is None else " … ".join(f"{end:+.4f}" for end in one.delta_interval)
@@ -160,15 +164,15 @@ def _scale(points: Sequence[CurvePoint], *, own: bool) -> tuple[float, float]:
     return low, high if high > low else low + 1.0
 
 
-def _drawn(one: CurvePoint, low: float, high: float) -> str:
+def _draw_interval(one: CurvePoint, low: float, high: float) -> str:
     """The value as a point and its interval as a line, on a dotted ground."""
     if one.value is None:
         return ""
 
     def at(value: float) -> int:
-        return round((value - low) / (high - low) * (WIDTH - 1))
+        return round((value - low) / (high - low) * (DRAWING_WIDTH - 1))
 
-    cells = ["·"] * WIDTH
+    cells = ["·"] * DRAWING_WIDTH
     if one.interval is not None:
         first, last = (at(end) for end in one.interval)
         cells[first : last + 1] = "─" * (last + 1 - first)
@@ -176,17 +180,19 @@ def _drawn(one: CurvePoint, low: float, high: float) -> str:
     return "".join(cells)
 
 
-def _remarks(curve: Curve, *, drawn: bool = True) -> list[str]:
+def _footnotes(curve: Curve, *, drawn: bool = True) -> list[str]:
     points = [one for several in curve.metrics.values() for one in several]
     scale = "drawn from 0 to 1, or as far as the values go" if drawn and points else ""
     doubt = (
-        f"{_DOUBT} few or skewed samples: the interval may be too narrow" if any(one.flags for one in points) else ""
+        f"{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow"
+        if any(one.flags for one in points)
+        else ""
     )
     refused = [f"not held against {level_text(curve.base)}: {name} ({why})" for name, why in curve.refused.items()]
-    return [one_line(one) for one in filter(None, [scale, doubt, *refused, *curve.notes])]
+    return [escape_line_breaks(one) for one in filter(None, [scale, doubt, *refused, *curve.notes])]
 
 
-def _together(curve: Curve, *, markdown: bool) -> str:
+def _joint_results_text(curve: Curve, *, markdown: bool) -> str:
     if curve.together is None:
         return ""
     return curve.together.to_markdown() if markdown else results_table(curve.together)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-__all__ = ["escaped", "markdown_table"]
+__all__ = ["escape_markdown", "markdown_table"]
 
 _MARKS = re.compile(r"[\\`*\[\]|~$#]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _BLOCK_START = re.compile(r"^(?:[+\-=]|\d+(?=[.)]))")
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     r"""Any text as one line that Markdown and HTML show as it is, in a table too.
 
     >>> escaped("a|b <i> snake_case")
@@ -21,10 +21,10 @@ def escaped(text: str) -> str:
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = _MARKS.sub(lambda mark: f"\\{mark.group()}", line)
     line = line.replace("://", ":\\//").replace("www.", "www\\.")  # neither becomes a link by itself
-    return _BLOCK_START.sub(lambda mark: _escaped_start(mark.group()), line)
+    return _BLOCK_START.sub(lambda mark: _escape_block_start(mark.group()), line)
 
 
-def _escaped_start(start: str) -> str:
+def _escape_block_start(start: str) -> str:
     """The beginning of a line that would make it an item of a list, or what stands above it a heading."""
     return f"{start}\\" if start.isdigit() else f"\\{start}"
 

@@ -81,13 +81,13 @@ class MetricCard:
         for paragraph in self.text:
             lines += ["", paragraph]
         lines += ["", "| | |", "|---|---|"]
-        lines += [f"| {label} | {_cell(value)} |" for label, value in self._facts()]
+        lines += [f"| {label} | {_escape_cell(value)} |" for label, value in self._facts()]
         if self.options:
             lines += ["", "## Options", "", "| option | default |", "|---|---|"]
             lines += [f"| `{name}` | `{default}` |" for name, default in self.options.items()]
         if self.skips:
             lines += ["", "## Skips", "", "| reason | when |", "|---|---|"]
-            lines += [f"| `{reason}` | {_cell(why)} |" for reason, why in self.skips.items()]
+            lines += [f"| `{reason}` | {_escape_cell(why)} |" for reason, why in self.skips.items()]
         if self.prompts:
             lines += ["", "## Prompt" if len(self.prompts) == 1 else "## Prompts"]
         for prompt_id, prompt in self.prompts:
@@ -106,7 +106,7 @@ class MetricCard:
         return facts
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
@@ -120,7 +120,7 @@ def metric_card(info: MetricInfo) -> MetricCard:
     cls = info.cls
     # Without a docstring of its own a dataclass shows its signature, which explains nothing.
     document = inspect.cleandoc(vars(cls).get("__doc__") or "")
-    summary, formula, text = _read(document)
+    summary, formula, text = _parse_docstring(document)
     scored = issubclass(cls, BatchMetric)
     options = {
         name: "required" if parameter.default is inspect.Parameter.empty else repr(parameter.default)
@@ -140,7 +140,7 @@ def metric_card(info: MetricInfo) -> MetricCard:
         higher_is_better=None if follows_base else getattr(cls, "higher_is_better", None),
         options=options,
         skips=dict(getattr(cls, "skip_reasons", {})),
-        failures=_failures(info),
+        failures=_failure_rule(info),
         reference=getattr(cls, "reference", ""),
         follows_base=follows_base,
         prompts=tuple((prompt.id, prompt.text) for prompt in prompts),
@@ -157,7 +157,7 @@ def _declared_range(info: MetricInfo) -> tuple[float, float] | None:
     return getattr(built if built is not None else info.cls, "range", None)
 
 
-def _failures(info: MetricInfo) -> str:
+def _failure_rule(info: MetricInfo) -> str:
     if not issubclass(info.cls, BatchMetric):
         return "not declared"
     if info.cls.failure_note:
@@ -167,7 +167,7 @@ def _failures(info: MetricInfo) -> str:
     return "counts at the worst value"
 
 
-def _read(document: str) -> tuple[str, str, tuple[str, ...]]:
+def _parse_docstring(document: str) -> tuple[str, str, tuple[str, ...]]:
     """Summary, formula and further paragraphs of a docstring."""
     paragraphs = [" ".join(part.split()) for part in document.split("\n\n") if part.strip()]
     formula = next((p.removeprefix(".. math::").strip() for p in paragraphs if p.startswith(".. math::")), "")
@@ -194,7 +194,8 @@ def reference_pages() -> dict[str, str]:
             lines += ["", f"## {title}", "", question, ""]
             lines += ["| metric | what it says | range |", "|---|---|---|"]
             lines += [
-                f"| [`{card.pattern}`]({card.name}.md) | {_cell(card.summary)} | {card.range_text}, {card.direction} |"
+                f"| [`{card.pattern}`]({card.name}.md) | {_escape_cell(card.summary)} |"
+                f" {card.range_text}, {card.direction} |"
                 for card in group
             ]
     pages["README.md"] = "\n".join(lines) + "\n"

@@ -9,13 +9,13 @@ from ..core.results import Results, display_name
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
 from .charts import Chart, interval_chart
-from .charts.words import in_chart
+from .charts.labels import clean_label
 from .result_rows import interval_rows
-from .tables import figure, remark
+from .tables import format_value, result_note
 
 __all__ = ["html_table", "results_html", "with_chart"]
 
-MOST_ROWS = 500
+MAX_ROWS = 500
 
 
 def results_html(results: Results) -> str:
@@ -26,8 +26,8 @@ def results_html(results: Results) -> str:
     for target, entry in TARGETS.items():
         group = [result for result in results if result.target is target]
         for place, one in enumerate(group):
-            value = figure(one.value) if one.defined else "n/a"
-            rows.append([entry.title if place == 0 else "", display_name(one), value, _interval(one), remark(one)])
+            value = format_value(one.value) if one.defined else "n/a"
+            rows.append([entry.title if place == 0 else "", display_name(one), value, _interval(one), result_note(one)])
     table = html_table(["Target", "Metric", "Value", "95 % interval", "Mean of"], rows, right=(2,))
     doubt = any(row[3].endswith("?") for row in rows)
     doubtful = "<p>? few or skewed samples: the interval may be too narrow</p>" if doubt else ""
@@ -37,20 +37,20 @@ def results_html(results: Results) -> str:
 def _interval(result: MetricResult) -> str:
     if result.interval is None or not result.defined:
         return ""
-    low, high = map(figure, result.interval)
+    low, high = map(format_value, result.interval)
     return f"{low} – {high}" + (" ?" if (result.details.get("interval") or {}).get("flags") else "")
 
 
 def html_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     """A table of plain texts, which are escaped; a column in which no row has anything is left out."""
-    kept = rows[:MOST_ROWS]
+    kept = rows[:MAX_ROWS]
     shown = [c for c in range(len(headers)) if c < 2 or any(row[c] for row in kept)]
 
     def cell(name: str, column: int, text: str) -> str:
         side = "right" if column in right else "left"
         aligned = f' style="text-align: {side}{"; white-space: nowrap" if len(text) < 40 else ""}"'
         scope = ' scope="col"' if name == "th" else ""
-        return f"<{name}{scope}{aligned}>{escape(in_chart(text, longest=400))}</{name}>"
+        return f"<{name}{scope}{aligned}>{escape(clean_label(text, longest=400))}</{name}>"
 
     head = "".join(cell("th", c, headers[c]) for c in shown)
     body = "".join(f"<tr>{''.join(cell('td', c, row[c]) for c in shown)}</tr>" for row in kept)

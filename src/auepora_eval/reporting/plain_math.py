@@ -23,15 +23,15 @@ def plain_math(latex: str) -> str:
     text = re.sub(r"\\(?:text|mathrm)\s*\{([^{}]*)\}", r"\1", latex).replace(r"\tfrac", r"\frac")
     while r"\frac" in text:
         start = text.index(r"\frac")
-        top, after = _group(text, start + len(r"\frac"))
-        bottom, end = _group(text, after)
-        text = f"{text[:start]}{_wrapped(top)} / {_wrapped(bottom)}{text[end:]}"
+        top, after = _read_braces(text, start + len(r"\frac"))
+        bottom, end = _read_braces(text, after)
+        text = f"{text[:start]}{_parenthesize(top)} / {_parenthesize(bottom)}{text[end:]}"
     text = _COMMAND.sub(lambda match: _SYMBOLS.get(match[0], match[0]), text)
     text = re.sub(r"([_^])\{([^{}]*)\}", lambda m: f"{m[1]}{m[2] if ' ' not in m[2] else f'({m[2]})'}", text)
     return re.sub(r"(?<=\S) {2}(?=\S)", " ", text).strip()
 
 
-def _group(text: str, start: int) -> tuple[str, int]:
+def _read_braces(text: str, start: int) -> tuple[str, int]:
     """The content of the braces that open at ``start``, and where they end."""
     depth = 0
     for position in range(start, len(text)):
@@ -41,7 +41,7 @@ def _group(text: str, start: int) -> tuple[str, int]:
     raise ValueError(f"unbalanced braces in {text!r}")
 
 
-def _wrapped(part: str) -> str:
+def _parenthesize(part: str) -> str:
     """The part in parentheses where a bar would otherwise be ambiguous."""
     inner = re.sub(r"\([^()]*\)|\|[^|]*\|", "", part)
     return f"({part})" if re.search(r"[-+/ ]|\\sum|\\frac", inner.strip()) else part

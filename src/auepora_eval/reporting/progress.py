@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
-__all__ = ["duration", "is_quiet", "progress", "quietly", "wipe"]
+__all__ = ["clear", "format_duration", "is_quiet", "progress", "silenced"]
 
-PATIENCE = 1.0
+SHOW_AFTER_S = 1.0
 """Seconds of work that need no line."""
-EVERY = 0.2
-LINE_EVERY = 30.0
+REFRESH_EVERY_S = 0.2
+LOG_EVERY_S = 30.0
 """Seconds between two lines where stderr is no terminal, such as a log of a CI job."""
 
 
-class _Line:
+class _ProgressLine:
     """The one line there is; it is rewritten in place and wiped when the work ends or something else is printed."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class _Line:
             self._write(stream, text)
             self._shown = len(text)
 
-    def wipe(self, stream: TextIO) -> None:
+    def clear(self, stream: TextIO) -> None:
         with self._lock:
             if self._shown:
                 self._write(stream, "")
@@ -43,13 +43,13 @@ class _Line:
             stream.flush()
 
 
-_line = _Line()
+_line = _ProgressLine()
 _quiet = 0
 """How many blocks there are around us in which nothing is to be shown."""
 
 
 @contextmanager
-def quietly() -> Iterator[None]:
+def silenced() -> Iterator[None]:
     """Within it no line is shown, and no remark is made."""
     global _quiet  # noqa: PLW0603 -- one terminal, one state
     _quiet += 1
@@ -64,9 +64,9 @@ def is_quiet() -> bool:
     return _quiet > 0
 
 
-def wipe() -> None:
+def clear() -> None:
     """Take the line away before something else is written to stderr; the next tick brings it back."""
-    _line.wipe(sys.stderr)
+    _line.clear(sys.stderr)
 
 
 @contextmanager
@@ -106,14 +106,14 @@ def progress(
 
     def tick() -> None:
         # A thread, because reading a file is one long call that reports nothing on its way.
-        pause = PATIENCE if terminal else LINE_EVERY
+        pause = SHOW_AFTER_S if terminal else LOG_EVERY_S
         while not over.wait(pause):
-            pause = EVERY if terminal else LINE_EVERY
+            pause = REFRESH_EVERY_S if terminal else LOG_EVERY_S
             seconds = time.monotonic() - began
             known = of_all()
             parts = [f"{done:,} of {known:,}" if known is not None else f"{seconds:.0f} s"]
             if rate and done:
-                parts.append(_pace(done, known, seconds))
+                parts.append(_rate_text(done, known, seconds))
             parts.append(remark())
             text = f"{what} ... {', '.join(filter(None, parts))}"
             if terminal:
@@ -127,7 +127,7 @@ def progress(
         over.set()
         ticker.join()
         if terminal:
-            _line.wipe(stream)
+            _line.clear(stream)
 
     ticker = threading.Thread(target=tick, daemon=True)
     ticker.start()
@@ -137,14 +137,14 @@ def progress(
         end()
 
 
-def _pace(done: int, total: int | None, seconds: float) -> str:
+def _rate_text(done: int, total: int | None, seconds: float) -> str:
     """How fast it goes, and how long the rest will take if it goes on like this."""
     speed = done / max(seconds, 1e-9)
     text = f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s"
-    return text if total is None else f"{text}, {duration((total - done) / speed)} left"
+    return text if total is None else f"{text}, {format_duration((total - done) / speed)} left"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds as people say them: ``45 s``, ``3 min 20 s``, ``2 h 5 min``."""
     whole = max(0, round(seconds))
     if whole < 60:

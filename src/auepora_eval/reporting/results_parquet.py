@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..core.results import Results
-from ..io.files import whole_file
+from ..io.files import atomic_write
 
 __all__ = ["save_results_parquet", "save_scores_parquet"]
 
@@ -23,5 +23,5 @@ def save_scores_parquet(results: Results, path: str | Path) -> None:
 def _save(table: object, path: Path) -> None:
     from pyarrow import parquet
 
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         parquet.write_table(table, file, compression="zstd", write_page_checksum=True)

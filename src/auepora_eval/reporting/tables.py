@@ -9,38 +9,38 @@ from ..core.results import (
     coverage,
     display_name,
     empty_answers,
-    judged_share,
+    judged_coverage,
     results_to_dict,
     results_to_markdown,
 )
 from ..core.targets import TARGETS
 from ..core.types import MetricResult
-from .markdown import escaped, markdown_table
+from .markdown import escape_markdown, markdown_table
 
 __all__ = [
     "coverage",
     "display_name",
-    "figure",
-    "one_line",
-    "remark",
+    "escape_line_breaks",
+    "format_value",
+    "result_note",
     "results_markdown",
     "results_table",
     "results_to_dict",
     "results_to_markdown",
-    "side_by_side",
+    "runs_table",
     "slices_tables",
     "table",
 ]
 
-_DOUBT = "?"
+_UNRELIABLE_MARK = "?"
 """Marks an interval that may claim too much."""
 
 
-_LONGEST_CELL = 80
+_MAX_CELL_LENGTH = 80
 _BREAKS = {ord(mark): repr(mark)[1:-1] for mark in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"}
 
 
-def one_line(text: str) -> str:
+def escape_line_breaks(text: str) -> str:
     """The text with tabs and line ends written out, so that it cannot break a row."""
     return text.translate(_BREAKS)
 
@@ -51,7 +51,7 @@ def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Seque
     A cell is one line whatever it holds, and cut where it is very long, unless it is the last of its row.
     """
     headers, *rows = (
-        [_fitting(cell, last=i == len(headers) - 1) for i, cell in enumerate(row)] for row in [headers, *rows]
+        [_fit_cell(cell, last=i == len(headers) - 1) for i, cell in enumerate(row)] for row in [headers, *rows]
     )
     widths = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
 
@@ -64,9 +64,9 @@ def table(rows: Sequence[Sequence[str]], *, headers: Sequence[str], right: Seque
     return "\n".join([line(headers), "  ".join("-" * width for width in widths), *map(line, rows)])
 
 
-def _fitting(cell: str, *, last: bool) -> str:
-    line = one_line(cell)
-    return line if last or len(line) <= _LONGEST_CELL else f"{line[: _LONGEST_CELL - 1]}…"
+def _fit_cell(cell: str, *, last: bool) -> str:
+    line = escape_line_breaks(cell)
+    return line if last or len(line) <= _MAX_CELL_LENGTH else f"{line[: _MAX_CELL_LENGTH - 1]}…"
 
 
 def results_table(results: Results) -> str:
@@ -75,7 +75,7 @@ def results_table(results: Results) -> str:
     headers = ["target", "metric", "value", "95 % interval", "mean of"]
     shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
     text = table([[row[c] for c in shown] for row in rows], headers=[headers[c] for c in shown], right=(2,))
-    return _with_doubt(text, rows)
+    return _with_footnote(text, rows)
 
 
 def results_markdown(results: Results) -> str:
@@ -83,8 +83,8 @@ def results_markdown(results: Results) -> str:
     rows = _result_rows(results)
     headers = ["Target", "Metric", "Value", "95 % interval", "Mean of"]
     shown = [column for column in range(5) if column < 3 or any(row[column] for row in rows)]
-    cells = [[row[c] if c in (2, 3) else escaped(row[c]) for c in shown] for row in rows]
-    return _with_doubt(markdown_table([headers[c] for c in shown], cells, right=(2,)), rows)
+    cells = [[row[c] if c in (2, 3) else escape_markdown(row[c]) for c in shown] for row in rows]
+    return _with_footnote(markdown_table([headers[c] for c in shown], cells, right=(2,)), rows)
 
 
 def _result_rows(results: Results) -> list[list[str]]:
@@ -92,14 +92,14 @@ def _result_rows(results: Results) -> list[list[str]]:
     for target, entry in TARGETS.items():
         group = [result for result in results if result.target is target]
         for position, result in enumerate(group):
-            value = figure(result.value) if result.defined else "n/a"
+            value = format_value(result.value) if result.defined else "n/a"
             title = entry.title if position == 0 else ""
-            rows.append([title, display_name(result), value, _interval(result), remark(result)])
-            rows += _breakdown(result)
+            rows.append([title, display_name(result), value, _interval(result), result_note(result)])
+            rows += _breakdown_rows(result)
     return rows
 
 
-def side_by_side(results: Mapping[str, Results]) -> str:
+def runs_table(results: Mapping[str, Results]) -> str:
     """The values of several runs in one table by target, each with its interval; metrics in the order of the first."""
     rows: list[list[str]] = []
     by_name = {run: {one.name: one for one in each} for run, each in results.items()}
@@ -110,8 +110,8 @@ def side_by_side(results: Mapping[str, Results]) -> str:
             cells = [_cell(held.get(one.name)) for held in by_name.values()]
             rows.append([entry.title if position == 0 else "", display_name(one), *cells])
     text = table(rows, headers=["target", "metric", *results], right=())
-    doubtful = any(cell.endswith(_DOUBT) for row in rows for cell in row[2:])
-    return f"{text}\n\n{_DOUBT} few or skewed samples: the interval may be too narrow" if doubtful else text
+    doubtful = any(cell.endswith(_UNRELIABLE_MARK) for row in rows for cell in row[2:])
+    return f"{text}\n\n{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow" if doubtful else text
 
 
 def _cell(result: MetricResult | None) -> str:
@@ -121,9 +121,9 @@ def _cell(result: MetricResult | None) -> str:
         return "n/a"
     interval = _interval(result)
     return (
-        f"{figure(result.value)}  ({interval})".replace(f" {_DOUBT})", f") {_DOUBT}")
+        f"{format_value(result.value)}  ({interval})".replace(f" {_UNRELIABLE_MARK})", f") {_UNRELIABLE_MARK}")
         if interval
-        else figure(result.value)
+        else format_value(result.value)
     )
 
 
@@ -131,7 +131,7 @@ _GROUPS = ("scenarios", "by_noise_ratio", "causes")
 """Details that tell a result apart by group: scenarios, shares of noise, causes of failure."""
 
 
-def _breakdown(result: MetricResult) -> list[list[str]]:
+def _breakdown_rows(result: MetricResult) -> list[list[str]]:
     """A line per group that the metric itself tells apart, where there is more than one."""
     rows = []
     for key in _GROUPS:
@@ -140,15 +140,15 @@ def _breakdown(result: MetricResult) -> list[list[str]]:
             value = part.get("value", part.get("share"))
             count = next((part[key] for key in ("num_noisy", "num_samples", "count") if key in part), "")
             ends = part.get("interval")
-            interval = "" if ends is None else " – ".join(map(figure, ends))
-            rows.append(["", f"  {name}", "n/a" if value is None else figure(value), interval, str(count)])
+            interval = "" if ends is None else " – ".join(map(format_value, ends))
+            rows.append(["", f"  {name}", "n/a" if value is None else format_value(value), interval, str(count)])
     return rows
 
 
-def remark(result: MetricResult) -> str:
+def result_note(result: MetricResult) -> str:
     """What the value is a mean of and, where there is none, why."""
     because = "" if result.defined else result.details.get("undefined_because", "")
-    told = [because, coverage(result), _spread(result), judged_share(result), empty_answers(result)]
+    told = [because, coverage(result), _spread(result), judged_coverage(result), empty_answers(result)]
     return "; ".join(filter(None, told))
 
 
@@ -157,7 +157,7 @@ def _spread(result: MetricResult) -> str:
     repeats = result.details.get("repeats") or {}
     if repeats.get("count", 1) < 2 or repeats.get("sd") is None:
         return ""
-    return f"{repeats['count']} repeats, sd {figure(repeats['sd'])}"
+    return f"{repeats['count']} repeats, sd {format_value(repeats['sd'])}"
 
 
 def slices_tables(results: Results, *, markdown: bool = False) -> list[str]:
@@ -170,15 +170,15 @@ def _slice_table(results: Results, name: str, *, markdown: bool) -> str:
     rows: list[list[str]] = []
     for result in results:
         for position, (group, part) in enumerate(result.slices.get(name, {}).items()):
-            value = figure(part.value) if part.defined else "n/a"
+            value = format_value(part.value) if part.defined else "n/a"
             title = display_name(result) if position == 0 or markdown else ""
             rows.append([title, group, value, _interval(part), _counts(part)])
     headers = ["metric", name, "value", "95 % interval", "mean of"]
     if not markdown:
-        return _with_doubt(table(rows, headers=headers, right=(2,)), rows)
-    headers[1] = escaped(headers[1])
-    shown = [[escaped(title), escaped(group), *numbers] for title, group, *numbers in rows]
-    return _with_doubt(markdown_table(headers, shown), rows)
+        return _with_footnote(table(rows, headers=headers, right=(2,)), rows)
+    headers[1] = escape_markdown(headers[1])
+    shown = [[escape_markdown(title), escape_markdown(group), *numbers] for title, group, *numbers in rows]
+    return _with_footnote(markdown_table(headers, shown), rows)
 
 
 def _counts(part: MetricResult) -> str:
@@ -186,20 +186,20 @@ def _counts(part: MetricResult) -> str:
     return coverage(part) or str(part.details.get("num_samples", ""))
 
 
-def _with_doubt(text: str, rows: Sequence[Sequence[str]]) -> str:
-    doubtful = any(row[3].endswith(_DOUBT) for row in rows)
-    return f"{text}\n\n{_DOUBT} few or skewed samples: the interval may be too narrow" if doubtful else text
+def _with_footnote(text: str, rows: Sequence[Sequence[str]]) -> str:
+    doubtful = any(row[3].endswith(_UNRELIABLE_MARK) for row in rows)
+    return f"{text}\n\n{_UNRELIABLE_MARK} few or skewed samples: the interval may be too narrow" if doubtful else text
 
 
 def _interval(result: MetricResult) -> str:
     """The interval, marked where it may claim too much."""
     if result.interval is None or not result.defined:
         return ""
-    low, high = map(figure, result.interval)
+    low, high = map(format_value, result.interval)
     flags = result.details.get("interval", {}).get("flags")
-    return f"{low} – {high}" + (f" {_DOUBT}" if flags else "")
+    return f"{low} – {high}" + (f" {_UNRELIABLE_MARK}" if flags else "")
 
 
-def figure(value: float) -> str:
+def format_value(value: float) -> str:
     """Four decimals, or three digits of what would vanish behind them."""
     return f"{value:.2e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"

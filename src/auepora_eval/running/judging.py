@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import JudgeError, StoreError
-from ..core.judged import judged_parts
-from ..core.metrics_base import BatchMetric, Metric, RunFacts
+from ..core.judged_metric import judged_parts
+from ..core.metrics_base import BatchMetric, Metric, RunInfo
 from ..core.results import Results
-from ..core.scoring import signature_in_run
+from ..core.scoring import run_signature
 from ..core.secrets import Secrets
 from ..core.types import EvaluationSample
-from ..judge.accounts import Accounts
-from ..judge.asking import one_number, tells_probabilities
 from ..judge.critic import Critic, Judgement, JudgeRequest, critic_name
 from ..judge.policy import JudgePolicy
+from ..judge.ratings import returns_number_only, supports_logprobs
 from ..judge.recorded import request_key
 from ..judge.session import JudgeSession
+from ..judge.usage_log import UsageLog
 from ..planfile.planned_judges import PlannedJudges, judges_in_plan
 from ..planfile.resources_section import used_resources
 from ..store.judgement_rows import StoredJudgement
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["Judged", "RunJudging", "judged_signatures", "judges_of_run", "note_usage", "unwatched"]
+__all__ = ["JudgeProgress", "RunJudgeSession", "ignore_progress", "judged_signatures", "judges_of_run", "record_usage"]
 
-AT_ONCE = 200
+JUDGEMENTS_PER_WRITE = 200
 """So many judgements are stored together."""
-Judged = Callable[[int, int, int], None]
+JudgeProgress = Callable[[int, int, int], None]
 """Called after every judgement: how many there are, how many were asked for so far, how many failed."""
 
 
-def unwatched() -> Judged:
+def ignore_progress() -> JudgeProgress:
     """What to call where nobody watches."""
     return lambda _done, _asked, _failed: None
 
 
-def judged_signatures(metrics: Sequence[Metric], run: RunFacts) -> dict[str, str]:
+def judged_signatures(metrics: Sequence[Metric], run: RunInfo) -> dict[str, str]:
     """The signatures of the metrics that ask a judge, by their names, those inside of others included."""
     found: dict[str, str] = {}
     for outer in metrics:
         if isinstance(outer, BatchMetric):
             for one in judged_parts(outer):
                 of_run = one.for_run(run)
-                found.setdefault(one.name, str(signature_in_run(of_run, run)))
+                found.setdefault(one.name, str(run_signature(of_run, run)))
     return found
 
 
@@ -65,7 +65,7 @@ def judges_of_run(
     return judges_in_plan(record.plan, folder, label=label, names=set(used_resources(specs)), changes=changes)
 
 
-def note_usage(results: Results, accounts: Accounts) -> None:
+def record_usage(results: Results, accounts: UsageLog) -> None:
     """Tell in each result what judging it took."""
     for result in results:
         taken = accounts.metrics.get(result.name)
@@ -73,7 +73,7 @@ def note_usage(results: Results, accounts: Accounts) -> None:
             result.details["judging"] = taken.to_dict()
 
 
-class RunJudging(JudgeSession):
+class RunJudgeSession(JudgeSession):
     """A session whose judgements are stored with a run, in batches."""
 
     def __init__(
@@ -85,7 +85,7 @@ class RunJudging(JudgeSession):
         signatures: Mapping[str, str],
         samples: Sequence[EvaluationSample],
         repeat: Callable[[], int],
-        judged: Judged,
+        judged: JudgeProgress,
         secrets: Iterable[str] = (),
     ) -> None:
         super().__init__(policy, on_progress=self._progressed, secrets=Secrets(secrets))
@@ -94,36 +94,36 @@ class RunJudging(JudgeSession):
         self._positions = {sample.sample_id: position for position, sample in enumerate(samples)}
         self._repeat, self._judged, self._num_failed = repeat, judged, 0
         self._rows: list[StoredJudgement] = []
-        self._not_stored: StoreError | None = None
+        self._store_error: StoreError | None = None
 
     async def ask(self, critic: Critic, request: JudgeRequest) -> Judgement:
         """The critic's judgement, which is kept; so is why there is none."""
         try:
             judgement = await super().ask(critic, request)
         except JudgeError as error:
-            self._keep(critic, request, error)
+            self._add_row(critic, request, error)
             raise
-        self._keep(critic, request, judgement)
+        self._add_row(critic, request, judgement)
         return judgement
 
     def reused(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         """Keep what a metric learned from another one's question."""
         super().reused(critic, request, outcome)
-        self._keep(critic, request, outcome)
+        self._add_row(critic, request, outcome)
 
     @contextmanager
-    def storing(self) -> Iterator[None]:
+    def store_judgements(self) -> Iterator[None]:
         """Within it judgements are stored, in place of those of earlier times; at the end, what they took."""
         self._store.clear_judgements(self._run_id, list(self._signatures.items()))
         try:
             yield
         finally:
             self._flush()
-            if self._not_stored is not None:
-                raise self._not_stored
-            self._store.add_usage(self._run_id, self.accounts.to_dict())
+            if self._store_error is not None:
+                raise self._store_error
+            self._store.add_usage(self._run_id, self.usage_log.to_dict())
 
-    def _keep(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
+    def _add_row(self, critic: Critic, request: JudgeRequest, outcome: Judgement | JudgeError) -> None:
         reason = outcome.reason if isinstance(outcome, JudgeError) else None
         self._num_failed += reason is not None
         position = self._positions.get(request.sample_id)
@@ -140,17 +140,17 @@ class RunJudging(JudgeSession):
                 critic_name(critic),
                 request.prompt_id,
                 reason,
-                _kept(
+                _without_empty(
                     {
                         "about": _about(request),
-                        **_said(outcome),
-                        "one_number": one_number(critic),
-                        "logprobs": tells_probabilities(critic),
+                        **_outcome_dict(outcome),
+                        "one_number": returns_number_only(critic),
+                        "logprobs": supports_logprobs(critic),
                     }
                 ),
             )
         )
-        if len(self._rows) >= AT_ONCE:
+        if len(self._rows) >= JUDGEMENTS_PER_WRITE:
             self._flush()
 
     def _progressed(self, done: int, asked: int) -> None:
@@ -159,13 +159,13 @@ class RunJudging(JudgeSession):
     def _flush(self) -> None:
         rows, self._rows = self._rows, []
         try:
-            if rows and self._not_stored is None:
+            if rows and self._store_error is None:
                 self._store.put_judgements(self._run_id, rows)
         except StoreError as error:  # raised at the end: a judgement that was paid for is still counted, and cached
-            self._not_stored = error
+            self._store_error = error
 
 
-def _kept(body: dict[str, Any]) -> dict[str, Any]:
+def _without_empty(body: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value not in (None, "", False)}
 
 
@@ -173,7 +173,7 @@ def _about(request: JudgeRequest) -> dict[str, Any] | None:
     return {name: value for name, value in request.about.items() if value} or None
 
 
-def _said(judgement: Judgement | JudgeError) -> dict[str, Any]:
+def _outcome_dict(judgement: Judgement | JudgeError) -> dict[str, Any]:
     if isinstance(judgement, JudgeError):
         return {"message": judgement.message, "raw": judgement.raw}
     return {

@@ -16,27 +16,27 @@ from ..core.errors import AueporaWarning, BadValueError
 from ..core.secrets import Secrets
 from ..core.slices import SliceSpec
 from ..core.types import EvaluationSample
-from ..perturb.false_texts import Edit
+from ..perturb.counterfactual import DocumentEdit
 from ..perturb.kinds import ARMS_KIND, Level, Sweep
 from ..perturb.noise import NoisePool
-from ..perturb.samples import arm_variant, marked, require_annotations
+from ..perturb.samples import arm_variant, label_sample, require_annotations
 from ..perturb.systems import require_retriever
 from ..planfile.prepare import prepare
 from ..planfile.read import read_plan
 from ..planfile.source import read_source
 from ..reporting.curve import Curve
 from ..store.runs import RunStore
-from .perturbed_curve import curve_of
-from .perturbed_levels import Levels, sweep_token
-from .perturbed_noise import NoiseSource, corpus_pool, noise_beforehand, noise_of_run, rates_alike
-from .perturbed_together import arms_together, over_arms
-from .plans import closed_after, default_store, plan_request, system_request
-from .run import RunOutcome, RunRequest, Watcher
+from .perturbed_arms import arm_results, merge_arms
+from .perturbed_curve import build_curve
+from .perturbed_levels import LevelRunner, sweep_token
+from .perturbed_noise import NoiseSource, corpus_pool, equal_rate_notes, initial_noise, noise_of_run
+from .plans import closing_system, default_store, plan_request, system_request
+from .run import RunCallbacks, RunOutcome, RunRequest
 
 __all__ = ["PerturbedRuns", "noise_curve", "run_perturbed"]
 
-RATES = "noise=0,0.2,0.4,0.6,0.8"
-Given = str | Mapping[str, Sequence[Level]] | Sweep
+DEFAULT_RATES = "noise=0,0.2,0.4,0.6,0.8"
+PerturbSpec = str | Mapping[str, Sequence[Level]] | Sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ class PerturbedRuns:
 
 def run_perturbed(
     path: str | Path,
-    perturb: Given = RATES,
+    perturb: PerturbSpec = DEFAULT_RATES,
     *,
     corpus: NoiseSource | None = None,
-    edit: Edit | None = None,
+    edit: DocumentEdit | None = None,
     store: str | Path | None = None,
     changes: Mapping[str, Any] | None = None,
     limit: int | None = None,
@@ -76,7 +76,7 @@ def run_perturbed(
     resume: bool = False,
     retry_failed: bool = False,
     stop: Stop | None = None,
-    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> PerturbedRuns:
     """Run the system of a plan at each rate of ``perturb`` (``noise=0,0.2,0.4``, ``arms=none,original,edited``).
 
@@ -97,13 +97,13 @@ def run_perturbed(
 
     prepared = prepare(plan, limit=limit, variants=variants)
     secrets = Secrets(plan.secrets)
-    with secrets.kept_from_errors(), closed_after(prepared.system, secrets):
+    with secrets.redact_errors(), closing_system(prepared.system, secrets):
         for remark in prepared.remarks:
             _warn(secrets.message(remark))
         pool = corpus_pool(plan.dataset.corpus if corpus is None else corpus)
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
-            return _swept(
+            return _run_sweep(
                 plan_request(prepared, tags, store=where), sweep, opened, pool, edit, plan.seed,
                 resume=resume, retry_failed=retry_failed, stop=stop, watcher=watcher, where=where,
             )  # fmt: skip
@@ -114,9 +114,9 @@ def noise_curve(
     dataset: EvaluationDataset | Sequence[EvaluationSample],
     metrics: Metrics = (),
     *,
-    perturb: Given = RATES,
+    perturb: PerturbSpec = DEFAULT_RATES,
     corpus: NoiseSource | None = None,
-    edit: Edit | None = None,
+    edit: DocumentEdit | None = None,
     seed: int = 0,
     store: str | Path | RunStore | None = None,
     name: str | None = None,
@@ -134,7 +134,7 @@ def noise_curve(
     resume: bool = False,
     retry_failed: bool = False,
     stop: Stop | None = None,
-    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> PerturbedRuns:
     """Run a live system at each rate of ``perturb``: ``run_perturbed`` without a plan file.
 
@@ -157,34 +157,34 @@ def noise_curve(
     pool = corpus_pool(corpus)
     given: dict[str, Any] = {"resume": resume, "retry_failed": retry_failed, "stop": stop, "watcher": watcher}
     if isinstance(store, RunStore):
-        return _swept(request, sweep, store, pool, edit, seed, where=None, **given)
+        return _run_sweep(request, sweep, store, pool, edit, seed, where=None, **given)
     where = default_store(store)
     with RunStore.open(where) as opened:
-        return _swept(request, sweep, opened, pool, edit, seed, where=where, **given)
+        return _run_sweep(request, sweep, opened, pool, edit, seed, where=where, **given)
 
 
-def _swept(
+def _run_sweep(
     request: RunRequest,
     sweep: Sweep,
     store: RunStore,
     corpus: NoisePool | None,
-    edit: Edit | None,
+    edit: DocumentEdit | None,
     seed: int,
     *,
     resume: bool,
     retry_failed: bool,
     stop: Stop | None,
-    watcher: Watcher,
+    watcher: RunCallbacks,
     where: str | None,
 ) -> PerturbedRuns:
     require_retriever(request.system)
     if "duplicate" in sweep.perturbs and request.conventions.duplicates == "error":
         raise BadValueError(f"{sweep}: to the conventions '{request.conventions.name}' a document twice is an error")
-    pool = noise_beforehand(request, sweep, corpus, seed)
+    pool = initial_noise(request, sweep, corpus, seed)
     token = sweep_token(store, request, sweep, seed, resume=resume)
-    levels = Levels(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
+    levels = LevelRunner(request, sweep, store, edit, seed, token, retry_failed, stop, watcher)
     outcomes: dict[Level, RunOutcome] = {}
-    notes = rates_alike(sweep, request.policy.top_k)
+    notes = equal_rate_notes(sweep, request.policy.top_k)
     # The base first: where there is no other noise, what it found is what the others are given.
     for level in sorted(sweep.levels, key=lambda one: one != sweep.base):
         if pool is None and sweep.perturbation(level).noise:
@@ -195,15 +195,15 @@ def _swept(
         notes += levels.notes(level, outcomes[level].record)
     together = None
     if sweep.kind == ARMS_KIND and "edited" in sweep.levels and len(sweep.levels) > 1:
-        together = levels.together() or arms_together(request, sweep, outcomes, store, levels.said())
-    seen = over_arms(None if together is None else together.results)
-    curve = curve_of(store, sweep, outcomes, seed=seed, notes=notes, together=seen)
+        together = levels.together() or merge_arms(request, sweep, outcomes, store, levels.plan_entry())
+    seen = arm_results(None if together is None else together.results)
+    curve = build_curve(store, sweep, outcomes, seed=seed, notes=notes, together=seen)
     return PerturbedRuns(sweep, outcomes, curve, together, where)
 
 
 def _every_variant(samples: Sequence[EvaluationSample], sweep: Sweep, seed: int) -> list[EvaluationSample]:
     """All samples as they will be scored: what metrics may find something to look at in."""
-    found = [marked(sample, sweep, level, seed) for level in sweep.levels for sample in samples]
+    found = [label_sample(sample, sweep, level, seed) for level in sweep.levels for sample in samples]
     if sweep.kind != ARMS_KIND:
         return found
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..compare.paired import compare_metrics
+from ..compare.metric_comparisons import compare_metrics
 from ..compare.types import MetricComparison
 from ..core.results import Results, display_name
 from ..core.types import MetricResult, TargetCategory
@@ -16,12 +16,12 @@ from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .run import RunOutcome
 
-__all__ = ["curve_of"]
+__all__ = ["build_curve"]
 
 _REJECTION = TargetCategory.NEGATIVE_REJECTION.name
 
 
-def curve_of(
+def build_curve(
     store: RunStore,
     sweep: Sweep,
     outcomes: Mapping[Level, RunOutcome],
@@ -41,7 +41,7 @@ def curve_of(
             continue
         # What is asked is the same; only what samples say of their documents differs.
         found = compare_metrics(store, base.record, outcomes[level].record, other_dataset=True)
-        others = _other_questions(store, base.record, outcomes[level].record)
+        others = _unanswerable_differ(store, base.record, outcomes[level].record)
         kept = {name: one for name, one in found.by_name.items() if not (others and one.target == _REJECTION)}
         compared[level] = kept
         refused.update(found.refused)
@@ -67,7 +67,7 @@ def curve_of(
     )
 
 
-def _other_questions(store: RunStore, base: RunRecord, record: RunRecord) -> bool:
+def _unanswerable_differ(store: RunStore, base: RunRecord, record: RunRecord) -> bool:
     """Whether it is for other questions that declining is right: then the two rates are of different things."""
     if base.fingerprint == record.fingerprint:
         return False

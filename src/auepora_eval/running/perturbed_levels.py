@@ -6,25 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..calling.parts import NOT_ASKED
 from ..calling.stop import Stop
+from ..calling.system_parts import RETRIEVER_NOT_CALLED
 from ..core.errors import BadValueError, UnknownRunError
 from ..core.types import SystemOutputs
 from ..io.fingerprint import dataset_fingerprint
-from ..perturb.false_texts import Edit
+from ..perturb.counterfactual import DocumentEdit
 from ..perturb.kinds import Level, Sweep
-from ..perturb.lists import Perturber
 from ..perturb.noise import NoisePool
-from ..perturb.samples import marked
+from ..perturb.perturber import Perturber
+from ..perturb.samples import label_sample
 from ..perturb.systems import PERTURBATION, perturbed_system
 from ..planfile.changes import plan_changes
 from ..store.ids import RUN_PREFIX, new_run_id
 from ..store.records import RunRecord, RunStatus
 from ..store.run_rows import PERTURBED_TAG
 from ..store.runs import RunStore
-from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
+from .run import RunCallbacks, RunOutcome, RunRequest, resume_run, start_run
 
-__all__ = ["Levels", "sweep_token"]
+__all__ = ["LevelRunner", "sweep_token"]
 
 
 def sweep_token(store: RunStore, request: RunRequest, sweep: Sweep, seed: int, *, resume: bool) -> str:
@@ -37,7 +37,7 @@ def sweep_token(store: RunStore, request: RunRequest, sweep: Sweep, seed: int, *
         held = record.plan.get(PERTURBATION) or {}
         if not record.name.startswith(f"{request.name} [") or any(held.get(key) != wanted[key] for key in wanted):
             continue
-        now = plan_changes(_without(record.plan), store.as_stored(_without(request.plan)))
+        now = plan_changes(_without_perturbation(record.plan), store.as_stored(_without_perturbation(request.plan)))
         if not now:
             return str(held["sweep"])
         changed = changed or [record.run_id, *now[:5]]
@@ -51,27 +51,27 @@ def sweep_token(store: RunStore, request: RunRequest, sweep: Sweep, seed: int, *
     )
 
 
-def _without(plan: Any) -> dict[str, Any]:
+def _without_perturbation(plan: Any) -> dict[str, Any]:
     return {key: value for key, value in plan.items() if key != PERTURBATION}
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class LevelRunner:
     """Makes the runs of a sweep, one for each level."""
 
     request: RunRequest
     """The run without any perturbation."""
     sweep: Sweep
     store: RunStore
-    edit: Edit | None
+    edit: DocumentEdit | None
     seed: int
     token: str
     """What tells the runs of this sweep from those of another."""
     retry_failed: bool
     stop: Stop | None
-    watcher: Watcher
+    watcher: RunCallbacks
 
-    def said(self, level: Level | None = None, pool: NoisePool | None = None) -> dict[str, Any]:
+    def plan_entry(self, level: Level | None = None, pool: NoisePool | None = None) -> dict[str, Any]:
         """What a run's plan says of the perturbation."""
         return {
             "kind": self.sweep.kind,
@@ -89,13 +89,13 @@ class Levels:
         request = replace(
             self.request,
             name=f"{self.request.name} [{label}]",
-            samples=[marked(one, self.sweep, level, self.seed) for one in self.request.samples],
+            samples=[label_sample(one, self.sweep, level, self.seed) for one in self.request.samples],
             system=perturbed_system(self.request.system, Perturber(perturbation, drawn, self.edit)),
-            plan={**self.request.plan, PERTURBATION: self.said(level, drawn)},
+            plan={**self.request.plan, PERTURBATION: self.plan_entry(level, drawn)},
             config={**self.request.config, PERTURBATION: label},
             tags=(*self.request.tags, PERTURBED_TAG, label),
         )
-        earlier = self._earlier(request.name)
+        earlier = self._find_earlier(request.name)
         if earlier is None:
             return start_run(request, self.store, stop=self.stop, watcher=self.watcher)
         if dataset_fingerprint(request.samples) != earlier.fingerprint:
@@ -104,29 +104,29 @@ class Levels:
                 "the old samples back"
             )
         if earlier.status is RunStatus.FINISHED and not self.retry_failed:
-            return self._read_back(earlier)
+            return self._load_outcome(earlier)
         return resume_run(
             request, self.store, earlier, retry_failed=self.retry_failed, stop=self.stop, watcher=self.watcher
         )
 
     def together(self) -> RunOutcome | None:
         """The run of all arms at once, where it is there and nothing was asked again since."""
-        earlier = self._earlier(f"{self.request.name} [{self.sweep}]")
+        earlier = self._find_earlier(f"{self.request.name} [{self.sweep}]")
         if earlier is None or earlier.status is not RunStatus.FINISHED or self.retry_failed:
             return None
-        return self._read_back(earlier)
+        return self._load_outcome(earlier)
 
-    def _read_back(self, record: RunRecord) -> RunOutcome:
+    def _load_outcome(self, record: RunRecord) -> RunOutcome:
         return RunOutcome(record, "finished", self.store.results(record.run_id))
 
-    def _earlier(self, name: str) -> RunRecord | None:
+    def _find_earlier(self, name: str) -> RunRecord | None:
         held = self.store.runs(name=name)
         return next((one for one in held if (one.plan.get(PERTURBATION) or {}).get("sweep") == self.token), None)
 
     def notes(self, level: Level, record: RunRecord) -> list[str]:
         """What the outputs of a level say that a reader should know; an error where nothing was perturbed at all."""
         outputs = [row.output for row in self.store.outputs(record.run_id, texts=False) if row.output.error is None]
-        unasked = sum(NOT_ASKED in one.extra for one in outputs)
+        unasked = sum(RETRIEVER_NOT_CALLED in one.extra for one in outputs)
         if outputs and unasked == len(outputs):
             raise BadValueError(
                 f"the system answered every sample without asking its 'retriever' for documents, so nothing is "

@@ -8,14 +8,14 @@ from pathlib import Path
 from ..core.errors import BadValueError
 from ..core.types import Document
 from ..io.corpus import Corpus
-from ..perturb.draws import share_of
 from ..perturb.kinds import Sweep
 from ..perturb.noise import CorpusLike, NoisePool
+from ..perturb.seeded_random import count_for_rate
 from ..store.records import RunRecord
 from ..store.runs import RunStore
 from .run import RunRequest
 
-__all__ = ["NoiseSource", "corpus_pool", "noise_beforehand", "noise_of_run", "rates_alike"]
+__all__ = ["NoiseSource", "corpus_pool", "equal_rate_notes", "initial_noise", "noise_of_run"]
 
 NoiseSource = str | Path | CorpusLike | Iterable[Document]
 """A corpus of JSONL, an open one, or documents."""
@@ -30,7 +30,7 @@ def corpus_pool(source: NoiseSource | None) -> NoisePool | None:
     return NoisePool.of(source)
 
 
-def noise_beforehand(request: RunRequest, sweep: Sweep, given: NoisePool | None, seed: int) -> NoisePool | None:
+def initial_noise(request: RunRequest, sweep: Sweep, given: NoisePool | None, seed: int) -> NoisePool | None:
     """What noise is drawn from: the corpus given, else the samples' documents.
 
     ``None`` where these are too few, or where there is no noise: then ``noise_of_run`` has some, once the system was
@@ -41,7 +41,7 @@ def noise_beforehand(request: RunRequest, sweep: Sweep, given: NoisePool | None,
     if given is not None:
         _require_for_all(given, request, sweep, seed)
         return given
-    pool = NoisePool.of_samples(request.samples)
+    pool = NoisePool.from_samples(request.samples)
     try:
         _require_for_all(pool, request, sweep, seed)
     except BadValueError as error:
@@ -61,18 +61,18 @@ def noise_of_run(store: RunStore, record: RunRecord, request: RunRequest, sweep:
     pool = NoisePool.of(found, f"what {record.run_id} found")
     for row in store.outputs(record.run_id, repeat=0, texts=False):
         ids = {item.doc.doc_id for item in row.output.retrieved}
-        wanted = share_of(_highest(sweep), len(row.output.retrieved))
+        wanted = count_for_rate(_highest_rate(sweep), len(row.output.retrieved))
         pool.require(request.samples[row.position], wanted, seed, ids, hint="name a corpus (--perturb-corpus, corpus=)")
     return pool
 
 
-def rates_alike(sweep: Sweep, top_k: int) -> list[str]:
+def equal_rate_notes(sweep: Sweep, top_k: int) -> list[str]:
     """Which rates come to the same number of documents in a list this short, in words."""
     if sweep.kind != "noise":
         return []
     by_share: dict[int, list[str]] = {}
     for level in sweep.levels:
-        by_share.setdefault(share_of(sweep.perturbation(level).noise, top_k), []).append(sweep.label(level))
+        by_share.setdefault(count_for_rate(sweep.perturbation(level).noise, top_k), []).append(sweep.label(level))
     return [
         f"{' and '.join(labels)} are the same in a list of {top_k} ({share} of noise); a larger top_k tells them apart"
         for share, labels in by_share.items()
@@ -82,8 +82,8 @@ def rates_alike(sweep: Sweep, top_k: int) -> list[str]:
 
 def _require_for_all(pool: NoisePool, request: RunRequest, sweep: Sweep, seed: int) -> None:
     for sample in request.samples:
-        pool.require(sample, share_of(_highest(sweep), request.policy.top_k), seed)
+        pool.require(sample, count_for_rate(_highest_rate(sweep), request.policy.top_k), seed)
 
 
-def _highest(sweep: Sweep) -> float:
+def _highest_rate(sweep: Sweep) -> float:
     return max(sweep.perturbation(level).noise for level in sweep.levels)

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-from ..adapters.recognise import adapted
+from ..adapters.auto_adapt import adapt
 from ..calling.policy import CallPolicy
 from ..calling.stop import Stop
 from ..calling.systems import as_system
@@ -23,35 +23,35 @@ from ..core.metrics_base import Metric
 from ..core.plan import EvaluationPlan
 from ..core.rag_interface import SimpleRAGSystem
 from ..core.registry import Spec, spec_of
-from ..core.results import plain_value
+from ..core.results import to_json_value
 from ..core.runner import require_distinct_ids, require_ready
-from ..core.secrets import Secrets, hidden_by_name
-from ..core.slices import SliceSpec, require_members, slices_of
-from ..core.types import EvaluationSample, SystemOutputs, Unsaid
-from ..gates.baseline import check_run, named_baseline, note_outcome
+from ..core.secrets import Secrets, redact_by_name
+from ..core.slices import SliceSpec, parse_slices, require_slice_values
+from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
+from ..gates.baseline import check_run, get_baseline, tag_gate_outcome
 from ..gates.kinds import needs_baseline
-from ..io.files import bare_name
+from ..io.files import plain_stem
 from ..io.fingerprint import dataset_fingerprint
 from ..io.jsonl import OutputsFile
 from ..judge.policy import JudgePolicy
 from ..planfile.changes import plan_changes
 from ..planfile.plan import Plan
-from ..planfile.prepare import Prepared, prepare
+from ..planfile.prepare import PreparedPlan, prepare
 from ..planfile.read import read_plan
 from ..store.records import RunRecord, RunStatus
 from ..store.runs import RunStore
-from .provenance import commit_of
-from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
+from .provenance import git_commit
+from .run import RunCallbacks, RunOutcome, RunRequest, resume_run, start_run
 from .scoring import ScoringOptions
 
 __all__ = [
-    "closed_after",
+    "closing_system",
     "default_store",
-    "described",
+    "describe_system",
+    "metric_specs",
     "plan_request",
     "run_plan",
     "run_system",
-    "specs_of",
     "system_request",
 ]
 
@@ -81,7 +81,7 @@ def run_plan(
     retry_failed: bool = False,
     against: str | None = None,
     stop: Stop | None = None,
-    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> RunOutcome:
     """Carry out the plan in a file, or go on with a run of it.
 
@@ -95,15 +95,15 @@ def run_plan(
         raise BadValueError(f"no gate of {path} compares runs, so there is nothing to do with the run '{against}'")
     prepared = prepare(plan, limit=limit)
     secrets = Secrets(plan.secrets)
-    with secrets.kept_from_errors(), closed_after(prepared.system, secrets):
+    with secrets.redact_errors(), closing_system(prepared.system, secrets):
         for remark in prepared.remarks:
             _warn(secrets.message(remark))
         where = default_store(store, plan.store)
         with RunStore.open(where, secrets=plan.secrets) as opened:
-            baseline = None if against is None else named_baseline(opened, against)  # a slip here must not cost a run
+            baseline = None if against is None else get_baseline(opened, against)  # a slip here must not cost a run
             request = plan_request(prepared, tags, store=where)
             if resume:
-                record = _to_resume(opened, request, run, retry_failed=retry_failed)
+                record = _find_resumable(opened, request, run, retry_failed=retry_failed)
                 outcome = resume_run(request, opened, record, retry_failed=retry_failed, stop=stop, watcher=watcher)
             else:
                 outcome = start_run(request, opened, stop=stop, watcher=watcher)
@@ -131,7 +131,7 @@ def run_system(
     config: Mapping[str, Any] | None = None,
     tags: Sequence[str] = (),
     stop: Stop | None = None,
-    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> RunOutcome:
     """Run a live system over a dataset, store what it answers, score it: ``auepora run`` without a plan file.
 
@@ -182,12 +182,12 @@ def system_request(
     require_distinct_ids(samples)
     rules = Conventions.of(conventions)
     chosen = resolve_metrics(metrics, rules) or None
-    groups = slices_of(slices)
+    groups = parse_slices(slices)
     EvaluationPlan(chosen or []).validate_dataset(samples)
-    require_members(groups, samples)
+    require_slice_values(groups, samples)
     require_ready(chosen or [])
     called = name or type(system).__name__
-    system = adapted(system)  # here, so that the run is told which framework it was
+    system = adapt(system)  # here, so that the run is told which framework it was
     as_system(system)
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
         raise BadValueError(f"repeats must be a whole number of at least 1, not {repeats!r}")
@@ -196,9 +196,9 @@ def system_request(
         "version": 1,
         "name": called,
         "dataset": {"name": dataset_name},
-        "system": described(system),
-        "conventions": _named(rules),
-        "metrics": None if chosen is None else specs_of(chosen),
+        "system": describe_system(system),
+        "conventions": _conventions_dict(rules),
+        "metrics": None if chosen is None else metric_specs(chosen),
         "slices": [one.name for one in groups if one.name.startswith(("labels.", "metadata."))] or None,
         "run": {**policy.stored(), "repeats": repeats},
     }
@@ -215,23 +215,23 @@ def system_request(
         judging=judging or JudgePolicy(),
         plan=plan,
         config=_config({}, system, config or {}),
-        commit=commit_of(Path.cwd()),
+        commit=git_commit(Path.cwd()),
         tags=tags,
     )
 
 
-def plan_request(prepared: Prepared, tags: Sequence[str] = (), *, store: str | None = None) -> RunRequest:
+def plan_request(prepared: PreparedPlan, tags: Sequence[str] = (), *, store: str | None = None) -> RunRequest:
     """The run that a plan asks for. ``store`` is where it is kept: judgements lie beside it."""
     plan = prepared.plan
     scoring = plan.scoring
     return RunRequest(
         name=plan.name,
-        dataset_name=bare_name(plan.dataset.path),
+        dataset_name=plain_stem(plan.dataset.path),
         samples=prepared.samples,
         metrics=prepared.metrics,
-        conventions=prepared.rules,
+        conventions=prepared.conventions,
         system=prepared.system,
-        outputs=None if prepared.outputs is None else _as_said(prepared.outputs),
+        outputs=None if prepared.outputs is None else _mark_unknown_rankings(prepared.outputs),
         policy=plan.policy,
         repeats=plan.repeats if prepared.outputs is None else 1,
         slices=prepared.slices,
@@ -240,18 +240,18 @@ def plan_request(prepared: Prepared, tags: Sequence[str] = (), *, store: str | N
         secrets=plan.secrets,
         corpus=plan.dataset.corpus,
         # What 'auto' came to belongs to the run: who scores it again must not have to guess.
-        plan={**plan.resolved, "conventions": _named(prepared.rules)},
+        plan={**plan.resolved, "conventions": _conventions_dict(prepared.conventions)},
         config=_config(plan.config, prepared.system, {}),
-        commit=commit_of(plan.folder),
+        commit=git_commit(plan.folder),
         tags=tags,
     )
 
 
-def _as_said(saved: OutputsFile) -> Mapping[str, SystemOutputs]:
+def _mark_unknown_rankings(saved: OutputsFile) -> Mapping[str, SystemOutputs]:
     """Saved outputs; where none of them says what was retrieved, that is kept apart from nothing."""
     if not saved.answers_only:
         return saved.outputs
-    return {name: replace(output, retrieved=Unsaid()) for name, output in saved.outputs.items()}
+    return {name: replace(output, retrieved=UnknownRanking()) for name, output in saved.outputs.items()}
 
 
 def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunRecord | None) -> RunOutcome:
@@ -259,7 +259,7 @@ def _with_gates(outcome: RunOutcome, plan: Plan, store: RunStore, baseline: RunR
     if not plan.gates or outcome.results is None:
         return outcome
     report = check_run(store, outcome.record, outcome.results, plan.gates, baseline=baseline)
-    return replace(outcome, gates=report, record=note_outcome(store, outcome.record.run_id, report))
+    return replace(outcome, gates=report, record=tag_gate_outcome(store, outcome.record.run_id, report))
 
 
 def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome:
@@ -275,7 +275,7 @@ def _with_report(outcome: RunOutcome, plan: Plan, store: RunStore) -> RunOutcome
         return outcome
 
 
-def _to_resume(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:
+def _find_resumable(store: RunStore, request: RunRequest, run: str | None, *, retry_failed: bool) -> RunRecord:
     """The run to go on with; one whose plan or dataset is another now is refused."""
     if run is not None:
         record = store.find(run)
@@ -315,24 +315,27 @@ def _first_change(store: RunStore, record: RunRecord, request: RunRequest) -> st
     return "some sample is not as it was"
 
 
-def _named(rules: Conventions) -> dict[str, Any]:
-    return {"name": rules.name, **plain_value(rules.changes())}
+def _conventions_dict(rules: Conventions) -> dict[str, Any]:
+    return {"name": rules.name, **to_json_value(rules.changes())}
 
 
-def specs_of(metrics: Sequence[Metric]) -> list[Spec] | None:
+def metric_specs(metrics: Sequence[Metric]) -> list[Spec] | None:
     """Specs that build the metrics again; ``None`` where one is not registered and has none."""
     try:
-        return [plain_value(spec_of(one)) for one in metrics]
+        return [to_json_value(spec_of(one)) for one in metrics]
     except MetricDefinitionError:
         return None
 
 
-def described(system: object) -> dict[str, Any]:
+def describe_system(system: object) -> dict[str, Any]:
     """A live system as a plan has it: what its class is called and what it says it is made of; of a pair, each part."""
     parts = _parts(system)
     if len(parts) == 2:
         retriever, generator = parts
-        return {"retriever": described(retriever), "generator": None if generator is None else described(generator)}
+        return {
+            "retriever": describe_system(retriever),
+            "generator": None if generator is None else describe_system(generator),
+        }
     kind = system if isinstance(system, FunctionType) else type(system)
     config = _config({}, system, {})
     return {"object": f"{kind.__module__}.{kind.__qualname__}", **({"config": config} if config else {})}
@@ -353,12 +356,12 @@ def _config(planned: Mapping[str, Any], system: object, given: Mapping[str, Any]
         own = own() if callable(own) else own
         merged |= own if isinstance(own, Mapping) else {}
     merged |= {**planned, **given}
-    config: dict[str, Any] = plain_value(hidden_by_name(merged))
+    config: dict[str, Any] = to_json_value(redact_by_name(merged))
     return config
 
 
 @contextmanager
-def closed_after(system: object, secrets: Secrets) -> Iterator[None]:
+def closing_system(system: object, secrets: Secrets) -> Iterator[None]:
     """Close the system afterwards, where there is anything to close. One that cannot be closed costs no result."""
     try:
         yield

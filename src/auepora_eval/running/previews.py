@@ -12,18 +12,18 @@ from ..core.registry import Spec
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..judge.preview import Preview, preview
 from ..planfile.planned_judges import PlannedJudges
-from ..planfile.prepare import Prepared, prepare
+from ..planfile.prepare import PreparedPlan, prepare
 from ..planfile.read import read_plan
 from ..store.runs import RunStore
 from .plans import default_store
-from .scoring import chosen_again, stored_outputs
+from .scoring import rescoring_metrics, stored_outputs
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
 
-__all__ = ["GUESSED", "preview_plan", "preview_stored"]
+__all__ = ["ESTIMATE_NOTE", "preview_plan", "preview_stored"]
 
-GUESSED = (
+ESTIMATE_NOTE = (
     "the system has not answered yet: reference answers and relevant documents stand in for what it will return, so "
     "that tokens and cost are a guess"
 )
@@ -49,16 +49,16 @@ def preview_plan(
     prepared = prepare(plan, need_system=False, need_keys=False, limit=limit)
     where = default_store(store, plan.store)
     policy = plan.judge.policy_for(where, plan.folder)
-    samples, outputs, remarks = prepared.samples, _stand_ins(prepared), [GUESSED]
+    samples, outputs, remarks = prepared.samples, _placeholder_outputs(prepared), [ESTIMATE_NOTE]
     if prepared.outputs is not None:
         outputs, remarks = [prepared.outputs.outputs.get(one.sample_id) for one in samples], []
     elif resume:
         with RunStore.open(where, create=False) as opened:
             record = opened.find(run or plan.name)
             samples, outputs = _stored(opened, record)
-            remarks = [GUESSED] if None in outputs else []
+            remarks = [ESTIMATE_NOTE] if None in outputs else []
             if remarks:
-                known = _stand_ins(prepared)
+                known = _placeholder_outputs(prepared)
                 outputs = [one or known[place % len(known)] for place, one in enumerate(outputs)]
     elif plan.repeats > 1:
         samples, outputs = samples * plan.repeats, outputs * plan.repeats
@@ -74,9 +74,9 @@ def preview_stored(
     judges: PlannedJudges | None = None,
 ) -> Preview:
     """What scoring a stored run again would take."""
-    chosen, judges = chosen_again(store, record, metrics, conventions=conventions, judges=judges, need_key=False)
+    chosen, judges = rescoring_metrics(store, record, metrics, conventions=conventions, judges=judges, need_key=False)
     samples, outputs = _stored(store, record)
-    return preview(samples, outputs, chosen or [], judges.rules.policy_for(store.file, judges.folder))
+    return preview(samples, outputs, chosen or [], judges.settings.policy_for(store.file, judges.folder))
 
 
 def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
@@ -90,11 +90,11 @@ def _stored(store: RunStore, record: RunRecord) -> tuple[list[EvaluationSample],
     return samples * record.repeats, outputs
 
 
-def _stand_ins(prepared: Prepared) -> list[SystemOutputs | None]:
-    return [_stand_in(sample, prepared.plan.policy.top_k) for sample in prepared.samples]
+def _placeholder_outputs(prepared: PreparedPlan) -> list[SystemOutputs | None]:
+    return [_placeholder_output(sample, prepared.plan.policy.top_k) for sample in prepared.samples]
 
 
-def _stand_in(sample: EvaluationSample, top_k: int) -> SystemOutputs:
+def _placeholder_output(sample: EvaluationSample, top_k: int) -> SystemOutputs:
     documents = [one for one in sample.relevant_docs or () if one.text][:top_k]
     documents = documents or [Document(f"stand-in {place}", _FILLER_DOCUMENT) for place in range(top_k)]
     reference = sample.reference_answer

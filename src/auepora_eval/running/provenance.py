@@ -6,13 +6,13 @@ import os
 import subprocess
 from pathlib import Path
 
-__all__ = ["commit_of"]
+__all__ = ["git_commit"]
 
-SECONDS = 5.0
+TIMEOUT_S = 5.0
 """A repository on a slow disk may take its time; nobody should wait longer for a note."""
 
 
-def commit_of(folder: Path) -> str | None:
+def git_commit(folder: Path) -> str | None:
     """The commit a folder is at, with ``+changes`` where files differ from it; ``None`` outside a repository."""
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
@@ -26,7 +26,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
         done = subprocess.run(  # noqa: S603 -- the arguments are ours
             ["git", "-C", str(folder), *arguments],  # noqa: S607 -- the user's own git
             capture_output=True,
-            timeout=SECONDS,
+            timeout=TIMEOUT_S,
             check=False,
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
         )

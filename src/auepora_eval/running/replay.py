@@ -7,44 +7,44 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ..calling.parts import NOT_ASKED
 from ..calling.policy import CallPolicy
 from ..calling.stop import Stop
+from ..calling.system_parts import RETRIEVER_NOT_CALLED
 from ..calling.systems import System
-from ..compare.split import MetricSplit, Part, split_difference
+from ..compare.split import DifferencePart, MetricSplit, split_difference
 from ..core.engine import Metrics, evaluate, resolve_metrics
 from ..core.errors import AueporaError, BadValueError
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.repeats import evaluate_repeats
-from ..core.resources import given_resources
+from ..core.resources import use_resources
 from ..core.results import Results
 from ..core.scores import Scores
-from ..core.scoring import cluster_codes
+from ..core.scoring import sample_clusters
 from ..core.signature import Signature
 from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
-from ..judge.prompting import prompts_in
+from ..judge.prompting import prompt_folder
 from ..planfile.resources_section import used_resources
-from ..reporting.markdown import escaped, markdown_table
-from ..store.planned import planned_conventions, run_facts
+from ..reporting.markdown import escape_markdown, markdown_table
 from ..store.records import RunRecord, RunStatus
 from ..store.run_rows import REPLAY_TAG
 from ..store.runs import RunStore
+from ..store.stored_plan import plan_conventions, run_info
 from .judging import judges_of_run
-from .plans import specs_of
+from .plans import metric_specs
 from .replay_contexts import stored_contexts
-from .replay_origin import system_of_run
-from .replay_system import replaying
-from .run import RunOutcome, RunRequest, Watcher, resume_run, start_run
+from .replay_origin import check_replay_system
+from .replay_system import make_replay_system
+from .run import RunCallbacks, RunOutcome, RunRequest, resume_run, start_run
 
-__all__ = ["LEFT_OUT", "REPLAY_TAG", "ReplayReport", "swap_replay"]
+__all__ = ["LEFT_OUT_NOTE", "REPLAY_TAG", "ReplayReport", "swap_replay"]
 
-LEFT_OUT = (
+LEFT_OUT_NOTE = (
     "left out: samples without a score in one of the three runs; where the answer decides whether a metric applies, "
     "B - A over the others is not the difference of the two runs' own values"
 )
 """What a reader should know where samples were left out."""
 
-_OF_RETRIEVAL = ("chunker_version", "embedding", "embedding_version")
+_RETRIEVAL_KEYS = ("chunker_version", "embedding", "embedding_version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +81,19 @@ class ReplayReport:
         }
 
     @property
-    def remarks(self) -> list[str]:
+    def all_notes(self) -> list[str]:
         """The notes, what the samples left out mean where there are any, and what was not split."""
-        left_out = [LEFT_OUT] if any(one.left_out for one in self.splits) else []
+        left_out = [LEFT_OUT_NOTE] if any(one.left_out for one in self.splits) else []
         return [*self.notes, *left_out, *(f"not split: {name} ({why})" for name, why in self.refused.items())]
 
     def to_markdown(self) -> str:
         """A table, each difference and its two parts with their intervals; then the remarks."""
         rows = [
             [
-                escaped(one.name),
-                _value(one.a),
-                _value(one.b),
-                *map(_shown, (one.delta, one.retrieval, one.generation)),
+                escape_markdown(one.name),
+                _format_value(one.a),
+                _format_value(one.b),
+                *map(_format_part, (one.delta, one.retrieval, one.generation)),
                 str(one.n),
                 str(one.left_out),
             ]
@@ -102,7 +102,7 @@ class ReplayReport:
         headers = ["Metric", "A", "B", "B − A", "from retrieval", "from generation", "Samples", "Left out"]
         shown = 8 if any(one.left_out for one in self.splits) else 7
         table = markdown_table(headers[:shown], [row[:shown] for row in rows], right=(1, 2, 6, 7))
-        remarks = "\n".join(f"- {escaped(line)}" for line in self.remarks)
+        remarks = "\n".join(f"- {escape_markdown(line)}" for line in self.all_notes)
         return "\n\n".join(filter(None, [table, remarks]))
 
 
@@ -118,7 +118,7 @@ def swap_replay(
     fresh: bool = False,
     retry_failed: bool = False,
     stop: Stop | None = None,
-    watcher: Watcher = Watcher(),  # noqa: B008 -- frozen
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008 -- frozen
 ) -> ReplayReport:
     """Ask run B's generator to answer from run A's documents, and split the difference between the runs by it.
 
@@ -136,16 +136,16 @@ def swap_replay(
     refused: dict[str, str] = {}
     specs: Any = metrics or record_b.plan.get("metrics") or ()
     judges = judges_of_run(store, record_b, specs)
-    with prompts_in(judges.folder), given_resources(judges.built(list(used_resources(specs)))):
-        chosen = _chosen(specs, store, record_b, refused)
-    samples = _common(store, record_a, record_b)
+    with prompt_folder(judges.folder), use_resources(judges.build(list(used_resources(specs)))):
+        chosen = _select_metrics(specs, store, record_b, refused)
+    samples = _common_samples(store, record_a, record_b)
     contexts, notes = stored_contexts(store, record_a, samples)
-    system = replaying(system_b, contexts)
-    origin, doubts = system_of_run(system_b, planned, store, record_b)
+    system = make_replay_system(system_b, contexts)
+    origin, doubts = check_replay_system(system_b, planned, store, record_b)
     notes += doubts
     request = _request(system, origin, record_a, record_b, samples, chosen, policy)
-    request = replace(request, judging=judges.rules.policy_for(store.file, judges.folder))
-    earlier = None if fresh else _earlier(store, request)
+    request = replace(request, judging=judges.settings.policy_for(store.file, judges.folder))
+    earlier = None if fresh else _find_earlier(store, request)
     if earlier is None:
         outcome = start_run(request, store, stop=stop, watcher=watcher)
     else:
@@ -153,13 +153,13 @@ def swap_replay(
     report = ReplayReport(record_a.run_id, record_b.run_id, outcome, [], refused, notes)
     if outcome.results is None:
         return report
-    notes += _unasked(store, outcome.record)
+    notes += _unasked_notes(store, outcome.record)
     return replace(report, splits=_splits(store, record_a, record_b, outcome, request, refused))
 
 
-def _chosen(metrics: Metrics, store: RunStore, record: RunRecord, refused: dict[str, str]) -> list[BatchMetric]:
+def _select_metrics(metrics: Metrics, store: RunStore, record: RunRecord, refused: dict[str, str]) -> list[BatchMetric]:
     """The metrics to split by: those given, else those of the run's plan, else those of its results."""
-    rules = planned_conventions(record)
+    rules = plan_conventions(record)
     found = resolve_metrics(metrics, rules)
     for result in () if found else store.results(record.run_id):
         try:
@@ -180,7 +180,7 @@ def _chosen(metrics: Metrics, store: RunStore, record: RunRecord, refused: dict[
     return kept
 
 
-def _common(store: RunStore, record_a: RunRecord, record_b: RunRecord) -> list[EvaluationSample]:
+def _common_samples(store: RunStore, record_a: RunRecord, record_b: RunRecord) -> list[EvaluationSample]:
     samples = store.samples(record_b.run_id)
     if record_a.fingerprint != record_b.fingerprint:
         ids = set(store.sample_ids(record_a.run_id))
@@ -200,15 +200,15 @@ def _request(
     policy: CallPolicy,
 ) -> RunRequest:
     name = f"{record_a.name}|{record_b.name}-generator"
-    depth = run_facts(record_a).top_k  # metrics look as deep as the replayed documents go
-    config = {key: value for key, value in record_b.config.items() if key not in _OF_RETRIEVAL}
-    config |= {key: record_a.config[key] for key in _OF_RETRIEVAL if key in record_a.config}
+    depth = run_info(record_a).top_k  # metrics look as deep as the replayed documents go
+    config = {key: value for key, value in record_b.config.items() if key not in _RETRIEVAL_KEYS}
+    config |= {key: record_a.config[key] for key in _RETRIEVAL_KEYS if key in record_a.config}
     return RunRequest(
         name=name,
         dataset_name=record_b.dataset_name,
         samples=samples,
         metrics=metrics,
-        conventions=planned_conventions(record_b),
+        conventions=plan_conventions(record_b),
         system=system,
         policy=replace(policy, top_k=depth or policy.top_k),
         repeats=record_b.repeats,
@@ -219,7 +219,7 @@ def _request(
             "system": {"replay": {"contexts": record_a.run_id, "generator": record_b.run_id, "system": origin}},
             "conventions": record_b.plan.get("conventions"),
             **{key: record_b.plan[key] for key in ("resources", "judge") if record_b.plan.get(key)},
-            "metrics": specs_of(metrics),
+            "metrics": metric_specs(metrics),
             "run": {**policy.stored(), "top_k": depth, "repeats": record_b.repeats},
         },
         config=config,
@@ -228,7 +228,7 @@ def _request(
     )
 
 
-def _earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
+def _find_earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
     """The latest replay of the same two runs by the same system."""
     wanted = store.as_stored(request.plan["system"])
     for record in store.runs(name=request.name, tag=REPLAY_TAG):
@@ -237,10 +237,10 @@ def _earlier(store: RunStore, request: RunRequest) -> RunRecord | None:
     return None
 
 
-def _unasked(store: RunStore, record: RunRecord) -> list[str]:
+def _unasked_notes(store: RunStore, record: RunRecord) -> list[str]:
     """A note on answers that were given without asking for documents; an error where all were."""
     rows = [row.output for row in store.outputs(record.run_id, texts=False) if row.output.error is None]
-    unasked = sum(NOT_ASKED in output.extra for output in rows)
+    unasked = sum(RETRIEVER_NOT_CALLED in output.extra for output in rows)
     if rows and unasked == len(rows):
         raise BadValueError(
             f"the system answered every sample without asking its 'retriever' for documents, so {record.run_id} "
@@ -261,11 +261,11 @@ def _splits(
     samples = request.samples
     metrics = [one for one in request.metrics or () if isinstance(one, BatchMetric)]
     names = [sample.sample_id for sample in samples]
-    clusters = cluster_codes(samples)
+    clusters = sample_clusters(samples)
     replayed = outcome.results.by_name
     signatures = {one.name: replayed[one.name].signature or "" for one in metrics}
-    of_a = _scored(store, record_a, outcome.record, request, signatures)
-    of_b = _scored(store, record_b, outcome.record, request, signatures)
+    of_a = _scores_by_metric(store, record_a, outcome.record, request, signatures)
+    of_b = _scores_by_metric(store, record_b, outcome.record, request, signatures)
     splits = []
     for one in metrics:
         scores, (first, rules_a), (second, rules_b) = replayed[one.name].scores, of_a[one.name], of_b[one.name]
@@ -276,12 +276,12 @@ def _splits(
         elif not (isinstance(scores, Scores) and first is not None and second is not None):
             refused[one.name] = "has no score per sample"
         else:
-            metric = one.for_run(run_facts(outcome.record))
+            metric = one.for_run(run_info(outcome.record))
             splits.append(split_difference(metric, names, first, scores, second, clusters))
     return splits
 
 
-def _scored(
+def _scores_by_metric(
     store: RunStore,
     record: RunRecord,
     replay: RunRecord,
@@ -295,29 +295,29 @@ def _scored(
             if result.signature == signatures.get(result.name) and isinstance(result.scores, Scores):
                 found[result.name] = (result.scores, result.signature or "")
     lacking = [one for one in request.metrics or () if one.name not in found]
-    for result in _computed(store, record, request, lacking) if lacking else ():
+    for result in _compute(store, record, request, lacking) if lacking else ():
         found[result.name] = (result.scores if isinstance(result.scores, Scores) else None, result.signature or "")
     return found
 
 
-def _computed(store: RunStore, record: RunRecord, request: RunRequest, metrics: Sequence[Metric]) -> Results:
+def _compute(store: RunStore, record: RunRecord, request: RunRequest, metrics: Sequence[Metric]) -> Results:
     samples = request.samples
     wanted = {sample.sample_id: row for row, sample in enumerate(samples)}
     repeats: list[list[SystemOutputs | None]] = [[None] * len(samples) for _ in range(record.repeats)]
     for row in store.outputs(record.run_id):
         if row.sample_id in wanted:
             repeats[row.repeat][wanted[row.sample_id]] = row.output
-    common: dict[str, Any] = {"run": run_facts(record), "judging": request.judging}
+    common: dict[str, Any] = {"run": run_info(record), "judging": request.judging}
     if len(repeats) == 1:
         return evaluate(samples, repeats[0], metrics, **common)
     return evaluate_repeats(samples, [partial(iter, outputs) for outputs in repeats], metrics, **common)
 
 
-def _value(value: float | None) -> str:
+def _format_value(value: float | None) -> str:
     return "n/a" if value is None else f"{value:.4f}"
 
 
-def _shown(part: Part) -> str:
+def _format_part(part: DifferencePart) -> str:
     if part.value is None:
         return "n/a"
     ends = "" if part.interval is None else f" [{part.interval[0]:+.4f}, {part.interval[1]:+.4f}]"

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..core.errors import BadValueError
-from ..core.types import EvaluationSample, RetrievedDocument, Unsaid
+from ..core.types import EvaluationSample, RetrievedDocument, UnknownRanking
 from ..store.records import RunRecord
 from ..store.runs import RunStore
-from .replay_system import Context
+from .replay_system import ReplayContext
 
 __all__ = ["stored_contexts"]
 
 
 def stored_contexts(
     store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample]
-) -> tuple[dict[str, Context], list[str]]:
+) -> tuple[dict[str, ReplayContext], list[str]]:
     """The documents that a run had for each sample, of the first repeat that had any, and what is odd about them."""
     missing = f"{record.run_id} has no output for this sample"
-    found = {sample.sample_id: Context((), missing) for sample in samples}
+    found = {sample.sample_id: ReplayContext((), missing) for sample in samples}
     differing: set[str] = set()
     for row in store.outputs(record.run_id):
         held = found.get(row.sample_id)
         if held is None:
             continue
-        if isinstance(row.output.retrieved, Unsaid) and row.output.error is None:
+        if isinstance(row.output.retrieved, UnknownRanking) and row.output.error is None:
             raise BadValueError(
                 f"{record.run_id} ({record.name}) does not say what was retrieved for sample '{row.sample_id}', so "
                 "nobody can answer from it; let its system return its documents, and run it again"
@@ -32,7 +32,7 @@ def stored_contexts(
         if held.missing is not None:
             failed = row.output.error is not None and not row.output.retrieved
             why = f"{record.run_id} failed before it had documents: {row.output.error}" if failed else None
-            found[row.sample_id] = Context(row.output.retrieved, why)
+            found[row.sample_id] = ReplayContext(row.output.retrieved, why)
         elif row.output.error is None and _ids(row.output.retrieved) != _ids(held.retrieved):
             differing.add(row.sample_id)
     _require_texts(record, found)
@@ -53,7 +53,7 @@ def _ids(retrieved: Sequence[RetrievedDocument]) -> list[str]:
     return [item.doc.doc_id for item in retrieved]
 
 
-def _require_texts(record: RunRecord, contexts: Mapping[str, Context]) -> None:
+def _require_texts(record: RunRecord, contexts: Mapping[str, ReplayContext]) -> None:
     """Raise where a sample has documents and none of them a text: nobody could answer from them."""
     for name, context in contexts.items():
         if context.retrieved and not any(item.doc.text for item in context.retrieved):

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from ..calling.ask import Asked, ask
-from ..calling.policy import Answer, CallPolicy, Task
+from ..calling.calls import CallSummary, call_system
+from ..calling.policy import CallPolicy, Task, TaskOutput
 from ..calling.stop import Stop
 from ..core.conventions import Conventions
 from ..core.errors import BadValueError, StoreError
@@ -23,10 +23,10 @@ from ..judge.policy import JudgePolicy
 from ..store.processes import is_alive
 from ..store.records import RunRecord, RunStatus, StoredOutput
 from ..store.runs import RunStore
-from .judging import Judged, unwatched
+from .judging import JudgeProgress, ignore_progress
 from .scoring import ScoringOptions, score_run
 
-__all__ = ["RunOutcome", "RunRequest", "Watcher", "resume_run", "start_run"]
+__all__ = ["RunCallbacks", "RunOutcome", "RunRequest", "resume_run", "start_run"]
 
 CHUNK = 1000
 """So many saved outputs are stored together."""
@@ -64,15 +64,15 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Watcher:
+class RunCallbacks:
     """Who is told how a run goes: as it starts, after every answer that is stored, while scoring."""
 
     started: Callable[[RunRecord, int], None] = lambda _record, _to_do: None
     """The run, and how many calls there are to make."""
-    answered: Callable[[Sequence[Answer]], None] = lambda _answers: None
+    answered: Callable[[Sequence[TaskOutput]], None] = lambda _answers: None
     scoring: Callable[[int], Callable[[int], None]] = lambda _total: lambda _more: None
     """Given how many outputs there are, what is to be called with how many more were scored."""
-    judging: Callable[[], Judged] = unwatched
+    judging: Callable[[], JudgeProgress] = ignore_progress
     """Asked before a judge is, for what is to be called after each judgement."""
 
 
@@ -104,7 +104,7 @@ def start_run(
     store: RunStore,
     *,
     stop: Stop | None = None,
-    watcher: Watcher = Watcher(),  # noqa: B008
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
 ) -> RunOutcome:
     """Ask, store, score: a new run."""
     if request.name.partition("~")[0] == "latest":
@@ -119,7 +119,7 @@ def start_run(
         commit=request.commit,
         tags=tuple(request.tags),
     )
-    return _carried_out(request, store, record, set(), stop, watcher)
+    return _execute(request, store, record, set(), stop, watcher)
 
 
 def resume_run(
@@ -129,7 +129,7 @@ def resume_run(
     *,
     retry_failed: bool = False,
     stop: Stop | None = None,
-    watcher: Watcher = Watcher(),  # noqa: B008
+    watcher: RunCallbacks = RunCallbacks(),  # noqa: B008
 ) -> RunOutcome:
     """Go on with a run where it ended: what is missing is asked and, if wanted, what failed is asked again."""
     if is_alive(record.process) and record.status is RunStatus.RUNNING:
@@ -138,22 +138,22 @@ def resume_run(
     done = store.done(record.run_id)
     if retry_failed:
         done -= store.failed(record.run_id)
-    return _carried_out(request, store, store.find(record.run_id), done, stop, watcher)
+    return _execute(request, store, store.find(record.run_id), done, stop, watcher)
 
 
-def _carried_out(
+def _execute(
     request: RunRequest,
     store: RunStore,
     record: RunRecord,
     done: set[tuple[int, int]],
     stop: Stop | None,
-    watcher: Watcher,
+    watcher: RunCallbacks,
 ) -> RunOutcome:
-    kept = _Kept(watcher)
+    kept = _OutputCounter(watcher)
     try:
-        asked = _answered(request, store, record, done, stop, kept)
+        asked = _collect_outputs(request, store, record, done, stop, kept)
         if asked.ended != "done":
-            return _ended_early(store, record, asked, kept)
+            return _finish_early(store, record, asked, kept)
         advance = watcher.scoring(len(request.samples) * request.repeats)
         results = score_run(
             store,
@@ -182,17 +182,17 @@ def _carried_out(
     return RunOutcome(store.find(record.run_id), "finished", results, kept.stored, kept.failed)
 
 
-class _Kept:
+class _OutputCounter:
     """Counts what is stored, and passes it on to whoever watches."""
 
-    def __init__(self, watcher: Watcher) -> None:
-        self.watcher, self.stored, self.failed = watcher, 0, 0
+    def __init__(self, watcher: RunCallbacks) -> None:
+        self.callbacks, self.stored, self.failed = watcher, 0, 0
 
-    def rows(self, rows: Sequence[StoredOutput], answers: Sequence[Answer]) -> None:
+    def add(self, rows: Sequence[StoredOutput], answers: Sequence[TaskOutput]) -> None:
         """These rows were stored for these answers; an answer that could not be written down has become a failure."""
         self.stored += len(rows)
         self.failed += sum(row.output.error is not None for row in rows)
-        self.watcher.answered([Answer(one.task, row.output) for one, row in zip(answers, rows, strict=True)])
+        self.callbacks.answered([TaskOutput(one.task, row.output) for one, row in zip(answers, rows, strict=True)])
 
 
 def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -> None:
@@ -201,7 +201,7 @@ def _mark(store: RunStore, record: RunRecord, status: RunStatus, message: str) -
         store.finish(record.run_id, status, message=message)
 
 
-def _ended_early(store: RunStore, record: RunRecord, asked: Asked, kept: _Kept) -> RunOutcome:
+def _finish_early(store: RunStore, record: RunRecord, asked: CallSummary, kept: _OutputCounter) -> RunOutcome:
     stopped = asked.ended == "stopped"
     status = RunStatus.STOPPED if stopped else RunStatus.FAILED
     store.finish(record.run_id, status, message=asked.message or asked.ended)
@@ -213,26 +213,26 @@ def _ended_early(store: RunStore, record: RunRecord, asked: Asked, kept: _Kept) 
     return RunOutcome(record, ended, None, kept.stored, kept.failed, message, unreachable=unreachable)
 
 
-def _answered(
+def _collect_outputs(
     request: RunRequest,
     store: RunStore,
     record: RunRecord,
     done: set[tuple[int, int]],
     stop: Stop | None,
-    kept: _Kept,
-) -> Asked:
+    kept: _OutputCounter,
+) -> CallSummary:
     """All that was to be asked is asked and stored, unless it ends early."""
     if request.outputs is not None:
-        return _copied(request.outputs, request.samples, store, record, kept)
+        return _copy_saved(request.outputs, request.samples, store, record, kept)
     to_do = len(request.samples) * request.repeats - len(done)
-    kept.watcher.started(record, to_do)
+    kept.callbacks.started(record, to_do)
 
-    def deliver(answers: list[Answer]) -> None:
+    def deliver(answers: list[TaskOutput]) -> None:
         rows = _append(store, record.run_id, [_row(answer.task, answer.output) for answer in answers])
-        kept.rows(rows, answers)
+        kept.add(rows, answers)
 
     assert request.system is not None
-    return ask(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
+    return call_system(request.system, _tasks(request, done), request.policy, deliver, stop=stop, total=to_do)
 
 
 def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
@@ -242,25 +242,25 @@ def _tasks(request: RunRequest, done: set[tuple[int, int]]) -> Iterator[Task]:
                 yield Task(position, sample, repeat)
 
 
-def _copied(
+def _copy_saved(
     outputs: Mapping[str, SystemOutputs],
     samples: Sequence[EvaluationSample],
     store: RunStore,
     record: RunRecord,
-    kept: _Kept,
-) -> Asked:
+    kept: _OutputCounter,
+) -> CallSummary:
     """Saved outputs, stored as if the system had just given them."""
     rows = [
         StoredOutput(position, 0, sample.sample_id, outputs[sample.sample_id])
         for position, sample in enumerate(samples)
         if sample.sample_id in outputs
     ]
-    kept.watcher.started(record, len(rows))
+    kept.callbacks.started(record, len(rows))
     for start in range(0, len(rows), CHUNK):
         part = rows[start : start + CHUNK]
-        answers = [Answer(Task(row.position, samples[row.position]), row.output) for row in part]
-        kept.rows(_append(store, record.run_id, part), answers)
-    return Asked(kept.stored, kept.failed, "done")
+        answers = [TaskOutput(Task(row.position, samples[row.position]), row.output) for row in part]
+        kept.add(_append(store, record.run_id, part), answers)
+    return CallSummary(kept.stored, kept.failed, "done")
 
 
 def _row(task: Task, output: SystemOutputs) -> StoredOutput:

@@ -15,35 +15,35 @@ from ..compare.aggregate import corpus_ids, store_missing_aggregate
 from ..core.conventions import Conventions
 from ..core.engine import BATCH_SIZE, Progress, evaluate, evaluate_stream, resolve_metrics
 from ..core.errors import AueporaWarning, BadValueError
-from ..core.executors import ExecutorName, chosen_executor
-from ..core.judged import judged_parts
+from ..core.executors import ExecutorName, make_executor
+from ..core.judged_metric import judged_parts
 from ..core.mass_failures import mass_failure
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.plan import EvaluationPlan, with_corpus_ids
 from ..core.registry import Spec
 from ..core.repeats import evaluate_repeats
-from ..core.resources import given_resources
+from ..core.resources import use_resources
 from ..core.results import Results
-from ..core.slices import SliceSpec, require_members, slices_of
-from ..core.suggest import DataSeen, readers_of_retrieved
-from ..core.types import EvaluationSample, SystemOutputs, Unsaid
+from ..core.slices import SliceSpec, parse_slices, require_slice_values
+from ..core.suggest import AvailableFields, metrics_needing_retrieved
+from ..core.types import EvaluationSample, SystemOutputs, UnknownRanking
 from ..judge.policy import JudgePolicy
-from ..judge.prompting import prompts_in
+from ..judge.prompting import prompt_folder
 from ..planfile.planned_judges import PlannedJudges
 from ..planfile.resources_section import used_resources
-from ..planfile.sections import placed
-from ..pooling.beside import JudgedBeside, gold_is_marked
-from ..pooling.gold import gold_name, with_gold
-from ..store.planned import planned_conventions, run_facts
-from .judging import Judged, RunJudging, judged_signatures, judges_of_run, note_usage, unwatched
+from ..planfile.sections import resolve_path
+from ..pooling.gold import gold_signature, with_gold
+from ..pooling.judged_coverage import JudgedCoverage, has_gold_provenance
+from ..store.stored_plan import plan_conventions, run_info
+from .judging import JudgeProgress, RunJudgeSession, ignore_progress, judged_signatures, judges_of_run, record_usage
 
 if TYPE_CHECKING:
     from ..store.records import RunRecord
     from ..store.runs import RunStore
 
-__all__ = ["ScoringOptions", "chosen_again", "rescore", "score_run", "stored_outputs"]
+__all__ = ["ScoringOptions", "rescore", "rescoring_metrics", "score_run", "stored_outputs"]
 
-_LOOKED_AT = 1024
+_CHUNK = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def score_run(
     samples: Sequence[EvaluationSample] | None = None,
     judging: JudgePolicy | None = None,
     progress: Progress | None = None,
-    judged: Callable[[], Judged] = unwatched,
+    judged: Callable[[], JudgeProgress] = ignore_progress,
     secrets: Iterable[str] = (),
     gold: str | None = None,
     corpus: Path | None = None,
@@ -82,32 +82,32 @@ def score_run(
     retrieval metric says how much of what it looks at is judged.
     """
     rows = store.samples(record.run_id) if samples is None else samples
-    said = _Said()
+    said = _RetrievedCheck()
     each = [_reader(store, record, rows, repeat, said) for repeat in range(record.repeats)]
     if metrics is None:
-        chosen = resolve_metrics(_supported(rows, each, conventions), conventions)
-        blind = readers_of_retrieved(chosen) if said.nothing else ()
+        chosen = resolve_metrics(_supported_specs(rows, each, conventions), conventions)
+        blind = metrics_needing_retrieved(chosen) if said.none_known else ()
         chosen = [one for one in chosen if one.name not in blind and (gold is None or _reads_gold(one))]
     else:
         chosen = list(metrics)
     if corpus is not None:
         chosen = with_corpus_ids(chosen, partial(corpus_ids, corpus))
-    groups = slices_of(slices)
+    groups = parse_slices(slices)
     EvaluationPlan(chosen).validate_dataset(rows)
-    require_members(groups, rows)
-    facts = replace(run_facts(record), gold=gold)
-    beside = JudgedBeside(chosen) if gold_is_marked(rows) else None
+    require_slice_values(groups, rows)
+    facts = replace(run_info(record), gold=gold)
+    beside = JudgedCoverage(chosen) if has_gold_provenance(rows) else None
     every = chosen if beside is None else [*chosen, *beside.metrics]
     signatures = judged_signatures(chosen, facts)
-    session: RunJudging | None = None
+    session: RunJudgeSession | None = None
     if signatures:
-        session = RunJudging(
+        session = RunJudgeSession(
             judging or JudgePolicy(),
             store,
             record,
             signatures=signatures,
             samples=rows,
-            repeat=lambda: said.reading,
+            repeat=lambda: said.repeat,
             judged=judged(),
             secrets=secrets,
         )
@@ -119,8 +119,8 @@ def score_run(
         "judging": session,
     }
     with (
-        chosen_executor(options.executor, options.workers, options.address) as executor,
-        nullcontext() if session is None else session.storing(),
+        make_executor(options.executor, options.workers, options.address) as executor,
+        nullcontext() if session is None else session.store_judgements(),
     ):
         common["executor"] = executor
         if record.repeats > 1:
@@ -130,20 +130,20 @@ def score_run(
         else:  # a metric that only computes needs all of them at once
             results = evaluate(rows, list(each[0]()), every, **common)
     if beside is not None:
-        results = beside.noted(results)
+        results = beside.annotate(results)
     if session is not None:
-        note_usage(results, session.accounts)
+        record_usage(results, session.usage_log)
     said.check(chosen, record)
     results.run_id = record.run_id
     results.failure = mass_failure(results, _errors(store, record))
     reducers = {one.name: one.reducer.name for one in chosen if isinstance(one, BatchMetric)}
-    _note_directions(results, chosen)
+    _mark_lower_is_better(results, chosen)
     store.put_results(record.run_id, results, reducers=reducers)
     store_missing_aggregate(store, record, corpus=corpus, again=True)
     return results
 
 
-def _note_directions(results: Results, metrics: Sequence[Metric]) -> None:
+def _mark_lower_is_better(results: Results, metrics: Sequence[Metric]) -> None:
     """Who reads the results later knows a registered metric by its name; of another, the results must say it."""
     lower = {
         one.name
@@ -166,7 +166,7 @@ def rescore(
     incomplete: bool = False,
     judges: PlannedJudges | None = None,
     progress: Progress | None = None,
-    judged: Callable[[], Judged] = unwatched,
+    judged: Callable[[], JudgeProgress] = ignore_progress,
     qrels: str | Path | None = None,
     corpus: str | Path | None = None,
 ) -> Results:
@@ -187,7 +187,7 @@ def rescore(
             "--incomplete (missing outputs count as failures)"
         )
     by_gold_alone = qrels is not None and not metrics
-    chosen, judges = chosen_again(
+    chosen, judges = rescoring_metrics(
         store, record, metrics, conventions=conventions, judges=judges, need_key=not by_gold_alone
     )
     if by_gold_alone and chosen is not None:
@@ -197,12 +197,12 @@ def rescore(
         store,
         record,
         chosen,
-        conventions=_rules(record, conventions),
+        conventions=_conventions(record, conventions),
         slices=record.plan.get("slices") or () if slices is None else slices,
         options=options,
         samples=None if qrels is None else with_gold(store.samples(record.run_id), qrels),
-        gold=None if qrels is None else gold_name(qrels),
-        judging=judges.rules.policy_for(store.file, judges.folder),
+        gold=None if qrels is None else gold_signature(qrels),
+        judging=judges.settings.policy_for(store.file, judges.folder),
         progress=progress,
         judged=judged,
         secrets=judges.secrets,
@@ -213,11 +213,11 @@ def rescore(
 def _planned_corpus(record: RunRecord, folder: Path) -> Path | None:
     """The corpus of a run's plan, unless the file is gone."""
     written = (record.plan.get("dataset") or {}).get("corpus")
-    place = None if written is None else placed(written, folder)
+    place = None if written is None else resolve_path(written, folder)
     return place if place is not None and place.exists() else None
 
 
-def chosen_again(
+def rescoring_metrics(
     store: RunStore,
     record: RunRecord,
     metrics: Sequence[Spec | Metric],
@@ -232,9 +232,9 @@ def chosen_again(
     """
     specs = list(metrics) or record.plan.get("metrics") or None
     judges = judges or judges_of_run(store, record, specs)
-    built = judges.built(list(used_resources(specs)), need_key=need_key)
-    with prompts_in(Path.cwd() if metrics else judges.folder), given_resources(built):
-        return None if specs is None else resolve_metrics(specs, _rules(record, conventions)), judges
+    built = judges.build(list(used_resources(specs)), need_key=need_key)
+    with prompt_folder(Path.cwd() if metrics else judges.folder), use_resources(built):
+        return None if specs is None else resolve_metrics(specs, _conventions(record, conventions)), judges
 
 
 def _reads_gold(metric: Metric) -> bool:
@@ -243,8 +243,8 @@ def _reads_gold(metric: Metric) -> bool:
     return "relevant_docs" in metric.required_fields() and not asks
 
 
-def _rules(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
-    return Conventions.of(planned_conventions(record) if conventions is None else conventions)
+def _conventions(record: RunRecord, conventions: str | Conventions | None) -> Conventions:
+    return Conventions.of(plan_conventions(record) if conventions is None else conventions)
 
 
 def stored_outputs(store: RunStore, run_id: str, total: int, repeat: int = 0) -> Iterator[SystemOutputs | None]:
@@ -266,27 +266,27 @@ def _errors(store: RunStore, record: RunRecord) -> Iterator[str]:
 
 
 def _reader(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int, said: _Said
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], repeat: int, said: _RetrievedCheck
 ) -> Callable[[], Iterator[SystemOutputs | None]]:
-    return lambda: said.watching(repeat, stored_outputs(store, record.run_id, len(samples), repeat))
+    return lambda: said.count(repeat, stored_outputs(store, record.run_id, len(samples), repeat))
 
 
-class _Said:
+class _RetrievedCheck:
     """Takes down, as outputs pass, how many of the answers say what was retrieved."""
 
     def __init__(self) -> None:
-        self.reading = 0
+        self.repeat = 0
         """Which repeat is being read."""
         self._counts: dict[int, tuple[int, int]] = {}
 
-    def watching(self, repeat: int, outputs: Iterator[SystemOutputs | None]) -> Iterator[SystemOutputs | None]:
+    def count(self, repeat: int, outputs: Iterator[SystemOutputs | None]) -> Iterator[SystemOutputs | None]:
         """The same outputs; a repeat that is read again is counted anew."""
-        self.reading = repeat
+        self.repeat = repeat
         answered = unsaid = 0
         for output in outputs:
             if output is not None and output.error is None:
                 answered += 1
-                unsaid += isinstance(output.retrieved, Unsaid)
+                unsaid += isinstance(output.retrieved, UnknownRanking)
             yield output
         self._counts[repeat] = answered, unsaid
 
@@ -296,18 +296,18 @@ class _Said:
         return answered, unsaid
 
     @property
-    def nothing(self) -> bool:
+    def none_known(self) -> bool:
         """Whether there are answers, and none of them says it."""
         answered, unsaid = self._totals
         return 0 < unsaid == answered
 
     def check(self, metrics: Sequence[Metric], record: RunRecord) -> None:
         """Raise where metrics read what no answer says; warn where some answers do not say it."""
-        blind = readers_of_retrieved(metrics)
+        blind = metrics_needing_retrieved(metrics)
         answered, unsaid = self._totals
         if not unsaid or not blind:
             return
-        if self.nothing:
+        if self.none_known:
             raise BadValueError(
                 f"'{blind[0]}' reads the field 'retrieved', which no output of {record.run_id} has; let the system say "
                 "what it returned ([] where that is nothing), or leave the metric out: what it answered is stored, and "
@@ -321,14 +321,14 @@ class _Said:
         )
 
 
-def _supported(
+def _supported_specs(
     samples: Sequence[EvaluationSample],
     repeats: Sequence[Callable[[], Iterator[SystemOutputs | None]]],
     conventions: Conventions,
 ) -> list[str]:
-    seen = DataSeen()
+    seen = AvailableFields()
     for outputs in repeats:
         source = iter(zip(samples, outputs(), strict=True))
-        while chunk := list(islice(source, _LOOKED_AT)):
+        while chunk := list(islice(source, _CHUNK)):
             seen.add([sample for sample, _ in chunk], [output for _, output in chunk])
     return seen.specs(conventions)

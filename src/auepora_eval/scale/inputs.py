@@ -15,13 +15,13 @@ import numpy.typing as npt
 from ..core.errors import BadValueError, DataFileError
 from ..io.files import is_compressed, plain_suffix, read_head
 from ..io.formats import Role
-from ..io.load import chosen_format
+from ..io.load import resolve_format
 
-__all__ = ["InputFile", "Run", "Runs", "can_be_split", "input_files", "is_sharded", "total_bytes"]
+__all__ = ["InputFile", "RecordRange", "RecordRanges", "can_be_split", "input_files", "is_sharded", "total_bytes"]
 
-LINES = ("jsonl", "ragas", "deepeval")
+LINE_FORMATS = ("jsonl", "ragas", "deepeval")
 """Formats with a record on each line."""
-SPLIT = (*LINES, "parquet")
+SPLIT_FORMATS = (*LINE_FORMATS, "parquet")
 """Formats that can be split."""
 _SUFFIXES = (".jsonl", ".ndjson", ".parquet", ".pq")
 _WHOLE_SUFFIXES = (".csv", ".tsv", ".json")
@@ -42,14 +42,14 @@ class InputFile:
     """What a relative path starts from: who reads the file may be somewhere else."""
 
     @property
-    def place(self) -> Path:
+    def full_path(self) -> Path:
         """Where it is, for everybody who shares the file system."""
         return Path(self.folder, self.path)
 
     def require_unchanged(self) -> None:
         """Raise where it is another file by now: its ranges would lead anywhere."""
         try:
-            now = os.stat(self.place)
+            now = os.stat(self.full_path)
         except OSError as error:
             raise DataFileError(self.path, None, f"cannot be read any more: {error.strerror or error}") from error
         if (now.st_size, now.st_mtime_ns) != (self.size, self.mtime):
@@ -59,7 +59,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecordRange:
     """Some consecutive records of a file."""
 
     file: InputFile
@@ -75,7 +75,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RecordRanges:
     """Some runs, packed: a batch whose outputs lie scattered has as many as samples."""
 
     files: tuple[InputFile, ...] = ()
@@ -83,15 +83,15 @@ class Runs:
     """For each run the number of its file and the fields of ``Run``, as 64-bit integers."""
 
     @classmethod
-    def of(cls, files: Sequence[InputFile], table: npt.NDArray[np.int64]) -> Runs:
+    def of(cls, files: Sequence[InputFile], table: npt.NDArray[np.int64]) -> RecordRanges:
         """Runs from one row each; the first column is the number of a file."""
         used, numbers = np.unique(table[:, 0], return_inverse=True)
         own = np.column_stack([numbers, table[:, 1:]]).astype("<i8")
         return cls(tuple(files[number] for number in used.tolist()), own.tobytes())
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[RecordRange]:
         for number, *fields in self._rows().tolist():
-            yield Run(self.files[number], *fields)
+            yield RecordRange(self.files[number], *fields)
 
     @property
     def count(self) -> int:
@@ -109,15 +109,17 @@ def is_sharded(path: str | Path) -> bool:
 
 def can_be_split(path: str | Path, role: Role, named: str | None = None) -> bool:
     """Whether a single file is written in a way that has ranges."""
-    name, suffix = chosen_format(Path(path), role, named).name, plain_suffix(Path(path))
-    return not is_compressed(Path(path)) if name == "parquet" else name in LINES and suffix not in _WHOLE_SUFFIXES
+    name, suffix = resolve_format(Path(path), role, named).name, plain_suffix(Path(path))
+    return (
+        not is_compressed(Path(path)) if name == "parquet" else name in LINE_FORMATS and suffix not in _WHOLE_SUFFIXES
+    )
 
 
 def input_files(given: str | Path | Sequence[str | Path], role: Role, named: str | None = None) -> list[InputFile]:
     """The files of a path, a directory, a glob, or several of these, in natural order, all in one format."""
     listed = [given] if isinstance(given, (str, Path)) else list(given)
     paths = list(dict.fromkeys(path for one in listed for path in _paths(one)))
-    files = [_seen(path, role, named) for path in paths]
+    files = [_describe_file(path, role, named) for path in paths]
     for one in files[1:]:
         if one.format != files[0].format:
             raise BadValueError(
@@ -156,20 +158,20 @@ def _natural(path: str) -> tuple[list[tuple[bool, int, str]], str]:
     return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts], path
 
 
-def _seen(path: str, role: Role, named: str | None) -> InputFile:
+def _describe_file(path: str, role: Role, named: str | None) -> InputFile:
     try:
         seen = os.stat(path)
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         raise DataFileError(path, None, "no such file" if missing else f"cannot be read: {error.strerror}") from error
-    name = chosen_format(Path(path), role, named).name
-    if named in LINES:
+    name = resolve_format(Path(path), role, named).name
+    if named in LINE_FORMATS:
         read_head(Path(path))  # which says so where it is compressed under another name, or no UTF-8
     if name == "parquet" and is_compressed(Path(path)):
         raise DataFileError(
             path, None, "Parquet files compress what they hold themselves; leave out the '.gz' or '.zst'"
         )
-    if name not in SPLIT:
+    if name not in SPLIT_FORMATS:
         raise BadValueError(
             f"{path} is in the format '{name}', which is not split into ranges; 'auepora convert' makes JSONL or "
             "Parquet of it"

@@ -14,23 +14,23 @@ from ..core.conventions import Conventions
 from ..core.errors import BadValueError, DataFileError, MetricDefinitionError
 from ..core.metrics_base import BatchMetric
 from ..core.registry import spec_of
-from ..core.results import plain_value
+from ..core.results import to_json_value
 from ..core.signature import function_name
 from ..core.slices import Slice
-from ..io.files import whole_file
-from .parts import PartFacts
+from ..io.files import atomic_write
+from .checkpoint_files import PartFacts
 
-__all__ = ["Manifest", "Unit", "manifest_for"]
+__all__ = ["CheckpointUnit", "Manifest", "manifest_for"]
 
 FILE = "manifest.json"
 SCHEMA = 1
 _KIND = "auepora scores in parts"
-_ANOTHER = "name another folder, or delete it"
+_OTHER_FOLDER_HINT = "name another folder, or delete it"
 _OTHER_FILES = "the files are others, or have changed since (their names, sizes and times of change are compared)"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class CheckpointUnit:
     """Consecutive batches whose outcomes are one part."""
 
     number: int
@@ -56,7 +56,7 @@ class Manifest:
     """By name what a group is told by."""
     conventions: Mapping[str, str]
     joined: bool
-    units: tuple[Unit, ...]
+    units: tuple[CheckpointUnit, ...]
     version: str = __version__
     specs: Mapping[str, Any] = field(default_factory=dict)
     """By name what builds a metric again, where it is registered; for whoever reads it."""
@@ -94,7 +94,7 @@ class Manifest:
                 for one in self.units
             ],
         }
-        with whole_file(folder / FILE) as file:
+        with atomic_write(folder / FILE) as file:
             file.write(json.dumps(told, indent=1).encode())
 
     @classmethod
@@ -106,7 +106,7 @@ class Manifest:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise DataFileError(path, None, f"cannot be read as a manifest: {error}; {_ANOTHER}") from error
+            raise DataFileError(path, None, f"cannot be read as a manifest: {error}; {_OTHER_FOLDER_HINT}") from error
         if not isinstance(told, dict) or told.get("kind") != _KIND:
             raise DataFileError(path, None, "is not the manifest of scores in parts; name another folder")
         if told.get("schema") != SCHEMA:
@@ -114,11 +114,14 @@ class Manifest:
         names = ("input", "metrics", "slices", "conventions", "joined", "version", "specs")
         try:
             units = tuple(
-                Unit(number, one["first"], one["rows"], one["batches"]) for number, one in enumerate(told["units"])
+                CheckpointUnit(number, one["first"], one["rows"], one["batches"])
+                for number, one in enumerate(told["units"])
             )
             return cls(units=units, **{name: told[name] for name in names})
         except (KeyError, TypeError) as error:
-            raise DataFileError(path, None, f"is a manifest that lacks something ({error}); {_ANOTHER}") from error
+            raise DataFileError(
+                path, None, f"is a manifest that lacks something ({error}); {_OTHER_FOLDER_HINT}"
+            ) from error
 
     def require_same(self, other: Manifest, folder: Path) -> None:
         """Raise, naming the difference, unless the other is of the same evaluation, in whatever units."""
@@ -127,7 +130,7 @@ class Manifest:
         if told:
             raise BadValueError(
                 f"{folder} holds the scores of another evaluation: {'; '.join(told[:4])}"
-                f"{f'; and {len(told) - 4} more' if len(told) > 4 else ''}; {_ANOTHER}"
+                f"{f'; and {len(told) - 4} more' if len(told) > 4 else ''}; {_OTHER_FOLDER_HINT}"
             )
 
 
@@ -176,19 +179,19 @@ def manifest_for(
 
 def _spec(metric: BatchMetric) -> Any:
     try:
-        return plain_value(spec_of(metric))
+        return to_json_value(spec_of(metric))
     except MetricDefinitionError:
         return None
 
 
-def _units(sizes: Sequence[int], unit_size: int) -> list[Unit]:
-    units: list[Unit] = []
+def _units(sizes: Sequence[int], unit_size: int) -> list[CheckpointUnit]:
+    units: list[CheckpointUnit] = []
     first = rows = batches = 0
     for size in sizes:
         if batches and rows + size > unit_size:
-            units.append(Unit(len(units), first, rows, batches))
+            units.append(CheckpointUnit(len(units), first, rows, batches))
             first, rows, batches = first + rows, 0, 0
         rows, batches = rows + size, batches + 1
     if batches:
-        units.append(Unit(len(units), first, rows, batches))
+        units.append(CheckpointUnit(len(units), first, rows, batches))
     return units

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
-from ..io.building import sentence_of
+from ..io.builders import build_sentence
 from ..io.codec import SentenceRow
 from ..io.formats import Role
 from ..io.parquet import table_schema
@@ -25,10 +25,10 @@ from ..io.parquet import table_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["column_outputs", "column_samples", "texts_of"]
+__all__ = ["column_outputs", "column_samples", "string_column"]
 
 
-class _OddError(Exception):
+class _UnsupportedColumnError(Exception):
     """Something is not as we write it."""
 
 
@@ -40,18 +40,18 @@ def column_samples(table: pa.Table) -> list[EvaluationSample] | None:
             map(
                 EvaluationSample,
                 _ids(columns["sample_id"]),
-                _given_texts(columns["query"]),
+                _required_strings(columns["query"]),
                 _lists(columns["relevant_docs"], _documents),
                 _lists(columns["candidate_docs"], _documents),
                 _responses(columns["reference_answer"]),
                 _json(columns["labels"], dict[str, Any], dict),
                 _json(columns["metadata"], dict[str, Any], dict),
-                [[] if one is None else one for one in _lists(columns["reference_answers"], _given_texts)],
+                [[] if one is None else one for one in _lists(columns["reference_answers"], _required_strings)],
                 _json(columns["history"], list[dict[str, Any]], list),
-                _texts(columns["cluster_id"]),
+                _strings(columns["cluster_id"]),
             )
         )
-    except _OddError:
+    except _UnsupportedColumnError:
         return None
 
 
@@ -66,25 +66,25 @@ def column_outputs(table: pa.Table) -> list[tuple[str, SystemOutputs, bool]] | N
             _responses(columns["response"]),
             _json(columns["timings"], dict[str, float], dict),
             _json(columns["extra"], dict[str, Any], dict),
-            _texts(columns["error"]),
+            _strings(columns["error"]),
             columns["refused"].to_pylist(),
-            _lists(columns["citations"], _given_texts),
+            _lists(columns["citations"], _required_strings),
             _json(columns["steps"], list[dict[str, Any]], list),
             _json(columns["usage"], dict[str, Any], dict),
             [0 if one is None else one for one in columns["repeat"].to_pylist()],
         )
         return list(zip(_ids(columns["sample_id"]), made, [ranking is not None for ranking in rankings], strict=True))
-    except _OddError:
+    except _UnsupportedColumnError:
         return None
 
 
-def texts_of(table: pa.Table, name: str) -> list[str] | None:
+def string_column(table: pa.Table, name: str) -> list[str] | None:
     """A column of texts; ``None`` where there is none, or anything else in it."""
-    if name not in table.column_names or not _same(table.schema.field(name).type, _string()):
+    if name not in table.column_names or not _same_type(table.schema.field(name).type, _string()):
         return None
     try:
-        return _given_texts(table.column(name).combine_chunks())
-    except _OddError:
+        return _required_strings(table.column(name).combine_chunks())
+    except _UnsupportedColumnError:
         return None
 
 
@@ -94,10 +94,10 @@ def _columns(table: pa.Table, role: Role) -> dict[str, Any]:
 
     wanted = _schema(role)
     if len(set(table.column_names)) < len(table.column_names):
-        raise _OddError
+        raise _UnsupportedColumnError
     for field in table.schema:
-        if field.name not in wanted.names or not _same(field.type, wanted.field(field.name).type):
-            raise _OddError
+        if field.name not in wanted.names or not _same_type(field.type, wanted.field(field.name).type):
+            raise _UnsupportedColumnError
     return {
         name: _one_chunk(table.column(name)) if name in table.column_names else pa.nulls(len(table), kind)
         for name, kind in zip(wanted.names, wanted.types, strict=True)
@@ -123,17 +123,17 @@ def _string() -> pa.DataType:
     return pa.string()
 
 
-def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _same_type(found: pa.DataType, wanted: pa.DataType) -> bool:
     """Whether types are the same, whatever the items of lists are called and whether they may be null."""
     from pyarrow import types
 
     if types.is_list(wanted):
-        return types.is_list(found) and _same(found.value_type, wanted.value_type)
+        return types.is_list(found) and _same_type(found.value_type, wanted.value_type)
     if types.is_struct(wanted):
         return (
             types.is_struct(found)
             and [one.name for one in found] == [one.name for one in wanted]
-            and all(_same(ours.type, theirs.type) for ours, theirs in zip(found, wanted, strict=True))
+            and all(_same_type(ours.type, theirs.type) for ours, theirs in zip(found, wanted, strict=True))
         )
     return bool(found == wanted)
 
@@ -141,7 +141,7 @@ def _same(found: pa.DataType, wanted: pa.DataType) -> bool:
 # --- columns as lists of values --------------------------------------------------------------------------------------
 
 
-def _texts(column: pa.Array) -> list[str | None]:
+def _strings(column: pa.Array) -> list[str | None]:
     found: list[str | None] = _objects(column)
     return found
 
@@ -151,21 +151,21 @@ def _objects(column: pa.Array) -> list[Any]:
     try:
         values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
     except UnicodeDecodeError as error:
-        raise _OddError from error
+        raise _UnsupportedColumnError from error
     return values
 
 
-def _given_texts(column: pa.Array) -> list[str]:
+def _required_strings(column: pa.Array) -> list[str]:
     if column.null_count:
-        raise _OddError
+        raise _UnsupportedColumnError
     values: list[str] = _objects(column)
     return values
 
 
 def _ids(column: pa.Array) -> list[str]:
-    ids = _given_texts(column)
+    ids = _required_strings(column)
     if not all(ids):
-        raise _OddError
+        raise _UnsupportedColumnError
     return ids
 
 
@@ -175,9 +175,9 @@ def _json(column: pa.Array, kind: Any, nothing: Callable[[], Any]) -> list[Any]:
         return [nothing() for _ in range(len(column))]
     decode = _decoder(kind)
     try:
-        return [nothing() if text is None else decode(text) for text in _texts(column)]
+        return [nothing() if text is None else decode(text) for text in _strings(column)]
     except (ValueError, RecursionError) as error:
-        raise _OddError from error
+        raise _UnsupportedColumnError from error
 
 
 @cache
@@ -191,25 +191,25 @@ def _nothing() -> None:
 
 def _lists(column: pa.Array, values: Callable[[pa.Array], list[Any]]) -> list[list[Any] | None]:
     """A list for each row, ``None`` where there is none; ``values`` makes those of all rows from one column."""
-    inner, ends = _inner(column)
-    return _cut(column, values(inner), ends)
+    inner, ends = _flatten_lists(column)
+    return _split_lists(column, values(inner), ends)
 
 
 def _rankings(column: pa.Array) -> list[list[RetrievedDocument] | None]:
     """As ``_lists``; a document without a rank has that of its place in its list."""
-    inner, ends = _inner(column)
+    inner, ends = _flatten_lists(column)
     positions = np.arange(1, len(inner) + 1) - np.repeat(ends[:-1], np.diff(ends))
-    return _cut(column, _items(inner, positions.tolist()), ends)
+    return _split_lists(column, _items(inner, positions.tolist()), ends)
 
 
-def _inner(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+def _flatten_lists(column: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
     """The values of all lists, and where each list ends; the first number is 0."""
     offsets = column.offsets.to_numpy().astype(np.int64)
     first = int(offsets[0])
     return column.values.slice(first, int(offsets[-1]) - first), offsets - first
 
 
-def _cut(column: pa.Array, values: list[Any], ends: npt.NDArray[np.int64]) -> list[list[Any] | None]:
+def _split_lists(column: pa.Array, values: list[Any], ends: npt.NDArray[np.int64]) -> list[list[Any] | None]:
     made: list[list[Any] | None] = [values[start:stop] for start, stop in pairwise(ends.tolist())]
     if column.null_count:
         for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
@@ -224,16 +224,16 @@ def _fields(column: pa.Array) -> dict[str, pa.Array]:
 
 def _documents(column: pa.Array) -> list[Document]:
     if column.null_count:
-        raise _OddError
+        raise _UnsupportedColumnError
     fields = _fields(column)
-    texts = ["" if text is None else text for text in _texts(fields["text"])]
+    texts = ["" if text is None else text for text in _strings(fields["text"])]
     return list(
         map(
             Document,
             _ids(fields["doc_id"]),
             texts,
             _json(fields["metadata"], dict[str, Any], dict),
-            _texts(fields["parent_id"]),
+            _strings(fields["parent_id"]),
             _spans(fields["span"]),
         )
     )
@@ -249,18 +249,18 @@ def _spans(column: pa.Array) -> list[tuple[int, int] | None]:
         elif len(span) == 2 and None not in span and 0 <= span[0] <= span[1]:
             made.append((span[0], span[1]))
         else:
-            raise _OddError
+            raise _UnsupportedColumnError
     return made
 
 
 def _items(column: pa.Array, positions: list[int]) -> list[RetrievedDocument]:
     if column.null_count:
-        raise _OddError
+        raise _UnsupportedColumnError
     fields = _fields(column)
     scores, ranks = fields["score"], fields["rank"]
     values = scores.drop_null().to_numpy(zero_copy_only=False)
     if not np.isfinite(values).all():
-        raise _OddError
+        raise _UnsupportedColumnError
     if ranks.null_count < len(ranks):
         given = zip(ranks.to_pylist(), positions, strict=True)
         positions = [position if rank is None else rank for rank, position in given]
@@ -274,11 +274,11 @@ def _responses(column: pa.Array) -> list[Response | None]:
     fields = _fields(column.filter(column.is_valid()) if column.null_count else column)
     made = map(
         Response,
-        _given_texts(fields["text"]),
+        _required_strings(fields["text"]),
         _json(fields["structured"], dict[str, Any] | None, _nothing),
         _json(fields["metadata"], dict[str, Any], dict),
         [
-            None if rows is None else [sentence_of(row) for row in rows]
+            None if rows is None else [build_sentence(row) for row in rows]
             for rows in _json(fields["sentences"], list[SentenceRow] | None, _nothing)
         ],
     )

@@ -19,16 +19,16 @@ from ..core.errors import DataFileError
 from ..io.codec import LineError, decode_output_line, decode_sample
 from ..io.files import is_compressed, open_bytes, read_lines
 from ..io.formats import Role
-from ..io.reading import ReadSample
-from ..io.record_parts.columns import DEEPEVAL, RAGAS, RecordShape, output_of, sample_of
-from ..io.rows import decode_object
-from .inputs import InputFile, Run
-from .records import ReadIds, ReadMaybe, ids_read
-from .streams import decompressed
+from ..io.reader_types import ParsedSample
+from ..io.record_files import decode_object
+from ..io.record_parts.columns import DEEPEVAL, RAGAS, RecordLayout, parse_record_output, parse_record_sample
+from .compressed_streams import read_decompressed
+from .inputs import InputFile, RecordRange
+from .records import IdHashes, OptionalOutput, make_id_hashes
 
-__all__ = ["LineCuts", "cut_lines", "line_ids", "read_line_outputs", "read_line_samples"]
+__all__ = ["LineOffsets", "index_lines", "line_ids", "read_line_outputs", "read_line_samples"]
 
-Made = TypeVar("Made")
+Built = TypeVar("Built")
 Ints = npt.NDArray[np.int64]
 _BLOCK = 1 << 24
 _BOM = b"\xef\xbb\xbf"
@@ -37,7 +37,7 @@ _SHORT_READ = "has fewer records than when it was split into ranges; it was chan
 
 
 @dataclass(frozen=True, slots=True)
-class LineCuts:
+class LineOffsets:
     """Where some records of a file begin, and how many it has."""
 
     total: int
@@ -54,7 +54,7 @@ class LineCuts:
         return np.column_stack([rows, stops - rows, self.offsets[first], self.offsets[last], self.lines[first]])
 
 
-def cut_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> LineCuts:
+def index_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> LineOffsets:
     """Where every so-many-th record begins, and those of these (rising) numbers; blank lines are no records."""
     found: list[tuple[Ints, Ints, Ints]] = []
     row = line = offset = 0
@@ -69,7 +69,7 @@ def cut_lines(file: InputFile, *, every: int, rows: Ints | None = None) -> LineC
         row, line, offset = row + len(starts), line + block.count(b"\n"), offset + len(block)
     found.append((np.array([row]), np.array([offset]), np.array([line + 1])))
     at, offsets, lines = (np.concatenate(column) for column in zip(*found, strict=True))
-    return LineCuts(row, at, offsets, lines)
+    return LineOffsets(row, at, offsets, lines)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
@@ -101,16 +101,16 @@ def _records(block: bytes, *, at_start: bool) -> tuple[Ints, Ints]:
     return starts[numbers], numbers
 
 
-def _data(runs: Sequence[Run]) -> Iterator[tuple[Run, bytes]]:
+def _data(runs: Sequence[RecordRange]) -> Iterator[tuple[RecordRange, bytes]]:
     """The lines of each run of one file, ends of lines and all; it is opened once for all of them."""
     file = runs[0].file
     file.require_unchanged()
     with ExitStack() as stack:
-        opened = None if is_compressed(file.place) else stack.enter_context(open_bytes(file.place))
+        opened = None if is_compressed(file.full_path) else stack.enter_context(open_bytes(file.full_path))
         for run in runs:
             assert run.file == file
             if opened is None:
-                data = decompressed(file, run.start, run.stop)
+                data = read_decompressed(file, run.start, run.stop)
             else:
                 opened.seek(run.start)
                 data = opened.read(run.stop - run.start)
@@ -118,7 +118,7 @@ def _data(runs: Sequence[Run]) -> Iterator[tuple[Run, bytes]]:
             yield run, data
 
 
-def _lines(runs: Sequence[Run]) -> Iterator[tuple[int, int, bytes]]:
+def _lines(runs: Sequence[RecordRange]) -> Iterator[tuple[int, int, bytes]]:
     """Each record of some runs: its row and its line in the file, counted from 0 and 1, and its bytes."""
     for run, data in _data(runs):
         row = run.row
@@ -131,31 +131,33 @@ def _lines(runs: Sequence[Run]) -> Iterator[tuple[int, int, bytes]]:
             raise DataFileError(run.file.path, None, _SHORT_READ)
 
 
-def read_line_samples(runs: Sequence[Run]) -> list[ReadSample]:
+def read_line_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
     """The samples of some runs of one file, which rise."""
     file = runs[0].file
     if file.format == "jsonl":
-        return [ReadSample(number, _made(file, number, decode_sample, line)) for _, number, line in _lines(runs)]
+        return [ParsedSample(number, _build(file, number, decode_sample, line)) for _, number, line in _lines(runs)]
     shape = _shape(file)
     return [
-        ReadSample(number, _made(file, number, sample_of, values, row + 1, shape))
+        ParsedSample(number, _build(file, number, parse_record_sample, values, row + 1, shape))
         for row, number, values in _objects(runs)
     ]
 
 
-def read_line_outputs(runs: Sequence[Run]) -> list[ReadMaybe]:
+def read_line_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
     """The outputs of some runs of one file, which rise; a record of a format that keeps both may have none."""
     file = runs[0].file
     if file.format == "jsonl":
-        return [ReadMaybe(number, *_made(file, number, decode_output_line, line)) for _, number, line in _lines(runs)]
+        return [
+            OptionalOutput(number, *_build(file, number, decode_output_line, line)) for _, number, line in _lines(runs)
+        ]
     shape, read = _shape(file), []
     for row, number, values in _objects(runs):
-        sample_id, found = _made(file, number, output_of, values, row + 1, shape)
-        read.append(ReadMaybe(number, sample_id, *(found or (None, False))))
+        sample_id, found = _build(file, number, parse_record_output, values, row + 1, shape)
+        read.append(OptionalOutput(number, sample_id, *(found or (None, False))))
     return read
 
 
-def line_ids(run: Run, role: Role, *, families: bool = False) -> ReadIds:
+def line_ids(run: RecordRange, role: Role, *, families: bool = False) -> IdHashes:
     """The ids of a run, and whose variants they are."""
     if run.file.format != "jsonl":
         return _record_ids(run)
@@ -166,16 +168,16 @@ def line_ids(run: Run, role: Role, *, families: bool = False) -> ReadIds:
     except (ValueError, RecursionError):
         found = []
     if len(found) != run.count:
-        found = _found_one_by_one(run, role, decoder)
-    return ids_read([one.sample_id for one in found], list(map(_base, found)) if decoder is _FAMILY else ())
+        found = _decode_ids_singly(run, role, decoder)
+    return make_id_hashes([one.sample_id for one in found], list(map(_base, found)) if decoder is _FAMILY else ())
 
 
-def _base(found: _IdOnly) -> str | None:
-    base = found.labels.variant_of if isinstance(found, _Family) else None
+def _base(found: _IdRecord) -> str | None:
+    base = found.labels.variant_of if isinstance(found, _VariantRecord) else None
     return None if base is None else str(base)
 
 
-def _found_one_by_one(run: Run, role: Role, decoder: msgspec.json.Decoder[Any]) -> list[_IdOnly]:
+def _decode_ids_singly(run: RecordRange, role: Role, decoder: msgspec.json.Decoder[Any]) -> list[_IdRecord]:
     """The same with care: it knows blank lines, and whatever is wrong with a line, reading it in full tells it."""
     in_full = _sample_id if role == "samples" else _output_id
     found = []
@@ -183,11 +185,11 @@ def _found_one_by_one(run: Run, role: Role, decoder: msgspec.json.Decoder[Any]) 
         try:
             found.append(decoder.decode(line))
         except (ValueError, RecursionError):
-            found.append(_IdOnly(_made(run.file, number, in_full, line)))
+            found.append(_IdRecord(_build(run.file, number, in_full, line)))
     return found
 
 
-class _IdOnly(msgspec.Struct, gc=False):
+class _IdRecord(msgspec.Struct, gc=False):
     sample_id: Annotated[str, msgspec.Meta(min_length=1)]
 
 
@@ -195,12 +197,12 @@ class _VariantOf(msgspec.Struct, gc=False, frozen=True):
     variant_of: Any = None
 
 
-class _Family(_IdOnly, gc=False):
+class _VariantRecord(_IdRecord, gc=False):
     labels: _VariantOf = _VariantOf()
 
 
-_ID_ONLY: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_IdOnly)
-_FAMILY: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_Family)
+_ID_ONLY: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_IdRecord)
+_FAMILY: msgspec.json.Decoder[Any] = msgspec.json.Decoder(_VariantRecord)
 
 
 def _sample_id(line: bytes) -> str:
@@ -211,7 +213,7 @@ def _output_id(line: bytes) -> str:
     return decode_output_line(line)[0]
 
 
-def _made(file: InputFile, number: int, make: Callable[..., Made], *given: Any) -> Made:
+def _build(file: InputFile, number: int, make: Callable[..., Built], *given: Any) -> Built:
     """What is made of a line; if it cannot be, the error names file and line."""
     try:
         return make(*given)
@@ -222,20 +224,22 @@ def _made(file: InputFile, number: int, make: Callable[..., Made], *given: Any) 
 # --- records of other tools ------------------------------------------------------------------------------------------
 
 
-def _objects(runs: Sequence[Run]) -> Iterator[tuple[int, int, dict[str, Any]]]:
+def _objects(runs: Sequence[RecordRange]) -> Iterator[tuple[int, int, dict[str, Any]]]:
     for row, number, line in _lines(runs):
-        yield row, number, _made(runs[0].file, number, decode_object, line)
+        yield row, number, _build(runs[0].file, number, decode_object, line)
 
 
-def _shape(file: InputFile) -> RecordShape:
+def _shape(file: InputFile) -> RecordLayout:
     """What records look like, which the first of the file decides for all."""
-    shape = RecordShape(_COLUMNS[file.format])
-    for number, line in read_lines(file.place):
-        _made(file, number, shape.id_of, _made(file, number, decode_object, line), 1)
+    shape = RecordLayout(_COLUMNS[file.format])
+    for number, line in read_lines(file.full_path):
+        _build(file, number, shape.get_id, _build(file, number, decode_object, line), 1)
         break
     return shape
 
 
-def _record_ids(run: Run) -> ReadIds:
+def _record_ids(run: RecordRange) -> IdHashes:
     read = read_line_outputs([run])
-    return ids_read([one.sample_id for one in read], (), [row for row, one in enumerate(read) if one.output is None])
+    return make_id_hashes(
+        [one.sample_id for one in read], (), [row for row, one in enumerate(read) if one.output is None]
+    )

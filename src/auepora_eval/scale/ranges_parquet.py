@@ -19,10 +19,10 @@ from ..io.codec import LineError, decode_output_line, decode_sample
 from ..io.files import open_bytes
 from ..io.formats import Role
 from ..io.parquet import line_of_row, parquet_errors, require_arrow
-from ..io.reading import ReadSample
-from .inputs import InputFile, Run
-from .parquet_columns import column_outputs, column_samples, texts_of
-from .records import ReadIds, ReadMaybe, ids_read
+from ..io.reader_types import ParsedSample
+from .inputs import InputFile, RecordRange
+from .parquet_columns import column_outputs, column_samples, string_column
+from .records import IdHashes, OptionalOutput, make_id_hashes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["group_sizes", "read_row_outputs", "read_row_samples", "row_ids"]
 
 _NEEDED: dict[Role, tuple[str, ...]] = {"samples": ("sample_id", "query"), "outputs": ("sample_id",)}
-_HELD_BYTES = 256 << 20
+_CACHE_BYTES = 256 << 20
 """Row groups are held, up to this size together, since the next range is often of the same group."""
-_held: OrderedDict[tuple[InputFile, int], pa.Table] = OrderedDict()
+_row_group_cache: OrderedDict[tuple[InputFile, int], pa.Table] = OrderedDict()
 
 
 def group_sizes(file: InputFile, role: Role) -> list[int]:
     """How many rows each row group has; a column that every row needs must be there."""
-    with _opened(file) as table:
+    with _open_parquet(file) as table:
         for name in _NEEDED[role]:
             if table.metadata.num_rows and name not in table.schema_arrow.names:
                 raise DataFileError(file.path, None, f"column '{name}' is missing; it has {_shown(table)}")
@@ -49,41 +49,41 @@ def _shown(table: ParquetFile) -> str:
     return ", ".join(map(repr, table.schema_arrow.names)) or "none"
 
 
-def read_row_samples(runs: Sequence[Run]) -> list[ReadSample]:
+def read_row_samples(runs: Sequence[RecordRange]) -> list[ParsedSample]:
     """The samples of some runs of one file; a line is a row, counted from 1."""
     table = _rows(runs)
     made: Sequence[EvaluationSample] | None = column_samples(table)
     if made is None:
-        made = [_decoded(runs[0].file, number, row, "samples") for number, row in _numbered(runs, table)]
-    return list(map(ReadSample, _numbers(runs), made))
+        made = [_decode_row(runs[0].file, number, row, "samples") for number, row in _numbered(runs, table)]
+    return list(map(ParsedSample, _numbers(runs), made))
 
 
-def read_row_outputs(runs: Sequence[Run]) -> list[ReadMaybe]:
+def read_row_outputs(runs: Sequence[RecordRange]) -> list[OptionalOutput]:
     """The outputs of some runs of one file."""
     table = _rows(runs)
     made: Sequence[tuple[str, SystemOutputs, bool]] | None = column_outputs(table)
     if made is None:
-        made = [_decoded(runs[0].file, number, row, "outputs") for number, row in _numbered(runs, table)]
-    return [ReadMaybe(number, *one) for number, one in zip(_numbers(runs), made, strict=True)]
+        made = [_decode_row(runs[0].file, number, row, "outputs") for number, row in _numbered(runs, table)]
+    return [OptionalOutput(number, *one) for number, one in zip(_numbers(runs), made, strict=True)]
 
 
-def row_ids(run: Run, role: Role, *, families: bool = False) -> ReadIds:
+def row_ids(run: RecordRange, role: Role, *, families: bool = False) -> IdHashes:
     """The ids of a run, and whose variants they are; no other column is read."""
     columns = ["sample_id", "labels"] if families and role == "samples" else ["sample_id"]
     table = _rows([run], columns)
-    ids = texts_of(table, "sample_id")
+    ids = string_column(table, "sample_id")
     if ids is None or not all(ids):
         # Reading the rows in full says what is wrong with one.
         read = read_row_samples([run]) if role == "samples" else read_row_outputs([run])
-        ids = [one.sample.sample_id if isinstance(one, ReadSample) else one.sample_id for one in read]
-    return ids_read(ids, _bases(run, table) if len(columns) > 1 else ())
+        ids = [one.sample.sample_id if isinstance(one, ParsedSample) else one.sample_id for one in read]
+    return make_id_hashes(ids, _bases(run, table) if len(columns) > 1 else ())
 
 
-def _bases(run: Run, table: pa.Table) -> list[str | None]:
+def _bases(run: RecordRange, table: pa.Table) -> list[str | None]:
     if "labels" not in table.column_names:
         return []
     found = [_base(labels) for labels in table.column("labels").to_pylist()]
-    if _BAD in found:
+    if _INVALID in found:
         read_row_samples([run])  # which says what is wrong with which row
         raise DataFileError(
             run.file.path,
@@ -93,7 +93,7 @@ def _bases(run: Run, table: pa.Table) -> list[str | None]:
     return [None if base is None else str(base) for base in found]
 
 
-_BAD = object()
+_INVALID = object()
 
 
 def _base(labels: Any) -> Any:
@@ -104,20 +104,20 @@ def _base(labels: Any) -> Any:
         try:
             labels = msgspec.json.decode(labels)
         except (ValueError, RecursionError):
-            return _BAD
+            return _INVALID
     return labels.get("variant_of") if isinstance(labels, dict) else None
 
 
-def _numbers(runs: Sequence[Run]) -> Iterator[int]:
+def _numbers(runs: Sequence[RecordRange]) -> Iterator[int]:
     """The number of each row, counted from 1."""
     return chain.from_iterable(range(run.row + 1, run.row + run.count + 1) for run in runs)
 
 
-def _numbered(runs: Sequence[Run], table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
+def _numbered(runs: Sequence[RecordRange], table: pa.Table) -> Iterator[tuple[int, dict[str, Any]]]:
     return zip(_numbers(runs), table.to_pylist(), strict=True)
 
 
-def _decoded(file: InputFile, number: int, row: dict[str, Any], role: Role) -> Any:
+def _decode_row(file: InputFile, number: int, row: dict[str, Any], role: Role) -> Any:
     """A row by way of a line of JSON, as whole files are read: the careful way."""
     try:
         line = line_of_row(row)
@@ -129,7 +129,7 @@ def _decoded(file: InputFile, number: int, row: dict[str, Any], role: Role) -> A
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def _rows(runs: Sequence[Run], columns: list[str] | None = None) -> pa.Table:
+def _rows(runs: Sequence[RecordRange], columns: list[str] | None = None) -> pa.Table:
     """The rows of runs of one file, which rise, as a table: it is opened once, however scattered they are."""
     import pyarrow as pa
 
@@ -137,14 +137,14 @@ def _rows(runs: Sequence[Run], columns: list[str] | None = None) -> pa.Table:
     described.require_unchanged()
     wanted = np.concatenate([np.arange(run.row, run.row + run.count) for run in runs])
     parts: list[pa.Table] = []
-    with _opened(described) as file:
+    with _open_parquet(described) as file:
         first = 0
         for number in range(file.num_row_groups):
             size = file.metadata.row_group(number).num_rows
             start, stop = np.searchsorted(wanted, [first, first + size])
             if start < stop:
                 group = _group(described, file, number, columns, whole=bool(stop - start == size))
-                parts.append(_picked(group, wanted[start:stop] - first))
+                parts.append(_take_rows(group, wanted[start:stop] - first))
             first += size
         if not parts:
             return file.schema_arrow.empty_table()
@@ -152,7 +152,7 @@ def _rows(runs: Sequence[Run], columns: list[str] | None = None) -> pa.Table:
     return parts[0] if len(parts) == 1 else pa.concat_tables(parts)
 
 
-def _picked(group: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+def _take_rows(group: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     first, count = int(rows[0]), len(rows)
     return group.slice(first, count) if rows[-1] - first == count - 1 else group.take(rows)
 
@@ -160,25 +160,25 @@ def _picked(group: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
 def _group(described: InputFile, file: ParquetFile, number: int, columns: list[str] | None, *, whole: bool) -> pa.Table:
     """A row group; held for the next range where this one does not take all of it."""
     key = described, number
-    if key in _held:
-        _held.move_to_end(key)
-        return _held[key]
+    if key in _row_group_cache:
+        _row_group_cache.move_to_end(key)
+        return _row_group_cache[key]
     names = None if columns is None else [one for one in columns if one in file.schema_arrow.names]
     table = file.read_row_group(number, columns=names, use_threads=False)
-    if columns is None and not whole and table.nbytes <= _HELD_BYTES:
-        _held[key] = table
-        while sum(one.nbytes for one in _held.values()) > _HELD_BYTES:
-            _held.popitem(last=False)
+    if columns is None and not whole and table.nbytes <= _CACHE_BYTES:
+        _row_group_cache[key] = table
+        while sum(one.nbytes for one in _row_group_cache.values()) > _CACHE_BYTES:
+            _row_group_cache.popitem(last=False)
     return table
 
 
 @contextlib.contextmanager
-def _opened(described: InputFile) -> Iterator[ParquetFile]:
+def _open_parquet(described: InputFile) -> Iterator[ParquetFile]:
     require_arrow()
     from pyarrow import parquet
 
     with (
-        open_bytes(described.place) as opened,
+        open_bytes(described.full_path) as opened,
         parquet_errors(Path(described.path)),
         parquet.ParquetFile(opened, page_checksum_verification=True) as file,
     ):

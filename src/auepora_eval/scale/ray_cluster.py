@@ -15,19 +15,19 @@ from .._version import __version__
 from ..core.errors import AueporaWarning, BadTypeError, MissingDependencyError, WorkerError
 from ..core.executors import available_processors, require_workers
 
-__all__ = ["Cluster", "connect", "let_go", "ray_package"]
+__all__ = ["Cluster", "cancel_tasks", "connect", "import_ray"]
 
 LOCAL, AUTO, CLIENT = "local", "auto", "ray://"
 _STORE_BYTES = 512 << 20
 """Memory for what travels in a cluster of our own: a window of batches, whatever the size of the data."""
 _CLIENT_PORT = 10001
-_PATIENCE = 10.0
+_CONNECT_TIMEOUT = 10.0
 """Seconds within which somebody must answer at an address."""
-_PARTING = 2.0
+_CANCEL_GRACE = 2.0
 """Seconds that tasks have to come to their end before they are cancelled."""
 
 
-def ray_package() -> Any:
+def import_ray() -> Any:
     """Ray, told not to report home; an error that says how to install it where it is missing."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # which it would else warn about
@@ -41,14 +41,14 @@ def ray_package() -> Any:
 
 
 @dataclass
-class _Connection:
+class _SharedConnection:
     """The connection of this process where it was made here: there can be only one, whoever uses it."""
 
     address: str | None = None
     users: int = 0
 
 
-_ours = _Connection()
+_connection = _SharedConnection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,14 @@ class Cluster:
     ray: Any
     processors: int
     gpus: int
-    ours: bool
+    is_owned: bool
     """Whether the connection was made here, and is ended by whoever leaves last."""
 
     def close(self) -> None:
         """Leave: a cluster that was started here is stopped, any other stays as it was."""
-        if self.ours and _ours.users:
-            _ours.users -= 1
-            if not _ours.users:
+        if self.is_owned and _connection.users:
+            _connection.users -= 1
+            if not _connection.users:
                 self.ray.shutdown()
 
 
@@ -79,33 +79,33 @@ def connect(address: str | None = None, workers: int | None = None) -> Cluster:
     if address is not None and (not isinstance(address, str) or not address.strip()):
         raise BadTypeError(f"address must be 'auto', 'local', 'ray://host:port' or 'host:port', not {address!r}")
     require_workers(workers)
-    ray = ray_package()
+    ray = import_ray()
     fresh = not ray.is_initialized()
     if fresh:
-        _ours.address, _ours.users = address or os.environ.get("RAY_ADDRESS") or LOCAL, 0
-        if _ours.address == LOCAL:
-            _start_here(ray, workers)
+        _connection.address, _connection.users = address or os.environ.get("RAY_ADDRESS") or LOCAL, 0
+        if _connection.address == LOCAL:
+            _start_local(ray, workers)
         else:
-            _join(ray, _ours.address)
-    elif address not in (None, AUTO) and not (_ours.users and address == _ours.address):
+            _join(ray, _connection.address)
+    elif address not in (None, AUTO) and not (_connection.users and address == _connection.address):
         raise WorkerError(
             f"this process is connected to a Ray cluster already, so that it cannot use the one at {address!r}; leave "
             "the address out to use that one, or call ray.shutdown() first"
         )
-    ours = fresh or _ours.users > 0
-    _ours.users += ours
+    ours = fresh or _connection.users > 0
+    _connection.users += ours
     there = ray.cluster_resources()
     cluster = Cluster(ray, max(int(there.get("CPU", 0)), 1), int(there.get("GPU", 0)), ours)
-    if not (ours and _ours.address == LOCAL):
+    if not (ours and _connection.address == LOCAL):
         try:
-            _require_alike(ray)
+            _require_same_versions(ray)
         except BaseException:
             cluster.close()
             raise
     return cluster
 
 
-def let_go(ray: Any, references: Iterable[Any]) -> None:
+def cancel_tasks(ray: Any, references: Iterable[Any]) -> None:
     """Leave none of these tasks waiting or running, whatever would come of them.
 
     Most end by themselves within a moment, and are let: to cancel a task just when its answer comes in can end this
@@ -114,12 +114,12 @@ def let_go(ray: Any, references: Iterable[Any]) -> None:
     under_way = list(references)
     with suppress(Exception):  # who stops does not ask how it went
         if under_way:
-            _, under_way = ray.wait(under_way, num_returns=len(under_way), timeout=_PARTING, fetch_local=False)
+            _, under_way = ray.wait(under_way, num_returns=len(under_way), timeout=_CANCEL_GRACE, fetch_local=False)
         for reference in under_way:
             ray.cancel(reference)
 
 
-def _start_here(ray: Any, workers: int | None) -> None:
+def _start_local(ray: Any, workers: int | None) -> None:
     before = os.environ.get("PYTHONPATH")
     # Its workers find what this process finds: a user's own metrics may lie anywhere.
     os.environ["PYTHONPATH"] = os.pathsep.join(os.path.abspath(path) for path in sys.path)
@@ -143,13 +143,13 @@ def _start_here(ray: Any, workers: int | None) -> None:
 
 def _join(ray: Any, address: str) -> None:
     if address != AUTO:
-        _require_answer(address)
+        _require_reachable(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except ImportError as error:
         raise MissingDependencyError("grpcio", purpose=f"the address {address!r}", install="'ray[client]'") from error
     except Exception as error:  # no cluster, another version, a token it wants: by Ray, and in its words
-        raise WorkerError(f"{_unusable(address)}: {error}{_token_hint(address)}") from error
+        raise WorkerError(f"{_unusable_message(address)}: {error}{_token_hint(address)}") from error
 
 
 def _token_hint(address: str) -> str:
@@ -162,7 +162,7 @@ def _token_hint(address: str) -> str:
     )
 
 
-def _unusable(address: str) -> str:
+def _unusable_message(address: str) -> str:
     if address == AUTO:
         return (
             "no Ray cluster runs on this machine that could be used (address 'auto'); start one with `ray start "
@@ -171,7 +171,7 @@ def _unusable(address: str) -> str:
     return f"the Ray cluster at {address!r} cannot be used"
 
 
-def _require_answer(address: str) -> None:
+def _require_reachable(address: str) -> None:
     """Raise unless somebody listens there: Ray itself would try for minutes, and end the process."""
     host, colon, port = address.removeprefix(CLIENT).strip("/").rpartition(":")
     if not colon and address.startswith(CLIENT):
@@ -181,7 +181,7 @@ def _require_answer(address: str) -> None:
             f"{address!r} is no address of a Ray cluster; write 'auto', 'local', 'ray://host:port' or 'host:port'"
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_TIMEOUT).close()
     except (OSError, OverflowError) as error:
         raise WorkerError(
             f"no Ray cluster answers at {address!r} ({error}); see that it runs (`ray status` there) and that this "
@@ -189,7 +189,7 @@ def _require_answer(address: str) -> None:
         ) from error
 
 
-def _require_alike(ray: Any) -> None:
+def _require_same_versions(ray: Any) -> None:
     """Raise where a machine of the cluster would compute by other code than this one."""
 
     def facts() -> dict[str, str]:  # travels by value: what it says may be that this package is not there
@@ -219,10 +219,10 @@ def _require_alike(ray: Any) -> None:
         ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True)).remote() for node in nodes
     ]
     for there in ray.get(asked):
-        _compare(here, there)
+        _compare_versions(here, there)
 
 
-def _compare(here: dict[str, str], there: dict[str, str]) -> None:
+def _compare_versions(here: dict[str, str], there: dict[str, str]) -> None:
     for name in ("Python", "auepora-eval"):
         if there[name] != here[name]:
             raise WorkerError(

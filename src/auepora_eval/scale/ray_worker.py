@@ -13,19 +13,28 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ..core.allocator import keep_freed_memory
+from ..core.allocator import disable_malloc_trim
 from ..core.batch import Batch
-from ..core.collector import collector_paused
 from ..core.errors import AueporaError, WorkerError
 from ..core.executors import ScoredBatch, score_batch
+from ..core.gc_pause import gc_paused
 from ..core.metrics_base import BatchMetric
 from ..core.scores import Scores
 from ..core.transport import unpack
-from .lost import Lost, lost_batch
+from .failed_batches import BatchFailure, failed_batch
 
-__all__ = ["How", "Job", "ModelKeeper", "Raised", "Returned", "columns_of", "run_batches", "scores_from"]
+__all__ = [
+    "BatchMode",
+    "BatchResults",
+    "Job",
+    "ModelActor",
+    "RemoteError",
+    "pack_scores",
+    "run_batches",
+    "unpack_scores",
+]
 
-How = Literal["score", "stand in", "only read"]
+BatchMode = Literal["score", "stand in", "only read"]
 """Whether a batch is scored, or was given up: then the metrics are asked what a lost batch looks like, or not even."""
 
 
@@ -39,7 +48,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RemoteError:
     """What a batch raised, in a form that always travels."""
 
     error: AueporaError | None
@@ -48,13 +57,13 @@ class Raised:
     trace: str
 
     @classmethod
-    def of(cls, error: Exception) -> Raised:
+    def of(cls, error: Exception) -> RemoteError:
         """Of an error that was caught."""
         trace = "".join(traceback.format_exception(error))
         return cls(error if isinstance(error, AueporaError) else None, f"{type(error).__name__}: {error}", trace)
 
 
-Returned = tuple[float, list[bytes | Raised]]
+BatchResults = tuple[float, list[bytes | RemoteError]]
 """How many seconds it took, and what became of each batch."""
 
 _MOST_JOBS = 2
@@ -62,26 +71,26 @@ _jobs: OrderedDict[str, tuple[list[BatchMetric], dict[Hashable, Any]]] = Ordered
 """In the worker: the metrics of the evaluations under way, and what their batches hand on to each other."""
 
 
-def run_batches(job: Job, how: How, lost: Lost | None, *items: Any) -> Returned:
+def run_batches(job: Job, how: BatchMode, lost: BatchFailure | None, *items: Any) -> BatchResults:
     """Score some batches, or say what is known of such as were given up."""
     begun = time.perf_counter()
     try:
-        metrics, memory = _known(job)
+        metrics, memory = _load_job(job)
     except Exception as error:
-        return 0.0, [_cannot_load(error) for _ in items]
+        return 0.0, [_load_error(error) for _ in items]
 
     def outcome(item: Any) -> ScoredBatch:
-        with collector_paused():
+        with gc_paused():
             sent = pickle.loads(item) if isinstance(item, bytes) else Batch(*unpack(item), memory=memory)  # noqa: S301 -- from the process that started this task
         if lost is None:
             return score_batch(sent, metrics, memory)
-        return lost_batch(sent, metrics, lost, ask_metrics=how == "stand in")
+        return failed_batch(sent, metrics, lost, ask_metrics=how == "stand in")
 
-    results = [_told(outcome, item) for item in items]
+    results = [_run_or_error(outcome, item) for item in items]
     return time.perf_counter() - begun, results
 
 
-class ModelKeeper:
+class ModelActor:
     """Keeps models, loaded once, and scores by them one batch after the other: lives as an actor."""
 
     def __init__(self, job: Job) -> None:
@@ -90,30 +99,30 @@ class ModelKeeper:
     def load(self) -> None:
         """Load the models. What is wrong with one is told by the first batch that needs it."""
         try:
-            for metric in _known(self._job)[0]:
+            for metric in _load_job(self._job)[0]:
                 metric.require_ready()
         except Exception:
             return
 
-    def score(self, item: Any) -> Returned:
+    def score(self, item: Any) -> BatchResults:
         """The outcomes of a batch."""
         return run_batches(self._job, "score", None, item)
 
 
-def _known(job: Job) -> tuple[list[BatchMetric], dict[Hashable, Any]]:
+def _load_job(job: Job) -> tuple[list[BatchMetric], dict[Hashable, Any]]:
     if job.name not in _jobs:
         import ray
 
         if not _jobs:
-            keep_freed_memory()
+            disable_malloc_trim()
         _jobs[job.name] = list(ray.get(job.metrics[0])), {}
         while len(_jobs) > _MOST_JOBS:
             _jobs.popitem(last=False)
     return _jobs[job.name]
 
 
-def _cannot_load(error: Exception) -> Raised:
-    return Raised.of(
+def _load_error(error: Exception) -> RemoteError:
+    return RemoteError.of(
         WorkerError(
             f"a worker cannot load the metrics ({type(error).__name__}: {error}); the modules that define them must be "
             "installed on all machines"
@@ -121,25 +130,25 @@ def _cannot_load(error: Exception) -> Raised:
     )
 
 
-def _told(outcome: Callable[[Any], ScoredBatch], item: Any) -> bytes | Raised:
+def _run_or_error(outcome: Callable[[Any], ScoredBatch], item: Any) -> bytes | RemoteError:
     try:
-        return pickle.dumps(columns_of(outcome(item)), pickle.HIGHEST_PROTOCOL)
+        return pickle.dumps(pack_scores(outcome(item)), pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # told where the evaluation was asked for, as it would be there
-        return Raised.of(error)
+        return RemoteError.of(error)
 
 
-def columns_of(scored: ScoredBatch) -> tuple[Any, ...]:
+def pack_scores(scored: ScoredBatch) -> tuple[Any, ...]:
     """The outcomes of a batch in fewer bytes, nothing of them lost."""
-    return scored.size, [_columns(one) for one in scored.scores], scored.notes, scored.members
+    return scored.size, [_pack_columns(one) for one in scored.scores], scored.notes, scored.members
 
 
-def scores_from(columns: Sequence[Any]) -> ScoredBatch:
+def unpack_scores(columns: Sequence[Any]) -> ScoredBatch:
     """The outcomes again."""
     size, scores, notes, members = columns
-    return ScoredBatch(size, [_scores(size, one) for one in scores], notes, members)
+    return ScoredBatch(size, [_unpack_columns(size, one) for one in scores], notes, members)
 
 
-def _columns(scores: Scores) -> tuple[Any, ...]:
+def _pack_columns(scores: Scores) -> tuple[Any, ...]:
     return (
         _narrow(scores.values),
         scores.status if scores.status.any() else None,
@@ -147,11 +156,11 @@ def _columns(scores: Scores) -> tuple[Any, ...]:
         scores.reason_names,
         None if scores.stats is None else _narrow(scores.stats),
         scores.keys,
-        None if scores.repeats is None else [_columns(one) for one in scores.repeats],
+        None if scores.repeats is None else [_pack_columns(one) for one in scores.repeats],
     )
 
 
-def _scores(size: int, columns: Sequence[Any]) -> Scores:
+def _unpack_columns(size: int, columns: Sequence[Any]) -> Scores:
     values, status, codes, names, stats, keys, repeats = columns
     return Scores(
         values.astype(np.float64),
@@ -160,7 +169,7 @@ def _scores(size: int, columns: Sequence[Any]) -> Scores:
         names,
         None if stats is None else stats.astype(np.float64),
         keys,
-        None if repeats is None else tuple(_scores(size, one) for one in repeats),
+        None if repeats is None else tuple(_unpack_columns(size, one) for one in repeats),
     )
 
 

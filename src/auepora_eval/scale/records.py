@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from ..core.types import SystemOutputs
 
-__all__ = ["Hashes", "ReadIds", "ReadMaybe", "hashes_of", "ids_read"]
+__all__ = ["Hashes", "IdHashes", "OptionalOutput", "hash_ids", "make_id_hashes"]
 
 Hashes = npt.NDArray[np.uint64]
 
 
-class ReadMaybe(NamedTuple):
+class OptionalOutput(NamedTuple):
     """An output, whose it is, and where it stands; ``None`` where a record that could hold one has none."""
 
     line: int
@@ -26,7 +26,7 @@ class ReadMaybe(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReadIds:
+class IdHashes:
     """The ids of some records, each as a number, and whose variants they are."""
 
     ids: Hashes
@@ -42,7 +42,7 @@ _FACTOR = 0x9E3779B97F4A7C15
 """Odd, and with bits everywhere."""
 
 
-def hashes_of(ids: Sequence[str]) -> Hashes:
+def hash_ids(ids: Sequence[str]) -> Hashes:
     """A number for each id. Two ids may have the same one, though hardly ever: whoever reads them compares the ids.
 
     The number is the value of a polynomial, with the bytes of the id for its coefficients, modulo 2^64.
@@ -60,12 +60,12 @@ def hashes_of(ids: Sequence[str]) -> Hashes:
     return hashes
 
 
-def ids_read(ids: Sequence[str], bases: Sequence[str | None] = (), absent: Sequence[int] = ()) -> ReadIds:
+def make_id_hashes(ids: Sequence[str], bases: Sequence[str | None] = (), absent: Sequence[int] = ()) -> IdHashes:
     """Ids, of each whose variant it is, and which have no output."""
     variants = [row for row, base in enumerate(bases) if base is not None]
-    return ReadIds(
-        hashes_of(ids),
+    return IdHashes(
+        hash_ids(ids),
         np.array(variants, dtype=np.int64),
-        hashes_of([base for base in bases if base is not None]),
+        hash_ids([base for base in bases if base is not None]),
         np.array(absent, dtype=np.int64),
     )

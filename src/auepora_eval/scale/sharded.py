@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from ..core.conventions import Conventions
 from ..core.engine import BATCH_SIZE, Metrics, Progress, evaluate_sources, resolve_metrics
 from ..core.errors import AueporaWarning, BadValueError, MetricDefinitionError
-from ..core.executors import Executor, ExecutorName, chosen_executor
-from ..core.judged import judged_parts
+from ..core.executors import Executor, ExecutorName, make_executor
+from ..core.judged_metric import judged_parts
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.results import Results
-from ..core.slices import Slice, SliceSpec, slices_of
-from ..core.suggest import DataSeen, readers_of_retrieved, require_retrieved
+from ..core.slices import Slice, SliceSpec, parse_slices
+from ..core.suggest import AvailableFields, metrics_needing_retrieved, require_retrieved
 from ..judge.executor import with_judges
+from .checkpoint import CheckpointExecutor, open_checkpoint
+from .compressed_streams import close_streams
 from .manifest import Manifest, manifest_for
-from .mapping import mapper_of
-from .resuming import PartsExecutor, opened_folder
-from .shards import Given, ShardedInput, sharded_sources, wants_bases
-from .sides import Mapper
-from .streams import close_streams
+from .range_mapper import make_mapper
+from .record_index import Mapper
+from .shards import InputPaths, ShardedInput, sharded_sources, wants_bases
 
 if TYPE_CHECKING:
     from ..judge.policy import JudgePolicy
@@ -38,8 +38,8 @@ _UNITS = 64
 
 
 def evaluate_files(
-    dataset: Given,
-    outputs: Given | None = None,
+    dataset: InputPaths,
+    outputs: InputPaths | None = None,
     metrics: Metrics = (),
     *,
     parts: str | Path | None = None,
@@ -69,7 +69,7 @@ def evaluate_files(
     """
     rules = Conventions.of(conventions)
     chosen = resolve_metrics(metrics, rules)
-    with chosen_executor(executor, workers, address) as scoring:
+    with make_executor(executor, workers, address) as scoring:
         split = partial(
             sharded_input,
             dataset,
@@ -77,13 +77,13 @@ def evaluate_files(
             dataset_format=dataset_format,
             outputs_format=outputs_format,
             batch_size=batch_size,
-            mapper=mapper_of(scoring),
+            mapper=make_mapper(scoring),
         )
         found = split(chosen)
         if not chosen:
             chosen = supported_metrics(found, rules)
             found = split(chosen)
-        for remark in found.remarks(rules):
+        for remark in found.warnings(rules):
             warnings.warn(remark, AueporaWarning, stacklevel=2)
         return evaluate_sharded(
             found,
@@ -102,8 +102,8 @@ def evaluate_files(
 
 
 def sharded_input(
-    dataset: Given,
-    outputs: Given | None,
+    dataset: InputPaths,
+    outputs: InputPaths | None,
     metrics: Sequence[Metric],
     dataset_format: str | None = None,
     outputs_format: str | None = None,
@@ -128,20 +128,20 @@ def sharded_input(
         mapper=mapper,
     )
     if found.answers_only:
-        require_retrieved(metrics, _named(dataset if outputs is None else outputs))
+        require_retrieved(metrics, _format_paths(dataset if outputs is None else outputs))
     return found
 
 
 def supported_metrics(found: ShardedInput, conventions: Conventions, progress: Progress | None = None) -> list[Metric]:
     """All metrics that the data supports; everything is read for it."""
-    seen = DataSeen()
+    seen = AvailableFields()
     for source in found.sources:
         samples, outputs = source.read()
         seen.add(samples, outputs)
         if progress is not None:
             progress(len(samples))
     chosen = resolve_metrics(seen.specs(conventions), conventions)
-    blind = readers_of_retrieved(chosen) if found.answers_only else ()
+    blind = metrics_needing_retrieved(chosen) if found.answers_only else ()
     return [one for one in chosen if one.name not in blind]
 
 
@@ -155,20 +155,22 @@ def evaluate_sharded(
     parts: str | Path | None = None,
     unit_size: int | None = None,
     batch_size: int = BATCH_SIZE,
-    named: tuple[Given, Given | None] = ("", None),
+    named: tuple[InputPaths, InputPaths | None] = ("", None),
     keep_scores: bool = True,
     judging: JudgeSession | JudgePolicy | None = None,
     progress: Progress | None = None,
-    told: Callable[[PartsExecutor], None] | None = None,
+    told: Callable[[CheckpointExecutor], None] | None = None,
 ) -> Results:
     """Score what ``sharded_input`` found; ``told`` is handed what knows how much of it was in the folder already."""
-    groups = slices_of(slices)
+    groups = parse_slices(slices)
     scoring = executor
     if parts is not None:
         manifest = _manifest(found, metrics, groups, conventions, named, batch_size, unit_size)
         folder = Path(parts)
         behind = with_judges(executor, metrics, judging)
-        scoring = PartsExecutor(behind, folder, opened_folder(folder, manifest), by_workers=not _from_here(metrics))
+        scoring = CheckpointExecutor(
+            behind, folder, open_checkpoint(folder, manifest), by_workers=not _scores_in_this_process(metrics)
+        )
         if told is not None:
             told(scoring)
     try:
@@ -187,7 +189,7 @@ def evaluate_sharded(
         close_streams()
 
 
-def _from_here(metrics: Sequence[Metric]) -> bool:
+def _scores_in_this_process(metrics: Sequence[Metric]) -> bool:
     """Whether not all outcomes of a unit come to be at one place: judges are asked here, models are kept by actors."""
     return any(isinstance(one, BatchMetric) and (one.asks_models or any(judged_parts(one))) for one in metrics)
 
@@ -197,7 +199,7 @@ def _manifest(
     metrics: Sequence[Metric],
     slices: Sequence[Slice],
     conventions: Conventions,
-    named: tuple[Given, Given | None],
+    named: tuple[InputPaths, InputPaths | None],
     batch_size: int,
     unit_size: int | None,
 ) -> Manifest:
@@ -208,8 +210,8 @@ def _manifest(
         if any(isinstance(one, BatchMetric) and any(judged_parts(one)) for one in metrics):
             unit_size = batch_size  # what is lost with a unit was paid for
     facts: dict[str, Any] = {
-        "dataset": _named(named[0]),
-        "outputs": None if named[1] is None else _named(named[1]),
+        "dataset": _format_paths(named[0]),
+        "outputs": None if named[1] is None else _format_paths(named[1]),
         "samples": found.total,
         "bytes": found.bytes,
         "formats": list(found.formats),
@@ -227,5 +229,5 @@ def _manifest(
     )
 
 
-def _named(given: Given) -> str:
+def _format_paths(given: InputPaths) -> str:
     return str(given) if isinstance(given, (str, Path)) else ", ".join(map(str, given))

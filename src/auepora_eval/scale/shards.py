@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import overload
 
 from ..core.conventions import Conventions
-from ..core.engine import BATCH_SIZE, checked_batch_size
+from ..core.engine import BATCH_SIZE, check_batch_size
 from ..core.errors import BadValueError, DataFileError
-from ..core.judged import joined_where_scored
+from ..core.judged_metric import pairs_in_worker
 from ..core.metrics_base import BatchMetric, Metric
 from ..core.types import EvaluationSample, SystemOutputs
-from ..io.align import NAMED, stray_remarks
-from ..io.formats import format_named
-from ..io.reading import NO_RANKING
-from .inputs import InputFile, Runs, input_files, total_bytes
-from .joining import Pairing, bases_per_batch, paired
-from .sides import Mapper, Rows, Side, outputs_by_file, read_outputs, read_samples
+from ..io.align import MAX_NAMED_IDS, unmatched_warnings
+from ..io.formats import get_format
+from ..io.reader_types import MISSING_RETRIEVED
+from .inputs import InputFile, RecordRanges, input_files, total_bytes
+from .record_index import Mapper, RecordIndex, Rows, outputs_by_file, read_outputs, read_samples
+from .sample_join import SampleOutputJoin, bases_per_batch, join_by_id
 
 __all__ = ["CountedIds", "FileSource", "ShardedInput", "sharded_sources", "wants_bases"]
 
-Given = str | Path | Sequence[str | Path]
-_NO_RUNS = Runs()
+InputPaths = str | Path | Sequence[str | Path]
+_NO_RANGES = RecordRanges()
 _NOW_RANKED = "field 'retrieved' is there, and not on the lines before: write it on all of them"
 
 
@@ -38,13 +38,13 @@ class FileSource:
     """A batch as ranges of files: its samples, and records that hold their outputs."""
 
     size: int
-    samples: Runs
-    outputs: Runs
+    samples: RecordRanges
+    outputs: RecordRanges
     answers_only: bool = False
     """Whether outputs do not say what was retrieved; all of them must do alike."""
-    bases: Runs = _NO_RUNS
+    bases: RecordRanges = _NO_RANGES
     """The samples that its own are variants of, and the outputs of those."""
-    base_outputs: Runs = _NO_RUNS
+    base_outputs: RecordRanges = _NO_RANGES
 
     def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
         """The samples and their outputs, aligned by their ids."""
@@ -54,7 +54,9 @@ class FileSource:
         """The bases of its variants, and theirs, with their outputs."""
         return self._aligned(self.bases, self.base_outputs)
 
-    def _aligned(self, samples: Runs, outputs: Runs) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    def _aligned(
+        self, samples: RecordRanges, outputs: RecordRanges
+    ) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
         made = [one.sample for one in read_samples(samples)]
         by_id: dict[str, SystemOutputs] = {}
         odd: dict[str, DataFileError] = {}
@@ -64,7 +66,7 @@ class FileSource:
                     continue
                 by_id[sample_id] = output
                 if has_retrieved is self.answers_only and output.error is None:
-                    message = _NOW_RANKED if has_retrieved else NO_RANKING
+                    message = _NOW_RANKED if has_retrieved else MISSING_RETRIEVED
                     odd[sample_id] = DataFileError(file.path, line, message)
         for sample in made if odd else ():
             if sample.sample_id in odd:
@@ -116,19 +118,19 @@ class ShardedInput:
     unknown: CountedIds = field(default_factory=lambda: CountedIds(0, ()))
     """Outputs without a sample, which no source reads."""
 
-    def remarks(self, conventions: str | Conventions = "auepora") -> list[str]:
+    def warnings(self, conventions: str | Conventions = "auepora") -> list[str]:
         """What there is to say of samples and outputs without a partner."""
-        return stray_remarks(self.missing, self.unknown, total=self.total, conventions=Conventions.of(conventions))
+        return unmatched_warnings(self.missing, self.unknown, total=self.total, conventions=Conventions.of(conventions))
 
 
 def wants_bases(metrics: Iterable[Metric]) -> bool:
     """Whether any of these metrics makes pairs of variants and bases where they are scored."""
-    return any(isinstance(one, BatchMetric) and joined_where_scored(one) for one in metrics)
+    return any(isinstance(one, BatchMetric) and pairs_in_worker(one) for one in metrics)
 
 
 def sharded_sources(
-    dataset: Given,
-    outputs: Given | None = None,
+    dataset: InputPaths,
+    outputs: InputPaths | None = None,
     *,
     dataset_format: str | None = None,
     outputs_format: str | None = None,
@@ -144,31 +146,31 @@ def sharded_sources(
     variants along, where ``wants_bases`` says that a metric pairs them. ``mapper`` carries out the pass over ids: it
     calls a function for each of many ranges, as ``map`` does or the ``map`` of a pool of processes.
     """
-    size = checked_batch_size(batch_size)
+    size = check_batch_size(batch_size)
     sample_files = input_files(dataset, "samples", dataset_format)
-    if outputs is None and not format_named(sample_files[0].format).one_file:
+    if outputs is None and not get_format(sample_files[0].format).one_file:
         raise BadValueError(f"{sample_files[0].path} holds samples alone; name their outputs, too")
     output_files = sample_files if outputs is None else input_files(outputs, "outputs", outputs_format)
 
-    samples = Side(sample_files, "samples", size)
+    samples = RecordIndex(sample_files, "samples", size)
     bounds = samples.batches()
     ids = samples.ids(mapper, families=bases)
     alike = len(samples.require_distinct(ids))
     if outputs is None:
         answers, answer_ids = samples.as_outputs(), ids
     else:
-        answers = Side(output_files, "outputs", size, cuts=bounds)
+        answers = RecordIndex(output_files, "outputs", size, cuts=bounds)
         answer_ids = answers.ids(mapper)
         alike += len(answers.require_distinct(answer_ids))
-    pairing = paired(ids, answer_ids, sure=not alike)
-    missing, unknown = _counted(samples, pairing.missing), _counted(answers, pairing.unknown)
+    pairing = join_by_id(ids, answer_ids, sure=not alike)
+    missing, unknown = _count_ids(samples, pairing.missing), _count_ids(answers, pairing.unknown)
     _require_common_id(samples.total, missing, unknown, output_files[0])
     answers_only = _answers_only(answers)
     guests = bases_per_batch(ids, bounds) if bases else []
     runs = zip(
-        samples.spans(bounds),
-        answers.spans(bounds) if pairing.in_order else answers.picked(pairing.of_batches(bounds)),
-        *_guest_runs(samples, answers, pairing, guests, len(bounds) - 1),
+        samples.ranges_between(bounds),
+        answers.ranges_between(bounds) if pairing.in_order else answers.ranges_of(pairing.of_batches(bounds)),
+        *_base_ranges(samples, answers, pairing, guests, len(bounds) - 1),
         strict=True,
     )
     return ShardedInput(
@@ -187,16 +189,16 @@ def sharded_sources(
     )
 
 
-def _guest_runs(
-    samples: Side, answers: Side, pairing: Pairing, guests: Sequence[Rows], count: int
-) -> tuple[list[Runs], list[Runs]]:
+def _base_ranges(
+    samples: RecordIndex, answers: RecordIndex, pairing: SampleOutputJoin, guests: Sequence[Rows], count: int
+) -> tuple[list[RecordRanges], list[RecordRanges]]:
     if not any(len(one) for one in guests):
-        return [_NO_RUNS] * count, [_NO_RUNS] * count
-    return samples.picked(guests), answers.picked([pairing.of_samples(one) for one in guests])
+        return [_NO_RANGES] * count, [_NO_RANGES] * count
+    return samples.ranges_of(guests), answers.ranges_of([pairing.of_samples(one) for one in guests])
 
 
-def _counted(side: Side, rows: Rows) -> CountedIds:
-    return CountedIds(len(rows), [name for _, _, name in side.names(rows[:NAMED])])
+def _count_ids(side: RecordIndex, rows: Rows) -> CountedIds:
+    return CountedIds(len(rows), [name for _, _, name in side.names(rows[:MAX_NAMED_IDS])])
 
 
 def _require_common_id(total: int, missing: CountedIds, unknown: CountedIds, outputs: InputFile) -> None:
@@ -210,9 +212,9 @@ def _require_common_id(total: int, missing: CountedIds, unknown: CountedIds, out
     )
 
 
-def _answers_only(answers: Side) -> bool:
+def _answers_only(answers: RecordIndex) -> bool:
     """Whether outputs do not say what was retrieved: the first that is no failure says it for all."""
-    for runs in answers.spans(answers.batches()):
+    for runs in answers.ranges_between(answers.batches()):
         for one in read_outputs(runs):
             if one.output is not None and one.output.error is None:
                 return not one.has_retrieved

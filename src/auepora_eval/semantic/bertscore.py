@@ -23,10 +23,10 @@ __all__ = [
     "Baseline",
     "baseline_name",
     "document_frequencies",
-    "encoder_for",
     "idf_weights",
-    "plain_weights",
+    "load_encoder",
     "read_baseline",
+    "uniform_weights",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -66,7 +66,7 @@ BEST_LAYERS = {
 """The layer whose vectors agreed best with people's judgement, as the authors of BERTScore found it."""
 
 
-def encoder_for(source: ModelSource, layers: int | None) -> TokenEncoder:
+def load_encoder(source: ModelSource, layers: int | None) -> TokenEncoder:
     """The model cut off after this layer, by default the one that is known to be best; loaded once per process."""
     chosen = BEST_LAYERS.get(source.model) if layers is None else layers
     if chosen is None:
@@ -79,7 +79,7 @@ def encoder_for(source: ModelSource, layers: int | None) -> TokenEncoder:
     return TokenEncoder(loaded)
 
 
-def plain_weights(ids: Integers, without_meaning: Sequence[int]) -> Floats:
+def uniform_weights(ids: Integers, without_meaning: Sequence[int]) -> Floats:
     """Every token weighs the same, but for those that frame a text."""
     weights: Floats = (~np.isin(ids, list(without_meaning))).astype(np.float64)
     return weights
@@ -108,7 +108,7 @@ class Baseline:
     recall: float
     f1: float
 
-    def rescaled(self, values: Floats) -> Floats:
+    def rescale(self, values: Floats) -> Floats:
         """Values (rows of precision, recall, F1) so that the baseline is 0 and 1 stays 1."""
         base = np.array([self.precision, self.recall, self.f1])
         scaled: Floats = (values - base) / (1 - base)

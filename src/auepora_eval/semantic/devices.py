@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from ..core.errors import BadValueError
 
-__all__ = ["DEVICES", "PRECISIONS", "Device", "Precision", "chosen_device", "require_device", "require_precision"]
+__all__ = ["DEVICES", "PRECISIONS", "Device", "Precision", "require_device", "require_precision", "select_device"]
 
 Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["float32", "float16", "bfloat16"]
@@ -26,7 +26,7 @@ def require_precision(precision: object) -> None:
         raise BadValueError(f"precision must be one of {', '.join(PRECISIONS)}; not {precision!r}")
 
 
-def chosen_device(device: Device, precision: Precision = "float32", *, torch: Any) -> str:
+def select_device(device: Device, precision: Precision = "float32", *, torch: Any) -> str:
     """The place meant by ``device``, after making sure that it is there and can compute so."""
     there = bool(torch.cuda.is_available())
     if device == "cuda" and not there:

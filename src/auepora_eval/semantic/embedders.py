@@ -13,22 +13,22 @@ from functools import cached_property
 from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
-from ..core.resources import Use, held, used
+from ..core.resources import Use, parse_use, resolve
 from ..core.signature import function_name
-from ..features.vectors import Embed, Encoded
+from ..features.embeddings import EmbeddingBatch, EmbedFunction
 from .endpoint import OpenAIEmbedder
 from .models import LoadedModel
-from .sentences import SentenceTransformerEmbedder, encoded_by
+from .sentence_embedder import SentenceTransformerEmbedder, encode_texts
 
 __all__ = [
     "EMBEDDER_KINDS",
     "ObjectEmbedder",
     "PythonEmbedder",
-    "as_embedder",
     "build_embedder",
     "embedder_name",
+    "parse_embedder",
     "require_embedder",
-    "usable_embedder",
+    "resolve_embedder",
 ]
 
 
@@ -48,12 +48,12 @@ class ObjectEmbedder:
             digest.update(f"{part} {tuple(weights.shape)} {weights.flatten()[:16].tolist()}".encode())
         return f"{name}-{digest.hexdigest()[:8]}".replace("|", "/")
 
-    def encoded(self, texts: list[str]) -> Encoded:
+    def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
         """The vectors of some texts, and which of them were cut."""
         model = self.model.eval()  # one that is being trained would leave numbers out by chance
         device = str(getattr(model, "device", "cpu")).partition(":")[0]
         longest = int(getattr(model, "max_seq_length", None) or 512)
-        return encoded_by(LoadedModel(model, getattr(model, "tokenizer", None), device, longest), texts, None)
+        return encode_texts(LoadedModel(model, getattr(model, "tokenizer", None), device, longest), texts, None)
 
 
 @dataclass(frozen=True)
@@ -85,25 +85,25 @@ class PythonEmbedder:
         """Raise unless it can be imported."""
         self._made()
 
-    def encoded(self, texts: list[str]) -> Encoded:
+    def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
         """The vectors of some texts."""
         made = self._made()
-        if hasattr(made, "encoded"):
-            found: Encoded = made.encoded(texts)
+        if hasattr(made, "embed_batch"):
+            found: EmbeddingBatch = made.embed_batch(texts)
             return found
         rows = made(texts)
-        return Encoded(rows if hasattr(rows, "shape") else list(rows), [False] * len(texts))
+        return EmbeddingBatch(rows if hasattr(rows, "shape") else list(rows), [False] * len(texts))
 
     def _made(self) -> Any:
-        return _imported(self.path, self.args)
+        return _import_embedder(self.path, self.args)
 
 
-_made: dict[tuple[str, str], Any] = {}
+_IMPORTED: dict[tuple[str, str], Any] = {}
 
 
-def _imported(path: str, args: tuple[tuple[str, Any], ...]) -> Any:
+def _import_embedder(path: str, args: tuple[tuple[str, Any], ...]) -> Any:
     key = repr(args)
-    if (path, key) not in _made:
+    if (path, key) not in _IMPORTED:
         module_name, _, name = path.partition(":")
         found: Any = _module(module_name)
         for part in name.split("."):
@@ -112,8 +112,8 @@ def _imported(path: str, args: tuple[tuple[str, Any], ...]) -> Any:
             found = getattr(found, part)
         if inspect.isclass(found) or args:
             found = found(**dict(args))
-        _made[path, key] = as_embedder(found, what=f"python: {path}")
-    return _made[path, key]
+        _IMPORTED[path, key] = parse_embedder(found, what=f"python: {path}")
+    return _IMPORTED[path, key]
 
 
 def _module(name: str) -> Any:
@@ -158,7 +158,7 @@ def _listed(names: Mapping[str, object]) -> str:
     return f"; its options are: {', '.join(names)}"
 
 
-def as_embedder(option: Any, *, what: str = "embed_fn") -> Any:
+def parse_embedder(option: Any, *, what: str = "embed_fn") -> Any:
     """An option that says how vectors are made, as a metric keeps it.
 
     It may be a function from texts to a vector for each, a sentence-transformers model or where one lies, or what a
@@ -166,7 +166,7 @@ def as_embedder(option: Any, *, what: str = "embed_fn") -> Any:
     ``{use: NAME}``, ``{python: module:name}``, ``{sentence_transformers: {model: ...}}``,
     ``{openai_embeddings: {model: ...}}``.
     """
-    option = used(option)
+    option = parse_use(option)
     if isinstance(option, (str, os.PathLike)):
         return SentenceTransformerEmbedder(os.fspath(option))
     if isinstance(option, Mapping):
@@ -178,7 +178,7 @@ def as_embedder(option: Any, *, what: str = "embed_fn") -> Any:
             return PythonEmbedder(option["python"], tuple(args.items()))
         if len(option) == 1:
             return build_embedder(kind, option[kind])
-    if isinstance(option, Use) or hasattr(option, "encoded"):
+    if isinstance(option, Use) or hasattr(option, "embed_batch"):
         return option
     if getattr(option, "__name__", None) == "encode" and _is_model(owner := getattr(option, "__self__", None)):
         option = owner  # the method says neither which model it is nor what it cut
@@ -200,22 +200,22 @@ def _is_model(thing: Any) -> bool:
     return all(hasattr(thing, name) for name in ("encode", "max_seq_length", "state_dict"))
 
 
-def usable_embedder(option: Any, *, what: str = "embed_fn") -> Embed:
+def resolve_embedder(option: Any, *, what: str = "embed_fn") -> EmbedFunction:
     """What makes the vectors, from an option as a metric keeps it."""
-    found: Embed = as_embedder(held(option, what=what), what=what)
+    found: EmbedFunction = parse_embedder(resolve(option, what=what), what=what)
     return found
 
 
 def embedder_name(option: Any) -> str:
     """An embedder as a signature shows it."""
     if isinstance(option, Use):
-        return option.name if option.thing is None else embedder_name(as_embedder(option.thing))
+        return option.name if option.thing is None else embedder_name(parse_embedder(option.thing))
     known = getattr(option, "identity", None)
     return known if isinstance(known, str) else function_name(option)
 
 
 def require_embedder(option: Any, *, what: str = "embed_fn") -> None:
     """Raise unless an embedder can be used: its packages, its model, its key are at hand."""
-    ready = getattr(usable_embedder(option, what=what), "require_ready", None)
+    ready = getattr(resolve_embedder(option, what=what), "require_ready", None)
     if ready is not None:
         ready()

@@ -11,20 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import BadValueError
-from ..features.told import Lost
+from ..features.model_cache import InferenceFailure
 from .models import LoadedModel
 
 __all__ = [
     "OUT_OF_MEMORY",
-    "Tokens",
-    "in_batches",
-    "in_halves",
-    "is_lack_of_memory",
-    "padded",
-    "readable",
+    "TokenisedTexts",
+    "encodable",
+    "is_out_of_memory",
+    "pad_batch",
     "require_batch_size",
+    "run_halving",
+    "run_in_batches",
     "token_budget",
-    "tokenised",
+    "tokenise",
 ]
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def token_budget(device: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenisedTexts:
     """Texts, or pairs of texts, as the numbers of their tokens."""
 
     ids: list[list[int]]
@@ -64,25 +64,25 @@ class Tokens:
         return list(map(len, self.ids))
 
 
-def readable(text: str) -> str:
+def encodable(text: str) -> str:
     """The text as a model can be given it: half of a character, which has no bytes, becomes a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> Tokens:
+def tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None = None) -> TokenisedTexts:
     """Texts, or texts and ``others`` pair by pair, as tokens; what is too long is cut, of a pair the longer text."""
     with _TOKENISING:
-        return _tokenised(loaded, texts, others)
+        return _tokenise(loaded, texts, others)
 
 
-def _tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None) -> Tokens:
-    tokenizer, longest = loaded.tokenizer, loaded.longest
-    parts = [list(map(readable, some)) for some in (texts, others) if some is not None]
+def _tokenise(loaded: LoadedModel, texts: list[str], others: list[str] | None) -> TokenisedTexts:
+    tokenizer, longest = loaded.tokenizer, loaded.max_length
+    parts = [list(map(encodable, some)) for some in (texts, others) if some is not None]
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
-        return _by_python(tokenizer, longest, parts)
+        return _tokenise_in_python(tokenizer, longest, parts)
     if others is not None:
-        shorter = _shortened(tokenizer, {text for some in parts for text in some}, longest)
+        shorter = _shorten(tokenizer, {text for some in parts for text in some}, longest)
         parts = [[shorter.get(text, text) for text in some] for some in parts]
     # Straight from the library underneath: the layer above it costs as much again.
     backend.enable_truncation(longest, strategy="longest_first")
@@ -92,14 +92,14 @@ def _tokenised(loaded: LoadedModel, texts: list[str], others: list[str] | None) 
     # Tokens of single texts are of one type nearly everywhere, and then there is nothing to be told.
     told = "token_type_ids" in tokenizer.model_input_names and any(any(one.type_ids) for one in found[:1])
     types = [one.type_ids for one in found] if told else None
-    return Tokens([one.ids for one in found], types, [bool(one.overflowing) for one in found])
+    return TokenisedTexts([one.ids for one in found], types, [bool(one.overflowing) for one in found])
 
 
-def _by_python(tokenizer: Any, longest: int, parts: list[list[str]]) -> Tokens:
+def _tokenise_in_python(tokenizer: Any, longest: int, parts: list[list[str]]) -> TokenisedTexts:
     """As tokens by a tokenizer written in Python, which does not say what it cut."""
     found = tokenizer(*parts, truncation="longest_first", max_length=longest, padding=False, verbose=False)
     whole = tokenizer(*parts, truncation=False, padding=False, verbose=False)["input_ids"]
-    return Tokens(found["input_ids"], found.get("token_type_ids"), [len(ids) > longest for ids in whole])
+    return TokenisedTexts(found["input_ids"], found.get("token_type_ids"), [len(ids) > longest for ids in whole])
 
 
 _SPARE = 64
@@ -107,7 +107,7 @@ _SPARE = 64
 and the parts of it that are read must not."""
 
 
-def _shortened(tokenizer: Any, texts: Iterable[str], longest: int) -> dict[str, str]:
+def _shorten(tokenizer: Any, texts: Iterable[str], longest: int) -> dict[str, str]:
     """The beginnings of texts that are far too long, and still too long afterwards.
 
     What a tokenizer cuts from a pair it puts together in every combination: for two long texts that takes for ever.
@@ -120,7 +120,7 @@ def _shortened(tokenizer: Any, texts: Iterable[str], longest: int) -> dict[str, 
     return {text: text[: ends[keep - 1][1]] for text, ends in zip(long, found, strict=True) if len(ends) > keep}
 
 
-def padded(tokens: Tokens, places: Sequence[int], loaded: LoadedModel) -> dict[str, Any]:
+def pad_batch(tokens: TokenisedTexts, places: Sequence[int], loaded: LoadedModel) -> dict[str, Any]:
     """Some of the texts as tensors of one length on the model's device, and which tokens are real."""
     import torch
 
@@ -141,7 +141,7 @@ def padded(tokens: Tokens, places: Sequence[int], loaded: LoadedModel) -> dict[s
     return {name: torch.from_numpy(column).to(loaded.device) for name, column in columns.items()}
 
 
-def in_halves(
+def run_halving(
     rows: npt.NDArray[np.int64],
     run: Callable[[npt.NDArray[np.int64]], None],
     lost: Callable[[npt.NDArray[np.int64]], None],
@@ -150,7 +150,7 @@ def in_halves(
     try:
         run(rows)
     except (RuntimeError, MemoryError) as error:
-        if not is_lack_of_memory(error):
+        if not is_out_of_memory(error):
             raise
     else:
         return
@@ -158,24 +158,24 @@ def in_halves(
         lost(rows)
         return
     half = len(rows) // 2
-    in_halves(rows[:half], run, lost)
-    in_halves(rows[half:], run, lost)
+    run_halving(rows[:half], run, lost)
+    run_halving(rows[half:], run, lost)
 
 
-def in_batches(
+def run_in_batches(
     lengths: Sequence[int],
     run: Callable[[list[int]], Sequence[T]],
     *,
     tokens: int,
     most: int | None = None,
-) -> list[T | Lost]:
+) -> list[T | InferenceFailure]:
     """What ``run`` gives for every place, asked in batches of places with texts of about the same length.
 
     A batch holds ``tokens`` tokens at most, padding included, and ``most`` texts. The longest come first, so that a
     lack of memory shows at once: then batches are half as large from there on. A text that does not fit alone is lost.
     """
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
-    found: list[T | Lost] = [_NO_ROOM] * len(order)
+    found: list[T | InferenceFailure] = [_OUT_OF_MEMORY_FAILURE] * len(order)
     start = 0
     while start < len(order):
         longest = max(1, lengths[order[start]])
@@ -184,7 +184,7 @@ def in_batches(
         try:
             rows = run(places)
         except (RuntimeError, MemoryError) as error:
-            if not is_lack_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             if len(places) > 1:
                 # As many texts as there were, not as might have been: the end of the list is a smaller batch.
@@ -197,10 +197,12 @@ def in_batches(
     return found
 
 
-_NO_ROOM = Lost(OUT_OF_MEMORY, "there is not enough memory for the model to read one of the texts, even alone")
+_OUT_OF_MEMORY_FAILURE = InferenceFailure(
+    OUT_OF_MEMORY, "there is not enough memory for the model to read one of the texts, even alone"
+)
 
 
-def is_lack_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Whether memory ran out, on a GPU or on the CPU, where it is told by the message alone."""
     text = str(error).lower()
     return isinstance(error, MemoryError) or "out of memory" in text or "not enough memory" in text

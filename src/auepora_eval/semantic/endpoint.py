@@ -10,10 +10,10 @@ import numpy as np
 
 from ..core.errors import BadTypeError, BadValueError, MissingDependencyError
 from ..core.secrets import Secrets, looks_like_secret
-from ..features.told import Lost
-from ..features.vectors import Encoded
-from .encoding import readable, require_batch_size
-from .vector_cache import encoded_through
+from ..features.embeddings import EmbeddingBatch
+from ..features.model_cache import InferenceFailure
+from .encoding import encodable, require_batch_size
+from .vector_cache import encode_with_cache
 
 __all__ = ["OpenAIEmbedder"]
 
@@ -75,28 +75,28 @@ class OpenAIEmbedder:
         """Raise unless the package and the key are at hand; nobody is asked."""
         self._client()
 
-    def encoded(self, texts: list[str]) -> Encoded:
+    def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
         """The vectors of some texts; which ones the endpoint cut is not known."""
-        return encoded_through(self.cache, self.identity, texts, self._asked)
+        return encode_with_cache(self.cache, self.identity, texts, self._asked)
 
     def __call__(self, texts: list[str]) -> Any:
         """The vectors of some texts, row by row."""
-        rows = list(self.encoded(texts).rows)
+        rows = list(self.embed_batch(texts).rows)
         for row in rows:
-            if isinstance(row, Lost):
-                raise RuntimeError(row.remark)
+            if isinstance(row, InferenceFailure):
+                raise RuntimeError(row.message)
         return np.array(rows)
 
-    def _asked(self, texts: list[str]) -> Encoded:
+    def _asked(self, texts: list[str]) -> EmbeddingBatch:
         rows: list[Any] = []
         if texts:
             client, key = self._client()
             size = self.batch_size or _TEXTS_AT_ONCE
             with client:
-                asked = _Asked(self, client, Secrets([key] if key else []))
+                asked = _EndpointCalls(self, client, Secrets([key] if key else []))
                 for start in range(0, len(texts), size):
                     rows += asked.rows(texts[start : start + size])
-        return Encoded(rows, [False] * len(rows))
+        return EmbeddingBatch(rows, [False] * len(rows))
 
     def _client(self) -> tuple[Any, str | None]:
         try:
@@ -124,7 +124,7 @@ def _require_number(name: str, value: object, *, whole: bool, least: float) -> N
         )
 
 
-class _Asked:
+class _EndpointCalls:
     """One asking of an endpoint: what it gave, and whether it still makes sense to ask for less at a time."""
 
     def __init__(self, embedder: OpenAIEmbedder, client: Any, secrets: Secrets) -> None:
@@ -135,9 +135,9 @@ class _Asked:
         self._refusals_left = _REFUSALS_AT_MOST
 
     def rows(self, texts: list[str]) -> list[Any]:
-        """A vector for each text, or a ``Lost``."""
+        """A vector for each text, or a ``InferenceFailure``."""
         try:
-            reply = self._client.embeddings.create(input=list(map(readable, texts)), **self._options)
+            reply = self._client.embeddings.create(input=list(map(encodable, texts)), **self._options)
             found = {item.index: np.asarray(item.embedding, dtype=np.float32) for item in reply.data}
             rows = [found[place] for place in range(len(texts))]
         except Exception as error:  # a network, a service and a reply can go wrong in any way
@@ -147,6 +147,6 @@ class _Asked:
                     half = len(texts) // 2
                     return self.rows(texts[:half]) + self.rows(texts[half:])
             said = self._secrets.text(f"{type(error).__name__}: {error}")
-            return [Lost("embed_failed", f"the endpoint gave no vectors ({said:.300})")] * len(texts)
+            return [InferenceFailure("embed_failed", f"the endpoint gave no vectors ({said:.300})")] * len(texts)
         self._refusals_left = _REFUSALS_AT_MOST
         return rows

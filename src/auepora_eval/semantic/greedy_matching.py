@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .encoding import in_halves
-from .token_encoder import TokenColumn, TokenEncoder, even_blocks
+from .encoding import run_halving
+from .token_encoder import TokenColumn, TokenEncoder, blocks_by_size
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["Matched", "Side", "matched_pairs", "token_weights", "weighted_means"]
+__all__ = ["MatchedPairs", "TokenMatches", "match_pairs", "token_weights", "weighted_means"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ _CELLS_AT_ONCE = {"cpu": 1 << 22, "cuda": 1 << 27}
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class TokenMatches:
     """The texts of one side of all pairs, token by token."""
 
     ids: Integers
@@ -38,18 +38,18 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class MatchedPairs:
     """Pairs of texts after matching."""
 
-    given: Side
-    wanted: Side
+    given: TokenMatches
+    wanted: TokenMatches
     cut: Integers
     """Per pair how many of the two texts were cut because the model takes no more."""
     lost: npt.NDArray[np.bool_]
     """Pairs that there was not memory enough for."""
 
 
-def matched_pairs(encoder: TokenEncoder, given: Sequence[str], wanted: Sequence[str]) -> Matched:
+def match_pairs(encoder: TokenEncoder, given: Sequence[str], wanted: Sequence[str]) -> MatchedPairs:
     """Match every given text with the wanted one beside it. Each different text goes through the model once."""
     texts = list(dict.fromkeys([*given, *wanted]))
     number = {text: place for place, text in enumerate(texts)}
@@ -63,7 +63,7 @@ def matched_pairs(encoder: TokenEncoder, given: Sequence[str], wanted: Sequence[
         some = _taken(tokens, used)
         lost[pairs] = _match_block(encoder, some, places[: len(pairs)], places[len(pairs) :], pairs, sides)
     first, second = (side.made() for side in sides)
-    return Matched(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right], lost)
+    return MatchedPairs(first, second, tokens.cut[left].astype(np.int64) + tokens.cut[right], lost)
 
 
 class _Nearest:
@@ -76,8 +76,8 @@ class _Nearest:
         self.ids = tokens.ids[_ranges(tokens.starts[texts], counts)]
         self.found = np.zeros(len(self.ids), np.float32)
 
-    def made(self) -> Side:
-        return Side(self.ids, self.ends, self.found)
+    def made(self) -> TokenMatches:
+        return TokenMatches(self.ids, self.ends, self.found)
 
 
 def _match_block(
@@ -103,8 +103,8 @@ def _match_block(
     def lost(rows: Integers) -> None:
         missing[rows] = True
 
-    for rows in even_blocks(both * both, most):
-        in_halves(rows, match, lost)
+    for rows in blocks_by_size(both * both, most):
+        run_halving(rows, match, lost)
     for rows, nearest in waiting:
         for side, texts, values in zip(sides, (left[rows], right[rows]), nearest, strict=True):
             there = np.arange(values.shape[1]) < counts[texts][:, None]
@@ -164,14 +164,14 @@ def _ranges(starts: Integers, counts: Integers) -> Integers:
     return places
 
 
-def token_weights(side: Side, weights: Floats) -> Floats:
+def token_weights(side: TokenMatches, weights: Floats) -> Floats:
     """How much the tokens of each text weigh together."""
     owners = np.repeat(np.arange(len(side.ends)), np.diff(side.ends, prepend=0))
     totals: Floats = np.bincount(owners, weights=weights, minlength=len(side.ends)).astype(np.float64)
     return totals
 
 
-def weighted_means(side: Side, weights: Floats) -> Floats:
+def weighted_means(side: TokenMatches, weights: Floats) -> Floats:
     """The mean of each text's cosines, weighted token by token; 0 where no token has weight."""
     sums, totals = token_weights(side, side.nearest * weights), token_weights(side, weights)
     means: Floats = np.divide(sums, totals, out=np.zeros(len(side.ends)), where=totals > 0)

@@ -6,9 +6,9 @@ from typing import Any
 
 from ..core.errors import BadValueError
 
-__all__ = ["PREFIXED", "keep_layers", "layer_count"]
+__all__ = ["PREFIX_SPACE_MODELS", "keep_layers", "layer_count"]
 
-PREFIXED = frozenset({"gpt2", "roberta"})
+PREFIX_SPACE_MODELS = frozenset({"gpt2", "roberta"})
 """Kinds of models whose first word is read as if a space stood before it, as every other word's is."""
 
 _LAYERS_AT = (

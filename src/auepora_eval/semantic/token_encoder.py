@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .encoding import in_halves, token_budget, tokenised
+from .encoding import run_halving, token_budget, tokenise
 from .models import LoadedModel
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["TokenColumn", "TokenEncoder", "even_blocks"]
+__all__ = ["TokenColumn", "TokenEncoder", "blocks_by_size"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -47,9 +47,9 @@ class TokenEncoder:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self._loaded = loaded
-        self.model, self.tokenizer, self.max_tokens = loaded.model, loaded.tokenizer, loaded.longest
+        self.model, self.tokenizer, self.max_tokens = loaded.model, loaded.tokenizer, loaded.max_length
         tokenizer = loaded.tokenizer
-        self.without_meaning = [
+        self.special_token_ids = [
             number for number in (tokenizer.cls_token_id, tokenizer.sep_token_id) if number is not None
         ]
         """Tokens that frame a text: they are matched against, and do not count themselves."""
@@ -67,7 +67,7 @@ class TokenEncoder:
 
     def tokens(self, texts: Sequence[str]) -> TokenColumn:
         """The tokens of each text, with those that frame it; white space around it does not count."""
-        found = tokenised(self._loaded, [text.strip() for text in texts])
+        found = tokenise(self._loaded, [text.strip() for text in texts])
         counts = np.fromiter(map(len, found.ids), np.int64, len(found.ids))
         ids = np.fromiter(chain.from_iterable(found.ids), np.int64, int(counts.sum()))
         return TokenColumn(ids, np.cumsum(counts), np.array(found.cut, np.bool_))
@@ -87,8 +87,8 @@ class TokenEncoder:
             without[rows] = True
             found[int(starts[rows[0]]) : int(ends[rows[0]])] = torch.nan
 
-        for rows in even_blocks(tokens.counts, token_budget(self.device.type)):
-            in_halves(rows, lambda some: self._encode(found, tokens, some), lost)
+        for rows in blocks_by_size(tokens.counts, token_budget(self.device.type)):
+            run_halving(rows, lambda some: self._encode(found, tokens, some), lost)
         return found, without
 
     def _encode(self, found: torch.Tensor, tokens: TokenColumn, rows: Integers) -> None:
@@ -109,7 +109,7 @@ class TokenEncoder:
             found[targets] = unit.reshape(-1, unit.shape[-1])[chosen]
 
 
-def even_blocks(sizes: Integers, most: int) -> list[Integers]:
+def blocks_by_size(sizes: Integers, most: int) -> list[Integers]:
     """What has a size, smallest first, as much at once as has at most so much room when each takes that of the largest.
 
     What has no size is left out.

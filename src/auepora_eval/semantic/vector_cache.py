@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import StoreError
-from ..features.told import Lost
-from ..features.vectors import Encoded
+from ..features.embeddings import EmbeddingBatch
+from ..features.model_cache import InferenceFailure
 
-__all__ = ["VectorCache", "encoded_through"]
+__all__ = ["VectorCache", "encode_with_cache"]
 
 _ASKED_AT_ONCE = 500
 _WAIT_SECONDS = 60.0
@@ -40,7 +40,7 @@ class VectorCache:
         """The vector of each text that is there, and whether the text was cut."""
         if not self.path.exists():
             return {}
-        by_hash = {_hashed(text): text for text in texts}
+        by_hash = {_hash(text): text for text in texts}
         hashes = list(by_hash)
         found: dict[str, tuple[Any, bool]] = {}
         with self._open() as connection:
@@ -56,7 +56,7 @@ class VectorCache:
     def write(self, model: str, texts: Sequence[str], vectors: Sequence[Any], cut: Sequence[bool]) -> None:
         """Keep some vectors; what another process kept in the meantime stays."""
         rows = [
-            (model, _hashed(text), int(was), np.asarray(vector, dtype="<f4").tobytes())
+            (model, _hash(text), int(was), np.asarray(vector, dtype="<f4").tobytes())
             for text, vector, was in zip(texts, vectors, cut, strict=True)
         ]
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,22 +75,24 @@ class VectorCache:
             ) from error
 
 
-def _hashed(text: str) -> bytes:
+def _hash(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-def encoded_through(cache: str | None, model: str, texts: list[str], encode: Callable[[list[str]], Encoded]) -> Encoded:
+def encode_with_cache(
+    cache: str | None, model: str, texts: list[str], encode: Callable[[list[str]], EmbeddingBatch]
+) -> EmbeddingBatch:
     """The vectors of some texts, from the cache as far as it has them; what is new is kept there."""
     if cache is None:
         return encode(texts)
     held = VectorCache(cache)
     known = held.read(model, texts)
     fresh = [text for text in dict.fromkeys(texts) if text not in known]
-    made = encode(fresh) if fresh else Encoded([], [])
+    made = encode(fresh) if fresh else EmbeddingBatch([], [])
     new = dict(zip(fresh, zip(made.rows, map(bool, made.cut), strict=True), strict=True))
     # A vector that is none, because it holds NaN, is not kept: another time it may be one.
-    sound = [text for text, (row, _) in new.items() if not isinstance(row, Lost) and np.isfinite(row).all()]
+    sound = [text for text, (row, _) in new.items() if not isinstance(row, InferenceFailure) and np.isfinite(row).all()]
     if sound:
         held.write(model, sound, [new[text][0] for text in sound], [new[text][1] for text in sound])
     pairs = [known[text] if text in known else new[text] for text in texts]
-    return Encoded([row for row, _ in pairs], [cut for _, cut in pairs])
+    return EmbeddingBatch([row for row, _ in pairs], [cut for _, cut in pairs])

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import BadValueError
-from .paired import SignFlips
-from .whole import share_at_least
+from .integer_sums import tail_proportion
+from .sign_flips import SignFlips
 
 __all__ = ["holm", "joint_level", "max_t"]
 
@@ -38,7 +38,7 @@ def max_t(flips: SignFlips, among: Sequence[int] | None = None) -> Floats:
     largest = np.zeros(len(flips.flipped))
     for column in reversed(surest_first):
         np.maximum(largest, flips.flipped[:, column], out=largest)
-        adjusted[column] = share_at_least(largest, z[column], exact=flips.exact)
+        adjusted[column] = tail_proportion(largest, z[column], exact=flips.exact)
     # Who seems less sure never gets the smaller p-value.
     adjusted[surest_first] = np.maximum.accumulate(adjusted[surest_first])
     return adjusted

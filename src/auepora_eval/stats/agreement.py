@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import AlignmentError, BadTypeError, BadValueError
+from .bootstrap import bootstrap_interval_of
+from .estimate import Estimate
 from .interval import wilson_interval
-from .measured import Measured
-from .resample import bootstrap_interval_of
 
 __all__ = [
     "AgreementReport",
@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Level = Literal["nominal", "ordinal", "interval", "ratio"]
 Weights = Literal["linear", "quadratic"]
-AgreementReport = Measured
+AgreementReport = Estimate
 """A measure of agreement, with its interval."""
 
 _LEVELS = ("nominal", "ordinal", "interval", "ratio")
@@ -59,14 +59,14 @@ def agreement(a: Sequence[Any], b: Sequence[Any]) -> float:
     return float(np.mean(first == second)) if len(first) else math.nan
 
 
-def agreement_report(a: Sequence[Any], b: Sequence[Any], *, level: float = 0.95) -> Measured:
+def agreement_report(a: Sequence[Any], b: Sequence[Any], *, level: float = 0.95) -> Estimate:
     """``agreement`` with Wilson's interval."""
     first, second, _ = _pairs(a, b)
     n = len(first)
     if not n:
-        return Measured(None, None, 0, _NO_PAIR)
+        return Estimate(None, None, 0, _NO_PAIR)
     same = int(np.count_nonzero(first == second))
-    return Measured(same / n, wilson_interval(same, n, level=level), n)
+    return Estimate(same / n, wilson_interval(same, n, level=level), n)
 
 
 def cohen_kappa(a: Sequence[Any], b: Sequence[Any], weights: Weights | None = None) -> float:
@@ -93,7 +93,7 @@ def kappa_report(
     draws: int = 1000,
     seed: int = 0,
     level: float = 0.95,
-) -> Measured:
+) -> Estimate:
     """``cohen_kappa`` with an interval from drawing the labelled things anew."""
     first, second, categories = _pairs(a, b)
     # Weighed by the categories in use in the whole, so that a draw without one of them measures the same.
@@ -168,7 +168,7 @@ def krippendorff_alpha(ratings: Sequence[Sequence[Any]] | npt.NDArray[Any], leve
 
     What fewer than two rated is left out (K. Krippendorff, Computing Krippendorff's Alpha-Reliability, 2011).
     """
-    return _Rated.of(ratings, level).whole()
+    return _RatingTable.of(ratings, level).overall()
 
 
 def alpha_report(
@@ -178,19 +178,19 @@ def alpha_report(
     draws: int = 1000,
     seed: int = 0,
     confidence: float = 0.95,
-) -> Measured:
+) -> Estimate:
     """``krippendorff_alpha`` with an interval from drawing the rated things anew."""
-    table = _Rated.of(ratings, level)
+    table = _RatingTable.of(ratings, level)
     why = _NO_PAIR if not table.units else _ONE_VALUE if len(table.values) == 1 else _ONE_UNIT
 
     def drawn(rows: Ints) -> float:
         return table.alpha(np.bincount(rows, minlength=table.units).astype(np.float64))
 
-    return _report(table.whole(), drawn, table.units, why, draws=draws, seed=seed, level=confidence)
+    return _report(table.overall(), drawn, table.units, why, draws=draws, seed=seed, level=confidence)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rated:
+class _RatingTable:
     """The ratings of what two or more rated."""
 
     level: Level
@@ -207,14 +207,14 @@ class _Rated:
     """What each pair weighs: a thing with m ratings has m (m - 1) / 2 pairs, which weigh m together."""
 
     @classmethod
-    def of(cls, ratings: Sequence[Sequence[Any]] | npt.NDArray[Any], level: Level) -> _Rated:
+    def of(cls, ratings: Sequence[Sequence[Any]] | npt.NDArray[Any], level: Level) -> _RatingTable:
         if level not in _LEVELS:
             raise BadValueError(f"level {level!r}: choose one of {', '.join(_LEVELS)}")
         columns = _columns(ratings)
         rated = [kept for kept in ([one for one in column if not _missing(one)] for column in columns) if len(kept) > 1]
         values = _ordered({one for column in rated for one in column})
         if level != "nominal":
-            _refuse_what_is_no_number(values, level)
+            _require_numbers(values, level)
         place = {value: number for number, value in enumerate(values)}
         unit = np.repeat(np.arange(len(rated)), [len(column) for column in rated]).astype(np.intp)
         code = np.array([place[one] for column in rated for one in column], dtype=np.intp)
@@ -228,7 +228,7 @@ class _Rated:
         pair_table = np.array(pairs, dtype=np.intp).reshape(-1, 2)
         return cls(level, len(rated), numbers, unit, code, pair_table, np.array(share, np.float64))
 
-    def whole(self) -> float:
+    def overall(self) -> float:
         """Alpha of all there is. One thing alone has none: whatever its raters say, it is what chance makes of it."""
         return self.alpha(np.ones(self.units)) if self.units > 1 else math.nan
 
@@ -241,12 +241,12 @@ class _Rated:
         values = np.cumsum(counts) - counts / 2 if self.level == "ordinal" else self.values
         one, two = self.code[self.pairs[:, 0]], self.code[self.pairs[:, 1]]
         observed = (
-            float((weights[self.unit[self.pairs[:, 0]]] * self.share) @ self._apart(values[one], values[two])) / n
+            float((weights[self.unit[self.pairs[:, 0]]] * self.share) @ self._distance(values[one], values[two])) / n
         )
         expected = self._expected(values, counts) / (n * (n - 1))
         return float(1 - observed / expected)
 
-    def _apart(self, one: Floats, two: Floats) -> Floats:
+    def _distance(self, one: Floats, two: Floats) -> Floats:
         if self.level == "nominal":
             return np.asarray(one != two, dtype=np.float64)
         if self.level == "ratio":
@@ -261,7 +261,10 @@ class _Rated:
             return float(n * n - counts @ counts)
         if self.level == "ratio":
             return float(
-                sum(count * (counts @ self._apart(values, value)) for value, count in zip(values, counts, strict=True))
+                sum(
+                    count * (counts @ self._distance(values, value))
+                    for value, count in zip(values, counts, strict=True)
+                )
             )
         centred = values - counts @ values / n  # otherwise large numbers close together would lose their digits
         return float(2 * n * (counts @ centred**2))
@@ -278,7 +281,7 @@ def _columns(ratings: Sequence[Sequence[Any]] | npt.NDArray[Any]) -> list[tuple[
     return list(zip(*rows, strict=True))
 
 
-def _refuse_what_is_no_number(values: Sequence[Any], level: str) -> None:
+def _require_numbers(values: Sequence[Any], level: str) -> None:
     for value in values:
         if not isinstance(value, Real | np.bool_):
             raise BadTypeError(f"level={level!r} asks for numbers; the rating {value!r} is none")
@@ -300,11 +303,11 @@ def _report(
     draws: int,
     seed: int,
     level: float,
-) -> Measured:
+) -> Estimate:
     if math.isnan(value):
-        return Measured(None, None, units, why)
+        return Estimate(None, None, units, why)
     interval = bootstrap_interval_of(of_rows, units, draws=draws, seed=seed, level=level, lowest=-1.0, highest=1.0)
-    return Measured(value, interval, units)
+    return Estimate(value, interval, units)
 
 
 def _missing(label: Any) -> bool:

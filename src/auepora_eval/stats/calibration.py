@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import AlignmentError, BadValueError
+from .bootstrap import bootstrap_interval_of
+from .estimate import Estimate
 from .interval import Interval, wilson_interval
-from .measured import Measured
-from .resample import bootstrap_interval_of
 from .roc import threshold_counts
 
 __all__ = [
@@ -104,7 +104,7 @@ def brier_score(scores: npt.ArrayLike, labels: npt.ArrayLike) -> float:
 
 def auroc_report(
     scores: npt.ArrayLike, labels: npt.ArrayLike, *, draws: int = 1000, seed: int = 0, level: float = 0.95
-) -> Measured:
+) -> Estimate:
     """Chance that a right answer scores above a wrong one, with an interval from drawing the answers anew.
 
     Scores of any range will do.
@@ -113,14 +113,14 @@ def auroc_report(
     counts = threshold_counts(values, right)
     n = len(values)
     if not counts.defined:
-        return Measured(None, None, n, _NO_WRONG if counts.positives else _NO_RIGHT)
+        return Estimate(None, None, n, _NO_WRONG if counts.positives else _NO_RIGHT)
 
     def drawn(rows: npt.NDArray[np.intp]) -> float:
         found = threshold_counts(values[rows], right[rows])
         return found.auroc() if found.defined else math.nan
 
     interval = bootstrap_interval_of(drawn, n, draws=draws, seed=seed, level=level, lowest=0.0, highest=1.0)
-    return Measured(counts.auroc(), interval, n)
+    return Estimate(counts.auroc(), interval, n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,13 @@ class Confusion:
     false_negatives: int
     """People say right, the judge wrong."""
 
-    def tpr(self, *, level: float = 0.95) -> Measured:
+    def tpr(self, *, level: float = 0.95) -> Estimate:
         """The share of right answers that the judge calls right, with Wilson's interval."""
-        return _share(self.true_positives, self.true_positives + self.false_negatives, _NO_RIGHT, level)
+        return _proportion(self.true_positives, self.true_positives + self.false_negatives, _NO_RIGHT, level)
 
-    def tnr(self, *, level: float = 0.95) -> Measured:
+    def tnr(self, *, level: float = 0.95) -> Estimate:
         """The share of wrong answers that the judge calls wrong, with Wilson's interval."""
-        return _share(self.true_negatives, self.true_negatives + self.false_positives, _NO_WRONG, level)
+        return _proportion(self.true_negatives, self.true_negatives + self.false_positives, _NO_WRONG, level)
 
 
 def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
@@ -153,7 +153,7 @@ def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
     return Confusion(*(int(np.count_nonzero(one)) for one in counts))
 
 
-def balanced_accuracy_report(table: Confusion, *, level: float = 0.95) -> Measured:
+def balanced_accuracy_report(table: Confusion, *, level: float = 0.95) -> Estimate:
     """The mean of the two shares: what a judge gains over one that always says the same, which has 0.5.
 
     The interval joins Wilson's of the two shares, which are independent (Newcombe's square-and-add rule).
@@ -161,16 +161,16 @@ def balanced_accuracy_report(table: Confusion, *, level: float = 0.95) -> Measur
     one, two = table.tpr(level=level), table.tnr(level=level)
     n = one.units + two.units
     if one.value is None or two.value is None or one.interval is None or two.interval is None:
-        return Measured(None, None, n, one.why_undefined or two.why_undefined)
+        return Estimate(None, None, n, one.why_undefined or two.why_undefined)
     value = (one.value + two.value) / 2
     below = math.hypot(one.value - one.interval.low, two.value - two.interval.low) / 2
     above = math.hypot(one.interval.high - one.value, two.interval.high - two.value) / 2
     flags = tuple(dict.fromkeys(one.interval.flags + two.interval.flags))
-    return Measured(value, Interval(value - below, value + above, "wilson", n, level, flags), n)
+    return Estimate(value, Interval(value - below, value + above, "wilson", n, level, flags), n)
 
 
-def _share(hits: int, n: int, why: str, level: float) -> Measured:
-    return Measured(hits / n, wilson_interval(hits, n, level=level), n) if n else Measured(None, None, 0, why)
+def _proportion(hits: int, n: int, why: str, level: float) -> Estimate:
+    return Estimate(hits / n, wilson_interval(hits, n, level=level), n) if n else Estimate(None, None, 0, why)
 
 
 def _columns(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats]:

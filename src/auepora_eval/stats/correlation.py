@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import AlignmentError, BadTypeError
-from .measured import Measured
-from .resample import bootstrap_interval_of
+from .bootstrap import bootstrap_interval_of
+from .estimate import Estimate
 
 __all__ = ["kendall", "kendall_report", "pearson", "pearson_report", "spearman", "spearman_report"]
 
@@ -49,21 +49,21 @@ def kendall(a: Sequence[Any], b: Sequence[Any]) -> float:
 
 def pearson_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
-) -> Measured:
+) -> Estimate:
     """``pearson`` with an interval from resampling the pairs."""
     return _report(_pearson, _columns(a, b), draws=draws, seed=seed, level=level)
 
 
 def spearman_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
-) -> Measured:
+) -> Estimate:
     """``spearman`` with an interval from resampling the pairs."""
     return _report(_spearman, _codes(a, b), draws=draws, seed=seed, level=level)
 
 
 def kendall_report(
     a: Sequence[Any], b: Sequence[Any], *, draws: int = 1000, seed: int = 0, level: float = 0.95
-) -> Measured:
+) -> Estimate:
     """``kendall`` with an interval from resampling the pairs."""
     return _report(_kendall, _codes(a, b), draws=draws, seed=seed, level=level)
 
@@ -75,12 +75,12 @@ def _report(
     draws: int,
     seed: int,
     level: float,
-) -> Measured:
+) -> Estimate:
     first, second = columns
     n = len(first)
     value = statistic(first, second)
     if math.isnan(value):
-        return Measured(None, None, n, _TOO_FEW if n < 2 else _CONSTANT)
+        return Estimate(None, None, n, _TOO_FEW if n < 2 else _CONSTANT)
     interval = bootstrap_interval_of(
         lambda rows: statistic(first[rows], second[rows]),
         n,
@@ -90,7 +90,7 @@ def _report(
         lowest=-1.0,
         highest=1.0,
     )
-    return Measured(value, interval, n)
+    return Estimate(value, interval, n)
 
 
 def _columns(a: Sequence[Any], b: Sequence[Any]) -> tuple[Floats, Floats]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import AlignmentError, BadValueError
-from .interval import Interval, mean_interval, numbered_clusters, wilson_interval
+from .interval import Interval, encode_clusters, mean_interval, wilson_interval
 
 __all__ = ["newcombe_interval", "paired_differences", "paired_interval"]
 
@@ -62,7 +62,7 @@ def paired_interval(
     if binary:
         lowest, highest = 0.0, 1.0
     zeros_and_ones = bool(np.isin(first, (0.0, 1.0)).all() and np.isin(second, (0.0, 1.0)).all())
-    if binary and zeros_and_ones and len(first) > 1 and numbered_clusters(clusters, len(first)) is None:
+    if binary and zeros_and_ones and len(first) > 1 and encode_clusters(clusters, len(first)) is None:
         right, wrong = first == 1.0, first == 0.0
         return newcombe_interval(
             int(np.count_nonzero(second[right] == 1.0)),

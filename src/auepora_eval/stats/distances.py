@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..text.coding import Coded
-from ..text.numbering import Numbering
+from ..text.id_table import IdTable
+from ..text.vocabulary import TokenIds
 
 __all__ = ["cosines_to_others", "cosines_within", "word_cosines_to_others"]
 
@@ -58,7 +58,7 @@ def cosines_to_others(units: Floats) -> Floats:
     return _without_itself(np.concatenate([(part * total).sum(axis=1) for part in parts]))
 
 
-def word_cosines_to_others(texts: Coded) -> Floats:
+def word_cosines_to_others(texts: TokenIds) -> Floats:
     """The mean cosine of the word counts of each text with those of all others; each has a word, and there are two.
 
     A text is the vector of how often each word occurs in it. S holds, word by word, what the word weighs in all texts
@@ -71,11 +71,11 @@ def word_cosines_to_others(texts: Coded) -> Floats:
     return _without_itself(met * weights)
 
 
-def _squared_lengths(texts: Coded) -> Floats:
+def _squared_lengths(texts: TokenIds) -> Floats:
     """Per text the squares of how often each word occurs in it, added up; whole numbers, so exact."""
     rows = texts.rows
-    numbering = Numbering()
-    numbers = numbering.number((rows.astype(np.uint64) << _KEY_HALF) | texts.ids.astype(np.uint64))
+    numbering = IdTable()
+    numbers = numbering.get_or_add((rows.astype(np.uint64) << _KEY_HALF) | texts.ids.astype(np.uint64))
     counts = np.bincount(numbers, minlength=numbering.count)
     row_of = np.zeros(numbering.count, np.int64)
     row_of[numbers] = rows

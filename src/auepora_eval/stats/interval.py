@@ -16,18 +16,18 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import BadValueError
-from .student import t_quantile
+from .student_t import t_quantile
 
 __all__ = [
     "Interval",
     "Moments",
     "all_equal_interval",
+    "encode_clusters",
     "is_rounding",
     "is_skewed",
     "mean_interval",
-    "numbered_clusters",
-    "tail_of",
-    "wilson_ends",
+    "tail_probability",
+    "wilson_bounds",
     "wilson_interval",
 ]
 
@@ -71,16 +71,16 @@ def wilson_interval(successes: float, n: int, *, level: float = 0.95) -> Interva
     """
     if n < 1 or not 0 <= successes <= n:
         raise BadValueError(f"{successes!r} successes of {n!r}: there must be a trial at least, and 0 to n successes")
-    low, high = wilson_ends(successes / n, n, level=level)
+    low, high = wilson_bounds(successes / n, n, level=level)
     flags: tuple[str, ...] = ("few",) if n < _FEW_FOR_WILSON else ()
     if round(min(successes, n - successes)) == 1:  # a rare outcome seen once: the end next to 0 or 1 may be too tight
         flags += ("skewed",)
     return Interval(low, high, "wilson", n, level, flags)
 
 
-def wilson_ends(share: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
+def wilson_bounds(share: float, n: float, *, level: float = 0.95) -> tuple[float, float]:
     """The ends of Wilson's interval of a share; ``n`` need not be whole where it stands for what samples are worth."""
-    z = NormalDist().inv_cdf(1 - tail_of(level))
+    z = NormalDist().inv_cdf(1 - tail_probability(level))
     shrink = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / shrink
     half = z / shrink * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
@@ -118,12 +118,12 @@ def mean_interval(
     values = _finite_column(values)
     if binary:
         lowest, highest = 0.0, 1.0
-    codes = numbered_clusters(clusters, len(values))
+    codes = encode_clusters(clusters, len(values))
     if codes is None:
         moments = Moments()
         moments.add(values)
         return moments.interval(binary=binary, lowest=lowest, highest=highest, level=level)
-    tail_of(level)
+    tail_probability(level)
     sizes = np.bincount(codes)
     n, units = len(values), len(sizes)
     if units == 1:
@@ -139,7 +139,7 @@ def mean_interval(
     shape = _Shape(mean, squares * units / n / n, float(means.min()), float(means.max()), lowest, highest)
     # As many units of one size would weigh the same: a giant among dwarfs is hardly more than one unit.
     evenly = n * n / float(sizes @ sizes)
-    half = t_quantile(tail_of(level), units - 1) * math.sqrt(units / (units - 1) * squares) / n
+    half = t_quantile(tail_probability(level), units - 1) * math.sqrt(units / (units - 1) * squares) / n
     flags = _t_flags(evenly, units, _skewness(squares, cubes, units), shape)
     return Interval(max(mean - half, lowest), min(mean + half, highest), "t", units, level, flags)
 
@@ -197,7 +197,7 @@ class Moments:
         self, *, binary: bool = False, lowest: float = -math.inf, highest: float = math.inf, level: float = 0.95
     ) -> Interval | None:
         """What ``mean_interval`` gives for the same values without clusters."""
-        tail_of(level)  # a level that cannot be meant is refused even where there is no interval
+        tail_probability(level)  # a level that cannot be meant is refused even where there is no interval
         n = self.n
         if binary and n:
             return wilson_interval(n * self.mean, n, level=level)
@@ -208,7 +208,7 @@ class Moments:
         if not self.squares or is_rounding(self.largest - self.smallest, self.smallest, self.largest):
             # n * c / n is the mean that a correctly rounded sum of n times c gives, so that the interval holds it.
             return all_equal_interval(n * self.smallest / n, n, lowest=lowest, highest=highest, level=level)
-        half = t_quantile(tail_of(level), n - 1) * math.sqrt(self.squares / (n - 1) / n)
+        half = t_quantile(tail_probability(level), n - 1) * math.sqrt(self.squares / (n - 1) / n)
         shape = _Shape(self.mean, self.squares / n, self.smallest, self.largest, lowest, highest)
         flags = _t_flags(n, n, _skewness(self.squares, self.cubes, n), shape)
         return Interval(max(self.mean - half, lowest), min(self.mean + half, highest), "t", n, level, flags)
@@ -216,14 +216,14 @@ class Moments:
 
 def all_equal_interval(value: float, units: int, *, lowest: float, highest: float, level: float) -> Interval:
     """The interval where every unit gave ``value``; see ``mean_interval`` for why it is as wide as it is."""
-    differ = 1 - tail_of(level) ** (1 / units)
+    differ = 1 - tail_probability(level) ** (1 / units)
     unbounded = math.isinf(lowest) or math.isinf(highest)
     low = value if math.isinf(lowest) else value - differ * (value - lowest)
     high = value if math.isinf(highest) else value + differ * (highest - value)
     return Interval(min(low, value), max(high, value), "all_equal", units, level, ("unbounded",) if unbounded else ())
 
 
-def numbered_clusters(clusters: Ints | None, n: int) -> Ints | None:
+def encode_clusters(clusters: Ints | None, n: int) -> Ints | None:
     """The clusters numbered from 0, or None where no two of the ``n`` samples share one."""
     if clusters is None:
         return None
@@ -249,7 +249,7 @@ def _finite_column(values: Floats) -> Floats:
     return values
 
 
-def tail_of(level: float) -> float:
+def tail_probability(level: float) -> float:
     """The chance that is left on each side of an interval of that level."""
     if not 0 < level < 1:
         raise BadValueError(f"level must lie between 0 and 1, not at {level!r}; 0.95 is usual")

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import AlignmentError, BadValueError
+from .bootstrap import bootstrap_interval_of, bootstrap_sums, percentile_interval
 from .interval import Interval
-from .resample import bootstrap_interval_of, interval_of_draws, resampled_sums
 
 __all__ = ["PairedStatistics", "paired_bootstrap", "paired_bootstrap_of", "paired_bootstraps"]
 
@@ -71,7 +71,7 @@ def paired_bootstraps(
             raise AlignmentError(len(tables[0]), len(table), what=("rows of statistics", "rows of the other run's"))
     if not tables:
         return []
-    drawn = resampled_sums(np.concatenate(tables, axis=1), clusters=clusters, draws=draws, seed=seed)
+    drawn = bootstrap_sums(np.concatenate(tables, axis=1), clusters=clusters, draws=draws, seed=seed)
     if drawn is None:
         return [None] * len(pairs)
     found: list[Interval | None] = []
@@ -82,11 +82,11 @@ def paired_bootstraps(
         values = _values(pair, drawn.totals[:, middle:end]) - _values(pair, drawn.totals[:, start:middle])
         width = pair.highest - pair.lowest
         found.append(
-            interval_of_draws(
+            percentile_interval(
                 values[:-1],
                 float(values[-1]),
                 drawn.units,
-                drawn.telling(slice(start, end)),
+                drawn.informative_units(slice(start, end)),
                 level=level,
                 lowest=-width,
                 highest=width,

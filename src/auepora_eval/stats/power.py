@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import BadValueError
-from .interval import is_rounding, numbered_clusters
-from .student import t_quantile
+from .interval import encode_clusters, is_rounding
+from .student_t import t_quantile
 
-__all__ = ["effect_size", "mde", "n_for", "unit_sd"]
+__all__ = ["effect_size", "mde", "required_n", "unit_sd"]
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -26,7 +26,7 @@ def unit_sd(differences: Floats, clusters: Ints | None = None) -> float:
     """
     differences = np.asarray(differences, dtype=np.float64)
     n = len(differences)
-    codes = numbered_clusters(clusters, n)
+    codes = encode_clusters(clusters, n)
     if n < 2:
         return math.nan
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
@@ -71,7 +71,7 @@ def mde(sd: float, n: int, *, alpha: float = 0.05, power: float = 0.8) -> float:
     return _quantiles(n, alpha, power) * sd / math.sqrt(n)
 
 
-def n_for(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
+def required_n(delta: float, sd: float, *, alpha: float = 0.05, power: float = 0.8) -> int | None:
     """The units it takes to detect a true difference of ``delta``; None for an unknown ``sd``, or beyond counting.
 
     ``delta`` is the difference that would matter, never the one observed: with that, every result that is not

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..core.errors import AlignmentError, BadValueError
 from .difference import paired_differences, paired_interval
-from .interval import Interval, is_skewed, mean_interval, numbered_clusters, wilson_ends
+from .interval import Interval, encode_clusters, is_skewed, mean_interval, wilson_bounds
 
 __all__ = ["CorrectedMean", "corrected_difference", "corrected_mean"]
 
@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.intp]
 
 # What is left of the variance is itself estimated, and looks best where few labels happen to follow the scores. It is
 # taken to be larger by as much as five more labels would add that do not; docs/judging/calibration.md has the coverage.
-_DOUBTED = 5
+_PSEUDO_LABELS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def corrected_mean(
     """
     scores, labels = _columns(scores, labels)
     labelled = np.isfinite(labels)
-    known, codes = labels[labelled], numbered_clusters(clusters, len(scores))
+    known, codes = labels[labelled], encode_clusters(clusters, len(scores))
     inner = None if codes is None else codes[labelled]
     alone = mean_interval(known, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
     if binary:
@@ -121,7 +121,7 @@ def corrected_difference(
     scores = paired_differences(first_scores, second_scores)
     labels = paired_differences(first_labels, second_labels)
     scores, labels = _columns(scores, labels)
-    labelled, codes = np.isfinite(labels), numbered_clusters(clusters, len(scores))
+    labelled, codes = np.isfinite(labels), encode_clusters(clusters, len(scores))
     one, two = (np.asarray(each, dtype=np.float64)[labelled] for each in (first_labels, second_labels))
     inner = None if codes is None else codes[labelled]
     alone = paired_interval(one, two, clusters=inner, binary=binary, lowest=lowest, highest=highest, level=level)
@@ -146,29 +146,29 @@ def _corrected(
     n, samples = int(labelled.sum()), len(scores)
     if not n:
         raise BadValueError("no sample has a label; a mean cannot be corrected without any")
-    shares = _shares(weights, labelled)
+    shares = _normalise_weights(weights, labelled)
     evenly = math.fsum(labels[labelled]) / n
     known = evenly if shares is None else float(shares @ labels[labelled])
     spread = 1 - n / samples if finite else 1.0  # of these samples, the labelled ones are certain
     if shares is not None:
-        spread *= _cost(labels[labelled], shares, codes, labelled)
+        spread *= _weighting_cost(labels[labelled], shares, codes, labelled)
     labels_alone = alone
     if alone is not None and (shares is not None or finite):
-        labels_alone = _shrunk(alone, evenly, known, spread, bounds)
+        labels_alone = _rescale_interval(alone, evenly, known, spread, bounds)
     bare = CorrectedMean(known, labels_alone, 0.0, float(scores.mean()), known, labels_alone, n, samples)
     if not use_scores or alone is None or labels_alone is None or alone.units < 3:
         return bare
     units = alone.units
     if shares is None:
         shares = np.full(n, 1 / n)
-    weight, left = _weighed(scores, labels, labelled, shares, codes, finite=finite)
+    weight, left = _power_weight(scores, labels, labelled, shares, codes, finite=finite)
     # The weight was chosen by the same labels, which takes a degree of freedom.
-    left = left * (units - 1) / (units - 2) + _DOUBTED / units
+    left = left * (units - 1) / (units - 2) + _PSEUDO_LABELS / units
     if not weight or left >= 1:
         return bare
     value = known + weight * (bare.scores_mean - float(shares @ scores[labelled]))
     value = min(max(value, min(bounds[0], known)), max(bounds[1], known))
-    interval = _shrunk(alone, evenly, value, left * spread, bounds)
+    interval = _rescale_interval(alone, evenly, value, left * spread, bounds)
     if interval.high - interval.low > labels_alone.high - labels_alone.low:
         return bare
     if is_skewed(units, _skewness(labels[labelled] - weight * scores[labelled])):
@@ -176,7 +176,7 @@ def _corrected(
     return replace(bare, value=value, interval=interval, weight=weight)
 
 
-def _shares(weights: Floats | None, labelled: npt.NDArray[np.bool_]) -> Floats | None:
+def _normalise_weights(weights: Floats | None, labelled: npt.NDArray[np.bool_]) -> Floats | None:
     """What share of the mean each labelled sample has; ``None`` where all have the same."""
     if weights is None:
         return None
@@ -189,7 +189,7 @@ def _shares(weights: Floats | None, labelled: npt.NDArray[np.bool_]) -> Floats |
     return None if np.ptp(held) <= 1e-9 * held.max() else held / held.sum()
 
 
-def _cost(known: Floats, shares: Floats, codes: Ints | None, labelled: npt.NDArray[np.bool_]) -> float:
+def _weighting_cost(known: Floats, shares: Floats, codes: Ints | None, labelled: npt.NDArray[np.bool_]) -> float:
     """By how much unequal weights change the variance of the labels' mean."""
     weighted, even = shares * (known - shares @ known), (known - known.mean()) / len(known)
     if codes is not None:
@@ -199,7 +199,7 @@ def _cost(known: Floats, shares: Floats, codes: Ints | None, labelled: npt.NDArr
     return float(weighted @ weighted) / variance if variance > 0 else 1.0
 
 
-def _weighed(
+def _power_weight(
     scores: Floats,
     labels: Floats,
     labelled: npt.NDArray[np.bool_],
@@ -229,12 +229,14 @@ def _weighed(
     return weight, max(0.0, 1 - (2 * weight * both - weight**2 * of_scores) / labels_alone)
 
 
-def _shrunk(alone: Interval, known: float, value: float, left: float, bounds: tuple[float, float]) -> Interval:
+def _rescale_interval(
+    alone: Interval, known: float, value: float, left: float, bounds: tuple[float, float]
+) -> Interval:
     """The interval of the labels alone, around ``known``, moved to ``value`` with so much of its variance left."""
     if left <= 0:
         return replace(alone, low=value, high=value)
     if alone.method == "wilson":
-        low, high = wilson_ends(value, alone.units / left, level=alone.level)
+        low, high = wilson_bounds(value, alone.units / left, level=alone.level)
         return replace(alone, low=low, high=high)
     shrink = math.sqrt(left)
     low = max(value - shrink * (known - alone.low), min(bounds[0], value))

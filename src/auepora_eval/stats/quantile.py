@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import BadValueError
-from .interval import Interval, numbered_clusters, tail_of
-from .resample import bootstrap_interval_of, interval_of_draws
+from .bootstrap import bootstrap_interval_of, percentile_interval
+from .interval import Interval, encode_clusters, tail_probability
 
 __all__ = ["quantile_interval", "quantile_of", "quantile_rank"]
 
@@ -36,10 +36,10 @@ def quantile_rank(q: float, n: int) -> int:
     >>> quantile_rank(0.55, 100), quantile_rank(0.95, 10), quantile_rank(1.0, 7)
     (55, 10, 7)
     """
-    return math.ceil(_as_written(q) * n)
+    return math.ceil(_exact_fraction(q) * n)
 
 
-def _as_written(q: float) -> Fraction:
+def _exact_fraction(q: float) -> Fraction:
     if isinstance(q, bool) or not 0 < q <= 1:
         raise BadValueError(f"a quantile lies above 0 and is 1 at most, not {q!r}")
     return Fraction(repr(float(q)))
@@ -72,10 +72,10 @@ def quantile_interval(
     30 units, and where fewer than ten are expected on either side of the quantile.
     """
     values, n = np.asarray(values, dtype=np.float64), len(values)
-    share, tail = _as_written(q), tail_of(level)
-    codes = numbered_clusters(clusters, n)
+    share, tail = _exact_fraction(q), tail_probability(level)
+    codes = encode_clusters(clusters, n)
     if codes is None:
-        found = _of_places(values, q, seed=seed, level=level) if n > 1 else None
+        found = _interval_from_ranks(values, q, seed=seed, level=level) if n > 1 else None
     else:
         found = bootstrap_interval_of(
             lambda drawn: quantile_of(values[drawn], q), n, clusters=codes, seed=seed, level=level
@@ -91,9 +91,9 @@ def quantile_interval(
     return replace(found, flags=tuple(flag for flag, given in flags.items() if given))
 
 
-def _of_places(values: Floats, q: float, *, seed: int, level: float) -> Interval | None:
+def _interval_from_ranks(values: Floats, q: float, *, seed: int, level: float) -> Interval | None:
     values = np.sort(values)
     n, rank = len(values), quantile_rank(q, len(values))
     places = np.ceil(n * np.random.default_rng(seed).beta(rank, n - rank + 1, _POSITIONS)).astype(np.intp)
     drawn = values[np.clip(places, 1, n) - 1]
-    return interval_of_draws(drawn, float(values[rank - 1]), n, n, level=level)
+    return percentile_interval(drawn, float(values[rank - 1]), n, n, level=level)

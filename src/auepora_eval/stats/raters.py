@@ -8,19 +8,19 @@ from itertools import combinations
 from typing import Any
 
 from .agreement import Level, Weights, agreement_report, alpha_report, kappa_report
-from .measured import Measured
+from .estimate import Estimate
 
-__all__ = ["PairOfRaters", "RatersReport", "raters_report"]
+__all__ = ["RaterPair", "RatersReport", "raters_report"]
 
 
 @dataclass(frozen=True, slots=True)
-class PairOfRaters:
+class RaterPair:
     """How far two raters agree on what both rated."""
 
     first: str
     second: str
-    agreement: Measured
-    kappa: Measured
+    agreement: Estimate
+    kappa: Estimate
     """Cohen's; of ratings that have an order, weighted by the square of the distance."""
 
 
@@ -31,9 +31,9 @@ class RatersReport:
     rated: Mapping[str, int]
     """How many things each rated."""
     level: Level
-    pairs: tuple[PairOfRaters, ...]
+    pairs: tuple[RaterPair, ...]
     """Those that have something in common."""
-    alpha: Measured
+    alpha: Estimate
     """Krippendorff's, of all together."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -63,6 +63,6 @@ def raters_report(
         shares = agreement_report(ratings[one], ratings[two])
         if shares.units:
             kappa = kappa_report(ratings[one], ratings[two], weights, draws=draws, seed=seed)
-            pairs.append(PairOfRaters(one, two, shares, kappa))
+            pairs.append(RaterPair(one, two, shares, kappa))
     rated = {name: sum(value is not None for value in values) for name, values in ratings.items()}
     return RatersReport(rated, level, tuple(pairs), alpha_report(list(ratings.values()), level, draws=draws, seed=seed))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import BadValueError
-from .whole import all_ways, dealt, finite_table, share_at_least, whole_sums
+from .integer_sums import can_enumerate, integer_sums, pool_units, require_finite_table, tail_proportion
 
 __all__ = ["tukey_hsd"]
 
@@ -36,16 +36,16 @@ def tukey_hsd(scores: Floats, clusters: Ints | None = None, *, draws: int = 10_0
     of one cluster are dealt to the runs in the same order. Where there are no more than ``draws`` ways to deal, each
     is taken once and the p-value is exact. With two runs it is the p-value of ``sign_flips``.
     """
-    scores = finite_table(scores)
+    scores = require_finite_table(scores)
     runs = scores.shape[1]
     if runs < 2:
         raise BadValueError(f"the scores must have a column per run, two at least, not {runs}")
     if draws < 1:
         raise BadValueError(f"there must be a draw at least, not {draws!r}")
-    sums = dealt(whole_sums(scores - scores.mean(axis=1, keepdims=True), clusters, one_grid=True), _PERMUTED)
+    sums = pool_units(integer_sums(scores - scores.mean(axis=1, keepdims=True), clusters, one_grid=True), _PERMUTED)
     telling = sums[(sums != sums[:, :1]).any(axis=1)]
-    exact = all_ways(math.factorial(runs), len(telling), draws)
-    totals = _every_deal(telling) if exact else _drawn_deals(telling, draws, seed)
+    exact = can_enumerate(math.factorial(runs), len(telling), draws)
+    totals = _all_permutations(telling) if exact else _random_permutations(telling, draws, seed)
     ranges = np.concatenate([np.ptp(part, axis=1) for part in totals])
     means = telling.sum(axis=0)
     spread = math.sqrt(float(np.square(telling).sum())) or 1.0
@@ -53,12 +53,12 @@ def tukey_hsd(scores: Floats, clusters: Ints | None = None, *, draws: int = 10_0
     for one in range(runs):
         for other in range(one):
             seen = abs(means[one] - means[other])
-            p_values[one, other] = share_at_least(ranges / spread, seen / spread, exact=exact)
+            p_values[one, other] = tail_proportion(ranges / spread, seen / spread, exact=exact)
             p_values[other, one] = p_values[one, other]
     return p_values
 
 
-def _every_deal(sums: Floats) -> Iterator[Floats]:
+def _all_permutations(sums: Floats) -> Iterator[Floats]:
     """The runs' totals under every way to deal, unit by unit."""
     totals = np.zeros((1, sums.shape[1]))
     for unit in sums:
@@ -66,7 +66,7 @@ def _every_deal(sums: Floats) -> Iterator[Floats]:
     yield totals
 
 
-def _drawn_deals(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
+def _random_permutations(sums: Floats, draws: int, seed: int) -> Iterator[Floats]:
     """The runs' totals under random ways to deal, some at a time."""
     rng = np.random.Generator(np.random.PCG64(seed))
     at_once = max(1, _AT_ONCE // sums.size)

@@ -17,13 +17,13 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
 from ..core.errors import AueporaError, MissingDependencyError, StoreError
 from ..core.secrets import Secrets
-from ..core.sqlite_files import may_write, open_sqlite
+from ..core.sqlite_files import is_writable, open_sqlite
 from ..io.codec import LineError
-from .faults import problem_of
+from .driver_errors import driver_error_message
 
 __all__ = ["Database", "connect"]
 
-_BEGIN = "auepora_begin"
+_BEGIN_OPTION = "auepora_begin"
 
 
 class Database:
@@ -44,7 +44,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A transaction that only reads."""
-        with self._translating(), self.engine.connect() as connection:
+        with self._translate_errors(), self.engine.connect() as connection:
             try:
                 yield connection
             except (ValueError, KeyError) as error:
@@ -58,10 +58,10 @@ class Database:
         if self.read_only:
             raise StoreError(self.label, "is read-only: nothing can be written to it; copy it, or change its rights")
         with (
-            self._translating(),
+            self._translate_errors(),
             self._writing,
             self.engine.connect() as connection,
-            connection.execution_options(**{_BEGIN: "BEGIN IMMEDIATE"}).begin(),
+            connection.execution_options(**{_BEGIN_OPTION: "BEGIN IMMEDIATE"}).begin(),
         ):
             yield connection
 
@@ -69,36 +69,36 @@ class Database:
         """Run a statement once per row, through the driver; ``?`` stands for a value."""
         if rows:
             with closing(connection.connection.cursor()) as cursor:
-                cursor.executemany(self._spelled(statement), list(rows))
+                cursor.executemany(self._driver_sql(statement), list(rows))
 
     def first(self, connection: Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
         """The first row a statement finds, through the driver: a tenth of the time of building a query."""
         with closing(connection.connection.cursor()) as cursor:
-            cursor.execute(self._spelled(statement), values)
+            cursor.execute(self._driver_sql(statement), values)
             found = cursor.fetchone()
         return None if found is None else tuple(found)
 
-    def _spelled(self, statement: str) -> str:
+    def _driver_sql(self, statement: str) -> str:
         return statement.replace("?", "%s") if self.is_postgresql else statement
 
     def close(self) -> None:
         """Give back every connection."""
-        with self._translating():
+        with self._translate_errors():
             self.engine.dispose()
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except DBAPIError as error:
-            raise self._told(error.orig if error.orig is not None else error) from error
+            raise self._store_error(error.orig if error.orig is not None else error) from error
         except SQLAlchemyError as error:
-            raise self._told(error) from error
+            raise self._store_error(error) from error
         except self._driver_error as error:
-            raise self._told(error) from error
+            raise self._store_error(error) from error
 
-    def _told(self, error: BaseException) -> StoreError:
-        return StoreError(self.label, problem_of(error, timeout=self._timeout, secrets=self._secrets))
+    def _store_error(self, error: BaseException) -> StoreError:
+        return StoreError(self.label, driver_error_message(error, timeout=self._timeout, secrets=self._secrets))
 
 
 def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
@@ -106,21 +106,21 @@ def connect(target: str | Path, *, create: bool, timeout: float) -> Database:
     text = os.fspath(target)
     scheme, colon, rest = text.partition("://")
     if not colon:
-        return _sqlite(Path(text), create=create, timeout=timeout)
+        return _open_sqlite_store(Path(text), create=create, timeout=timeout)
     if scheme in ("postgres", "postgresql", "postgresql+psycopg"):
-        return _postgresql(f"postgresql+psycopg://{rest}", timeout=timeout)
+        return _open_postgresql_store(f"postgresql+psycopg://{rest}", timeout=timeout)
     if scheme == "sqlite":
         path = rest.removeprefix("/")
         if not path or path == ":memory:":
             raise StoreError(text, "would be gone with the process; name a file, such as runs.sqlite")
-        return _sqlite(Path(path), create=create, timeout=timeout)
+        return _open_sqlite_store(Path(path), create=create, timeout=timeout)
     raise StoreError(f"{scheme}://...", "cannot be opened: a store is a file of SQLite or a postgresql:// URL")
 
 
 # --- SQLite ----------------------------------------------------------------------------------------------------------
 
 
-def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
+def _open_sqlite_store(path: Path, *, create: bool, timeout: float) -> Database:
     label = str(path)
     if path.is_dir():
         raise StoreError(label, "is a folder; name a file in it, such as runs.sqlite")
@@ -129,7 +129,7 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
             raise StoreError(label, "does not exist; check the name, or make a run first")
         if not path.absolute().parent.is_dir():
             raise StoreError(label, f"its folder {path.absolute().parent} does not exist; create it first")
-    read_only = path.exists() and not may_write(path)
+    read_only = path.exists() and not is_writable(path)
 
     def open_one() -> sqlite3.Connection:
         return open_sqlite(path, timeout=timeout, read_only=read_only)
@@ -139,7 +139,7 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         # The driver begins nothing of its own accord (isolation_level=None): what begins, and how, is said here.
-        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN, "BEGIN"))
+        connection.exec_driver_sql(connection.get_execution_options().get(_BEGIN_OPTION, "BEGIN"))
 
     return Database(engine, label, timeout=timeout, secrets=Secrets(), read_only=read_only)
 
@@ -147,13 +147,13 @@ def _sqlite(path: Path, *, create: bool, timeout: float) -> Database:
 # --- PostgreSQL ------------------------------------------------------------------------------------------------------
 
 
-def _postgresql(text: str, *, timeout: float) -> Database:
+def _open_postgresql_store(text: str, *, timeout: float) -> Database:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
         # The URL may hold a password: it is not shown, nor is the error that shows it.
         raise StoreError("postgresql://...", "is not a URL; write postgresql://user@host:5432/database") from None
-    label, secrets = _shown(url)
+    label, secrets = _redact_url(url)
     try:
         import psycopg  # noqa: F401 - asked for here, where its absence can be explained
     except ImportError as error:
@@ -169,7 +169,7 @@ def _postgresql(text: str, *, timeout: float) -> Database:
     return Database(engine, label, timeout=timeout, secrets=secrets, read_only=False)
 
 
-def _shown(url: URL) -> tuple[str, Secrets]:
+def _redact_url(url: URL) -> tuple[str, Secrets]:
     """The URL without its password and options, and what of it must not be shown."""
     passwords = [url.password, *(url.query.get(key) for key in ("password", "sslpassword"))]
     hidden = {str(one) for one in passwords if one}

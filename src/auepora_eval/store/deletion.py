@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import Connection, delete, select, update
 
 from .connect import Database
-from .output_rows import output_chunks
-from .packing import read_packed, sample_text_keys
+from .output_rows import read_output_chunk
+from .packing import decode_packed, sample_text_keys
 from .run_rows import require_run
 from .sample_rows import sample_chunks
 from .schema import documents, judgements, query_results, runs, samples, scores, versions
 
 __all__ = ["delete_runs"]
 
-_AT_ONCE = 500
+_CHUNK_SIZE = 500
 
 
 def delete_runs(database: Database, connection: Connection, run_ids: Sequence[str]) -> None:
@@ -29,17 +29,17 @@ def delete_runs(database: Database, connection: Connection, run_ids: Sequence[st
     keys = {key for run_id in run_ids for key in _output_keys(connection, run_id)}
     keys |= {key for fingerprint in orphans for key in _sample_keys(connection, fingerprint)}
     for table in (query_results, scores, judgements, runs):
-        for part in _parts(run_ids):
+        for part in _chunks(run_ids):
             connection.execute(delete(table).where(table.c.run_id.in_(part)))
-    for part in _parts(orphans):
+    for part in _chunks(orphans):
         connection.execute(delete(samples).where(samples.c.fingerprint.in_(part)))
-    for part in _parts(sorted(_unused(connection, keys))):
+    for part in _chunks(sorted(_unreferenced_keys(connection, keys))):
         connection.execute(delete(documents).where(documents.c.hash.in_(part)))
     connection.execute(update(versions).values(deletions=versions.c.deletions + 1))
 
 
-def _parts(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (items[start : start + _AT_ONCE] for start in range(0, len(items), _AT_ONCE))
+def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (items[start : start + _CHUNK_SIZE] for start in range(0, len(items), _CHUNK_SIZE))
 
 
 def _orphaned_fingerprints(connection: Connection, run_ids: Sequence[str]) -> list[str]:
@@ -49,7 +49,7 @@ def _orphaned_fingerprints(connection: Connection, run_ids: Sequence[str]) -> li
     return sorted({fingerprint for run_id, fingerprint in known if run_id in gone} - kept)
 
 
-def _unused(connection: Connection, keys: set[str]) -> set[str]:
+def _unreferenced_keys(connection: Connection, keys: set[str]) -> set[str]:
     """Those of the keys that nothing in the store refers to; looks no further once all of them are found in use."""
     left = set(keys)
     if left:
@@ -72,6 +72,6 @@ def _sample_keys(connection: Connection, fingerprint: str) -> Iterator[str]:
 def _output_keys(connection: Connection, run_id: str) -> Iterator[str]:
     after: tuple[int, int] | None = (-1, -1)
     while after is not None:
-        rows, after = output_chunks(connection, run_id, after)
+        rows, after = read_output_chunk(connection, run_id, after)
         for _, _, _, data in rows:
-            yield from filter(None, read_packed(data).texts or ())
+            yield from filter(None, decode_packed(data).texts or ())

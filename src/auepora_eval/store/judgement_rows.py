@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, select, tuple_
 from ..core.secrets import Secrets
 from .connect import Database
 from .ids import score_key
-from .records import column_text
+from .records import clean_column_text
 from .schema import judgements as table
 
 __all__ = ["StoredJudgement", "count_judgements", "delete_judgements", "read_judgements", "write_judgements"]
@@ -67,7 +67,7 @@ def write_judgements(
 
 def _row(run_id: str, one: StoredJudgement, secrets: Secrets) -> tuple[Any, ...]:
     metric, signature, critic, prompt_id = (
-        column_text(secrets.text(text)) for text in (one.metric, one.signature, one.critic, one.prompt_id)
+        clean_column_text(secrets.text(text)) for text in (one.metric, one.signature, one.critic, one.prompt_id)
     )
     try:
         body = msgspec.json.encode(dict(one.body), enc_hook=str)
@@ -134,5 +134,5 @@ def count_judgements(connection: Connection, run_id: str) -> tuple[int, int]:
 
 def delete_judgements(connection: Connection, run_id: str, metrics: Collection[tuple[str, str]]) -> None:
     """Delete what was said for these metrics, by name and signature."""
-    keys = [score_key(column_text(name), column_text(signature)) for name, signature in metrics]
+    keys = [score_key(clean_column_text(name), clean_column_text(signature)) for name, signature in metrics]
     connection.execute(delete(table).where(table.c.run_id == run_id, table.c.score_key.in_(keys)))

@@ -11,12 +11,12 @@ from .connect import Database
 from .ids import score_key
 from .schema import versions
 
-__all__ = ["MIGRATIONS", "Migration", "bring_up_to_date", "schema_version"]
+__all__ = ["MIGRATIONS", "Migration", "migrate", "schema_version"]
 
 Migration = Callable[[Connection], None]
 
 
-def _first_tables(connection: Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     is_server = connection.dialect.name == "postgresql"
     blob = "BYTEA" if is_server else "BLOB"
     # Samples are read in their order and never alone: SQLite keeps them by their key, and the long key once.
@@ -48,7 +48,7 @@ def _first_tables(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def _scores_by_hash(connection: Connection) -> None:
+def _key_scores_by_hash(connection: Connection) -> None:
     """Results are known by a hash of name and signature: a server refuses long texts in a key."""
     connection.exec_driver_sql("ALTER TABLE eval_scores ADD COLUMN score_key TEXT")
     known = connection.exec_driver_sql("SELECT run_id, name, signature FROM eval_scores").all()
@@ -81,7 +81,7 @@ def _scores_by_hash(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def _judgements(connection: Connection) -> None:
+def _add_judgements(connection: Connection) -> None:
     """What judges said, and what asking them took."""
     is_server = connection.dialect.name == "postgresql"
     blob, by_key = ("BYTEA", "") if is_server else ("BLOB", " WITHOUT ROWID")
@@ -97,16 +97,16 @@ def _judgements(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def _repeats_apart(connection: Connection) -> None:
+def _add_repeats(connection: Connection) -> None:
     """What each repeat gave, of metrics whose value is not made of the samples' means."""
     blob = "BYTEA" if connection.dialect.name == "postgresql" else "BLOB"
     connection.exec_driver_sql(f"ALTER TABLE eval_scores ADD COLUMN repeats {blob}")
 
 
-MIGRATIONS: tuple[Migration, ...] = (_first_tables, _scores_by_hash, _judgements, _repeats_apart)
+MIGRATIONS: tuple[Migration, ...] = (_create_tables, _key_scores_by_hash, _add_judgements, _add_repeats)
 """Only ever added to: a store knows by number how many of them it has seen."""
 
-_LOCK = 0x61756570  # any number, the same for all: PostgreSQL's way of letting one at a time pass
+_ADVISORY_LOCK = 0x61756570  # any number, the same for all: PostgreSQL's way of letting one at a time pass
 
 
 def schema_version(connection: Connection) -> int:
@@ -116,7 +116,7 @@ def schema_version(connection: Connection) -> int:
     return int(connection.execute(select(versions.c.version)).scalar_one())
 
 
-def bring_up_to_date(database: Database, *, create: bool, steps: Sequence[Migration] = MIGRATIONS) -> None:
+def migrate(database: Database, *, create: bool, steps: Sequence[Migration] = MIGRATIONS) -> None:
     """Apply what the store has not seen. Several processes may do this at once: each step is taken by one of them."""
     with database.read() as connection:
         version = schema_version(connection)
@@ -128,10 +128,10 @@ def bring_up_to_date(database: Database, *, create: bool, steps: Sequence[Migrat
     while version < len(steps):
         with database.write() as connection:
             if connection.dialect.name == "postgresql":
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})")
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})")
             version = schema_version(connection)
             if version < len(steps):
-                _take(connection, steps, version)
+                _apply_migration(connection, steps, version)
                 version += 1
     if version > len(steps):
         raise StoreError(
@@ -139,7 +139,7 @@ def bring_up_to_date(database: Database, *, create: bool, steps: Sequence[Migrat
         )
 
 
-def _take(connection: Connection, steps: Sequence[Migration], version: int) -> None:
+def _apply_migration(connection: Connection, steps: Sequence[Migration], version: int) -> None:
     if version == 0:
         connection.exec_driver_sql("CREATE TABLE eval_schema (version INTEGER NOT NULL, deletions BIGINT NOT NULL)")
         connection.execute(versions.insert().values(version=0, deletions=0))

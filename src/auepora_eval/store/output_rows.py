@@ -9,32 +9,39 @@ from typing import Any
 from sqlalchemy import Connection, func, select, tuple_
 
 from ..core.secrets import Secrets
-from ..core.types import SystemOutputs, Unsaid
+from ..core.types import SystemOutputs, UnknownRanking
 from .connect import Database
-from .packing import pack_output, plain_output, read_packed, unpack_output
-from .records import StoredOutput, column_text
+from .packing import decode_packed, normalize_output, pack_output, unpack_output
+from .records import StoredOutput, clean_column_text
 from .schema import query_results as table
 from .texts import TextKeys, TextReader
 
-__all__ = ["count_outputs", "output_chunks", "output_rows", "places", "read_outputs", "write_outputs"]
+__all__ = [
+    "count_outputs",
+    "encode_output_rows",
+    "read_output_chunk",
+    "read_outputs",
+    "stored_positions",
+    "write_outputs",
+]
 
 _CHUNK = 1000
-_LONGEST_ERROR = 500
-_IDS = ("sample_id", "doc_id", "parent_id", "citations")
+_MAX_ERROR_LENGTH = 500
+_ID_FIELDS = ("sample_id", "doc_id", "parent_id", "citations")
 """What is held against the ids of samples: with one of them changed, so would the numbers be."""
 _INSERT = (
     'INSERT INTO eval_query_results (run_id, "position", repeat, sample_id, error, outputs) VALUES (?, ?, ?, ?, ?, ?)'
 )
-_KEPT = f"{_INSERT} ON CONFLICT DO NOTHING"
-_REPLACED = (
+_INSERT_NEW = f"{_INSERT} ON CONFLICT DO NOTHING"
+_UPSERT = (
     f'{_INSERT} ON CONFLICT (run_id, repeat, "position") DO UPDATE '
     "SET sample_id = excluded.sample_id, error = excluded.error, outputs = excluded.outputs"
 )
 Row = tuple[str, int, int, str, str | None, bytes]
-Place = tuple[int, int]
+RepeatPosition = tuple[int, int]
 
 
-def output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, keys: TextKeys) -> list[Row]:
+def encode_output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, keys: TextKeys) -> list[Row]:
     """Rows ready to be written."""
     rows: list[Row] = []
     for stored in outputs:
@@ -43,27 +50,32 @@ def output_rows(run_id: str, outputs: Iterable[StoredOutput], secrets: Secrets, 
             output = replace(output, error=told)
         data = pack_output(sample_id, output, keys)
         if secrets.in_bytes(data):
-            data = pack_output(sample_id, _without(secrets, output), keys)
-        error = None if output.error is None else column_text(output.error[:_LONGEST_ERROR])
-        rows.append((run_id, stored.position, stored.repeat, column_text(sample_id), error, data))
+            data = pack_output(sample_id, _redact(secrets, output), keys)
+        error = None if output.error is None else clean_column_text(output.error[:_MAX_ERROR_LENGTH])
+        rows.append((run_id, stored.position, stored.repeat, clean_column_text(sample_id), error, data))
     return rows
 
 
-def _without(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
-    without = secrets.value(plain_output(output), but=_IDS)
-    if isinstance(output.retrieved, Unsaid):
-        without.retrieved = Unsaid()
+def _redact(secrets: Secrets, output: SystemOutputs) -> SystemOutputs:
+    without = secrets.value(normalize_output(output), but=_ID_FIELDS)
+    if isinstance(output.retrieved, UnknownRanking):
+        without.retrieved = UnknownRanking()
     return without
 
 
 def write_outputs(database: Database, connection: Connection, rows: list[Row], *, replace: bool) -> None:
     """Write rows; one that is there already is kept, or replaced."""
-    database.rows(connection, _REPLACED if replace else _KEPT, rows)
+    database.rows(connection, _UPSERT if replace else _INSERT_NEW, rows)
 
 
-def output_chunks(
-    connection: Connection, run_id: str, after: Place, *, repeat: int | None = None, position: int | None = None
-) -> tuple[list[tuple[int, int, str, bytes]], Place | None]:
+def read_output_chunk(
+    connection: Connection,
+    run_id: str,
+    after: RepeatPosition,
+    *,
+    repeat: int | None = None,
+    position: int | None = None,
+) -> tuple[list[tuple[int, int, str, bytes]], RepeatPosition | None]:
     """The next rows of a run after a (repeat, position): repeat, position, id, bytes; and after which to go on."""
     query = (
         select(table.c.repeat, table.c.position, table.c.sample_id, table.c.outputs)
@@ -84,11 +96,11 @@ def read_outputs(
 ) -> Iterator[StoredOutput]:
     """The outputs of a run by repeat and position. Between two chunks no transaction is open."""
     reader = TextReader(database)
-    after: Place | None = (-1, -1)
+    after: RepeatPosition | None = (-1, -1)
     while after is not None:
         with database.read() as connection:
-            rows, after = output_chunks(connection, run_id, after, repeat=repeat, position=position)
-            packed = [read_packed(data) for _, _, _, data in rows]
+            rows, after = read_output_chunk(connection, run_id, after, repeat=repeat, position=position)
+            packed = [decode_packed(data) for _, _, _, data in rows]
             found: Any = None
             if texts:
                 found = reader.read(connection, (key for one in packed for key in one.texts or ()))
@@ -96,7 +108,7 @@ def read_outputs(
             yield StoredOutput(place, number, one.sample_id or name, unpack_output(one, found), one.texts)
 
 
-def places(connection: Connection, run_id: str, *, failed: bool = False) -> set[Place]:
+def stored_positions(connection: Connection, run_id: str, *, failed: bool = False) -> set[RepeatPosition]:
     """Which (position, repeat) have an output; or only those that failed."""
     query = select(table.c.position, table.c.repeat).where(table.c.run_id == run_id)
     if failed:

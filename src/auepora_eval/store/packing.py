@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
 from ..io.codec import (
     DocumentRow,
     Id,
@@ -28,17 +28,17 @@ from ..io.codec import (
 
 __all__ = [
     "PackedOutput",
+    "decode_packed",
+    "normalize_output",
     "pack_output",
     "pack_sample",
     "packed_sample_id",
-    "plain_output",
-    "read_packed",
     "sample_text_keys",
     "unpack_output",
     "unpack_sample",
 ]
 
-KeyOf = Callable[[str], str]
+TextKeyFunction = Callable[[str], str]
 """Gives the text of a document its key."""
 
 
@@ -66,7 +66,7 @@ class PackedOutput(msgspec.Struct, omit_defaults=True, gc=False):
     repeat: int = msgspec.field(name="n", default=0)
     sample_id: str | None = msgspec.field(name="id", default=None)
     """Only where a column of text cannot hold it."""
-    unsaid: bool = msgspec.field(name="o", default=False)
+    ranking_unknown: bool = msgspec.field(name="o", default=False)
     """Whether nothing is known of what was retrieved, which is not the same as nothing."""
 
     def hits(self, texts: Mapping[str, str] | None) -> Iterator[RetrievedDocument]:
@@ -82,7 +82,7 @@ class PackedOutput(msgspec.Struct, omit_defaults=True, gc=False):
         return map(RetrievedDocument, documents, scores, ranks)
 
 
-class _SampleName(msgspec.Struct, gc=False):
+class _PackedSampleId(msgspec.Struct, gc=False):
     """What a list of samples is named by; the rest is passed over."""
 
     sample_id: str
@@ -91,21 +91,21 @@ class _SampleName(msgspec.Struct, gc=False):
 _ENCODER = msgspec.json.Encoder()
 _OUTPUTS: msgspec.json.Decoder[PackedOutput] = msgspec.json.Decoder(PackedOutput)
 _SAMPLES: msgspec.json.Decoder[SampleRow[DocumentRow]] = msgspec.json.Decoder(SampleRow[DocumentRow])
-_NAMES: msgspec.json.Decoder[_SampleName] = msgspec.json.Decoder(_SampleName)
-_NONE: dict[str, Any] = {}
+_SAMPLE_IDS: msgspec.json.Decoder[_PackedSampleId] = msgspec.json.Decoder(_PackedSampleId)
+_NO_METADATA: dict[str, Any] = {}
 _POSITIONS = [list(range(1, count + 1)) for count in range(129)]
 
 
 # --- outputs ---------------------------------------------------------------------------------------------------------
 
 
-def pack_output(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> bytes:
+def pack_output(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) -> bytes:
     """The bytes of an output; ``LineError`` says what JSON cannot carry."""
     try:
         response = output.response
         # Sentences and spans have rules of their own, which the careful way knows.
         if response is None or response.sentences is None:
-            row = _columns(sample_id, output, key_of)
+            row = _to_columns(sample_id, output, key_of)
             if row.spans is None:
                 data = _ENCODER.encode(row)
                 if _OUTPUTS.decode(data) == row:
@@ -113,24 +113,24 @@ def pack_output(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> bytes:
     except Exception:  # noqa: S110 - whatever the values did, the careful way says it in words
         pass
     try:
-        plain = plain_output(output, sample_id)
+        plain = normalize_output(output, sample_id)
     except LineError as error:
         raise LineError(f"the output of sample {sample_id!r:.80}: {error}") from error
-    return _ENCODER.encode(_columns(sample_id, plain, key_of))
+    return _ENCODER.encode(_to_columns(sample_id, plain, key_of))
 
 
-def plain_output(output: SystemOutputs, sample_id: str = "1") -> SystemOutputs:
+def normalize_output(output: SystemOutputs, sample_id: str = "1") -> SystemOutputs:
     """A copy made of our own types alone, as a file would give it back; ``LineError`` says what JSON cannot carry."""
     plain = decode_output(encode_output(sample_id, output))[1]
-    if isinstance(output.retrieved, Unsaid):
-        plain.retrieved = Unsaid()
+    if isinstance(output.retrieved, UnknownRanking):
+        plain.retrieved = UnknownRanking()
     return plain
 
 
-def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutput:
+def _to_columns(sample_id: str, output: SystemOutputs, key_of: TextKeyFunction) -> PackedOutput:
     hits, response = output.retrieved, output.response
     if type(hits) is not list:
-        hits = _listed(hits)
+        hits = _to_list(hits)
     docs = [hit.doc for hit in hits]
     count = len(docs)
     ranks = [hit.rank for hit in hits]
@@ -142,7 +142,7 @@ def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutp
     parents = [doc.parent_id for doc in docs]
     spans = [doc.span for doc in docs]
     positions = _POSITIONS[count] if count < len(_POSITIONS) else list(range(1, count + 1))
-    answer, structured, answer_metadata, sentences = None, None, _NONE, None
+    answer, structured, answer_metadata, sentences = None, None, _NO_METADATA, None
     if response is not None:
         answer, structured = response.text, response.structured
         answer_metadata, sentences = response.metadata, response.sentences
@@ -154,7 +154,7 @@ def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutp
         None if scores.count(None) == count else scores,
         None if ranks == positions else ranks,
         None if texts.count("") == count else [key_of(text) for text in texts],
-        None if metadata.count(_NONE) == count else metadata,
+        None if metadata.count(_NO_METADATA) == count else metadata,
         None if parents.count(None) == count else parents,
         None if spans.count(None) == count else spans,
         answer,
@@ -170,17 +170,17 @@ def _columns(sample_id: str, output: SystemOutputs, key_of: KeyOf) -> PackedOutp
         output.usage,
         output.repeat,
         sample_id if "\x00" in sample_id else None,
-        isinstance(output.retrieved, Unsaid),
+        isinstance(output.retrieved, UnknownRanking),
     )
 
 
-def _listed(hits: Any) -> list[RetrievedDocument]:
+def _to_list(hits: Any) -> list[RetrievedDocument]:
     if isinstance(hits, (list, tuple)):
         return list(hits)
     raise TypeError
 
 
-def read_packed(data: bytes) -> PackedOutput:
+def decode_packed(data: bytes) -> PackedOutput:
     """The columns of an output."""
     return _OUTPUTS.decode(data)
 
@@ -191,7 +191,7 @@ def unpack_output(row: PackedOutput, texts: Mapping[str, str] | None) -> SystemO
     if row.answer is not None:
         response = Response(row.answer, row.structured, row.answer_metadata, row.sentences)
     return SystemOutputs(
-        Unsaid() if row.unsaid else list(row.hits(texts)),
+        UnknownRanking() if row.ranking_unknown else list(row.hits(texts)),
         response,
         row.timings,
         row.extra,
@@ -207,7 +207,7 @@ def unpack_output(row: PackedOutput, texts: Mapping[str, str] | None) -> SystemO
 # --- samples ---------------------------------------------------------------------------------------------------------
 
 
-def pack_sample(row: SampleRow[DocumentRow], line: bytes, key_of: KeyOf) -> bytes:
+def pack_sample(row: SampleRow[DocumentRow], line: bytes, key_of: TextKeyFunction) -> bytes:
     """The bytes of a sample: its line of a dataset file, with keys in place of documents' texts. Changes the row.
 
     ``line`` is the row as canonical JSON, which is good enough where there is no order of keys to keep.
@@ -241,7 +241,7 @@ def unpack_sample(data: bytes, texts: Mapping[str, str] | None) -> EvaluationSam
 
 def packed_sample_id(data: bytes) -> str:
     """The id of a packed sample, without reading the rest."""
-    return _NAMES.decode(data).sample_id
+    return _SAMPLE_IDS.decode(data).sample_id
 
 
 def _documents(row: SampleRow[DocumentRow]) -> Iterator[DocumentRow]:

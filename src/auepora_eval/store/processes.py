@@ -10,13 +10,13 @@ from pathlib import Path
 __all__ = ["is_alive", "this_process"]
 
 _PROCESS = re.compile(r"(?P<host>.*?):(?P<pid>\d+)(?::(?P<started>\d+))?")
-_GONE = ("Z", "X")  # has ended, and nobody has asked yet how
+_ENDED_STATES = ("Z", "X")  # has ended, and nobody has asked yet how
 
 
 def this_process() -> str:
     """``host:pid:start`` of this process; ``host:pid`` where the system does not tell when a process began."""
     name = f"{socket.gethostname()}:{os.getpid()}"
-    facts = _facts(os.getpid())
+    facts = _process_state(os.getpid())
     return name if facts is None else f"{name}:{facts[1]}"
 
 
@@ -29,14 +29,14 @@ def is_alive(process: str | None) -> bool:
     known = _PROCESS.fullmatch(process or "")
     if known is None or known["host"] != socket.gethostname() or int(known["pid"]) == os.getpid():
         return False
-    facts = _facts(int(known["pid"]))
+    facts = _process_state(int(known["pid"]))
     if facts is None:
-        return _is_there(int(known["pid"]))
+        return _pid_exists(int(known["pid"]))
     state, started = facts
-    return state not in _GONE and known["started"] in (None, started)
+    return state not in _ENDED_STATES and known["started"] in (None, started)
 
 
-def _facts(pid: int) -> tuple[str, str] | None:
+def _process_state(pid: int) -> tuple[str, str] | None:
     """How a process stands and when it began, in ticks since the machine was started; ``None`` where nobody tells."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
@@ -46,7 +46,7 @@ def _facts(pid: int) -> tuple[str, str] | None:
     return (fields[0], fields[19]) if len(fields) > 19 else None
 
 
-def _is_there(pid: int) -> bool:
+def _pid_exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

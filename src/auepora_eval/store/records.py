@@ -14,7 +14,16 @@ from sqlalchemy import RowMapping
 from ..core.types import SystemOutputs
 from .ids import from_iso
 
-__all__ = ["RunRecord", "RunStatus", "StoredOutput", "column_text", "from_json", "record_of", "summed", "to_json"]
+__all__ = [
+    "RunRecord",
+    "RunStatus",
+    "StoredOutput",
+    "clean_column_text",
+    "from_json",
+    "record_from_row",
+    "sum_nested",
+    "to_json",
+]
 
 
 class RunStatus(StrEnum):
@@ -67,7 +76,7 @@ class StoredOutput:
     """Of an output that was read: for each retrieved document the key of its text; equal texts have equal keys."""
 
 
-def record_of(row: RowMapping) -> RunRecord:
+def record_from_row(row: RowMapping) -> RunRecord:
     """The record in a row of ``eval_runs``."""
     return RunRecord(
         run_id=row["run_id"],
@@ -93,10 +102,10 @@ def record_of(row: RowMapping) -> RunRecord:
 
 def to_json(value: object) -> str:
     """A value as JSON text; what JSON has not is written as its text."""
-    return msgspec.json.encode(value, enc_hook=_as_text).decode()
+    return msgspec.json.encode(value, enc_hook=_to_json_default).decode()
 
 
-def _as_text(value: object) -> object:
+def _to_json_default(value: object) -> object:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
@@ -105,13 +114,13 @@ def from_json(text: str) -> Any:
     return msgspec.json.decode(text)
 
 
-def summed(held: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def sum_nested(held: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """Two tables of figures added up, by name, however deep; of what is no number, the second one's is taken."""
     made = dict(held)
     for name, value in more.items():
         old = made.get(name)
         if isinstance(value, Mapping):
-            made[name] = summed(old if isinstance(old, Mapping) else {}, value)
+            made[name] = sum_nested(old if isinstance(old, Mapping) else {}, value)
         elif isinstance(value, int | float) and isinstance(old, int | float) and not isinstance(value, bool):
             made[name] = old + value
         elif value is not None or name not in made:
@@ -119,7 +128,7 @@ def summed(held: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
-def column_text(text: str) -> str:
+def clean_column_text(text: str) -> str:
     """A text as every database can hold it in a column: no NUL, no half of a surrogate pair."""
     if text.isascii() and "\x00" not in text:
         return text

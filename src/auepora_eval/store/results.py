@@ -15,11 +15,11 @@ from ..core.results import Results
 from ..core.scores import Outcomes, Scores
 from ..core.secrets import Secrets
 from ..core.types import MetricResult, TargetCategory
-from .columns import ScoreColumns, columns_of, packed_repeats, scores_of, scores_of_list, unpacked_repeats
 from .connect import Database
 from .ids import from_iso, score_key, to_iso, utc_now
-from .records import column_text, from_json, to_json
+from .records import clean_column_text, from_json, to_json
 from .schema import scores as table
+from .score_columns import ScoreColumns, decode_scores, encode_scores, pack_repeats, scores_from_list, unpack_repeats
 
 __all__ = ["read_result", "read_results", "write_results"]
 
@@ -80,7 +80,7 @@ def read_results(
     listed = list(connection.execute(keys))
     latest = {name: max(moment for other, _, moment in listed if other == name) for name, _, _ in listed}
     wanted = [(name, signature) for name, signature, moment in listed if every_signature or moment == latest[name]]
-    found = [_one(connection, run_id, name, signature) for name, signature in wanted]
+    found = [_read_one(connection, run_id, name, signature) for name, signature in wanted]
     return Results(found, sample_ids=sample_ids, run_id=run_id)
 
 
@@ -94,13 +94,13 @@ def read_result(connection: Connection, run_id: str, name: str) -> MetricResult:
     listed = [(one, signature) for one, signature in connection.execute(keys)]
     for key in listed:
         if name == key[0] or (name and name == key[1]):
-            return _one(connection, run_id, *key)
+            return _read_one(connection, run_id, *key)
     raise UnknownMetricError(name, {one for one, _ in listed})
 
 
-def _one(connection: Connection, run_id: str, name: str, signature: str) -> MetricResult:
+def _read_one(connection: Connection, run_id: str, name: str, signature: str) -> MetricResult:
     where = (table.c.run_id == run_id) & (table.c.score_key == score_key(name, signature))
-    return _result_of(connection.execute(select(table).where(where)).mappings().one())
+    return _result_from_row(connection.execute(select(table).where(where)).mappings().one())
 
 
 # --- one result ------------------------------------------------------------------------------------------------------
@@ -109,14 +109,14 @@ def _one(connection: Connection, run_id: str, name: str, signature: str) -> Metr
 def _row(
     run_id: str, result: MetricResult, position: int, computed_at: str, secrets: Secrets, reducer: str
 ) -> tuple[Any, ...]:
-    document = secrets.value(_document(result))
+    document = secrets.value(_to_document(result))
     columns = None
     if result.scores is not None:
-        scores = result.scores if isinstance(result.scores, Scores) else scores_of_list(result.scores)
-        columns = columns_of(scores)
-        if not _are_outcomes_of(result.outcomes, scores):
+        scores = result.scores if isinstance(result.scores, Scores) else scores_from_list(result.scores)
+        columns = encode_scores(scores)
+        if not _same_outcomes(result.outcomes, scores):
             document["outcomes"] = None if result.outcomes is None else secrets.value(list(result.outcomes))
-    name, signature = (column_text(secrets.text(one)) for one in (result.name, result.signature or ""))
+    name, signature = (clean_column_text(secrets.text(one)) for one in (result.name, result.signature or ""))
     made = {
         "run_id": run_id,
         "score_key": score_key(name, signature),
@@ -140,29 +140,29 @@ def _without_secrets(columns: ScoreColumns, secrets: Secrets) -> ScoreColumns:
     if columns.keys_json is not None and secrets.in_bytes(columns.keys_json.encode()):
         columns = replace(columns, keys_json=to_json(secrets.value(from_json(columns.keys_json))))
     if columns.repeats is not None and secrets.in_bytes(columns.repeats):
-        each = (_without_secrets(one, secrets) for one in unpacked_repeats(columns.repeats))
-        columns = replace(columns, repeats=packed_repeats(each))
+        each = (_without_secrets(one, secrets) for one in unpack_repeats(columns.repeats))
+        columns = replace(columns, repeats=pack_repeats(each))
     return columns
 
 
-def _are_outcomes_of(outcomes: Sequence[str] | None, scores: Scores) -> bool:
+def _same_outcomes(outcomes: Sequence[str] | None, scores: Scores) -> bool:
     """Whether outcomes say no more than the scores do; told without reading them where they were made of these."""
     if isinstance(outcomes, Outcomes) and getattr(outcomes, "_scores", None) is scores:
         return True
     return outcomes is not None and list(outcomes) == list(scores.outcomes)
 
 
-def _result_of(row: RowMapping) -> MetricResult:
+def _result_from_row(row: RowMapping) -> MetricResult:
     document = from_json(row["result_json"])
-    result = _made(document, row["name"], TargetCategory[row["target"]], row["signature"] or None)
+    result = _from_document(document, row["name"], TargetCategory[row["target"]], row["signature"] or None)
     if row["values"] is not None:
-        scores = scores_of(ScoreColumns(*(row[name] for name in ScoreColumns.__slots__)))
+        scores = decode_scores(ScoreColumns(*(row[name] for name in ScoreColumns.__slots__)))
         result.scores = scores
         result.outcomes = document.get("outcomes", scores.outcomes)
     return result
 
 
-def _document(result: MetricResult) -> dict[str, Any]:
+def _to_document(result: MetricResult) -> dict[str, Any]:
     """A result as JSON holds it, without its outcomes."""
     (shown,) = Results([MetricResult(result.name, result.target, 0.0, result.details)]).to_dict()["results"]
     document: dict[str, Any] = {"value": _number(result.value), "defined": bool(result.defined)}
@@ -172,18 +172,18 @@ def _document(result: MetricResult) -> dict[str, Any]:
         document["interval"] = [_number(end) for end in result.interval]
     if result.slices:
         document["slices"] = {
-            name: {str(group): _part(result, inner) for group, inner in groups.items()}
+            name: {str(group): _slice_to_document(result, inner) for group, inner in groups.items()}
             for name, groups in result.slices.items()
         }
     return document
 
 
-def _part(whole: MetricResult, inner: Any) -> dict[str, Any]:
+def _slice_to_document(whole: MetricResult, inner: Any) -> dict[str, Any]:
     """One group of a slice: a result, or whatever else a user put there."""
     if not isinstance(inner, MetricResult):
         (shown,) = Results([MetricResult("", whole.target, 0.0, {"other": inner})]).to_dict()["results"]
         return {"other": shown["details"]["other"]}
-    document = _document(inner)
+    document = _to_document(inner)
     if inner.name != whole.name:
         document["name"] = inner.name
     if inner.target is not whole.target:
@@ -193,7 +193,9 @@ def _part(whole: MetricResult, inner: Any) -> dict[str, Any]:
     return document
 
 
-def _made(document: Mapping[str, Any], name: str, target: TargetCategory, signature: str | None) -> MetricResult:
+def _from_document(
+    document: Mapping[str, Any], name: str, target: TargetCategory, signature: str | None
+) -> MetricResult:
     interval = document.get("interval")
     return MetricResult(
         name,
@@ -204,17 +206,17 @@ def _made(document: Mapping[str, Any], name: str, target: TargetCategory, signat
         defined=document["defined"],
         interval=None if interval is None else (float(interval[0]), float(interval[1])),
         slices={
-            slice_name: {group: _made_part(part, name, target, signature) for group, part in groups.items()}
+            slice_name: {group: _slice_from_document(part, name, target, signature) for group, part in groups.items()}
             for slice_name, groups in document.get("slices", {}).items()
         },
     )
 
 
-def _made_part(part: Mapping[str, Any], name: str, target: TargetCategory, signature: str | None) -> Any:
+def _slice_from_document(part: Mapping[str, Any], name: str, target: TargetCategory, signature: str | None) -> Any:
     if "other" in part:
         return part["other"]
     own = TargetCategory[part["target"]] if "target" in part else target
-    return _made(part, part.get("name", name), own, part.get("signature", signature))
+    return _from_document(part, part.get("name", name), own, part.get("signature", signature))
 
 
 def _number(value: Any) -> float | str:

@@ -9,19 +9,19 @@ from sqlalchemy import ColumnElement, Connection, select, update
 
 from ..core.errors import BadValueError, UnknownRunError, did_you_mean
 from .ids import RUN_PREFIX
-from .records import RunRecord, RunStatus, column_text, from_json, record_of
+from .records import RunRecord, RunStatus, clean_column_text, from_json, record_from_row
 from .schema import runs
 
 __all__ = [
     "PERTURBED_TAG",
     "REPLAY_TAG",
-    "change_run",
+    "claim_run",
     "find_run",
     "get_run",
     "list_runs",
     "require_run",
-    "take_up",
-    "unknown_run",
+    "unknown_run_error",
+    "update_run",
 ]
 
 REPLAY_TAG = "replay"
@@ -29,7 +29,7 @@ REPLAY_TAG = "replay"
 PERTURBED_TAG = "perturbed"
 """The tag of runs whose documents were made worse on purpose."""
 _LATEST = re.compile(r"latest(?:~(\d+))?")
-_LISTED_AT_MOST = 8
+_MAX_LISTED = 8
 
 
 def list_runs(
@@ -44,14 +44,14 @@ def list_runs(
     """The runs that fit, newest first."""
     query = select(runs).order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
     if name is not None:
-        query = query.where(runs.c.name == column_text(name))
+        query = query.where(runs.c.name == clean_column_text(name))
     if status is not None:
         query = query.where(runs.c.status == _status(status))
     if dataset is not None:
-        query = query.where(runs.c.dataset_name == column_text(dataset))
+        query = query.where(runs.c.dataset_name == clean_column_text(dataset))
     if limit is not None and tag is None:
         query = query.limit(limit)
-    found = map(record_of, connection.execute(query).mappings())
+    found = map(record_from_row, connection.execute(query).mappings())
     fitting = [record for record in found if tag is None or tag in record.tags]
     return fitting if limit is None else fitting[:limit]
 
@@ -64,39 +64,39 @@ def _status(status: RunStatus | str) -> str:
         raise BadValueError(f"unknown status {status!r}; choose one of: {known}") from None
 
 
-def _is(run_id: str) -> ColumnElement[bool]:
+def _has_id(run_id: str) -> ColumnElement[bool]:
     """The condition for a run of that id; whatever a column cannot hold is no id."""
-    return runs.c.run_id == column_text(run_id)
+    return runs.c.run_id == clean_column_text(run_id)
 
 
 def get_run(connection: Connection, run_id: str, *, to_change: bool = False) -> RunRecord:
     """The run of that very id; one that is about to be changed is kept from others until then."""
-    query = select(runs).where(_is(run_id))
+    query = select(runs).where(_has_id(run_id))
     row = connection.execute(query.with_for_update() if to_change else query).mappings().one_or_none()
     if row is None:
-        raise unknown_run(run_id)
-    return record_of(row)
+        raise unknown_run_error(run_id)
+    return record_from_row(row)
 
 
 def require_run(connection: Connection, run_id: str) -> None:
     """Raise where there is no run of that id: somebody may have deleted it."""
-    if connection.execute(select(runs.c.run_id).where(_is(run_id))).first() is None:
-        raise unknown_run(run_id)
+    if connection.execute(select(runs.c.run_id).where(_has_id(run_id))).first() is None:
+        raise unknown_run_error(run_id)
 
 
-def change_run(connection: Connection, run_id: str, **values: Any) -> None:
+def update_run(connection: Connection, run_id: str, **values: Any) -> None:
     """Change columns of a run."""
-    if connection.execute(update(runs).where(_is(run_id)).values(**values)).rowcount == 0:
-        raise unknown_run(run_id)
+    if connection.execute(update(runs).where(_has_id(run_id)).values(**values)).rowcount == 0:
+        raise unknown_run_error(run_id)
 
 
-def take_up(connection: Connection, run_id: str, owner: str, **values: Any) -> bool:
+def claim_run(connection: Connection, run_id: str, owner: str, **values: Any) -> bool:
     """Change columns of a run that belongs to a process; whether it still did."""
-    query = update(runs).where(_is(run_id), runs.c.process == owner).values(**values)
+    query = update(runs).where(_has_id(run_id), runs.c.process == owner).values(**values)
     return connection.execute(query).rowcount > 0
 
 
-def unknown_run(text: str, hint: str = "; `auepora runs` lists them all") -> UnknownRunError:
+def unknown_run_error(text: str, hint: str = "; `auepora runs` lists them all") -> UnknownRunError:
     """The error for a run that is not there."""
     return UnknownRunError(f"no run is called '{text}'{hint}")
 
@@ -109,7 +109,10 @@ def find_run(connection: Connection, text: str) -> RunRecord:
     """
     columns = select(runs.c.run_id, runs.c.name, runs.c.tags_json)
     newest_first = columns.order_by(runs.c.created_at.desc(), runs.c.run_id.desc())
-    rows = [(run_id, name, _is_trial(from_json(tags))) for run_id, name, tags in connection.execute(newest_first)]
+    rows = [
+        (run_id, name, _is_replay_or_perturbed(from_json(tags)))
+        for run_id, name, tags in connection.execute(newest_first)
+    ]
     known = [(run_id, name) for run_id, name, _ in rows]
     if not known:
         raise UnknownRunError(f"no run is called '{text}': the store holds no runs yet")
@@ -118,21 +121,21 @@ def find_run(connection: Connection, text: str) -> RunRecord:
     if text in ids:
         chosen = text
     elif back is not None:
-        chosen = _back(text, int(back[1] or 0), [run_id for run_id, _, trial in rows if not trial], len(ids))
+        chosen = _nth_latest(text, int(back[1] or 0), [run_id for run_id, _, trial in rows if not trial], len(ids))
     elif any(name == text for _, name in known):
         named = [(trial, run_id) for run_id, name, trial in rows if name == text]
         chosen = min(named, key=lambda one: one[0])[1]  # the first of those that come first: the newest
     else:
-        chosen = _by_beginning(text, known)
+        chosen = _find_by_prefix(text, known)
     return get_run(connection, chosen)
 
 
-def _is_trial(tags: list[str]) -> bool:
+def _is_replay_or_perturbed(tags: list[str]) -> bool:
     """Whether a run tells of something else than of a system as it is."""
     return REPLAY_TAG in tags or PERTURBED_TAG in tags
 
 
-def _back(text: str, steps: int, ids: list[str], held: int) -> str:
+def _nth_latest(text: str, steps: int, ids: list[str], held: int) -> str:
     """The run so many steps before the latest that is neither a replay nor perturbed."""
     if steps < len(ids):
         return ids[steps]
@@ -140,15 +143,15 @@ def _back(text: str, steps: int, ids: list[str], held: int) -> str:
     raise UnknownRunError(f"'{text}' goes back too far: the store holds {held} runs{but}")
 
 
-def _by_beginning(text: str, known: list[tuple[str, str]]) -> str:
+def _find_by_prefix(text: str, known: list[tuple[str, str]]) -> str:
     start = text.lower()
     starts = (start, RUN_PREFIX + start)
     found = [(run_id, name) for run_id, name in known if start and run_id.lower().startswith(starts)]
     if len(found) == 1:
         return found[0][0]
     if found:
-        listed = ", ".join(f"{run_id} ({name})" for run_id, name in found[:_LISTED_AT_MOST])
-        more = f" and {len(found) - _LISTED_AT_MOST} more" if len(found) > _LISTED_AT_MOST else ""
+        listed = ", ".join(f"{run_id} ({name})" for run_id, name in found[:_MAX_LISTED])
+        more = f" and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
         raise UnknownRunError(f"'{text}' may be any of {len(found)} runs: {listed}{more}; write more of the id")
     names = {name for _, name in known} | {run_id for run_id, _ in known}
-    raise unknown_run(text, did_you_mean(text, names, otherwise="; `auepora runs` lists them all"))
+    raise unknown_run_error(text, did_you_mean(text, names, otherwise="; `auepora runs` lists them all"))

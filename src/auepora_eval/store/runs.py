@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from .._version import __version__
 from ..core.errors import BadValueError
 from ..core.results import Results
-from ..core.secrets import Secrets, refuse_secrets_in
+from ..core.secrets import Secrets, reject_secrets
 from ..core.types import EvaluationSample, MetricResult
 from .connect import Database, connect
 from .deletion import delete_runs
@@ -26,15 +26,15 @@ from .judgement_rows import (
     read_judgements,
     write_judgements,
 )
-from .migrations import bring_up_to_date
-from .output_rows import count_outputs, output_rows, places, read_outputs, write_outputs
+from .migrations import migrate
+from .output_rows import count_outputs, encode_output_rows, read_outputs, stored_positions, write_outputs
 from .processes import this_process
-from .records import RunRecord, RunStatus, StoredOutput, column_text, from_json, summed, to_json
+from .records import RunRecord, RunStatus, StoredOutput, clean_column_text, from_json, sum_nested, to_json
 from .results import read_result, read_results, write_results
-from .run_rows import change_run, find_run, get_run, list_runs, require_run, take_up, unknown_run
-from .sample_rows import packed_samples, read_sample_ids, read_samples, write_samples
+from .run_rows import claim_run, find_run, get_run, list_runs, require_run, unknown_run_error, update_run
+from .sample_rows import pack_samples, read_sample_ids, read_samples, write_samples
 from .schema import runs
-from .texts import TextKeys, WrittenTexts, keep_deletions_out
+from .texts import KnownTexts, TextKeys, block_deletions
 
 __all__ = ["RunStore"]
 
@@ -50,7 +50,7 @@ class RunStore:
         """``open`` is the way to get one."""
         self._database = database
         self._hidden: frozenset[str] = frozenset()
-        self._written = WrittenTexts()
+        self._known_texts = KnownTexts()
         self._lock = threading.RLock()
         self.hide(secrets)
 
@@ -66,7 +66,7 @@ class RunStore:
         """
         database = connect(target, create=create, timeout=timeout)
         try:
-            bring_up_to_date(database, create=create)
+            migrate(database, create=create)
         except BaseException:
             database.close()
             raise
@@ -127,12 +127,12 @@ class RunStore:
             raise BadValueError("a run needs a name")
         run_id = new_run_id() if run_id is None else run_id
         samples = list(samples)
-        refuse_secrets_in(samples, self._secrets)
-        if column_text(run_id) != run_id:
+        reject_secrets(samples, self._secrets)
+        if clean_column_text(run_id) != run_id:
             raise BadValueError(f"{run_id!r} cannot be the id of a run: it holds a character that a store cannot")
         with self._lock:
             self._keys.clear()
-            packed = packed_samples(samples, self._keys)
+            packed = pack_samples(samples, self._keys)
             with self._writing_texts() as connection:
                 write_samples(self._database, connection, packed)
                 if connection.execute(runs.select().where(runs.c.run_id == run_id)).first() is not None:
@@ -193,8 +193,8 @@ class RunStore:
         values = {"status": RunStatus.RUNNING.value, "finished_at": None, "message": None, "process": this_process()}
         with self._writing() as connection:
             if expected_process is None:
-                change_run(connection, run_id, **values)
-            elif not take_up(connection, run_id, expected_process, **values):
+                update_run(connection, run_id, **values)
+            elif not claim_run(connection, run_id, expected_process, **values):
                 other = get_run(connection, run_id).process
                 raise BadValueError(f"{run_id} has been taken up by process {other} meanwhile; wait for it, or stop it")
 
@@ -240,14 +240,16 @@ class RunStore:
         """
         with self._lock:
             self._keys.clear()
-            rows = output_rows(run_id, outputs, self._secrets, self._keys)
+            rows = encode_output_rows(run_id, outputs, self._secrets, self._keys)
             with self._writing_texts() as connection:
                 # Through the driver, since outputs may come one by one.
                 if (
-                    self._database.first(connection, "SELECT 1 FROM eval_runs WHERE run_id = ?", column_text(run_id))
+                    self._database.first(
+                        connection, "SELECT 1 FROM eval_runs WHERE run_id = ?", clean_column_text(run_id)
+                    )
                     is None
                 ):
-                    raise unknown_run(run_id)
+                    raise unknown_run_error(run_id)
                 write_outputs(self._database, connection, rows, replace=replace)
 
     def outputs(
@@ -265,13 +267,13 @@ class RunStore:
         """The (position, repeat) of every output that is there, failed ones included."""
         with self._database.read() as connection:
             require_run(connection, run_id)
-            return places(connection, run_id)
+            return stored_positions(connection, run_id)
 
     def failed(self, run_id: str) -> set[tuple[int, int]]:
         """The (position, repeat) of every output with an error."""
         with self._database.read() as connection:
             require_run(connection, run_id)
-            return places(connection, run_id, failed=True)
+            return stored_positions(connection, run_id, failed=True)
 
     def counts(self, run_id: str) -> tuple[int, int]:
         """How many outputs there are, and how many of them failed."""
@@ -349,7 +351,7 @@ class RunStore:
         """Add to what judging a run took: numbers add up, by name, however deep."""
         with self._writing() as connection:
             held = get_run(connection, run_id, to_change=True).usage or {}
-            change_run(connection, run_id, usage_json=self._json(summed(held, usage)))
+            update_run(connection, run_id, usage_json=self._json(sum_nested(held, usage)))
 
     # --- helpers -----------------------------------------------------------------------------------------------------
 
@@ -357,28 +359,28 @@ class RunStore:
     def _writing(self) -> Iterator[Connection]:
         """A transaction that writes, which no deletion of runs comes between."""
         with self._database.write() as connection:
-            keep_deletions_out(self._database, connection)
+            block_deletions(self._database, connection)
             yield connection
 
     @contextmanager
     def _writing_texts(self) -> Iterator[Connection]:
         """The same; the texts that were met in packing are written first."""
         with self._writing() as connection:
-            self._written.write(self._database, connection, self._keys.texts)
+            self._known_texts.write(self._database, connection, self._keys.texts)
             yield connection
-        self._written.committed()
+        self._known_texts.mark_committed()
 
     def _change(self, run_id: str, **values: Any) -> None:
         with self._writing() as connection:
-            change_run(connection, run_id, **values)
+            update_run(connection, run_id, **values)
 
     def _retag(self, run_id: str, change: Callable[[Sequence[str]], Sequence[str]]) -> None:
         with self._writing() as connection:
             held = get_run(connection, run_id, to_change=True).tags
-            change_run(connection, run_id, tags_json=self._json(_distinct(change(held))))
+            update_run(connection, run_id, tags_json=self._json(_distinct(change(held))))
 
     def _text(self, text: str) -> str:
-        return column_text(self._record_secrets.message(text))
+        return clean_column_text(self._record_secrets.message(text))
 
     def _json(self, value: Any) -> str:
         return to_json(self._record_secrets.value(value))

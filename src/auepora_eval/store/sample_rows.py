@@ -15,7 +15,7 @@ from .packing import pack_sample, packed_sample_id, sample_text_keys, unpack_sam
 from .schema import samples as table
 from .texts import TextKeys, TextReader
 
-__all__ = ["PackedSamples", "packed_samples", "read_sample_ids", "read_samples", "sample_chunks", "write_samples"]
+__all__ = ["PackedSamples", "pack_samples", "read_sample_ids", "read_samples", "sample_chunks", "write_samples"]
 
 _CHUNK = 1000
 _INSERT = 'INSERT INTO eval_samples (fingerprint, "position", sample) VALUES (?, ?, ?) ON CONFLICT DO NOTHING'
@@ -29,7 +29,7 @@ class PackedSamples:
     rows: list[bytes]
 
 
-def packed_samples(samples: Iterable[EvaluationSample], keys: TextKeys) -> PackedSamples:
+def pack_samples(samples: Iterable[EvaluationSample], keys: TextKeys) -> PackedSamples:
     """Samples ready to be written."""
     digest, rows = hashlib.sha256(), []
     for sample in samples:

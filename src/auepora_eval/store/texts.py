@@ -13,18 +13,18 @@ from ..core.secrets import Secrets
 from .connect import Database
 from .schema import documents
 
-__all__ = ["TextKeys", "TextReader", "WrittenTexts", "keep_deletions_out", "text_key"]
+__all__ = ["KnownTexts", "TextKeys", "TextReader", "block_deletions", "text_key"]
 
 _DIGEST_BYTES = 16
-_MOST_KEYS = 50_000
-_MOST_KEYED_CHARACTERS = 8_000_000
-_MOST_WRITTEN = 1_000_000
-_MOST_CHARACTERS = 64_000_000
-_AT_ONCE = 500  # SQLite takes up to 999 values in a statement where it is old
+_MAX_KEYS = 50_000
+_MAX_KEYED_CHARACTERS = 8_000_000
+_MAX_WRITTEN = 1_000_000
+_MAX_CHARACTERS = 64_000_000
+_CHUNK_SIZE = 500  # SQLite takes up to 999 values in a statement where it is old
 _INSERT = "INSERT INTO eval_documents (hash, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
 
 
-def keep_deletions_out(database: Database, connection: Connection) -> None:
+def block_deletions(database: Database, connection: Connection) -> None:
     """Let no deletion of runs come between the statements of this transaction."""
     if database.is_postgresql:  # in SQLite there is one writer at a time anyway
         connection.exec_driver_sql("LOCK TABLE eval_documents IN ROW EXCLUSIVE MODE")
@@ -56,7 +56,7 @@ class TextKeys:
         key = self._keys.get(text)
         if key is None:
             key = text_key(self._secrets.text(text).encode())
-            if len(self._keys) >= _MOST_KEYS or self._characters + len(text) > _MOST_KEYED_CHARACTERS:
+            if len(self._keys) >= _MAX_KEYS or self._characters + len(text) > _MAX_KEYED_CHARACTERS:
                 self._keys.clear()
                 self._characters = 0
             self._keys[text] = key
@@ -70,7 +70,7 @@ class TextKeys:
         self.texts = {}
 
 
-class WrittenTexts:
+class KnownTexts:
     """Which texts the store is known to hold, so that they are not sent again.
 
     A deletion of runs, by whomever, may take texts away: it counts up a number that is compared in each transaction.
@@ -84,13 +84,13 @@ class WrittenTexts:
     def write(self, database: Database, connection: Connection, texts: Mapping[str, str]) -> None:
         """Write the texts that are not there yet, in a transaction that deletions are kept out of."""
         (deletions,) = database.first(connection, "SELECT deletions FROM eval_schema") or (-1,)
-        if deletions != self._deletions or len(self._known) > _MOST_WRITTEN:
+        if deletions != self._deletions or len(self._known) > _MAX_WRITTEN:
             self._known, self._deletions = set(), deletions
         # In one order for all: two writers of the same texts then wait for each other in turn and not in a circle.
         self._fresh = sorted(texts.keys() - self._known)
         database.rows(connection, _INSERT, [(key, texts[key].encode()) for key in self._fresh])
 
-    def committed(self) -> None:
+    def mark_committed(self) -> None:
         """The transaction has come to its end."""
         self._known.update(self._fresh)
         self._fresh = []
@@ -101,26 +101,26 @@ class TextReader:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._held: dict[str, str] = {}
+        self._cache: dict[str, str] = {}
         self._characters = 0
 
     def read(self, connection: Connection, keys: Iterable[str]) -> Mapping[str, str]:
         """The texts of these keys, by key."""
         wanted = dict.fromkeys(keys)
         wanted.pop("", None)
-        if self._characters > _MOST_CHARACTERS:
-            self._held = {key: text for key, text in self._held.items() if key in wanted}
-            self._characters = sum(map(len, self._held.values()))
-        missing = [key for key in wanted if key not in self._held]
-        for start in range(0, len(missing), _AT_ONCE):
-            part = missing[start : start + _AT_ONCE]
+        if self._characters > _MAX_CHARACTERS:
+            self._cache = {key: text for key, text in self._cache.items() if key in wanted}
+            self._characters = sum(map(len, self._cache.values()))
+        missing = [key for key in wanted if key not in self._cache]
+        for start in range(0, len(missing), _CHUNK_SIZE):
+            part = missing[start : start + _CHUNK_SIZE]
             found = connection.execute(select(documents.c.hash, documents.c.text).where(documents.c.hash.in_(part)))
             for key, data in found:
                 text = bytes(data).decode()
-                self._held[key] = text
+                self._cache[key] = text
                 self._characters += len(text)
-        lost = next((key for key in missing if key not in self._held), None)
+        lost = next((key for key in missing if key not in self._cache), None)
         if lost is not None:
             raise StoreError(self._database.label, f"is damaged: the text '{lost}' of a document is missing")
-        self._held[""] = ""
-        return self._held
+        self._cache[""] = ""
+        return self._cache

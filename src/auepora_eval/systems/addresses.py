@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from ..core.errors import BadTypeError, BadValueError
-from ..core.secrets import PUBLIC_HEADERS, SHORTEST, Secrets
+from ..core.secrets import MIN_SECRET_LENGTH, PUBLIC_HEADERS, Secrets
 
-__all__ = ["Address", "checked_headers", "parse_address", "without_userinfo"]
+__all__ = ["Address", "check_headers", "parse_address", "without_userinfo"]
 
 _PORTS = {"http": 80, "https": 443}
 _SAFE = "%/:=&?~+!$,;'@()*[]"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _USERINFO = re.compile(r"(//)[^/?#\s@]*@")
-_OURS = frozenset({"content-length", "transfer-encoding", "connection", "host"})
+_RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection", "host"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _address(parts: SplitResult, port: int | None) -> Address:
     )
 
 
-def checked_headers(headers: Mapping[str, str], address: Address) -> tuple[dict[str, str], Secrets]:
+def check_headers(headers: Mapping[str, str], address: Address) -> tuple[dict[str, str], Secrets]:
     """The headers to send, with the user of the address as one of them, and what among them is secret."""
     if not isinstance(headers, Mapping):
         raise BadTypeError(f"headers must map names to texts, not be a {type(headers).__name__}")
@@ -97,13 +97,13 @@ def checked_headers(headers: Mapping[str, str], address: Address) -> tuple[dict[
         checked["Authorization"] = f"Basic {token}"
         secrets += [token, address.password, f"{address.user}:{address.password}"]
     secrets += [part.partition("=")[2] for part in address.query.split("&")]
-    return checked, Secrets(one for one in secrets if len(one) >= SHORTEST)
+    return checked, Secrets(one for one in secrets if len(one) >= MIN_SECRET_LENGTH)
 
 
 def _name(name: object) -> str:
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
         raise BadValueError(f"headers: {name!r:.80} is no name of a header")
-    if name.lower() in _OURS:
+    if name.lower() in _RESERVED_HEADERS:
         raise BadValueError(f"headers: '{name}' is set for every request; leave it out")
     return name
 

@@ -15,22 +15,22 @@ from ..core.errors import BadTypeError, BadValueError, SystemCallError
 from ..core.types import EvaluationSample, SystemOutputs
 from .deadlines import Deadline
 from .group_guard import GroupGuard
-from .processes import EndedError, LineProcess, TooLongError, end_all
-from .replies import excerpt, own_reply
-from .templates import json_text, plain_question
+from .processes import LineProcess, LineTooLongError, ProcessEndedError, terminate_all
+from .replies import excerpt, parse_own_reply
+from .templates import default_request, json_text
 
 __all__ = ["CommandSystem"]
 
-_MOST_NOISE = 1000
+_MAX_STRAY_LINES = 1000
 """Lines that are no answers, within one question, before the process is taken to be broken."""
-_LAST_WORDS_SHOWN = 1000
+_STDERR_SHOWN = 1000
 
 
 _ANSWER = re.compile(rb'\s*\{\s*["}]')
 """How an answer begins; a dictionary printed by Python has other quotes."""
 
 
-class _LeftError(Exception):
+class _CleanExitError(Exception):
     """A process that had answered before left in good order: a fresh one is to be asked."""
 
 
@@ -54,7 +54,7 @@ class CommandSystem:
     ) -> None:
         if os.name != "posix":
             raise BadValueError("a command as a system needs Linux or macOS; use an HTTP endpoint instead")
-        self._command = _words(command)
+        self._command = _command_words(command)
         self._cwd = None if cwd is None else Path(cwd)
         # A Python program holds back what it prints into a pipe, and its answers would never come.
         self._env = {"PYTHONUNBUFFERED": "1", **os.environ, **_checked_env(env or {})}
@@ -68,7 +68,7 @@ class CommandSystem:
         self._idle: list[LineProcess] = []
         self._closed = False
         self._guard = GroupGuard()
-        self._finalizer = weakref.finalize(self, end_all, self._all, self._guard)
+        self._finalizer = weakref.finalize(self, terminate_all, self._all, self._guard)
         try:
             self._idle.append(self._start())
         except OSError as error:
@@ -79,11 +79,11 @@ class CommandSystem:
 
     def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
         """Ask a process; ``SystemCallError`` says what went wrong and whether it may pass."""
-        question = json_text(plain_question(sample, top_k)).encode() + b"\n"
+        question = json_text(default_request(sample, top_k)).encode() + b"\n"
         deadline = Deadline(self._timeout)
         try:
             return self._ask(self._take(), sample, question, deadline)
-        except _LeftError:
+        except _CleanExitError:
             return self._ask(self._fresh(), sample, question, deadline)
 
     def close(self) -> None:
@@ -91,18 +91,18 @@ class CommandSystem:
         with self._lock:
             self._closed = True
             self._idle.clear()
-        end_all(self._all, self._guard)
+        terminate_all(self._all, self._guard)
 
     def _ask(
         self, process: LineProcess, sample: EvaluationSample, question: bytes, deadline: Deadline
     ) -> SystemOutputs:
         """What one process answers; only one that is still in step waits for the next question."""
-        noise = _Noise()
+        noise = _StrayLines()
         try:
             process.send(question)
             while not _ANSWER.match(line := process.line(deadline)):
                 noise.add(line)
-            output = own_reply(line, sample, echoes_id=True)
+            output = parse_own_reply(line, sample, echoes_id=True)
         except BaseException as error:
             problem = self._problem(error, process, noise)
             self._end(process)
@@ -111,17 +111,17 @@ class CommandSystem:
         self._put(process)
         return output
 
-    def _problem(self, error: BaseException, process: LineProcess, noise: _Noise) -> BaseException:
+    def _problem(self, error: BaseException, process: LineProcess, noise: _StrayLines) -> BaseException:
         """What is raised for what happened while a process was asked. Another try meets a fresh one, so it may help."""
-        if isinstance(error, EndedError):
+        if isinstance(error, ProcessEndedError):
             how = process.exit_text()
-            if process.answered and process.left_in_order and not noise.count:
-                return _LeftError()
-            return SystemCallError("process_died", f"{how}{_last_words(process)}{noise}", retry=True)
+            if process.answered and process.exited_cleanly and not noise.count:
+                return _CleanExitError()
+            return SystemCallError("process_died", f"{how}{_stderr_excerpt(process)}{noise}", retry=True)
         if isinstance(error, TimeoutError):
             limit = f"no answer after {self._timeout:g} s; does it flush its output?"
-            return SystemCallError("timeout", f"{limit}{_last_words(process)}{noise}", retry=True)
-        if isinstance(error, TooLongError):
+            return SystemCallError("timeout", f"{limit}{_stderr_excerpt(process)}{noise}", retry=True)
+        if isinstance(error, LineTooLongError):
             return SystemCallError("bad_output", f"a line of more than {self._max_bytes} bytes{noise}", retry=True)
         if isinstance(error, SystemCallError):
             return SystemCallError(error.reason, f"{error.message}{noise}", retry=True)
@@ -179,7 +179,7 @@ class CommandSystem:
         return f"command: '{program}' cannot be started: {error.strerror or error}"
 
 
-class _Noise:
+class _StrayLines:
     """Lines that are no answers, counted; written after a message they tell of themselves."""
 
     def __init__(self) -> None:
@@ -190,8 +190,8 @@ class _Noise:
         if not line.strip():
             return
         self.count, self._last = self.count + 1, line
-        if self.count > _MOST_NOISE:
-            raise SystemCallError("bad_output", f"more than {_MOST_NOISE} lines, and no answer among them")
+        if self.count > _MAX_STRAY_LINES:
+            raise SystemCallError("bad_output", f"more than {_MAX_STRAY_LINES} lines, and no answer among them")
 
     def __str__(self) -> str:
         if not self.count:
@@ -202,17 +202,17 @@ class _Noise:
 def _is_out_of_step(process: LineProcess) -> bool:
     """Whether a process wrote more than it was asked for: what it writes next may answer an earlier question."""
     try:
-        return any(_ANSWER.match(line) for line in process.idle_lines())
-    except TooLongError:
+        return any(_ANSWER.match(line) for line in process.unsolicited_lines())
+    except LineTooLongError:
         return True
 
 
-def _last_words(process: LineProcess) -> str:
-    words = "\n".join(process.last_words())
-    return f"; last words: {words[-_LAST_WORDS_SHOWN:]}" if words else ""
+def _stderr_excerpt(process: LineProcess) -> str:
+    words = "\n".join(process.stderr_tail())
+    return f"; last words: {words[-_STDERR_SHOWN:]}" if words else ""
 
 
-def _words(command: object) -> list[str]:
+def _command_words(command: object) -> list[str]:
     if isinstance(command, str):
         try:
             words = shlex.split(command)

@@ -15,12 +15,12 @@ from ..calling.retry import parse_retry_after
 from ..core.errors import BadTypeError, BadValueError, SystemCallError
 from ..core.secrets import Secrets
 from ..core.types import EvaluationSample, SystemOutputs
-from .addresses import Address, checked_headers, parse_address, without_userinfo
+from .addresses import Address, check_headers, parse_address, without_userinfo
 from .connections import Connection, ConnectionPool
 from .deadlines import Deadline
-from .paths import kind_of
-from .replies import ReplyPaths, excerpt, own_reply
-from .templates import Template, json_text, plain_question
+from .json_paths import json_type_name
+from .replies import ReplyPaths, excerpt, parse_own_reply
+from .templates import Template, default_request, json_text
 
 __all__ = ["HttpSystem"]
 
@@ -50,7 +50,7 @@ class HttpSystem:
     ) -> None:
         self._address = parse_address(url)
         self._method = _checked_method(method)
-        given, self._secrets = checked_headers(headers or {}, self._address)
+        given, self._secrets = check_headers(headers or {}, self._address)
         self._headers = {"Accept": "application/json", "User-Agent": f"auepora_eval/{__version__}"}
         if self._method != "GET":
             self._headers["Content-Type"] = "application/json"
@@ -58,7 +58,9 @@ class HttpSystem:
         self._headers = {name: value for name, value in self._headers.items() if name.lower() not in replaced} | given
         self._request = None if request is None else Template(request)
         if self._method == "GET" and request is not None and not isinstance(request, Mapping):
-            raise BadTypeError(f"with GET, request must map query parameters to values, not be {kind_of(request)}")
+            raise BadTypeError(
+                f"with GET, request must map query parameters to values, not be {json_type_name(request)}"
+            )
         self._response = None if response is None else ReplyPaths(response)
         if timeout is not None and not is_positive(timeout):
             raise BadValueError(f"timeout must be a number of seconds above 0, not {timeout!r}")
@@ -94,7 +96,7 @@ class HttpSystem:
         encoding = headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("identity", ""):
             raise SystemCallError("bad_output", f"the reply is compressed ({encoding}), which was not asked for")
-        output = own_reply(reply, sample) if self._response is None else self._response.outputs(reply, sample)
+        output = parse_own_reply(reply, sample) if self._response is None else self._response.outputs(reply, sample)
         if output.error is not None:
             output.error = self._secrets.message(output.error)
         return output
@@ -102,7 +104,7 @@ class HttpSystem:
     def _question(self, sample: EvaluationSample, top_k: int) -> tuple[str, bytes | None]:
         """The target of the request and its body."""
         if self._request is None:
-            value: Any = plain_question(sample, top_k)
+            value: Any = default_request(sample, top_k)
         else:
             value = self._request.fill(sample, top_k)
         if self._method != "GET":

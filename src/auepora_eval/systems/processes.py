@@ -17,22 +17,22 @@ from typing import IO
 from .deadlines import Deadline
 from .group_guard import GroupGuard
 
-__all__ = ["EndedError", "LineProcess", "TooLongError", "end_all"]
+__all__ = ["LineProcess", "LineTooLongError", "ProcessEndedError", "terminate_all"]
 
 _PIECE = 1 << 16
 _PIECES_OF_A_PIPE = 32
-_LAST_WORDS = 20
-_LOOK = 1.0
+_STDERR_LINES = 20
+_POLL_SECONDS = 1.0
 """Seconds between two looks at whether a silent process still lives."""
-_LEAVE = 2.0
+_EXIT_SECONDS = 2.0
 """Seconds a process has to leave once its input is closed, and again once it was asked to."""
 
 
-class EndedError(Exception):
+class ProcessEndedError(Exception):
     """The process ended, or closed its output, before it answered."""
 
 
-class TooLongError(Exception):
+class LineTooLongError(Exception):
     """The process writes a line that does not end."""
 
 
@@ -62,7 +62,7 @@ class LineProcess:
         self._max_line = max_line
         self._read = bytearray()
         self._searched = 0
-        self._words: deque[str] = deque(maxlen=_LAST_WORDS)
+        self._words: deque[str] = deque(maxlen=_STDERR_LINES)
         self._listener = Thread(target=self._listen, args=(self._process.stderr,), daemon=True)
         self._listener.start()
         self._unsent = memoryview(b"")
@@ -83,7 +83,7 @@ class LineProcess:
         return self._process.poll() is None
 
     @property
-    def left_in_order(self) -> bool:
+    def exited_cleanly(self) -> bool:
         """Whether it ended with exit code 0."""
         return self._process.poll() == 0
 
@@ -94,7 +94,7 @@ class LineProcess:
     def line(self, deadline: Deadline) -> bytes:
         """The next line it writes, at the end also one without its line break.
 
-        Raises ``EndedError``, ``TooLongError`` or ``TimeoutError`` instead of waiting for what will not come.
+        Raises ``ProcessEndedError``, ``LineTooLongError`` or ``TimeoutError`` instead of waiting.
         """
         with self._reading, selectors.DefaultSelector() as ready:
             try:
@@ -103,9 +103,9 @@ class LineProcess:
                     ready.register(self._stdin, selectors.EVENT_WRITE)
                 while (line := self._next_line()) is None:
                     left = deadline.remaining()
-                    events = ready.select(_LOOK if left is None else min(left, _LOOK))
+                    events = ready.select(_POLL_SECONDS if left is None else min(left, _POLL_SECONDS))
                     if not events and (self._reads_no_more or not self.is_alive):
-                        raise EndedError  # its output may stay open for ever, held by itself or by a child
+                        raise ProcessEndedError  # its output may stay open for ever, held by itself or by a child
                     for key, _ in events:
                         if key.fileobj is self._stdin:
                             self._write()
@@ -114,10 +114,10 @@ class LineProcess:
                         elif not self._receive():
                             return self._rest()
             except (ValueError, KeyError) as error:  # another thread ended it and closed its pipes
-                raise EndedError from error
+                raise ProcessEndedError from error
         return line
 
-    def idle_lines(self) -> list[bytes]:
+    def unsolicited_lines(self) -> list[bytes]:
         """Lines it wrote without having been asked."""
         with self._reading:
             # A pipe holds no more than a few pieces; who writes without end is not waited for.
@@ -130,16 +130,16 @@ class LineProcess:
                 lines.append(line)
             return lines
 
-    def last_words(self) -> list[str]:
+    def stderr_tail(self) -> list[str]:
         """The last lines of its error output."""
         if not self.is_alive:
-            self._listener.join(_LEAVE)  # what it said at its end may still be on its way
+            self._listener.join(_EXIT_SECONDS)  # what it said at its end may still be on its way
         return list(self._words)
 
     def exit_text(self) -> str:
         """How it ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_LEAVE)  # its output closes a little before it is gone
+            self._process.wait(_EXIT_SECONDS)  # its output closes a little before it is gone
         code = self._process.poll()
         if code is None:
             return "it closed its input" if self._reads_no_more else "it closed its output"
@@ -155,7 +155,7 @@ class LineProcess:
         with contextlib.suppress(OSError):
             self._stdin.close()
 
-    def has_left(self, moment: float) -> bool:
+    def wait_for_exit(self, moment: float) -> bool:
         """Whether it ended by itself, waiting until ``moment`` for that."""
         try:
             self._process.wait(max(0.0, moment - time.monotonic()))
@@ -163,7 +163,7 @@ class LineProcess:
             return False
         return True
 
-    def ask_to_leave(self) -> None:
+    def terminate(self) -> None:
         """Send it, and whatever it started, the signal to terminate."""
         self._signal(signal.SIGTERM)
 
@@ -198,7 +198,7 @@ class LineProcess:
     def _rest(self) -> bytes:
         """What stands after the last line break when its output has ended."""
         if not self._read.strip():
-            raise EndedError
+            raise ProcessEndedError
         line = bytes(self._read)
         self._read.clear()
         self._searched = 0
@@ -209,7 +209,7 @@ class LineProcess:
         if end < 0:
             self._searched = len(self._read)
             if self._searched > self._max_line:
-                raise TooLongError
+                raise LineTooLongError
             return None
         line = bytes(self._read[:end])
         del self._read[: end + 1]
@@ -222,24 +222,24 @@ class LineProcess:
             rest = b""
             while piece := pipe.read(_PIECE):
                 *lines, rest = (rest + piece).split(b"\n")
-                self._words.extend(line.decode(errors="replace").rstrip() for line in lines[-_LAST_WORDS:])
+                self._words.extend(line.decode(errors="replace").rstrip() for line in lines[-_STDERR_LINES:])
                 rest = rest[-_PIECE:]
             if rest.strip():
                 self._words.append(rest.decode(errors="replace").rstrip())
 
 
-def end_all(processes: set[LineProcess], guard: GroupGuard) -> None:
+def terminate_all(processes: set[LineProcess], guard: GroupGuard) -> None:
     """End all: told that no question comes, then asked to leave, then made to; all have the same moments for it."""
     ending = list(processes)
     for process in ending:
         process.close_input()
-    moment = time.monotonic() + _LEAVE
-    staying = [process for process in ending if not process.has_left(moment)]
+    moment = time.monotonic() + _EXIT_SECONDS
+    staying = [process for process in ending if not process.wait_for_exit(moment)]
     for process in staying:
-        process.ask_to_leave()
-    moment = time.monotonic() + _LEAVE
+        process.terminate()
+    moment = time.monotonic() + _EXIT_SECONDS
     for process in staying:
-        process.has_left(moment)
+        process.wait_for_exit(moment)
     for process in ending:
         process.end()
         processes.discard(process)

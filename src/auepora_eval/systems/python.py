@@ -11,12 +11,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..adapters.kinds import framework_of
-from ..adapters.recognise import adapted
+from ..adapters.auto_adapt import adapt
+from ..adapters.detection import detect_framework
 from ..calling.systems import as_system
 from ..core.errors import BadTypeError, BadValueError, did_you_mean
 
-__all__ = ["load_made", "load_object", "load_python"]
+__all__ = ["load_object", "load_or_build", "load_python"]
 
 
 def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Path) -> object:
@@ -30,13 +30,13 @@ def load_python(path: str, args: Mapping[str, Any] | None = None, *, folder: Pat
     given = dict(args or {})
 
     def is_system(found: Any) -> bool:
-        return _has_method(found) or framework_of(found) is not None or (not given and _answers(found))
+        return _has_method(found) or detect_framework(found) is not None or (not given and _answers(found))
 
-    found, made = load_made(path, given, folder=folder, as_is=is_system)
-    return _checked(found, path, made_by=made)
+    found, made = load_or_build(path, given, folder=folder, as_is=is_system)
+    return _require_system(found, path, made_by=made)
 
 
-def load_made(
+def load_or_build(
     path: str, args: Mapping[str, Any] | None = None, *, folder: Path, as_is: Callable[[Any], bool]
 ) -> tuple[Any, bool]:
     """The object at ``path``, imported with ``folder`` first on ``sys.path``; and whether it was made by a call.
@@ -46,11 +46,11 @@ def load_made(
     """
     module_name, attribute = _parts(path)
     folder = Path(folder).resolve()
-    module = _imported(module_name, folder)
+    module = _import_module(module_name, folder)
     found = _attribute(module, attribute, module_name)
     given = dict(args or {})
     if inspect.isclass(found) or (callable(found) and not as_is(found)):
-        return _called(found, given, path, folder), True
+        return _call(found, given, path, folder), True
     if given:
         raise BadValueError(f"{path} is neither a class nor a function but an object: it takes no args")
     return found, False
@@ -63,9 +63,9 @@ def load_object(path: str, *, folder: Path) -> Any:
     """
     module_name, attribute = _parts(path)
     folder = Path(folder).resolve()
-    found = _attribute(_imported(module_name, folder), attribute, module_name)
+    found = _attribute(_import_module(module_name, folder), attribute, module_name)
     makes = inspect.isclass(found) or (inspect.isfunction(found) and not inspect.signature(found).parameters)
-    return _called(found, {}, path, folder) if makes else found
+    return _call(found, {}, path, folder) if makes else found
 
 
 def _parts(path: object) -> tuple[str, str]:
@@ -81,7 +81,7 @@ def _parts(path: object) -> tuple[str, str]:
     return module, attribute
 
 
-def _imported(name: str, folder: Path) -> ModuleType:
+def _import_module(name: str, folder: Path) -> ModuleType:
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
     importlib.invalidate_caches()  # the file may have been written a moment ago
@@ -97,7 +97,7 @@ def _imported(name: str, folder: Path) -> ModuleType:
             f"module '{name}' needs '{missing}', which is not installed{_where(error, folder)}"
         ) from error
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise BadValueError(f"importing '{name}' raised {_said(error)}{_where(error, folder)}") from error
+        raise BadValueError(f"importing '{name}' raised {_error_text(error)}{_where(error, folder)}") from error
     _refuse_namesake(module, name, folder)
     return module
 
@@ -154,12 +154,12 @@ def _binds(signature: inspect.Signature, *positional: object, **named: object) -
     return True
 
 
-def _called(maker: Callable[..., Any], args: dict[str, Any], path: str, folder: Path) -> Any:
+def _call(maker: Callable[..., Any], args: dict[str, Any], path: str, folder: Path) -> Any:
     _check_args(maker, args, path)
     try:
         return maker(**args)
     except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise BadValueError(f"{path} raised {_said(error)}{_where(error, folder)}") from error
+        raise BadValueError(f"{path} raised {_error_text(error)}{_where(error, folder)}") from error
 
 
 def _check_args(maker: Callable[..., Any], args: dict[str, Any], path: str) -> None:
@@ -179,13 +179,13 @@ def _check_args(maker: Callable[..., Any], args: dict[str, Any], path: str) -> N
         raise BadValueError(f"the args do not fit {path}: {error}{listing}") from None
 
 
-def _checked(found: object, path: str, *, made_by: bool = False) -> object:
+def _require_system(found: object, path: str, *, made_by: bool = False) -> object:
     """What was found or made, if it can be asked."""
     if inspect.iscoroutine(found):
         found.close()
         raise BadValueError(f"{path} is an async function that makes a system; make it in a plain function")
     try:
-        system: object = adapted(found)
+        system: object = adapt(found)
         as_system(system)
     except BadTypeError as error:
         verb = "gave" if made_by else "is"
@@ -194,7 +194,7 @@ def _checked(found: object, path: str, *, made_by: bool = False) -> object:
     return system
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, SystemCallError, did_you_mean
-from ..core.secrets import CUT
-from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, Unsaid
+from ..core.secrets import ELLIPSIS
+from ..core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs, UnknownRanking
 from ..io.codec import LineError, decode_output_line
-from ..io.json_values import json_value
-from .paths import AbsentError, JsonPath, kind_of, parse_path
+from ..io.json_values import parse_json
+from .json_paths import JsonPath, PathNotFoundError, json_type_name, parse_path
 from .templates import json_text
 
-__all__ = ["ReplyPaths", "bad_output", "excerpt", "own_reply"]
+__all__ = ["ReplyPaths", "bad_output", "excerpt", "parse_own_reply"]
 
 _EXCERPT = 300
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -33,10 +33,10 @@ def excerpt(body: bytes | str) -> str:
     looked_at = body[: 4 * _EXCERPT]  # a character takes up to four bytes
     text = looked_at.decode(errors="replace") if isinstance(looked_at, bytes) else looked_at
     line = " ".join(text.split())
-    return line[:_EXCERPT] + CUT if len(line) > _EXCERPT or len(looked_at) < len(body) else line
+    return line[:_EXCERPT] + ELLIPSIS if len(line) > _EXCERPT or len(looked_at) < len(body) else line
 
 
-def own_reply(body: bytes, sample: EvaluationSample, *, echoes_id: bool = False) -> SystemOutputs:
+def parse_own_reply(body: bytes, sample: EvaluationSample, *, echoes_id: bool = False) -> SystemOutputs:
     """The outputs in a reply that is one line of an outputs file.
 
     It may leave ``sample_id`` out unless ``echoes_id``; where it has one, it must be the sample's.
@@ -48,14 +48,14 @@ def own_reply(body: bytes, sample: EvaluationSample, *, echoes_id: bool = False)
     except LineError as error:
         value = _value(body)
         if not isinstance(value, dict):
-            raise bad_output(f"the reply is {kind_of(value)}, not an object: {excerpt(body)}") from None
+            raise bad_output(f"the reply is {json_type_name(value)}, not an object: {excerpt(body)}") from None
         if "sample_id" in value or echoes_id:
             raise bad_output(f"{error}: {excerpt(body)}") from None
         output, has_retrieved = _without_id(body, value)
     if not has_retrieved:
         if output.response is None and output.error is None:
             raise bad_output(f"{_NOTHING}: {excerpt(body)}")
-        output.retrieved = Unsaid()
+        output.retrieved = UnknownRanking()
     return output
 
 
@@ -104,11 +104,11 @@ class ReplyPaths:
             _check_id(echo, sample)
         error = self._error(reply)
         if error is not None:  # whoever reports an error need not report anything else
-            return SystemOutputs(retrieved=Unsaid(), error=error)
+            return SystemOutputs(retrieved=UnknownRanking(), error=error)
         retrieved = self._find(reply, "retrieved", _list)
         answer = self._find(reply, "answer", _text)
         return SystemOutputs(
-            retrieved=Unsaid()
+            retrieved=UnknownRanking()
             if retrieved is None
             else list(map(self._position, retrieved, range(1, len(retrieved) + 1))),
             response=None if answer is None else Response(answer),
@@ -127,7 +127,7 @@ class ReplyPaths:
         path = self._paths.get("error")
         try:
             found = None if path is None else path.find(reply)
-        except AbsentError:  # an error is there only when there is one
+        except PathNotFoundError:  # an error is there only when there is one
             return None
         if not found:
             return None
@@ -149,7 +149,7 @@ def bad_output(message: str, *, retry: bool = False) -> SystemCallError:
 
 def _value(body: bytes) -> Any:
     try:
-        return json_value(body.removeprefix(_BYTE_ORDER_MARK))
+        return parse_json(body.removeprefix(_BYTE_ORDER_MARK))
     except LineError as error:
         # Half a reply or a proxy's page: it may pass.
         raise bad_output(f"{error}: {excerpt(body)}", retry=True) from None
@@ -163,7 +163,7 @@ def _check_id(found: str, sample: EvaluationSample) -> None:
 def _at(path: JsonPath, value: Any, inside: str, read: Callable[[Any, str], Any]) -> Any:
     try:
         found = path.find(value, inside=inside)
-    except AbsentError as error:
+    except PathNotFoundError as error:
         if path.optional:
             return None
         raise bad_output(str(error)) from None
@@ -173,7 +173,7 @@ def _at(path: JsonPath, value: Any, inside: str, read: Callable[[Any, str], Any]
 
 
 def _wrong(where: str, value: object, wanted: str) -> SystemCallError:
-    return bad_output(f"{where} is {kind_of(value)}, not {wanted}: {excerpt(json_text(value))}")
+    return bad_output(f"{where} is {json_type_name(value)}, not {wanted}: {excerpt(json_text(value))}")
 
 
 def _text(value: Any, where: str) -> str:

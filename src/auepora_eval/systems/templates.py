@@ -15,17 +15,17 @@ from typing import Any
 
 from ..core.errors import BadTypeError, BadValueError, SystemCallError, did_you_mean
 from ..core.types import EvaluationSample
-from .paths import AbsentError, JsonPath, parse_path
+from .json_paths import JsonPath, PathNotFoundError, parse_path
 
-__all__ = ["Template", "json_text", "plain_question"]
+__all__ = ["Template", "default_request", "json_text"]
 
 _PLAIN = ("query", "sample_id", "top_k", "history")
-_HOLDERS = ("labels", "metadata")
-_NAMES = (*_PLAIN, *_HOLDERS)
+_NESTED = ("labels", "metadata")
+_NAMES = (*_PLAIN, *_NESTED)
 _MARKS = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
-def plain_question(sample: EvaluationSample, top_k: int) -> dict[str, Any]:
+def default_request(sample: EvaluationSample, top_k: int) -> dict[str, Any]:
     """What is sent where no template says otherwise; a history only where there is one."""
     question: dict[str, Any] = {"sample_id": sample.sample_id, "query": sample.query, "top_k": top_k}
     if sample.history:
@@ -50,7 +50,7 @@ class _Placeholder:
     def value(self, facts: Mapping[str, Any]) -> Any:
         try:
             return self.path.find(facts, inside=f"sample '{facts['sample_id']}'")
-        except AbsentError as error:
+        except PathNotFoundError as error:
             if self.path.optional:
                 return None
             raise SystemCallError(
@@ -79,7 +79,7 @@ class Template:
     """
 
     def __init__(self, value: object, *, what: str = "request") -> None:
-        self._value = _compiled(value, what)
+        self._value = _compile(value, what)
 
     def fill(self, sample: EvaluationSample, top_k: int) -> Any:
         """The request for ``sample``; ``SystemCallError`` where it lacks a label or metadata that is asked for."""
@@ -91,10 +91,10 @@ class Template:
             "labels": sample.labels,
             "metadata": sample.metadata,
         }
-        return _filled(self._value, facts)
+        return _fill(self._value, facts)
 
 
-def _compiled(value: object, where: str) -> Any:
+def _compile(value: object, where: str) -> Any:
     if isinstance(value, str):
         return _Text(tuple(_parts(value, where)))
     if isinstance(value, Mapping):
@@ -102,9 +102,9 @@ def _compiled(value: object, where: str) -> Any:
         for key in value:
             if not isinstance(key, str):
                 raise BadTypeError(f"{where} has the key {key!r}; keys must be texts")
-        return {key: _compiled(item, f"{where}.{key}") for key, item in value.items()}
+        return {key: _compile(item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_compiled(item, f"{where}[{place}]") for place, item in enumerate(value)]
+        return [_compile(item, f"{where}[{place}]") for place, item in enumerate(value)]
     if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return value
     raise BadTypeError(f"{where} holds {value!r:.80}, which JSON cannot carry; put it in quotes")
@@ -151,13 +151,13 @@ def _placeholder(name: str, where: str) -> _Placeholder:
     return _Placeholder(path)
 
 
-def _filled(value: Any, facts: Mapping[str, Any]) -> Any:
+def _fill(value: Any, facts: Mapping[str, Any]) -> Any:
     if isinstance(value, _Text):
         return value.fill(facts)
     if isinstance(value, dict):
-        return {key: _filled(item, facts) for key, item in value.items()}
+        return {key: _fill(item, facts) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, facts) for item in value]
+        return [_fill(item, facts) for item in value]
     return value
 
 

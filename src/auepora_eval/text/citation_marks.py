@@ -87,7 +87,7 @@ def listed_sentences(sentences: object, ids: Sequence[str]) -> tuple[CitedSenten
         any_cites = any_cites or cited is not None
         citations = (Citation(doc_id, places.get(doc_id)) for doc_id in require_ids([] if cited is None else cited))
         if split_sentences(text):
-            found.append(CitedSentence(text.strip(), _once(citations)))
+            found.append(CitedSentence(text.strip(), _deduplicate(citations)))
     return None if sentences and not any_cites else tuple(found)
 
 
@@ -110,8 +110,8 @@ def marked_sentences(text: str, ids: Sequence[str], style: Style = "auto") -> tu
     Faust is by Goethe. [0]
     It has two parts. [1, None]
     """
-    reader = _Reader(ids, style)
-    plain, marks = _without_marks(text, reader)
+    reader = _MarkReader(ids, style)
+    plain, marks = _strip_marks(text, reader)
     spans = sentence_spans(plain)
     if not spans:
         return ()
@@ -121,11 +121,12 @@ def marked_sentences(text: str, ids: Sequence[str], style: Style = "auto") -> tu
         before = bisect_left(starts, offset)
         cited[min(before, len(spans) - 1) if opens_line else max(before - 1, 0)] += citations
     return tuple(
-        CitedSentence(plain[start:end], _once(citations)) for (start, end), citations in zip(spans, cited, strict=True)
+        CitedSentence(plain[start:end], _deduplicate(citations))
+        for (start, end), citations in zip(spans, cited, strict=True)
     )
 
 
-def _without_marks(text: str, reader: _Reader) -> tuple[str, list[tuple[int, bool, list[Citation]]]]:
+def _strip_marks(text: str, reader: _MarkReader) -> tuple[str, list[tuple[int, bool, list[Citation]]]]:
     """The text without its marks, and where they stood: the place, whether they open a line, and what they cite."""
     kept: list[str] = []
     marks: list[tuple[int, bool, list[Citation]]] = []
@@ -154,7 +155,7 @@ def _opens_line(text: str, start: int, end: int) -> bool:
     return bool(split_sentences(text[end : len(text) if line_end < 0 else line_end]))
 
 
-class _Reader:
+class _MarkReader:
     """Reads what stands in brackets."""
 
     def __init__(self, ids: Sequence[str], style: Style) -> None:
@@ -206,7 +207,7 @@ def _places(ids: Sequence[str]) -> dict[str, int]:
     return {doc_id: place for place, doc_id in reversed(list(enumerate(ids)))}
 
 
-def _once(citations: Iterable[Citation]) -> tuple[Citation, ...]:
+def _deduplicate(citations: Iterable[Citation]) -> tuple[Citation, ...]:
     """Each document once, at its first mark; and so each mark that names none."""
     found: dict[object, Citation] = {}
     for citation in citations:

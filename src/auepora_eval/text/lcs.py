@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from .coding import Coded
+    from .vocabulary import TokenIds
 
 __all__ = ["lcs_length", "lcs_lengths", "lcs_positions"]
 
@@ -79,7 +79,7 @@ def _cell(grows: int, column: int) -> int:
     return (grows & ((1 << column) - 1)).bit_count()
 
 
-def lcs_lengths(first: Coded, second: Coded) -> npt.NDArray[np.int64]:
+def lcs_lengths(first: TokenIds, second: TokenIds) -> npt.NDArray[np.int64]:
     """``lcs_length`` of each text of ``first`` with its counterpart in ``second``.
 
     Words become characters of one string each, on which rapidfuzz runs the same recurrence in compiled code.
@@ -94,12 +94,12 @@ def lcs_lengths(first: Coded, second: Coded) -> npt.NDArray[np.int64]:
     return np.asarray(lengths, np.int64)
 
 
-def _lists(texts: Coded) -> list[list[int]]:
+def _lists(texts: TokenIds) -> list[list[int]]:
     ids, bounds = texts.ids.tolist(), texts.bounds.tolist()
     return [ids[start:end] for start, end in pairwise(bounds)]
 
 
-def _strings(texts: Coded) -> list[str]:
+def _strings(texts: TokenIds) -> list[str]:
     codes = texts.ids.astype("<u4")
     codes[codes >= _SURROGATES] += _HOW_MANY
     joined, bounds = codes.tobytes().decode("utf-32-le"), texts.bounds.tolist()

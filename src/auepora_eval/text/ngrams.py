@@ -14,29 +14,36 @@ from itertools import islice
 import numpy as np
 import numpy.typing as npt
 
-from .coding import Coded
-from .numbering import Keys, Numbering, Numbers
+from .id_table import Ids, IdTable, Keys
+from .vocabulary import TokenIds
 
-__all__ = ["DistinctGrams", "Support", "distinct_per_text", "gram_counts", "shared_by_order", "shared_grams"]
+__all__ = [
+    "DistinctNgramCounter",
+    "NgramSupport",
+    "count_shared_ngrams",
+    "distinct_ngrams",
+    "iter_shared_ngrams",
+    "ngram_counts",
+]
 
 Integers = npt.NDArray[np.int64]
 _HALF = np.uint64(32)
 
 
-def gram_counts(texts: Coded, n: int) -> Integers:
+def ngram_counts(texts: TokenIds, n: int) -> Integers:
     """How many n-grams each text has."""
     return np.maximum(texts.counts - (n - 1), 0)
 
 
-def shared_grams(given: Coded, wanted: Coded, n: int) -> Integers:
+def count_shared_ngrams(given: TokenIds, wanted: TokenIds, n: int) -> Integers:
     """Per row the number of n-grams its two texts share, each as often as in the text that has it less often.
 
     Short n-grams fit into one number together with their row: sorted, equal ones are neighbours.
     """
     bits = max(int(texts.ids.max(initial=0)) for texts in (given, wanted)).bit_length()
     if len(given).bit_length() + n * bits > 62:
-        return next(islice(shared_by_order(given, wanted), n - 1, None))
-    keys = np.concatenate((_packed(given, n, bits) << 1, _packed(wanted, n, bits) << 1 | 1))
+        return next(islice(iter_shared_ngrams(given, wanted), n - 1, None))
+    keys = np.concatenate((_pack_ngrams(given, n, bits) << 1, _pack_ngrams(wanted, n, bits) << 1 | 1))
     keys.sort()
     from_wanted = keys & 1
     keys >>= 1
@@ -50,34 +57,34 @@ def shared_grams(given: Coded, wanted: Coded, n: int) -> Integers:
     return np.bincount(rows, weights=shared, minlength=len(given)).astype(np.int64)
 
 
-def _packed(texts: Coded, n: int, bits: int) -> Integers:
+def _pack_ngrams(texts: TokenIds, n: int, bits: int) -> Integers:
     """Every n-gram as one number: its row, and then its words."""
     last = len(texts.ids) - n + 1
     keys = texts.rows[: max(last, 0)]
     for word in range(n):
         keys = keys << bits | texts.ids[word : word + max(last, 0)]
-    return keys if n == 1 else keys[_room(texts)[: max(last, 0)] >= n]
+    return keys if n == 1 else keys[_remaining_tokens(texts)[: max(last, 0)] >= n]
 
 
-def shared_by_order(given: Coded, wanted: Coded, owners: Integers | None = None) -> Iterator[Integers]:
-    """``shared_grams`` for n = 1, 2, ... in turn, and for several wanted texts for one that is given.
+def iter_shared_ngrams(given: TokenIds, wanted: TokenIds, owners: Integers | None = None) -> Iterator[Integers]:
+    """``count_shared_ngrams`` for n = 1, 2, ... in turn, and for several wanted texts for one that is given.
 
     ``owners`` says for every wanted text to which given one it belongs (default: one each, in order); an n-gram counts
     at most as often as in the wanted text that has it most often.
     """
     owners = np.arange(len(given)) if owners is None else owners
     several = len(np.unique(owners)) < len(owners)
-    chains = _Chains(
+    chains = _NgramTable(
         np.concatenate((given.ids, wanted.ids)),
         np.concatenate((given.rows, np.repeat(owners, wanted.counts))),
-        np.concatenate((_room(given), _room(wanted))),
+        np.concatenate((_remaining_tokens(given), _remaining_tokens(wanted))),
     )
     while True:
         # The places are in ascending order, and the given texts come first.
         split = int(np.searchsorted(chains.places, len(given.ids)))
         have, want = chains.numbers[:split], chains.numbers[split:]
         if several:
-            most = _most_often(want, wanted.rows.take(chains.places[split:] - len(given.ids)), chains.count)
+            most = _max_per_text(want, wanted.rows.take(chains.places[split:] - len(given.ids)), chains.count)
         else:
             most = np.bincount(want, minlength=chains.count)
         shared = np.minimum(np.bincount(have, minlength=chains.count), most)
@@ -85,13 +92,13 @@ def shared_by_order(given: Coded, wanted: Coded, owners: Integers | None = None)
         row[have] = chains.rows[:split]
         # Counts are far below 2**53, where floating point begins to lose whole numbers.
         yield np.bincount(row, weights=shared, minlength=len(given)).astype(np.int64)
-        chains = chains.longer(shared > 0)
+        chains = chains.extend(shared > 0)
 
 
-def _most_often(numbers: Numbers, texts: Integers, count: int) -> Integers:
+def _max_per_text(numbers: Ids, texts: Integers, count: int) -> Integers:
     """Per number how often it stands in the text that has it most often."""
-    per_text = Numbering()
-    codes = per_text.number(_pairs(numbers, texts))
+    per_text = IdTable()
+    codes = per_text.get_or_add(_pairs(numbers, texts))
     number_of = np.zeros(per_text.count, np.int64)
     number_of[codes] = numbers
     most = np.zeros(count, np.int64)
@@ -99,32 +106,32 @@ def _most_often(numbers: Numbers, texts: Integers, count: int) -> Integers:
     return most
 
 
-class _Chains:
+class _NgramTable:
     """The n-grams of some texts: where each begins, the row it belongs to, and its number among equals of its row."""
 
-    def __init__(self, ids: Numbers, rows: Integers, room: Integers) -> None:
+    def __init__(self, ids: Ids, rows: Integers, room: Integers) -> None:
         self._ids = ids
         self._room = room
         self._order = 1
         self.places: Integers = np.arange(len(ids))
         self.rows = rows
-        self._numbering = Numbering()
-        self.numbers = self._numbering.number(_pairs(rows, ids))
+        self._numbering = IdTable()
+        self.numbers = self._numbering.get_or_add(_pairs(rows, ids))
 
     @property
     def count(self) -> int:
         """How many different n-grams there are."""
         return self._numbering.count
 
-    def longer(self, keep: npt.NDArray[np.bool_]) -> _Chains:
+    def extend(self, keep: npt.NDArray[np.bool_]) -> _NgramTable:
         """The n-grams that are longer by one, of those whose number is kept and that have a word after them."""
-        chains = object.__new__(_Chains)
+        chains = object.__new__(_NgramTable)
         chains._ids, chains._room, chains._order = self._ids, self._room, self._order + 1
         going = np.flatnonzero(keep.take(self.numbers) & (self._room.take(self.places) > self._order))
         chains.places, chains.rows = self.places.take(going), self.rows.take(going)
-        chains._numbering = Numbering()
+        chains._numbering = IdTable()
         last = self._ids.take(chains.places + self._order)
-        chains.numbers = chains._numbering.number(_pairs(self.numbers.take(going), last))
+        chains.numbers = chains._numbering.get_or_add(_pairs(self.numbers.take(going), last))
         return chains
 
 
@@ -136,15 +143,15 @@ def _pairs(first: npt.NDArray[np.integer], second: npt.NDArray[np.integer]) -> K
     return keys
 
 
-def _room(texts: Coded) -> Integers:
+def _remaining_tokens(texts: TokenIds) -> Integers:
     """Per word how many words its text has from there on."""
     return np.repeat(texts.bounds[1:], texts.counts) - np.arange(len(texts.ids))
 
 
-class Support:
+class NgramSupport:
     """Which n-grams of given texts occur in the evidence of their row, worked out order by order as it is asked for."""
 
-    def __init__(self, given: Coded, evidence: Coded, owners: Integers) -> None:
+    def __init__(self, given: TokenIds, evidence: TokenIds, owners: Integers) -> None:
         """``owners`` says for every evidence text to which given text it belongs. A word of it may be unknown (-1)."""
         self._given, self._evidence = given, evidence
         # Most evidence does not matter: words that stand in no given text at all go first. The last entry is for -1.
@@ -153,7 +160,7 @@ class Support:
         places = np.flatnonzero(wanted[evidence.ids])
         rows = np.repeat(owners, evidence.counts).take(places)
         self._orders = [
-            _Order.of(
+            _NgramMatches.of(
                 np.arange(len(given.ids)),
                 _pairs(given.rows, given.ids),
                 places,
@@ -161,24 +168,24 @@ class Support:
             )
         ]
 
-    def found(self, n: int) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    def matches(self, n: int) -> tuple[Integers, npt.NDArray[np.bool_]]:
         """Where n-grams of the given texts begin, and whether each occurs; without those of which a part does not."""
         while len(self._orders) < n:
             self._orders.append(self._longer(self._orders[-1], len(self._orders)))
         order = self._orders[n - 1]
-        return order.places, order.found
+        return order.places, order.matches
 
     def counts(self, n: int) -> Integers:
         """Per given text the number of its n-grams that occur, repeats counted."""
-        places, found = self.found(n)
+        places, found = self.matches(n)
         return np.bincount(self._given.rows.take(places[found]), minlength=len(self._given))
 
-    def _longer(self, order: _Order, n: int) -> _Order:
-        going = np.flatnonzero(order.found & (_room(self._given).take(order.places) > n))
+    def _longer(self, order: _NgramMatches, n: int) -> _NgramMatches:
+        going = np.flatnonzero(order.matches & (_remaining_tokens(self._given).take(order.places) > n))
         places = order.places.take(going)
-        there = np.flatnonzero(_room(self._evidence).take(order.evidence_places) > n)
+        there = np.flatnonzero(_remaining_tokens(self._evidence).take(order.evidence_places) > n)
         evidence_places = order.evidence_places.take(there)
-        return _Order.of(
+        return _NgramMatches.of(
             places,
             _pairs(order.numbers.take(going), self._given.ids.take(places + n)),
             evidence_places,
@@ -187,19 +194,19 @@ class Support:
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
+class _NgramMatches:
     """The n-grams of one order: where they begin, their numbers, and those of the evidence that equal one of them."""
 
     places: Integers
-    numbers: Numbers
-    found: npt.NDArray[np.bool_]
+    numbers: Ids
+    matches: npt.NDArray[np.bool_]
     evidence_places: Integers
-    evidence_numbers: Numbers
+    evidence_numbers: Ids
 
     @classmethod
-    def of(cls, places: Integers, keys: Keys, evidence_places: Integers, evidence_keys: Keys) -> _Order:
-        numbering = Numbering()
-        numbers = numbering.number(keys)
+    def of(cls, places: Integers, keys: Keys, evidence_places: Integers, evidence_keys: Keys) -> _NgramMatches:
+        numbering = IdTable()
+        numbers = numbering.get_or_add(keys)
         evidence_numbers = numbering.find(evidence_keys)
         there = np.flatnonzero(evidence_numbers >= 0)
         evidence_numbers = evidence_numbers.take(there)
@@ -208,21 +215,21 @@ class _Order:
         return cls(places, numbers, seen.take(numbers), evidence_places.take(there), evidence_numbers)
 
 
-def distinct_per_text(texts: Coded, n: int) -> Integers:
+def distinct_ngrams(texts: TokenIds, n: int) -> Integers:
     """How many different n-grams each text has."""
-    chains = _Chains(texts.ids, texts.rows, _room(texts))
+    chains = _NgramTable(texts.ids, texts.rows, _remaining_tokens(texts))
     for _ in range(n - 1):
-        chains = chains.longer(np.ones(chains.count, np.bool_))
+        chains = chains.extend(np.ones(chains.count, np.bool_))
     row = np.zeros(chains.count, np.int64)
     row[chains.numbers] = chains.rows
     return np.bincount(row, minlength=len(texts))
 
 
-class DistinctGrams:
+class DistinctNgramCounter:
     """Counts the n-grams of texts that come in parts, in all and how many of them differ."""
 
     def __init__(self, n: int) -> None:
-        self._orders = [Numbering() for _ in range(n - 1)]
+        self._orders = [IdTable() for _ in range(n - 1)]
         self._words = 0
         self.total = 0
         """How many there are in all."""
@@ -232,13 +239,13 @@ class DistinctGrams:
         """How many of them differ."""
         return self._orders[-1].count if self._orders else self._words
 
-    def add(self, texts: Coded) -> None:
+    def add(self, texts: TokenIds) -> None:
         """Take in further texts, whose words are numbered like those before. No n-gram goes across two texts."""
-        room = _room(texts)
+        room = _remaining_tokens(texts)
         numbers, places = texts.ids, np.arange(len(texts.ids))
         for order, numbering in enumerate(self._orders, 1):
             going = np.flatnonzero(room.take(places) > order)
             places = places.take(going)
-            numbers = numbering.number(_pairs(numbers.take(going), texts.ids.take(places + order)))
+            numbers = numbering.get_or_add(_pairs(numbers.take(going), texts.ids.take(places + order)))
         self._words = max(self._words, int(texts.ids.max(initial=-1)) + 1)
         self.total += len(places)

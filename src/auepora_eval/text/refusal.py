@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from .folding import folded
+from .casefolding import casefold_text
 
 __all__ = [
     "REFUSAL_PATTERNS",
     "built_in_patterns",
     "contains_phrase",
-    "declines",
-    "folded_patterns",
-    "refusal_text",
+    "is_refusal",
+    "normalize_patterns",
+    "normalize_text",
 ]
 
 # A fixed list: changing it changes numbers, and asks for a new `version` of the metrics that use it. A phrase belongs
@@ -165,9 +165,9 @@ _BEHIND = rf"(?:[^\W{_UNSPACED}{_HANGUL}]|[{_MARKS}])"
 _APOSTROPHES = str.maketrans(dict.fromkeys("‘’‛ʼʹ′＇`´", "'"))
 
 
-def refusal_text(text: str) -> str:
+def normalize_text(text: str) -> str:
     """A text as phrases are looked for in it: folded, with every sort of apostrophe as the straight one."""
-    text = folded(text)
+    text = casefold_text(text)
     straight = text.replace("`", "'") if text.isascii() else text.translate(_APOSTROPHES)
     return straight.strip()
 
@@ -175,21 +175,21 @@ def refusal_text(text: str) -> str:
 def built_in_patterns(languages: Iterable[str] | None = None) -> tuple[str, ...]:
     """The phrases of these languages, or of all, folded, sorted and each once."""
     codes = REFUSAL_PATTERNS if languages is None else languages
-    return folded_patterns(phrase for code in codes for phrase in REFUSAL_PATTERNS[code])
+    return normalize_patterns(phrase for code in codes for phrase in REFUSAL_PATTERNS[code])
 
 
-def folded_patterns(phrases: Iterable[str]) -> tuple[str, ...]:
-    """Phrases as ``declines`` takes them: folded, sorted and each once."""
-    return tuple(sorted(set(map(refusal_text, phrases))))
+def normalize_patterns(phrases: Iterable[str]) -> tuple[str, ...]:
+    """Phrases as ``is_refusal`` takes them: folded, sorted and each once."""
+    return tuple(sorted(set(map(normalize_text, phrases))))
 
 
-def declines(text: str, patterns: tuple[str, ...]) -> bool:
+def is_refusal(text: str, patterns: tuple[str, ...]) -> bool:
     """Whether a text has one of these folded phrases as whole words.
 
     >>> declines("Sorry, I don’t  KNOW.", ("i don't know",)), declines("Ski don't know.", ("i don't know",))
     (True, False)
     """
-    text = refusal_text(text)
+    text = normalize_text(text)
     return _expression(patterns, ascii_alone=text.isascii()).search(text) is not None
 
 
@@ -230,8 +230,8 @@ def _boundaries(phrase: str) -> tuple[str, str]:
 
 
 def contains_phrase(text: str, phrase: str) -> bool:
-    """Whether a text has one phrase as whole words, looking at place after place: what ``declines`` means."""
-    text, phrase = refusal_text(text), refusal_text(phrase)
+    """Whether a text has one phrase as whole words, looking at place after place: what ``is_refusal`` means."""
+    text, phrase = normalize_text(text), normalize_text(phrase)
     for at in range(len(text) - len(phrase) + 1):
         if text.startswith(phrase, at):
             end = at + len(phrase)

@@ -35,20 +35,20 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     """Where those sentences begin and end."""
     found, start = [], 0
     for end in _END.finditer(text):
-        if _goes_on(text[start : end.end()], text[end.end() :], end.group()):
+        if _continues(text[start : end.end()], text[end.end() :], end.group()):
             continue
         found.append((start, end.end()))
         start = end.end()
     found.append((start, len(text)))
-    return [_without_spaces(text, *span) for span in found if _WORD.search(text, *span)]
+    return [_strip_span(text, *span) for span in found if _WORD.search(text, *span)]
 
 
-def _without_spaces(text: str, start: int, end: int) -> tuple[int, int]:
+def _strip_span(text: str, start: int, end: int) -> tuple[int, int]:
     piece = text[start:end]
     return start + len(piece) - len(piece.lstrip()), start + len(piece.rstrip())
 
 
-def _goes_on(so_far: str, rest: str, mark: str) -> bool:
+def _continues(so_far: str, rest: str, mark: str) -> bool:
     """Whether what looks like the end of a sentence is none."""
     if not mark.startswith("."):
         return False

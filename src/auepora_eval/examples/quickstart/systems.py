@@ -7,9 +7,9 @@ from typing import Any
 
 from ...core.rag_interface import Generator, Retriever, SimpleRAGSystem
 from ...core.types import EvaluationSample, SystemOutputs
-from .answering import REFUSAL, BestSentenceGenerator, FirstSentenceGenerator
+from .generators import REFUSAL, BestSentenceGenerator, LeadSentenceGenerator
 from .handbook import CHUNKER_VERSION, corpus
-from .retrieving import BM25Retriever, SharedWordsRetriever
+from .retrievers import BM25Retriever, SharedWordsRetriever
 from .words import weights
 
 __all__ = ["QuotingSystem", "baseline", "bm25"]
@@ -51,7 +51,7 @@ def baseline() -> QuotingSystem:
     """Counts shared words; answers with the first sentence of the first chunk and never declines."""
     return QuotingSystem(
         SharedWordsRetriever(corpus()),
-        FirstSentenceGenerator(),
+        LeadSentenceGenerator(),
         config={
             "chunker_version": CHUNKER_VERSION,
             "retriever": "shared words",

@@ -11,7 +11,7 @@ from ...features.refusals import is_unanswerable
 
 __all__ = ["count_outputs", "count_samples"]
 
-SAMPLES: dict[str, Callable[[EvaluationSample], bool]] = {
+SAMPLE_CHECKS: dict[str, Callable[[EvaluationSample], bool]] = {
     "relevant_docs": lambda s: s.relevant_docs is not None,
     "empty_gold": lambda s: s.relevant_docs == [],
     "graded": lambda s: any(doc.metadata.get("relevance", 1) != 1 for doc in s.relevant_docs or ()),
@@ -28,7 +28,7 @@ SAMPLES: dict[str, Callable[[EvaluationSample], bool]] = {
 }
 """What is counted of a sample, under the names that reports use; what can be counted by key follows apart."""
 
-OUTPUTS: dict[str, Callable[[SystemOutputs], bool]] = {
+OUTPUT_CHECKS: dict[str, Callable[[SystemOutputs], bool]] = {
     "retrieved": lambda o: bool(o.retrieved),
     "documents_with_text": lambda o: any(item.doc.text for item in o.retrieved),
     "scores": lambda o: any(item.score is not None for item in o.retrieved),
@@ -53,7 +53,7 @@ def count_samples(samples: Iterable[EvaluationSample]) -> dict[str, Any]:
     variants: Counter[str] = Counter()
     for sample in samples:
         counts["samples"] += 1
-        counts.update(name for name, holds in SAMPLES.items() if holds(sample))
+        counts.update(name for name, holds in SAMPLE_CHECKS.items() if holds(sample))
         labels.update(map(str, sample.labels))
         metadata.update(map(str, sample.metadata))
         scenario = sample.labels.get("scenario")
@@ -63,7 +63,7 @@ def count_samples(samples: Iterable[EvaluationSample]) -> dict[str, Any]:
             variants["(none)" if scenario is None else str(scenario)] += 1
     return {
         "samples": counts["samples"],
-        **{name: counts[name] for name in SAMPLES},
+        **{name: counts[name] for name in SAMPLE_CHECKS},
         "variants_by_scenario": dict(variants),
         "scenarios": dict(scenarios),
         "labels": dict(labels),
@@ -77,6 +77,6 @@ def count_outputs(outputs: Iterable[SystemOutputs]) -> dict[str, Any]:
     timings: Counter[str] = Counter()
     for output in outputs:
         counts["outputs"] += 1
-        counts.update(name for name, holds in OUTPUTS.items() if holds(output))
+        counts.update(name for name, holds in OUTPUT_CHECKS.items() if holds(output))
         timings.update(list(output.timings))
-    return {"outputs": counts["outputs"], **{name: counts[name] for name in OUTPUTS}, "timings": dict(timings)}
+    return {"outputs": counts["outputs"], **{name: counts[name] for name in OUTPUT_CHECKS}, "timings": dict(timings)}

@@ -11,20 +11,20 @@ from typing import Any
 from ...core.errors import BadValueError, did_you_mean
 from ...core.types import Document, EvaluationSample, Response, RetrievedDocument, SystemOutputs
 from ..codec import LineError
+from ..error_collector import collect_errors
 from ..ids import text_id
-from ..parts import all_wrong
-from ..problems import shown
-from .cells import listed
+from ..problem_messages import quote_text
+from .list_cells import parse_list_cell
 
 __all__ = [
     "DEEPEVAL",
     "RAGAS",
-    "RAGAS_BEFORE",
-    "Columns",
-    "RecordShape",
-    "chosen_columns",
-    "output_of",
-    "sample_of",
+    "RAGAS_LEGACY",
+    "RecordColumns",
+    "RecordLayout",
+    "parse_record_output",
+    "parse_record_sample",
+    "resolve_columns",
 ]
 
 ID_COLUMNS = ("sample_id", "id", "question_id", "query_id")
@@ -33,7 +33,7 @@ _USER, _ASSISTANT = ("human", "user"), ("ai", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class RecordColumns:
     """Which column holds what; ``None`` for what no column holds."""
 
     query: str | None = None
@@ -58,7 +58,7 @@ class Columns:
         return {name for name in known if name is not None}
 
 
-RAGAS = Columns(
+RAGAS = RecordColumns(
     query="user_input",
     reference_answer="reference",
     relevant_texts="reference_contexts",
@@ -67,7 +67,7 @@ RAGAS = Columns(
     retrieved_ids="retrieved_context_ids",
     response="response",
 )
-DEEPEVAL = Columns(
+DEEPEVAL = RecordColumns(
     query="input",
     reference_answer="expected_output",
     relevant_texts="context",
@@ -75,7 +75,7 @@ DEEPEVAL = Columns(
     response="actual_output",
     separator="|",
 )
-RAGAS_BEFORE = Columns(
+RAGAS_LEGACY = RecordColumns(
     query="question",
     reference_answer="ground_truth",
     reference_answers="ground_truths",
@@ -86,29 +86,31 @@ RAGAS_BEFORE = Columns(
 _PRESETS = {"ragas": RAGAS, "deepeval": DEEPEVAL}
 
 
-def chosen_columns(columns: str | Mapping[str, str]) -> Columns:
+def resolve_columns(columns: str | Mapping[str, str]) -> RecordColumns:
     """The columns of that tool, or those of one's own: by what they hold, the name of each."""
     if isinstance(columns, str):
         if columns not in _PRESETS:
-            raise BadValueError(f"unknown columns {shown(columns)}; choose 'ragas' or 'deepeval', or give a mapping")
+            raise BadValueError(
+                f"unknown columns {quote_text(columns)}; choose 'ragas' or 'deepeval', or give a mapping"
+            )
         return _PRESETS[columns]
-    known = [one.name for one in fields(Columns)]
+    known = [one.name for one in fields(RecordColumns)]
     for key, name in columns.items():
         if key not in known:
             hint = did_you_mean(str(key), known, otherwise=f"; known are {', '.join(known)}")
-            raise BadValueError(f"no column can hold {shown(str(key))}{hint}")
+            raise BadValueError(f"no column can hold {quote_text(str(key))}{hint}")
         if not isinstance(name, str):
-            raise BadValueError(f"the column of {shown(key)} must be a name, not {name!r:.80}")
-    return Columns(**columns)
+            raise BadValueError(f"the column of {quote_text(key)} must be a name, not {name!r:.80}")
+    return RecordColumns(**columns)
 
 
-class RecordShape:
+class RecordLayout:
     """What records look like. The first one decides it, so that all are read in the same way.
 
     That is the column of the ids, and which of the two sets of names that ragas has had.
     """
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: RecordColumns) -> None:
         self.columns = columns
         self.id_column = columns.sample_id
         """The column of the ids; ``None`` where records go by their numbers."""
@@ -118,27 +120,29 @@ class RecordShape:
         self.known: set[str | None] = set()
         """The columns that hold something known."""
 
-    def id_of(self, values: Mapping[str, Any], number: int) -> str:
+    def get_id(self, values: Mapping[str, Any], number: int) -> str:
         """The id of the record of that number."""
         if not self._decided:
             self._decided = True
-            self.id_column = next((name for name in self._names if _given(values, name) is not None), self.id_column)
-            if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_BEFORE.query) in values:
-                self.columns = RAGAS_BEFORE
+            self.id_column = next(
+                (name for name in self._names if _get_value(values, name) is not None), self.id_column
+            )
+            if self.columns is RAGAS and str(RAGAS.query) not in values and str(RAGAS_LEGACY.query) in values:
+                self.columns = RAGAS_LEGACY
             self.known = {*self.columns.names(), self.id_column}
         if self.id_column is None:
             return str(number)
-        value = _given(values, self.id_column)
+        value = _get_value(values, self.id_column)
         if value is None:
             others = "; the first record has one" if self._numbered else ""
-            raise LineError(f"field {shown(self.id_column)} is missing{others}")
+            raise LineError(f"field {quote_text(self.id_column)} is missing{others}")
         return _id(value, self.id_column)
 
 
-def sample_of(values: Mapping[str, Any], number: int, shape: RecordShape) -> EvaluationSample:
+def parse_record_sample(values: Mapping[str, Any], number: int, shape: RecordLayout) -> EvaluationSample:
     """The sample of the record of that number; columns that hold nothing known become its metadata."""
     try:
-        sample_id = shape.id_of(values, number)
+        sample_id = shape.get_id(values, number)
         columns = shape.columns
         query, history, _ = _question(values, columns)
         labels = _labels(values, columns)
@@ -149,7 +153,7 @@ def sample_of(values: Mapping[str, Any], number: int, shape: RecordShape) -> Eva
         columns = shape.columns
         parts = [(one, values, columns) for one in (_question, _labels, _documents)]
         answers = ((_answer, values, columns.reference_answer), (_texts, values, columns.reference_answers, columns))
-        raise all_wrong((shape.id_of, values, number), *parts, *answers) or error from error
+        raise collect_errors((shape.get_id, values, number), *parts, *answers) or error from error
     return EvaluationSample(
         sample_id=sample_id,
         query=query,
@@ -159,24 +163,24 @@ def sample_of(values: Mapping[str, Any], number: int, shape: RecordShape) -> Eva
         metadata={
             str(name): value
             for name in values
-            if name not in shape.known and (value := _plain(_given(values, name))) is not None
+            if name not in shape.known and (value := _plain(_get_value(values, name))) is not None
         },
         reference_answers=references or [],
         history=history,
     )
 
 
-def output_of(
-    values: Mapping[str, Any], number: int, shape: RecordShape
+def parse_record_output(
+    values: Mapping[str, Any], number: int, shape: RecordLayout
 ) -> tuple[str, tuple[SystemOutputs, bool] | None]:
     """The id of a record; the output in it and whether it says what was retrieved, ``None`` where it has none."""
     try:
-        sample_id = shape.id_of(values, number)
+        sample_id = shape.get_id(values, number)
         answer = _returned_answer(values, shape.columns)
         _, retrieved = _documents(values, shape.columns)
     except LineError as error:
         parts = [(one, values, shape.columns) for one in (_returned_answer, _documents)]
-        raise all_wrong((shape.id_of, values, number), *parts) or error from error
+        raise collect_errors((shape.get_id, values, number), *parts) or error from error
     if answer is None and retrieved is None:
         return sample_id, None
     ranking = [RetrievedDocument(doc, None, rank) for rank, doc in enumerate(retrieved or (), start=1)]
@@ -187,26 +191,28 @@ def output_of(
 # --- parts of a record -----------------------------------------------------------------------------------------------
 
 
-def _question(values: Mapping[str, Any], columns: Columns) -> tuple[str, list[dict[str, Any]], str | None]:
+def _question(values: Mapping[str, Any], columns: RecordColumns) -> tuple[str, list[dict[str, Any]], str | None]:
     """The question, what was said before it, and what the assistant said after it."""
     name = columns.query
     if name is None:
         raise BadValueError("the columns must say which one holds the 'query'")
-    value = _plain(_given(values, name))
+    value = _plain(_get_value(values, name))
     if value is None:
-        raise LineError(f"field {shown(name)} is missing")
+        raise LineError(f"field {quote_text(name)} is missing")
     if isinstance(value, str) and value.startswith("[{"):  # a conversation in a cell of a table
         with contextlib.suppress(LineError):
-            value = listed(value)
-    return _turns(value, name) if isinstance(value, list) else (_text(value, name), [], None)
+            value = parse_list_cell(value)
+    return _split_conversation(value, name) if isinstance(value, list) else (_text(value, name), [], None)
 
 
-def _turns(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], str | None]:
+def _split_conversation(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], str | None]:
     turns: list[dict[str, Any]] = []
     for index, message in enumerate(messages):
         path = f"{name}[{index}]"
         if not isinstance(message, Mapping):
-            raise LineError(f"field {shown(path)} must be a message: an object with 'content' and 'type' or 'role'")
+            raise LineError(
+                f"field {quote_text(path)} must be a message: an object with 'content' and 'type' or 'role'"
+            )
         role = _text(message.get("role", message.get("type")), f"{path}.type")
         role = "user" if role in _USER else "assistant" if role in _ASSISTANT else role
         content = _text(message.get("content"), f"{path}.content")
@@ -214,32 +220,34 @@ def _turns(messages: list[Any], name: str) -> tuple[str, list[dict[str, Any]], s
         turns.append({"role": role, "content": content, **rest})
     last = max((index for index, turn in enumerate(turns) if turn["role"] == "user"), default=None)
     if last is None:
-        raise LineError(f"field {shown(name)} has no message of the user (type 'human', or role 'user')")
+        raise LineError(f"field {quote_text(name)} has no message of the user (type 'human', or role 'user')")
     said = [turn["content"] for turn in turns[last + 1 :] if turn["role"] == "assistant"]
     return turns[last]["content"], turns[:last], said[-1] if said else None
 
 
-def _returned_answer(values: Mapping[str, Any], columns: Columns) -> str | None:
+def _returned_answer(values: Mapping[str, Any], columns: RecordColumns) -> str | None:
     """What the system said: its column, else the last turn of the conversation."""
     answer = _answer(values, columns.response)
-    if answer is None and _given(values, columns.query) is not None:
+    if answer is None and _get_value(values, columns.query) is not None:
         answer = _question(values, columns)[2]
     return answer
 
 
 def _answer(values: Mapping[str, Any], name: str | None) -> str | None:
-    value = _given(values, name)
+    value = _get_value(values, name)
     return None if value is None else _text(value, str(name))
 
 
-def _labels(values: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
-    labels = _given(values, columns.labels)
+def _labels(values: Mapping[str, Any], columns: RecordColumns) -> dict[str, Any]:
+    labels = _get_value(values, columns.labels)
     if labels is not None and not isinstance(labels, Mapping):
-        raise LineError(f"field {shown(str(columns.labels))} must be an object, not {_kind(labels)}")
+        raise LineError(f"field {quote_text(str(columns.labels))} must be an object, not {_type_name(labels)}")
     return {} if labels is None else dict(labels)
 
 
-def _documents(values: Mapping[str, Any], columns: Columns) -> tuple[list[Document] | None, list[Document] | None]:
+def _documents(
+    values: Mapping[str, Any], columns: RecordColumns
+) -> tuple[list[Document] | None, list[Document] | None]:
     """The relevant and the retrieved documents. A text without an id has that of the same text beside it, or its own.
 
     Both are looked at together, so that a text that only one side has an id for is the same document on both.
@@ -249,8 +257,12 @@ def _documents(values: Mapping[str, Any], columns: Columns) -> tuple[list[Docume
     try:
         relevant, retrieved = _pairs(*wanted), _pairs(*returned)
     except LineError as error:
-        raise all_wrong((_pairs, *wanted), (_pairs, *returned)) or error from error
-    if relevant and retrieved and (_apart(relevant, retrieved) or _apart(retrieved, relevant)):
+        raise collect_errors((_pairs, *wanted), (_pairs, *returned)) or error from error
+    if (
+        relevant
+        and retrieved
+        and (_is_ids_against_texts(relevant, retrieved) or _is_ids_against_texts(retrieved, relevant))
+    ):
         raise LineError("one of relevant and retrieved contexts has only ids, the other only texts: they cannot meet")
     named = {text: doc_id for doc_id, text in [*(relevant or ()), *(retrieved or ())] if doc_id is not None and text}
     made = [
@@ -262,18 +274,20 @@ def _documents(values: Mapping[str, Any], columns: Columns) -> tuple[list[Docume
     return made[0], made[1]
 
 
-def _apart(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
+def _is_ids_against_texts(one: list[tuple[str | None, str]], other: list[tuple[str | None, str]]) -> bool:
     """Whether the first has only ids and the second only texts."""
     return one[0][0] is not None and other[0][0] is None and not any(text for _, text in one)
 
 
 def _pairs(
-    values: Mapping[str, Any], texts_name: str | None, ids_name: str | None, columns: Columns
+    values: Mapping[str, Any], texts_name: str | None, ids_name: str | None, columns: RecordColumns
 ) -> list[tuple[str | None, str]] | None:
     try:
         texts, ids = _texts(values, texts_name, columns), _ids(values, ids_name, columns)
     except LineError as error:
-        raise all_wrong((_texts, values, texts_name, columns), (_ids, values, ids_name, columns)) or error from error
+        raise (
+            collect_errors((_texts, values, texts_name, columns), (_ids, values, ids_name, columns)) or error
+        ) from error
     if not ids:
         return [] if texts is None and ids is not None else None if texts is None else [(None, text) for text in texts]
     if texts and len(texts) != len(ids):
@@ -281,38 +295,40 @@ def _pairs(
     return list(zip(ids, texts or [""] * len(ids), strict=True))
 
 
-def _texts(values: Mapping[str, Any], name: str | None, columns: Columns) -> list[str] | None:
-    return _each(_text, _list(values, name, columns), name)
+def _texts(values: Mapping[str, Any], name: str | None, columns: RecordColumns) -> list[str] | None:
+    return _convert_each(_text, _list(values, name, columns), name)
 
 
-def _ids(values: Mapping[str, Any], name: str | None, columns: Columns) -> list[str] | None:
-    return _each(_id, _list(values, name, columns), name)
+def _ids(values: Mapping[str, Any], name: str | None, columns: RecordColumns) -> list[str] | None:
+    return _convert_each(_id, _list(values, name, columns), name)
 
 
-def _each(made: Callable[[Any, str], str], found: Sequence[Any] | None, name: str | None) -> list[str] | None:
+def _convert_each(made: Callable[[Any, str], str], found: Sequence[Any] | None, name: str | None) -> list[str] | None:
     if found is None:
         return None
     try:
         return [made(one, f"{name}[{index}]") for index, one in enumerate(found)]
     except LineError as error:
-        raise all_wrong(*((made, one, f"{name}[{index}]") for index, one in enumerate(found))) or error from error
+        raise collect_errors(*((made, one, f"{name}[{index}]") for index, one in enumerate(found))) or error from error
 
 
-def _list(values: Mapping[str, Any], name: str | None, columns: Columns) -> Sequence[Any] | None:
-    value = _plain(_given(values, name))
+def _list(values: Mapping[str, Any], name: str | None, columns: RecordColumns) -> Sequence[Any] | None:
+    value = _plain(_get_value(values, name))
     if value is None or isinstance(value, list | tuple):
         return value
     if isinstance(value, str):
-        found = listed(value)
+        found = parse_list_cell(value)
         if found is not None:
             return found
         if columns.separator is not None:
             return value.split(columns.separator)
-        raise LineError(f'field {shown(str(name))} must be a list, such as ["first", "second"], not {shown(value, 40)}')
-    raise LineError(f"field {shown(str(name))} must be an array, not {_kind(value)}")
+        raise LineError(
+            f'field {quote_text(str(name))} must be a list, such as ["first", "second"], not {quote_text(value, 40)}'
+        )
+    raise LineError(f"field {quote_text(str(name))} must be an array, not {_type_name(value)}")
 
 
-def _given(values: Mapping[str, Any], name: str | None) -> Any:
+def _get_value(values: Mapping[str, Any], name: str | None) -> Any:
     """The value of a column; ``None`` where it is absent, which data frames say as NaN."""
     value = None if name is None else values.get(name)
     if value is None or type(value).__name__ in ("NAType", "NaTType"):  # what pandas writes, known without importing it
@@ -327,34 +343,34 @@ def _plain(value: Any) -> Any:
 
 def _text(value: Any, path: str) -> str:
     if not isinstance(value, str):
-        raise LineError(f"field {shown(path)} must be a string, not {_kind(value)}")
+        raise LineError(f"field {quote_text(path)} must be a string, not {_type_name(value)}")
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise LineError(f"field {shown(path)} holds half of a surrogate pair, which is not valid text") from error
+        raise LineError(f"field {quote_text(path)} holds half of a surrogate pair, which is not valid text") from error
     return str(value)
 
 
 def _id(value: Any, path: str) -> str:
     if isinstance(value, Integral) and not isinstance(value, bool):
-        return _digits(value, path)
+        return _format_integer(value, path)
     if isinstance(value, float) and value.is_integer():  # a column of integers with gaps, as pandas has it
-        return _digits(int(value), path)
+        return _format_integer(int(value), path)
     if not isinstance(value, str):
-        raise LineError(f"field {shown(path)} must be a string or an integer, not {_kind(value)}")
+        raise LineError(f"field {quote_text(path)} must be a string or an integer, not {_type_name(value)}")
     if not value:
-        raise LineError(f"field {shown(path)} is empty; an id needs at least one character")
+        raise LineError(f"field {quote_text(path)} is empty; an id needs at least one character")
     return _text(value, path)
 
 
-def _digits(value: Integral | int, path: str) -> str:
+def _format_integer(value: Integral | int, path: str) -> str:
     try:
         return str(int(value))
     except ValueError as error:  # Python's limit on the digits of an integer
-        raise LineError(f"field {shown(path)} is too large a number") from error
+        raise LineError(f"field {quote_text(path)} is too large a number") from error
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -11,21 +11,21 @@ from typing import Any
 
 from ...core.types import RetrievedDocument
 from ..codec import LineError
+from ..error_collector import ErrorCollector
 from ..json_values import read_values
-from ..parts import Parts
-from ..problems import TOO_DEEP, shown
-from ..reading import Problems
-from .texts import Events, answer_of, query_of
-from .values import (
-    documents,
-    found,
-    identifier,
-    json_object,
-    kind_of,
-    usage,
+from ..problem_messages import TOO_DEEP, quote_text
+from ..reader_types import Problems
+from .attributes import (
+    get_path,
+    parse_id,
+    retrieved_documents,
+    span_kind,
+    to_json_object,
+    token_usage,
 )
+from .span_texts import Events, span_answer, span_query
 
-__all__ = ["SECOND", "Span", "read_spans"]
+__all__ = ["NANOSECONDS_PER_SECOND", "TraceSpan", "read_spans"]
 
 _TRACE = ("context.trace_id", "trace_id", "traceId", "context.traceId", "spanContext.traceId", "traceID")
 _SPAN = ("context.span_id", "span_id", "spanId", "context.spanId", "spanContext.spanId", "spanID")
@@ -35,15 +35,15 @@ _END = ("end_time", "endTimeUnixNano", "end_time_unix_nano", "endTime")
 _BUNDLES = ("resourceSpans", "resource_spans")
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LATEST = 1 << 63
-SECOND = 10**9
+_MAX_NANOSECONDS = 1 << 63
+NANOSECONDS_PER_SECOND = 10**9
 """In nanoseconds."""
 _CONVERSATION = ("session.id", "gen_ai.conversation.id")
 _MODEL = ("llm.model_name", "llm.response.model_name", "gen_ai.response.model", "gen_ai.request.model")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Span:
+class TraceSpan:
     """One step of a request, with what an evaluation can use of it; the rest (prompts, tools, ...) is let go."""
 
     line: int
@@ -76,7 +76,7 @@ class Span:
     @property
     def seconds(self) -> float | None:
         """How long it took."""
-        return None if self.duration is None else self.duration / SECOND
+        return None if self.duration is None else self.duration / NANOSECONDS_PER_SECOND
 
     @property
     def content(self) -> tuple[Any, ...]:
@@ -84,10 +84,10 @@ class Span:
         return tuple(getattr(self, name) for name in self.__slots__ if name not in ("line", "record"))
 
 
-def read_spans(path: Path, problems: Problems) -> Iterator[Span | str]:
+def read_spans(path: Path, problems: Problems) -> Iterator[TraceSpan | str]:
     """The spans of a file; for one that is a problem, the id of its trace instead, where that is known."""
     for _, line, place, value in read_values(path, problems, loose=True):
-        parts = Parts()
+        parts = ErrorCollector()
         try:
             records = list(_records(value, parts))
             parts.require()
@@ -110,7 +110,7 @@ def _messages(error: Exception) -> tuple[str, ...]:
     return error.messages if isinstance(error, LineError) else (TOO_DEEP,)
 
 
-def _records(value: Any, parts: Parts) -> Iterator[Mapping[str, Any]]:
+def _records(value: Any, parts: ErrorCollector) -> Iterator[Mapping[str, Any]]:
     """The spans in one JSON value: itself, a list of them, those of an OTLP bundle, or a page of an API."""
     if isinstance(value, list):
         for item in value:
@@ -130,29 +130,29 @@ def _records(value: Any, parts: Parts) -> Iterator[Mapping[str, Any]]:
     yield value
 
 
-def _objects(holder: Mapping[str, Any], name: str, parts: Parts) -> list[Mapping[str, Any]]:
-    return parts.make(_listed, holder, name) or []
+def _objects(holder: Mapping[str, Any], name: str, parts: ErrorCollector) -> list[Mapping[str, Any]]:
+    return parts.make(_object_list, holder, name) or []
 
 
-def _listed(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _object_list(holder: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     held = holder.get(name)
     if held is not None and not isinstance(held, list):
-        raise LineError(f"field {shown(name)} must be an array")
+        raise LineError(f"field {quote_text(name)} must be an array")
     if not all(isinstance(item, Mapping) for item in held or ()):
-        raise LineError(f"field {shown(name)} must hold objects")
+        raise LineError(f"field {quote_text(name)} must hold objects")
     return held or []
 
 
-def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str | None) -> Span:
-    parts = Parts()
+def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str | None) -> TraceSpan:
+    parts = ErrorCollector()
     attributes = parts.make(_attributes, record) or {}
-    kind = kind_of(record, attributes)
+    kind = span_kind(record, attributes)
     events = parts.make(_events, record) or []
-    answer, structured = answer_of(attributes, kind, events)
-    model = next((value for value in (found(attributes, name) for name in _MODEL) if isinstance(value, str)), None)
+    answer, structured = span_answer(attributes, kind, events)
+    model = next((value for value in (get_path(attributes, name) for name in _MODEL) if isinstance(value, str)), None)
     if trace_id is None:
-        parts.make(_no_trace_id)
-    made = Span(
+        parts.make(_raise_missing_trace_id)
+    made = TraceSpan(
         line,
         trace_id or "",
         parts.make(_id, record, _SPAN),
@@ -160,11 +160,11 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
         kind,
         parts.make(_time, record, _START),
         parts.make(_time, record, _END),
-        query_of(attributes, kind, events),
+        span_query(attributes, kind, events),
         answer,
         structured,
-        parts.make(documents, attributes, kind),
-        parts.make(usage, attributes) or {},
+        parts.make(retrieved_documents, attributes, kind),
+        parts.make(token_usage, attributes) or {},
         model,
         _error(record, attributes, events),
         parts.make(_attribute_id, attributes, ("auepora.sample_id", "sample_id", "metadata.sample_id")),
@@ -176,21 +176,21 @@ def _span(record: Mapping[str, Any], line: int, place: int | None, trace_id: str
     return made
 
 
-def _no_trace_id() -> None:
+def _raise_missing_trace_id() -> None:
     raise LineError("a span has no trace id; expected 'trace_id', 'traceId' or 'context.trace_id'")
 
 
-def _check_times(span: Span, name: Any) -> None:
+def _check_times(span: TraceSpan, name: Any) -> None:
     if span.duration is not None and span.duration < 0:
-        called = f"the span {shown(name)}" if isinstance(name, str) else "a span"
-        raise LineError(f"{called} ends {-span.duration / SECOND:g} s before it starts")
+        called = f"the span {quote_text(name)}" if isinstance(name, str) else "a span"
+        raise LineError(f"{called} ends {-span.duration / NANOSECONDS_PER_SECOND:g} s before it starts")
 
 
 def _id(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
     """An id of the span's own; zeros stand for none."""
     for name in names:
         try:
-            value = identifier(found(record, name), name)
+            value = parse_id(get_path(record, name), name)
         except LineError as error:
             raise LineError(str(error).replace("attribute", "field", 1)) from error
         if value is not None and (bare := value.strip().removeprefix("0x")).strip("0"):
@@ -199,7 +199,7 @@ def _id(record: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 
 
 def _attribute_id(attributes: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((value for value in (identifier(found(attributes, name), name) for name in names) if value), None)
+    return next((value for value in (parse_id(get_path(attributes, name), name) for name in names) if value), None)
 
 
 def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,26 +207,26 @@ def _attributes(record: Mapping[str, Any]) -> dict[str, Any]:
     columns = {key.removeprefix("attributes."): value for key, value in record.items() if key.startswith("attributes.")}
     held = record.get("attributes")
     if isinstance(held, str):
-        held = json_object(held)
+        held = to_json_object(held)
     if held is None:
         return columns
     if isinstance(held, list):
-        held = _pairs(held)
+        held = _otlp_attributes(held)
     if not isinstance(held, Mapping):
         raise LineError("field 'attributes' must be an object, or an array of keys and values")
     return {**held, **columns}
 
 
-def _pairs(pairs: list[Any]) -> dict[str, Any]:
+def _otlp_attributes(pairs: list[Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for pair in pairs:
         if not isinstance(pair, Mapping) or not isinstance(pair.get("key"), str):
             raise LineError("field 'attributes' must hold objects with 'key' and 'value'")
-        made[pair["key"]] = _any_value(pair.get("value"))
+        made[pair["key"]] = _otlp_value(pair.get("value"))
     return made
 
 
-def _any_value(value: Any) -> Any:
+def _otlp_value(value: Any) -> Any:
     """What an OTLP value is: its one key names the type, and large integers are written as texts."""
     if not isinstance(value, Mapping):
         return value
@@ -237,7 +237,7 @@ def _any_value(value: Any) -> Any:
         if name in ("arrayValue", "kvlistValue"):
             values = inner.get("values") if isinstance(inner, Mapping) else None
             values = values if isinstance(values, list) else []
-            return _pairs(values) if name == "kvlistValue" else [_any_value(item) for item in values]
+            return _otlp_attributes(values) if name == "kvlistValue" else [_otlp_value(item) for item in values]
         return inner
     return None
 
@@ -254,9 +254,9 @@ def _time(record: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
         if value in (None, 0, "0", ""):
             continue
         moment = _nanoseconds(value, nano="nano" in name.lower())
-        if moment is None or abs(moment) >= _LATEST:
-            what = shown(value) if isinstance(value, str) else "what is there"
-            raise LineError(f"field {shown(name)} must be a time such as '2025-01-31T12:00:00Z', not {what}")
+        if moment is None or abs(moment) >= _MAX_NANOSECONDS:
+            what = quote_text(value) if isinstance(value, str) else "what is there"
+            raise LineError(f"field {quote_text(name)} must be a time such as '2025-01-31T12:00:00Z', not {what}")
         return moment
     return None
 
@@ -273,33 +273,36 @@ def _nanoseconds(value: Any, *, nano: bool) -> int | None:
             return None
         return since // timedelta(microseconds=1) * 1000
     if isinstance(value, list) and len(value) == 2 and all(type(part) is int for part in value):
-        return int(value[0] * SECOND + value[1])
+        return int(value[0] * NANOSECONDS_PER_SECOND + value[1])
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     # Nobody writes the unit down; at any time since 1973 these four differ by their size alone.
-    unit = 1 if nano else next((unit for limit, unit in _UNITS if abs(value) < limit), 1)
+    unit = 1 if nano else next((unit for limit, unit in _TIME_UNITS if abs(value) < limit), 1)
     return value * unit if isinstance(value, int) else int(value * unit)
 
 
-_UNITS = ((10**11, SECOND), (10**14, 10**6), (10**17, 10**3))
+_TIME_UNITS = ((10**11, NANOSECONDS_PER_SECOND), (10**14, 10**6), (10**17, 10**3))
 """Seconds, milliseconds, microseconds: below which size, and how many nanoseconds each."""
 
 
 def _error(record: Mapping[str, Any], attributes: Mapping[str, Any], events: Events) -> str | None:
     """Why the span failed: a word, and what the exception or the status says."""
-    codes = [found(record, name) for name in ("status.status_code", "status.code", "status_code")]
+    codes = [get_path(record, name) for name in ("status.status_code", "status.code", "status_code")]
     if not any(code in (2, "2") or (isinstance(code, str) and code.upper().endswith("ERROR")) for code in codes):
         return None
     raised = next((values for name, values in reversed(events) if name == "exception"), {})
-    kind, said = found(raised, "exception.type") or found(attributes, "error.type"), found(raised, "exception.message")
+    kind, said = (
+        get_path(raised, "exception.type") or get_path(attributes, "error.type"),
+        get_path(raised, "exception.message"),
+    )
     if not isinstance(said, str) or not said:
         names = ("status.description", "status.message", "status_message")
-        said = next((text for text in (found(record, name) for name in names) if isinstance(text, str) and text), "")
-    word = _snake(kind) if isinstance(kind, str) else "error"
+        said = next((text for text in (get_path(record, name) for name in names) if isinstance(text, str) and text), "")
+    word = _snake_case(kind) if isinstance(kind, str) else "error"
     return f"{word}: {said}" if said else word
 
 
-def _snake(name: str) -> str:
+def _snake_case(name: str) -> str:
     """The last part of a class's name as a reason: ``rate_limit_error`` of ``openai.RateLimitError``."""
     parts = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", re.split(r"[.:]", name)[-1])
     return "_".join(parts).lower() or "error"

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import BadValueError, MissingDependencyError
+from .labels import clean_label
 from .svg import render_svg
 from .svg.render import plot_width
-from .theme import GROUND, Theme, plain_colour, require_theme, themed
-from .words import in_chart
+from .theme import BACKGROUND, Theme, apply_theme, plain_colour, require_theme
 
 __all__ = ["FORMATS", "Chart", "chart_format"]
 
@@ -45,9 +45,9 @@ class Chart:
         """The same in a sentence, for those who do not see it."""
         return str(self.spec["description"])
 
-    def titled(self, title: str) -> Chart:
+    def with_title(self, title: str) -> Chart:
         """The same chart under another title."""
-        return Chart({**self.spec, "title": {**self.spec["title"], "text": in_chart(title)}})
+        return Chart({**self.spec, "title": {**self.spec["title"], "text": clean_label(title)}})
 
     def to_svg(self, *, width: float | None = None, theme: Theme | None = None, heading: bool = True) -> str:
         """An SVG element: no script, no style, nothing from elsewhere.
@@ -57,7 +57,7 @@ class Chart:
         know no style sheets need them. ``heading`` says whether the title is drawn.
         """
         chosen = None if theme is None else require_theme(theme)
-        return render_svg(self.spec, width=_usable(width), theme=chosen, heading=heading)
+        return render_svg(self.spec, width=_check_width(width), theme=chosen, heading=heading)
 
     def to_html(self, *, width: float | None = None, theme: Theme = "light") -> str:
         """A page that holds the chart and nothing else."""
@@ -68,7 +68,7 @@ class Chart:
                 f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
                 '<meta name="viewport" content="width=device-width, initial-scale=1">',
                 f"<title>{escape(self.title)}</title>",
-                f"<style>{_STYLE % plain_colour(GROUND, theme)}</style></head>",
+                f"<style>{_STYLE % plain_colour(BACKGROUND, theme)}</style></head>",
                 f"<body><figure>{self.to_svg(width=width, theme=theme)}</figure></body></html>\n",
             ]
         )
@@ -83,8 +83,8 @@ class Chart:
             import vl_convert
         except ImportError as error:
             raise MissingDependencyError("vl-convert-python", purpose="drawing a PNG", install=_INSTALL) from error
-        spec = self._as_wide(_usable(width))
-        drawn: bytes = vl_convert.vegalite_to_png(themed(spec, require_theme(theme)), scale=scale)
+        spec = self._with_width(_check_width(width))
+        drawn: bytes = vl_convert.vegalite_to_png(apply_theme(spec, require_theme(theme)), scale=scale)
         return drawn
 
     def to_altair(self) -> Any:
@@ -105,14 +105,16 @@ class Chart:
         if form == "png":
             content = self.to_png(width=width, theme=theme)
         elif form == "json":
-            content = json.dumps(self._as_wide(_usable(width)), indent=2, ensure_ascii=False, allow_nan=False).encode()
+            content = json.dumps(
+                self._with_width(_check_width(width)), indent=2, ensure_ascii=False, allow_nan=False
+            ).encode()
         else:
             text = (self.to_svg if form == "svg" else self.to_html)(width=width, theme=theme)
             content = text.encode()
         write_lines(target, [content])
         return target
 
-    def _as_wide(self, width: float | None) -> dict[str, Any]:
+    def _with_width(self, width: float | None) -> dict[str, Any]:
         """The spec with plots as wide as the whole picture leaves them."""
         if width is None:
             return dict(self.spec)
@@ -144,7 +146,7 @@ def chart_format(path: str | Path) -> str:
     return form
 
 
-def _usable(width: float | None) -> float | None:
+def _check_width(width: float | None) -> float | None:
     if width is not None and not 100 <= width <= 10_000:
         raise BadValueError(f"a chart is between 100 and 10,000 pixels wide, not {width:g}")
     return width

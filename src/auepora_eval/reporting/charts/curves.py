@@ -9,23 +9,34 @@ from operator import itemgetter
 
 from .chart import Chart
 from .intervals import interval_chart
-from .panels import TIP, Row, ends_of, first_few, in_words, is_unit
-from .spec import Json, bands, coloured, dashed, message_spec, numbers, place, shaped, spec_of, view
+from .labels import clean_label, describe, finite_number, format_number, unique_labels
+from .panels import TOOLTIP, Row, describe_row, has_unit_range, list_first, row_values
+from .spec import (
+    Json,
+    band_channel,
+    build_spec,
+    colour_channel,
+    dash_channel,
+    message_spec,
+    number_channel,
+    shape_channel,
+    view,
+    with_field,
+)
 from .theme import DASHES, MUTED, SERIES, SHAPES
-from .ticks import Span, linear_span, log_span
-from .words import in_chart, number, shown_number, told, unique_labels
+from .ticks import AxisRange, linear_range, log_range
 
 __all__ = ["curve_over_k", "noise_curve", "quality_by_rank"]
 
 Curves = Mapping[str, Sequence[Row]] | Mapping[str, Mapping[str, Sequence[Row]]]
 """Lines by name; or by the name of a panel, and in it by name."""
-MOST_LINES = len(SERIES)
+MAX_LINES = len(SERIES)
 """So many lines of a panel can be told apart."""
-MOST_PANELS = 12
-MOST_POINTS = 400
+MAX_PANELS = 12
+MAX_POINTS = 400
 """So many points of a line are drawn, evenly chosen."""
 _HEIGHT = 220.0
-_APART = 20
+_LOG_SCALE_RATIO = 20
 
 
 def curve_over_k(curves: Curves, *, title: str = "Retrieval over the cut-off k", axis: str = "k") -> Chart:
@@ -48,7 +59,7 @@ def noise_curve(
     ``low`` and ``high`` are as elsewhere. Metrics in ``scaled`` stand on an axis of their own. Names have no order that
     a line could follow: for arms each metric has a row per arm instead.
     """
-    if any(number(one.get("level")) is None for points in curves.values() for one in points):
+    if any(finite_number(one.get("level")) is None for points in curves.values() for one in points):
         rows = [
             {**one, "name": one.get("level"), "group": name, **({"scale": name} if name in scaled else {})}
             for name, points in curves.items()
@@ -68,18 +79,18 @@ def _panels(curves: Curves, key: str) -> list[_Panel]:
     plain: dict[str, list[Row]] = {}
     for name, given in curves.items():
         if isinstance(given, Mapping):
-            made.append((name, {line: _placed(points, key) for line, points in given.items()}))
+            made.append((name, {line: _with_positions(points, key) for line, points in given.items()}))
         else:
-            plain[name] = _placed(given, key)
+            plain[name] = _with_positions(given, key)
     return [("", plain), *made] if plain else made
 
 
-def _placed(points: Sequence[Row], key: str) -> list[Row]:
-    return [{**one, "at": at} for one in points if (at := number(one.get(key))) is not None]
+def _with_positions(points: Sequence[Row], key: str) -> list[Row]:
+    return [{**one, "at": at} for one in points if (at := finite_number(one.get(key))) is not None]
 
 
 def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collection[str] = ()) -> Chart:
-    heading = in_chart(title)
+    heading = clean_label(title)
     views: list[Json] = []
     parts: list[str] = []
     empty: list[str] = []
@@ -88,55 +99,53 @@ def _lines_chart(panels: Sequence[_Panel], title: str, axis: str, scaled: Collec
         shared: dict[str, list[Row]] = {}
         own: list[dict[str, list[Row]]] = []
         for name, points in lines.items():
-            valued = [one for one in points if ends_of(one)]
-            told_as = f"{in_chart(group)}, {labels[name]}" if group else labels[name]
+            valued = [one for one in points if row_values(one)]
+            told_as = f"{clean_label(group)}, {labels[name]}" if group else labels[name]
             if not valued:
                 empty.append(told_as)
                 continue
-            parts.append(f"{told_as} {_at(valued[0])} and {_at(valued[-1])}")
-            if group or (name not in scaled and all(map(is_unit, valued))):
+            parts.append(f"{told_as} {_point_text(valued[0])} and {_point_text(valued[-1])}")
+            if group or (name not in scaled and all(map(has_unit_range, valued))):
                 shared[labels[name]] = points
             else:
                 own.append({labels[name]: points})
         names = list(shared)
-        together = [
-            {name: shared[name] for name in names[i : i + MOST_LINES]} for i in range(0, len(names), MOST_LINES)
-        ]
-        views += [_lines(one, in_chart(axis), in_chart(group)) for one in [*together, *own]]
+        together = [{name: shared[name] for name in names[i : i + MAX_LINES]} for i in range(0, len(names), MAX_LINES)]
+        views += [_line_panel(one, clean_label(axis), clean_label(group)) for one in [*together, *own]]
     if not views:
         return Chart(message_spec(heading, "no point of a line has a value"))
-    more = [f"{len(views) - MOST_PANELS} more panels not drawn"] if len(views) > MOST_PANELS else []
-    more += [f"no value: {first_few(empty, 'line')}"] if empty else []
-    text = told([first_few(parts, "line"), *more])
-    return Chart(spec_of(views[:MOST_PANELS], title=heading, description=text, subtitle=more))
+    more = [f"{len(views) - MAX_PANELS} more panels not drawn"] if len(views) > MAX_PANELS else []
+    more += [f"no value: {list_first(empty, 'line')}"] if empty else []
+    text = describe([list_first(parts, "line"), *more])
+    return Chart(build_spec(views[:MAX_PANELS], title=heading, description=text, subtitle=more))
 
 
-def _at(point: Row) -> str:
-    return f"{shown_number(ends_of(point)[0])} at {point['at']:g}"
+def _point_text(point: Row) -> str:
+    return f"{format_number(row_values(point)[0])} at {point['at']:g}"
 
 
-def _lines(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
+def _line_panel(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
     every = [one for points in curves.values() for one in points]
     along = _number_axis(every, axis)
-    ends = [end for one in every for end in ends_of(one)]
-    unit = all(is_unit(one) for one in every if ends_of(one))
-    span = linear_span((), within=(0.0, 1.0)) if unit else linear_span(ends, zero=True)
-    up = numbers("value", span)
+    ends = [end for one in every for end in row_values(one)]
+    unit = all(has_unit_range(one) for one in every if row_values(one))
+    span = linear_range((), within=(0.0, 1.0)) if unit else linear_range(ends, zero=True)
+    up = number_channel("value", span)
     rows, ranged = [], []
     for label, points in curves.items():
-        for at, found, part in _in_order(points):
+        for at, found, part in _ordered_points(points):
             row = {"at": at, "value": found[0], "line": label, "part": f"{label} {part}"}
-            rows.append({**row, "tip": in_words(f"{label} at {at:g}", found)})
+            rows.append({**row, "tip": describe_row(f"{label} at {at:g}", found)})
             if len(found) == 3:
                 ranged.append({**row, "low": found[1], "high": found[2]})
     colours = {label: SERIES[place_ % len(SERIES)] for place_, label in enumerate(curves)}
     dashes = {label: DASHES[place_ % len(DASHES)] for place_, label in enumerate(curves)}
     shapes = {label: SHAPES[place_ % len(SHAPES)] for place_, label in enumerate(curves)}
     legend = len(curves) > 1
-    colour, parted = coloured("line", colours, shown=legend), {"field": "part", "type": "nominal"}
+    colour, parted = colour_channel("line", colours, shown=legend), {"field": "part", "type": "nominal"}
     banded: Json = {
         "x": along,
-        "y": place(up, "low"),
+        "y": with_field(up, "low"),
         "y2": {"field": "high"},
         "color": colour,
         "detail": parted,
@@ -145,10 +154,16 @@ def _lines(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
         "x": along,
         "y": up,
         "color": colour,
-        "strokeDash": dashed("line", dashes, shown=legend),
+        "strokeDash": dash_channel("line", dashes, shown=legend),
         "detail": parted,
     }
-    point: Json = {"x": along, "y": up, "color": colour, "shape": shaped("line", shapes, shown=legend), "tooltip": TIP}
+    point: Json = {
+        "x": along,
+        "y": up,
+        "color": colour,
+        "shape": shape_channel("line", shapes, shown=legend),
+        "tooltip": TOOLTIP,
+    }
     band: Json = {"type": "area", "opacity": 0.13}
     if len({row["at"] for row in rows}) < 2:  # an area over a single place has no width
         band = {"type": "rule", "strokeWidth": 1.5, "opacity": 0.5}
@@ -161,11 +176,11 @@ def _lines(curves: Mapping[str, Sequence[Row]], axis: str, group: str) -> Json:
     return view(layers, height=_HEIGHT, title=", ".join(filter(None, [group, alone])))
 
 
-def _in_order(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
+def _ordered_points(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
     """Where points stand, in order, their numbers, and which part of the line they belong to: a gap begins another."""
-    placed = sorted(((float(one["at"]), ends_of(one)) for one in points), key=itemgetter(0))
-    if len(placed) > MOST_POINTS:
-        placed = [placed[round(i * (len(placed) - 1) / (MOST_POINTS - 1))] for i in range(MOST_POINTS)]
+    placed = sorted(((float(one["at"]), row_values(one)) for one in points), key=itemgetter(0))
+    if len(placed) > MAX_POINTS:
+        placed = [placed[round(i * (len(placed) - 1) / (MAX_POINTS - 1))] for i in range(MAX_POINTS)]
     found, part = [], 0
     for at, ends in placed:
         if ends:
@@ -177,16 +192,16 @@ def _in_order(points: Sequence[Row]) -> list[tuple[float, list[float], int]]:
 
 def _number_axis(points: Sequence[Row], axis: str) -> Json:
     places = sorted({float(one["at"]) for one in points})
-    if len(places) > 1 and places[0] > 0 and places[-1] / places[0] > _APART:
-        return numbers("at", _ticked(log_span([places[0], places[-1]]), places), title=axis, grid=False)
-    return numbers("at", _ticked(linear_span([places[0], places[-1]]), places), title=axis, grid=False)
+    if len(places) > 1 and places[0] > 0 and places[-1] / places[0] > _LOG_SCALE_RATIO:
+        return number_channel("at", _with_ticks(log_range([places[0], places[-1]]), places), title=axis, grid=False)
+    return number_channel("at", _with_ticks(linear_range([places[0], places[-1]]), places), title=axis, grid=False)
 
 
-def _ticked(span: Span, places: Sequence[float]) -> Span:
+def _with_ticks(span: AxisRange, places: Sequence[float]) -> AxisRange:
     """The span with a tick at every place, where those are few and not too near to each other."""
     shares = [math.log(place) if span.log else place for place in places]
     near = min((b - a for a, b in pairwise(shares)), default=1.0) * 15 < shares[-1] - shares[0]
-    return span if near or len(places) > 8 else Span(span.low, span.high, tuple(places), ".6~g", span.log)
+    return span if near or len(places) > 8 else AxisRange(span.low, span.high, tuple(places), ".6~g", span.log)
 
 
 def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None) -> Chart:
@@ -194,29 +209,31 @@ def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None)
 
     A row has ``rank`` (a number, a range such as ``6–10``, or ``none``), ``value``, ``low``, ``high`` and ``n``.
     """
-    heading = in_chart(title or f"{name} by the rank of the first relevant document")
-    valued = [row for row in rows[:60] if ends_of(row)]
+    heading = clean_label(title or f"{name} by the rank of the first relevant document")
+    valued = [row for row in rows[:60] if row_values(row)]
     if not valued:
         return Chart(message_spec(heading, "no answer has both a score and a rank"))
     labels = unique_labels(row.get("rank", "") for row in rows[:60])
-    along = bands("rank", labels, title="rank of the first relevant document", angle=-40 if len(labels) > 12 else 0)
-    unit = all(map(is_unit, valued))
-    ends = [end for row in valued for end in ends_of(row)]
-    up = numbers(
-        "value", linear_span((), within=(0.0, 1.0)) if unit else linear_span(ends, zero=True), title=in_chart(name)
+    along = band_channel(
+        "rank", labels, title="rank of the first relevant document", angle=-40 if len(labels) > 12 else 0
+    )
+    unit = all(map(has_unit_range, valued))
+    ends = [end for row in valued for end in row_values(row)]
+    up = number_channel(
+        "value", linear_range((), within=(0.0, 1.0)) if unit else linear_range(ends, zero=True), title=clean_label(name)
     )
     drawn, ranged, counts = [], [], []
     for label, row in zip(labels, rows, strict=False):
-        found, n = ends_of(row), row.get("n")
+        found, n = row_values(row), row.get("n")
         if n is not None:
             counts.append({"rank": label, "text": f"n {n}"})
         if not found:
             continue
-        tip = in_words(f"rank {label}", found) + ("" if n is None else f", n = {n}")
+        tip = describe_row(f"rank {label}", found) + ("" if n is None else f", n = {n}")
         drawn.append({"rank": label, "value": found[0], "tip": tip})
         if len(found) == 3:
             ranged.append({"rank": label, "low": found[1], "high": found[2]})
-    interval = {"x": along, "y": place(up, "low"), "y2": {"field": "high"}}
+    interval = {"x": along, "y": with_field(up, "low"), "y2": {"field": "high"}}
     text = {"type": "text", "align": "center", "baseline": "bottom", "dy": -6, "color": MUTED}
     layers: list[Json] = [
         {
@@ -227,7 +244,7 @@ def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None)
         {
             "data": {"values": drawn},
             "mark": {"type": "point", "filled": True, "opacity": 1, "size": 70, "color": SERIES[0]},
-            "encoding": {"x": along, "y": up, "tooltip": TIP},
+            "encoding": {"x": along, "y": up, "tooltip": TOOLTIP},
         },
         {
             "data": {"values": counts},
@@ -235,5 +252,5 @@ def quality_by_rank(rows: Sequence[Row], name: str, *, title: str | None = None)
             "encoding": {"x": along, "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}},
         },
     ]
-    description = told([first_few([str(row["tip"]) for row in drawn], "rank")])
-    return Chart(spec_of([view(layers, height=180.0)], title=heading, description=description))
+    description = describe([list_first([str(row["tip"]) for row in drawn], "rank")])
+    return Chart(build_spec([view(layers, height=180.0)], title=heading, description=description))

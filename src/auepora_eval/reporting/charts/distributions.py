@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from ...stats.quantile import quantile_of
 from .chart import Chart
-from .panels import TIP
-from .spec import Json, bands, message_spec, numbers, place, spec_of, view
-from .svg.formats import formatted
+from .labels import clean_label, describe, finite_number, format_number, pluralize
+from .panels import TOOLTIP
+from .spec import Json, band_channel, build_spec, message_spec, number_channel, view, with_field
+from .svg.formats import format_tick
 from .theme import MUTED, SERIES, TEXT
-from .ticks import Span, count_span, linear_span, log_span
-from .words import counted, in_chart, number, shown_number, told
+from .ticks import AxisRange, count_range, linear_range, log_range
 
 __all__ = ["distribution_chart", "latency_chart"]
 
@@ -24,13 +24,13 @@ Floats = npt.NDArray[np.float64]
 Values = Sequence[float | None] | Mapping[str, Sequence[float | None]]
 """Values of one run, or of several by name."""
 BINS = 20
-_FEW = 8
+_MAX_BARS = 8
 """So few different values have a bar each, and no bins."""
 _HEIGHT = 140.0
-_CLOSE = 0.09
+_MIN_LABEL_GAP = 0.09
 """Two lines so near to each other (a share of the axis) leave no room for words beside each other."""
-_MOST_RUNS = 8
-_APART = 30.0
+_MAX_RUNS = 8
+_LOG_SCALE_RATIO = 30.0
 """From so many times its lower quantile on, the slowest is better seen on a scale of logarithms."""
 
 
@@ -45,29 +45,29 @@ def distribution_chart(
 
     ``bounds`` are the ends that the metric can reach. Samples without a score are counted, not drawn.
     """
-    heading = in_chart(title or f"{name}: distribution over samples")
-    runs, missing = _runs(values)
+    heading = clean_label(title or f"{name}: distribution over samples")
+    runs, missing = _values_by_run(values)
     every = np.concatenate(list(runs.values())) if runs else np.zeros(0)
     if not len(every):
-        return Chart(message_spec(heading, _nothing(missing)))
+        return Chart(message_spec(heading, _empty_message(missing)))
     distinct = np.unique(every)
-    if len(distinct) <= _FEW:
-        draw = _bars_of(distinct, runs, in_chart(name))
+    if len(distinct) <= _MAX_BARS:
+        draw = _bar_drawer(distinct, runs, clean_label(name))
     else:
-        given = None if bounds is None else tuple(map(number, bounds))
+        given = None if bounds is None else tuple(map(finite_number, bounds))
         unit = given == (0.0, 1.0) if given is not None else bool(distinct[0] >= 0 and distinct[-1] <= 1)
         inside = bool(distinct[0] >= 0 and distinct[-1] <= 1)
-        span = linear_span((), within=(0.0, 1.0)) if unit and inside else linear_span(distinct[[0, -1]].tolist())
-        draw = _bins_of(span, runs, in_chart(name))
+        span = linear_range((), within=(0.0, 1.0)) if unit and inside else linear_range(distinct[[0, -1]].tolist())
+        draw = _histogram_drawer(span, runs, clean_label(name))
     views, parts = [], []
     for run, held in runs.items():
         mean, middle = float(held.mean()), quantile_of(held, 0.5)
-        about = f"{counted(len(held), 'sample')}, mean {shown_number(mean)}, median {shown_number(middle)}"
+        about = f"{pluralize(len(held), 'sample')}, mean {format_number(mean)}, median {format_number(middle)}"
         without = f", {missing[run]:,} without a score" if missing[run] else ""
         parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
-        marks = [(mean, f"mean {shown_number(mean)}")]
+        marks = [(mean, f"mean {format_number(mean)}")]
         views.append(draw(held, run, marks))
-    return Chart(spec_of(views, title=heading, description=told(parts), subtitle=parts))
+    return Chart(build_spec(views, title=heading, description=describe(parts), subtitle=parts))
 
 
 def latency_chart(
@@ -79,46 +79,46 @@ def latency_chart(
     title: str | None = None,
 ) -> Chart:
     """How long answers took, with quantiles as lines; on a scale of logarithms where the slowest are far off."""
-    heading = in_chart(title or f"{name}: how long answers took")
-    runs, missing = _runs(seconds)
+    heading = clean_label(title or f"{name}: how long answers took")
+    runs, missing = _values_by_run(seconds)
     every = np.concatenate(list(runs.values())) if runs else np.zeros(0)
     if not len(every):
-        return Chart(message_spec(heading, _nothing(missing, what="timing")))
+        return Chart(message_spec(heading, _empty_message(missing, what="timing")))
     low, high = float(every.min()), float(every.max())
-    logarithms = low > 0 and high / low > _APART and len(every) > 1
-    span = log_span([low, high]) if logarithms else linear_span([low, high], zero=low >= 0)
-    draw = _bins_of(span, runs, f"{in_chart(name)} ({unit})")
+    logarithms = low > 0 and high / low > _LOG_SCALE_RATIO and len(every) > 1
+    span = log_range([low, high]) if logarithms else linear_range([low, high], zero=low >= 0)
+    draw = _histogram_drawer(span, runs, f"{clean_label(name)} ({unit})")
     views, parts = [], []
     for run, held in runs.items():
         marks = [(quantile_of(held, q), f"p{q * 100:g}") for q in quantiles]
-        about = ", ".join(f"{text} {shown_number(at)} {unit}" for at, text in marks)
-        about = f"{counted(len(held), 'answer')}, {about}"
+        about = ", ".join(f"{text} {format_number(at)} {unit}" for at, text in marks)
+        about = f"{pluralize(len(held), 'answer')}, {about}"
         without = f", {missing[run]:,} without a timing" if missing[run] else ""
         parts.append(f"{run}: {about}{without}" if run else f"{about}{without}")
         views.append(draw(held, run, marks))
-    return Chart(spec_of(views, title=heading, description=told(parts), subtitle=parts))
+    return Chart(build_spec(views, title=heading, description=describe(parts), subtitle=parts))
 
 
-def _runs(values: Values) -> tuple[dict[str, Floats], dict[str, int]]:
+def _values_by_run(values: Values) -> tuple[dict[str, Floats], dict[str, int]]:
     """By run the numbers that can be drawn, and how many others there are."""
     given = dict(values) if isinstance(values, Mapping) else {"": values}
     found: dict[str, Floats] = {}
     missing: dict[str, int] = {}
-    for run, held in list(given.items())[:_MOST_RUNS]:
-        name = in_chart(run)
-        drawn = [one for one in map(number, held) if one is not None]
+    for run, held in list(given.items())[:_MAX_RUNS]:
+        name = clean_label(run)
+        drawn = [one for one in map(finite_number, held) if one is not None]
         missing[name] = len(held) - len(drawn)
         if drawn:
             found[name] = np.array(drawn, dtype=np.float64)
     return found, missing
 
 
-def _nothing(missing: Mapping[str, int], what: str = "score") -> str:
+def _empty_message(missing: Mapping[str, int], what: str = "score") -> str:
     count = sum(missing.values())
-    return f"none of {counted(count, 'sample')} has a {what}" if count else "there are no samples"
+    return f"none of {pluralize(count, 'sample')} has a {what}" if count else "there are no samples"
 
 
-def _bins_of(span: Span, runs: Mapping[str, Floats], axis: str) -> Any:
+def _histogram_drawer(span: AxisRange, runs: Mapping[str, Floats], axis: str) -> Any:
     """Draws one run over bins that all share."""
     if span.log:
         edges = np.logspace(math.log10(span.low), math.log10(span.high), BINS + 1)
@@ -126,8 +126,8 @@ def _bins_of(span: Span, runs: Mapping[str, Floats], axis: str) -> Any:
     else:
         edges = np.linspace(span.low, span.high, BINS + 1)
     counts = {run: np.histogram(held, edges)[0] for run, held in runs.items()}
-    most = count_span(max(int(each.max()) for each in counts.values()))
-    along, up = numbers("low", span, title=axis, grid=False), numbers("count", most, title="samples")
+    most = count_range(max(int(each.max()) for each in counts.values()))
+    along, up = number_channel("low", span, title=axis, grid=False), number_channel("count", most, title="samples")
 
     def draw(held: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
         rows = [
@@ -136,7 +136,7 @@ def _bins_of(span: Span, runs: Mapping[str, Floats], axis: str) -> Any:
                 "high": high,
                 "count": count,
                 "zero": 0,
-                "tip": f"{shown_number(low)} to {shown_number(high)}: {count}",
+                "tip": f"{format_number(low)} to {format_number(high)}: {count}",
             }
             for low, high, count in zip(edges[:-1].tolist(), edges[1:].tolist(), counts[run].tolist(), strict=True)
             if count
@@ -146,11 +146,11 @@ def _bins_of(span: Span, runs: Mapping[str, Floats], axis: str) -> Any:
             "x2": {"field": "high"},
             "y": up,
             "y2": {"field": "zero"},
-            "tooltip": TIP,
+            "tooltip": TOOLTIP,
         }
         bars = {"type": "rect", "color": SERIES[0], "opacity": 0.75}
         return view(
-            [{"data": {"values": rows}, "mark": bars, "encoding": encoding}, *_marked(marks, along)],
+            [{"data": {"values": rows}, "mark": bars, "encoding": encoding}, *_marker_layers(marks, along)],
             height=_HEIGHT,
             title=run,
         )
@@ -158,24 +158,24 @@ def _bins_of(span: Span, runs: Mapping[str, Floats], axis: str) -> Any:
     return draw
 
 
-def _marked(marks: Sequence[tuple[float, str]], along: Json) -> list[Json]:
+def _marker_layers(marks: Sequence[tuple[float, str]], along: Json) -> list[Json]:
     """Lines at some values, with what they are above them."""
     rule = {"type": "rule", "color": TEXT, "strokeDash": [4, 3]}
     layers: list[Json] = [
-        {"data": {"values": [{"at": at} for at, _ in marks]}, "mark": rule, "encoding": {"x": place(along, "at")}}
+        {"data": {"values": [{"at": at} for at, _ in marks]}, "mark": rule, "encoding": {"x": with_field(along, "at")}}
     ]
     last: list[float] = []  # by line of words, where the last of them stands
     for at, text in marks:
-        share = _share(at, along["scale"])
-        line = next((place_ for place_, before in enumerate(last) if share - before >= _CLOSE), len(last))
+        share = _axis_fraction(at, along["scale"])
+        line = next((place_ for place_, before in enumerate(last) if share - before >= _MIN_LABEL_GAP), len(last))
         last[line : line + 1] = [share]
         mark = {"type": "text", "align": "center", "baseline": "bottom", "dy": -2 - 13 * line, "color": TEXT}
-        encoding = {"x": place(along, "at"), "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}}
+        encoding = {"x": with_field(along, "at"), "y": {"value": 0}, "text": {"field": "text", "type": "nominal"}}
         layers.append({"data": {"values": [{"at": at, "text": text}]}, "mark": mark, "encoding": encoding})
     return layers
 
 
-def _share(value: float, scale: Mapping[str, Any]) -> float:
+def _axis_fraction(value: float, scale: Mapping[str, Any]) -> float:
     """How far along an axis a value stands."""
     low, high = scale["domain"]
     if scale["type"] == "log":
@@ -183,21 +183,21 @@ def _share(value: float, scale: Mapping[str, Any]) -> float:
     return float((value - low) / (high - low))
 
 
-def _bars_of(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> Any:
+def _bar_drawer(distinct: Floats, runs: Mapping[str, Floats], axis: str) -> Any:
     """Draws one run with a bar per value, where there are few."""
-    labels = {float(value): formatted(float(value), ".6~g") for value in distinct}
+    labels = {float(value): format_tick(float(value), ".6~g") for value in distinct}
     if len(set(labels.values())) < len(labels):  # alike to six digits
         labels = {value: repr(value) for value in labels}
     counts = {run: {value: int((held == value).sum()) for value in labels} for run, held in runs.items()}
-    most = count_span(max(max(each.values()) for each in counts.values()))
-    along, up = bands("value", list(labels.values()), title=axis), numbers("count", most, title="samples")
+    most = count_range(max(max(each.values()) for each in counts.values()))
+    along, up = band_channel("value", list(labels.values()), title=axis), number_channel("count", most, title="samples")
 
     def draw(held: Floats, run: str, marks: Sequence[tuple[float, str]]) -> Json:
         rows = [
             {"value": label, "count": counts[run][value], "zero": 0, "tip": f"{label}: {counts[run][value]}"}
             for value, label in labels.items()
         ]
-        encoding: Json = {"x": along, "y": up, "y2": {"field": "zero"}, "tooltip": TIP}
+        encoding: Json = {"x": along, "y": up, "y2": {"field": "zero"}, "tooltip": TOOLTIP}
         written = [{**row, "text": f"{row['count']:,}"} for row in rows]
         words = {"type": "text", "align": "center", "baseline": "bottom", "dy": -3, "color": MUTED}
         return view(

@@ -6,11 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .chart import Chart
-from .panels import MOST_ROWS, STEP, TIP, Row, ends_of, first_few, in_words, left_over, panels, text_layer
-from .spec import Json, bands, coloured, message_spec, numbers, place, shaped, spec_of, view
+from .labels import clean_label, describe, finite_number, format_number, unique_labels
+from .panels import (
+    MAX_ROWS,
+    ROW_HEIGHT,
+    TOOLTIP,
+    Row,
+    describe_row,
+    group_into_panels,
+    list_first,
+    omitted_rows_note,
+    row_values,
+    text_layer,
+)
+from .spec import (
+    Json,
+    band_channel,
+    build_spec,
+    colour_channel,
+    message_spec,
+    number_channel,
+    shape_channel,
+    view,
+    with_field,
+)
 from .theme import BAD, GOOD, MUTED, SERIES, TEXT
-from .ticks import linear_span
-from .words import in_chart, number, shown_number, told, unique_labels
+from .ticks import linear_range
 
 __all__ = ["VERDICTS", "forest_chart", "split_chart"]
 
@@ -35,31 +56,31 @@ def forest_chart(
     ``inconclusive``); ``primary``, without which a verdict is not shown; ``group``, ``range``, ``scale`` and ``n`` as
     in ``interval_chart``; and ``note`` in the place of a difference that is not there. ``names`` are those of the runs.
     """
-    heading = in_chart(title)
-    kept = list(rows[:MOST_ROWS])
+    heading = clean_label(title)
+    kept = list(rows[:MAX_ROWS])
     if not kept:
         return Chart(message_spec(heading, "no metric was compared"))
-    verdicts = [_verdict(row) for row in kept if ends_of(row, "delta")]
+    verdicts = [_verdict(row) for row in kept if row_values(row, "delta")]
     present = {name: look for name, look in VERDICTS.items() if name in verdicts}
-    grouped = panels(kept, "delta")
+    grouped = group_into_panels(kept, "delta")
     views = [
-        _panel(members, in_chart(group, longest=80), present, legend=place_ == 0)
+        _panel(members, clean_label(group, longest=80), present, legend=place_ == 0)
         for place_, (group, members) in enumerate(grouped)
     ]
-    first, second = (in_chart(name, longest=40) for name in names)
+    first, second = (clean_label(name, longest=40) for name in names)
     subtitle = [f"right of zero: {second} has more; the verdict says whether that is better"]
-    subtitle += filter(None, [left_over(rows)])
+    subtitle += filter(None, [omitted_rows_note(rows)])
     counts = [f"{verdicts.count(name)} {name}" for name in present]
-    listed = first_few(
+    listed = list_first(
         [
-            f"{in_words(in_chart(row.get('name', '')), ends_of(row, 'delta'), signed=True)}, {_verdict(row)}"
+            f"{describe_row(clean_label(row.get('name', '')), row_values(row, 'delta'), signed=True)}, {_verdict(row)}"
             for row in kept
-            if ends_of(row, "delta")
+            if row_values(row, "delta")
         ],
         "metric",
     )
-    text = told([f"{second} against {first}: {', '.join(counts) or 'nothing could be compared'}", listed])
-    return Chart(spec_of(views, title=heading, description=text, subtitle=subtitle))
+    text = describe([f"{second} against {first}: {', '.join(counts) or 'nothing could be compared'}", listed])
+    return Chart(build_spec(views, title=heading, description=text, subtitle=subtitle))
 
 
 def _verdict(row: Row) -> str:
@@ -69,42 +90,42 @@ def _verdict(row: Row) -> str:
 
 def _panel(rows: Sequence[Row], title: str, present: Mapping[str, tuple[str, str]], *, legend: bool) -> Json:
     labels = unique_labels(row.get("name", "") for row in rows)
-    span = linear_span([end for row in rows for end in ends_of(row, "delta")], zero=True)
-    across, along = bands("name", labels), numbers("delta", span)
+    span = linear_range([end for row in rows for end in row_values(row, "delta")], zero=True)
+    across, along = band_channel("name", labels), number_channel("delta", span)
     drawn: list[Json] = []
     missing: list[Json] = []
     for label, row in zip(labels, rows, strict=True):
-        ends = ends_of(row, "delta")
+        ends = row_values(row, "delta")
         if not ends:
-            missing.append({"name": label, "text": in_chart(row.get("note") or "not compared", longest=60)})
+            missing.append({"name": label, "text": clean_label(row.get("note") or "not compared", longest=60)})
             continue
         verdict = _verdict(row)
         sign = "+" if ends[0] > 0 else ""
-        words = f"{sign}{shown_number(ends[0])}" + ("" if verdict == _NOT_TESTED else f" {verdict}")
-        tip = f"{in_words(label, ends, signed=True)}, {verdict}" + (f", n = {row['n']}" if "n" in row else "")
+        words = f"{sign}{format_number(ends[0])}" + ("" if verdict == _NOT_TESTED else f" {verdict}")
+        tip = f"{describe_row(label, ends, signed=True)}, {verdict}" + (f", n = {row['n']}" if "n" in row else "")
         low, high = (ends[1], ends[2]) if len(ends) == 3 else (ends[0], ends[0])
         drawn.append(
             {"name": label, "delta": ends[0], "low": low, "high": high, "verdict": verdict, "text": words, "tip": tip}
         )
-    colours = coloured("verdict", {name: look[1] for name, look in present.items()}, shown=legend)
-    shapes = shaped("verdict", {name: look[0] for name, look in present.items()}, shown=legend)
-    layers = _with_zero(drawn, along, across, colours, shapes)
+    colours = colour_channel("verdict", {name: look[1] for name, look in present.items()}, shown=legend)
+    shapes = shape_channel("verdict", {name: look[0] for name, look in present.items()}, shown=legend)
+    layers = _interval_layers(drawn, along, across, colours, shapes)
     layers.append(text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10))
     if missing:
         layers.append(text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4))
-    return view(layers, height=STEP * len(rows), title=title)
+    return view(layers, height=ROW_HEIGHT * len(rows), title=title)
 
 
-def _with_zero(drawn: Sequence[Json], along: Json, across: Json, colours: Json, shapes: Json) -> list[Json]:
+def _interval_layers(drawn: Sequence[Json], along: Json, across: Json, colours: Json, shapes: Json) -> list[Json]:
     """A line at zero, intervals, and points on them."""
     zero = {"type": "rule", "color": MUTED, "strokeWidth": 1}
     intervals: Json = {
-        "x": place(along, "low"),
+        "x": with_field(along, "low"),
         "x2": {"field": "high"},
         "y": across,
         "color": colours,
     }
-    values: Json = {"x": along, "y": across, "color": colours, "shape": shapes, "tooltip": TIP}
+    values: Json = {"x": along, "y": across, "color": colours, "shape": shapes, "tooltip": TOOLTIP}
     lines, points = {"type": "rule", "strokeWidth": 2}, {"type": "point", "filled": True, "opacity": 1, "size": 80}
     ranged = [row for row in drawn if row["low"] != row["high"]]
     return [
@@ -119,50 +140,54 @@ def split_chart(rows: Sequence[Row], *, title: str = "Where the difference comes
 
     A row has ``name``, and ``retrieval``, ``generation`` and ``delta``: a number each, or ``{value, low, high}``.
     """
-    heading = in_chart(title)
+    heading = clean_label(title)
     kept = list(rows[:40])
     if not kept:
         return Chart(message_spec(heading, "no difference was split"))
     views, told_parts = [], []
     for number_, row in enumerate(kept):
-        parts = {part: _part(row.get("delta" if part == "together" else part)) for part in _PARTS}
-        label = in_chart(row.get("name", ""), longest=80)
+        parts = {part: _part_values(row.get("delta" if part == "together" else part)) for part in _PARTS}
+        label = clean_label(row.get("name", ""), longest=80)
         views.append(_split_panel(label, parts, legend=number_ == 0))
-        amounts = [f"{part} {_signed(one['value'])}" for part, one in parts.items() if number(one["value"]) is not None]
+        amounts = [
+            f"{part} {_signed_text(one['value'])}"
+            for part, one in parts.items()
+            if finite_number(one["value"]) is not None
+        ]
         told_parts.append(f"{label}: {', '.join(amounts) or 'no value'}")
     more = [f"{len(rows) - len(kept)} more metrics not drawn"] if len(rows) > len(kept) else []
-    text = told([first_few(told_parts, "metric"), *more])
-    return Chart(spec_of(views, title=heading, description=text, subtitle=more))
+    text = describe([list_first(told_parts, "metric"), *more])
+    return Chart(build_spec(views, title=heading, description=text, subtitle=more))
 
 
-def _part(given: Any) -> dict[str, Any]:
+def _part_values(given: Any) -> dict[str, Any]:
     return dict(given) if isinstance(given, Mapping) else {"value": given}
 
 
 def _split_panel(label: str, parts: Mapping[str, Mapping[str, Any]], *, legend: bool) -> Json:
     rows = [{"name": part, **one} for part, one in parts.items()]
-    span = linear_span([end for row in rows for end in ends_of(row)], zero=True)
-    across, along = bands("name", list(_PARTS)), numbers("delta", span)
+    span = linear_range([end for row in rows for end in row_values(row)], zero=True)
+    across, along = band_channel("name", list(_PARTS)), number_channel("delta", span)
     drawn, missing = [], []
     for row in rows:
-        ends = ends_of(row)
+        ends = row_values(row)
         if not ends:
             missing.append({"name": row["name"], "text": "no value"})
             continue
         low, high = (ends[1], ends[2]) if len(ends) == 3 else (ends[0], ends[0])
-        tip = in_words(f"{label}, {row['name']}", ends, signed=True)
+        tip = describe_row(f"{label}, {row['name']}", ends, signed=True)
         drawn.append(
-            {"name": row["name"], "delta": ends[0], "low": low, "high": high, "text": _signed(ends[0]), "tip": tip}
+            {"name": row["name"], "delta": ends[0], "low": low, "high": high, "text": _signed_text(ends[0]), "tip": tip}
         )
-    colours = coloured("name", {name: look[1] for name, look in _PARTS.items()}, shown=False)
-    shapes = shaped("name", {name: look[0] for name, look in _PARTS.items()}, shown=False)
-    layers = _with_zero(drawn, along, across, colours, shapes)
+    colours = colour_channel("name", {name: look[1] for name, look in _PARTS.items()}, shown=False)
+    shapes = shape_channel("name", {name: look[0] for name, look in _PARTS.items()}, shown=False)
+    layers = _interval_layers(drawn, along, across, colours, shapes)
     layers.append(text_layer(drawn, {"value": "width"}, across, colour=TEXT, dx=10))
     if missing:
         layers.append(text_layer(missing, {"value": 0}, across, colour=MUTED, dx=4))
-    return view(layers, height=STEP * len(_PARTS), title=label)
+    return view(layers, height=ROW_HEIGHT * len(_PARTS), title=label)
 
 
-def _signed(value: Any) -> str:
-    found = number(value)
-    return "no value" if found is None else f"{'+' if found > 0 else ''}{shown_number(found)}"
+def _signed_text(value: Any) -> str:
+    found = finite_number(value)
+    return "no value" if found is None else f"{'+' if found > 0 else ''}{format_number(found)}"

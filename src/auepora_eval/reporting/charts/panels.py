@@ -5,50 +5,50 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .labels import finite_number, format_number, pluralize
 from .spec import Json
-from .words import counted, number, shown_number
 
 __all__ = [
-    "MOST_ROWS",
-    "STEP",
-    "TIP",
+    "MAX_ROWS",
+    "ROW_HEIGHT",
+    "TOOLTIP",
     "Row",
-    "ends_of",
-    "first_few",
-    "in_words",
-    "is_unit",
-    "left_over",
-    "panels",
+    "describe_row",
+    "group_into_panels",
+    "has_unit_range",
+    "list_first",
+    "omitted_rows_note",
+    "row_values",
     "text_layer",
 ]
 
 Row = Mapping[str, Any]
-MOST_ROWS = 200
+MAX_ROWS = 200
 """So many rows are drawn; of more, the rest is told as a number."""
-STEP = 22.0
+ROW_HEIGHT = 22.0
 """So high is a row."""
-TIP: Json = {"field": "tip", "type": "nominal"}
+TOOLTIP: Json = {"field": "tip", "type": "nominal"}
 
 
-def ends_of(row: Row, key: str = "value") -> list[float]:
+def row_values(row: Row, key: str = "value") -> list[float]:
     """The numbers of a row that are drawn, the value first; none where it has no value."""
-    value = number(row.get(key))
+    value = finite_number(row.get(key))
     if value is None:
         return []
-    low, high = number(row.get("low")), number(row.get("high"))
+    low, high = finite_number(row.get("low")), finite_number(row.get("high"))
     return [value] if low is None or high is None else [value, low, high]
 
 
-def is_unit(row: Row, key: str = "value") -> bool:
+def has_unit_range(row: Row, key: str = "value") -> bool:
     """Whether a row's metric lies between 0 and 1: it says so or, where it says nothing, its numbers do."""
     given = row.get("range")
     if given is not None:
-        return tuple(map(number, given)) == (0.0, 1.0)
+        return tuple(map(finite_number, given)) == (0.0, 1.0)
     lowest = -1 if key == "delta" else 0
-    return all(lowest <= one <= 1 for one in ends_of(row, key))
+    return all(lowest <= one <= 1 for one in row_values(row, key))
 
 
-def panels(rows: Sequence[Row], key: str = "value") -> list[tuple[str, list[Row]]]:
+def group_into_panels(rows: Sequence[Row], key: str = "value") -> list[tuple[str, list[Row]]]:
     """Rows by what they share an axis with, under the name of their group, which only its first panel has.
 
     Metrics between 0 and 1 share one, else those of one ``scale``, else those of one name but for its cut-off.
@@ -58,7 +58,7 @@ def panels(rows: Sequence[Row], key: str = "value") -> list[tuple[str, list[Row]
         if row.get("scale"):
             scale = f"scale {row['scale']}"
         else:
-            scale = "unit" if is_unit(row, key) else f"of {str(row.get('name', '')).partition('@')[0]}"
+            scale = "unit" if has_unit_range(row, key) else f"of {str(row.get('name', '')).partition('@')[0]}"
         groups.setdefault(str(row.get("group") or ""), {}).setdefault(scale, []).append(row)
     return [
         (group if place == 0 else "", members)
@@ -67,16 +67,16 @@ def panels(rows: Sequence[Row], key: str = "value") -> list[tuple[str, list[Row]
     ]
 
 
-def first_few(texts: Sequence[str], what: str, most: int = 6) -> str:
+def list_first(texts: Sequence[str], what: str, most: int = 6) -> str:
     """The first few of several texts, and how many more there are."""
-    rest = [f"and {counted(len(texts) - most, f'more {what}')}"] if len(texts) > most else []
+    rest = [f"and {pluralize(len(texts) - most, f'more {what}')}"] if len(texts) > most else []
     return ", ".join([*texts[:most], *rest])
 
 
-def left_over(rows: Sequence[Row], what: str = "row") -> str:
+def omitted_rows_note(rows: Sequence[Row], what: str = "row") -> str:
     """How many rows are not drawn."""
-    rest = len(rows) - MOST_ROWS
-    return f"{counted(rest, f'more {what}')} not drawn" if rest > 0 else ""
+    rest = len(rows) - MAX_ROWS
+    return f"{pluralize(rest, f'more {what}')} not drawn" if rest > 0 else ""
 
 
 def text_layer(rows: Sequence[Json], x: Json, y: Json, *, colour: str, dx: float, align: str = "left") -> Json:
@@ -86,8 +86,8 @@ def text_layer(rows: Sequence[Json], x: Json, y: Json, *, colour: str, dx: float
     return {"data": {"values": list(rows)}, "mark": mark, "encoding": encoding}
 
 
-def in_words(label: str, ends: Sequence[float], *, signed: bool = False) -> str:
+def describe_row(label: str, ends: Sequence[float], *, signed: bool = False) -> str:
     """A row's numbers in words: ``recall@5: 0.7000 (0.6000 to 0.8000)``."""
     sign = "+" if signed and ends[0] > 0 else ""
-    text = f"{label}: {sign}{shown_number(ends[0])}"
-    return f"{text} ({shown_number(ends[1])} to {shown_number(ends[2])})" if len(ends) == 3 else text
+    text = f"{label}: {sign}{format_number(ends[0])}"
+    return f"{text} ({format_number(ends[1])} to {format_number(ends[2])})" if len(ends) == 3 else text

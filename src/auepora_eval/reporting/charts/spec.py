@@ -9,24 +9,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .theme import LINE, MUTED, TEXT
-from .ticks import Span
+from .ticks import AxisRange
 
 __all__ = [
     "LABEL_LIMIT",
     "SCHEMA",
     "WIDTH",
     "Json",
-    "bands",
-    "coloured",
-    "dashed",
-    "faded",
+    "band_channel",
+    "build_spec",
+    "colour_channel",
+    "dash_channel",
     "legend",
     "message_spec",
-    "numbers",
-    "place",
-    "shaped",
-    "spec_of",
+    "number_channel",
+    "opacity_channel",
+    "shape_channel",
     "view",
+    "with_field",
 ]
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ WIDTH = 460
 """So wide is the plot itself, without labels."""
 LABEL_LIMIT = 240
 """So wide may a name beside an axis be; what is longer is cut."""
-_SIZE = 11
+_FONT_SIZE = 11
 
 
 def view(layers: Sequence[Json], *, height: float, width: float = WIDTH, title: str | None = None) -> Json:
@@ -46,7 +46,7 @@ def view(layers: Sequence[Json], *, height: float, width: float = WIDTH, title: 
     )
 
 
-def spec_of(views: Sequence[Json], *, title: str, description: str, subtitle: Sequence[str] = ()) -> Json:
+def build_spec(views: Sequence[Json], *, title: str, description: str, subtitle: Sequence[str] = ()) -> Json:
     """A whole spec: one view, or several below each other."""
     heading: Json = {"text": title, "anchor": "start", "frame": "bounds"}
     if subtitle:
@@ -65,26 +65,34 @@ def message_spec(title: str, message: str) -> Json:
         "mark": {"type": "text", "align": "left", "baseline": "middle", "color": MUTED, "fontSize": 12},
         "encoding": {"x": {"value": 4}, "y": {"value": 20}, "text": {"field": "text", "type": "nominal"}},
     }
-    return spec_of([view([layer], height=40)], title=title, description=f"{title}: {message}")
+    return build_spec([view([layer], height=40)], title=title, description=f"{title}: {message}")
 
 
-def numbers(field: str, span: Span, *, title: str | None = None, grid: bool = True, labels: bool = True) -> Json:
+def number_channel(
+    field: str, span: AxisRange, *, title: str | None = None, grid: bool = True, labels: bool = True
+) -> Json:
     """A channel of numbers with its scale and axis."""
     scale: Json = {"type": "log" if span.log else "linear", "domain": [span.low, span.high], "nice": False}
     if not span.log:
         scale["zero"] = False
-    axis: Json = {"title": title, "values": list(span.ticks), "format": span.form, "grid": grid, "labels": labels}
+    axis: Json = {
+        "title": title,
+        "values": list(span.ticks),
+        "format": span.tick_format,
+        "grid": grid,
+        "labels": labels,
+    }
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
-def bands(field: str, domain: Sequence[str], *, title: str | None = None, angle: int = 0) -> Json:
+def band_channel(field: str, domain: Sequence[str], *, title: str | None = None, angle: int = 0) -> Json:
     """A channel of names with its scale and axis; names below a plot may be turned."""
     axis: Json = {"title": title, "labelLimit": LABEL_LIMIT, "labelAngle": angle, "grid": False}
     scale = {"type": "band", "domain": list(domain), "paddingInner": 0.3, "paddingOuter": 0.15}
     return {"field": field, "type": "nominal", "scale": scale, "axis": axis}
 
 
-def place(channel: Json, field: str) -> Json:
+def with_field(channel: Json, field: str) -> Json:
     """Another field on the scale of a channel."""
     return {**channel, "field": field}
 
@@ -94,30 +102,30 @@ def legend() -> Json:
     return {"orient": "top", "title": None, "labelLimit": 320}
 
 
-def coloured(field: str, colours: Mapping[str, str], *, shown: bool = True) -> Json:
+def colour_channel(field: str, colours: Mapping[str, str], *, shown: bool = True) -> Json:
     """A colour per name."""
-    channel = _named(field, list(colours), list(colours.values()), shown=shown)
+    channel = _nominal_channel(field, list(colours), list(colours.values()), shown=shown)
     if shown:
         channel["legend"]["symbolOpacity"] = 1
     return channel
 
 
-def shaped(field: str, shapes: Mapping[str, str], *, shown: bool = True) -> Json:
+def shape_channel(field: str, shapes: Mapping[str, str], *, shown: bool = True) -> Json:
     """A shape per name."""
-    return _named(field, list(shapes), list(shapes.values()), shown=shown)
+    return _nominal_channel(field, list(shapes), list(shapes.values()), shown=shown)
 
 
-def dashed(field: str, dashes: Mapping[str, Sequence[int]], *, shown: bool = True) -> Json:
+def dash_channel(field: str, dashes: Mapping[str, Sequence[int]], *, shown: bool = True) -> Json:
     """A dash per name."""
-    return _named(field, list(dashes), [list(one) for one in dashes.values()], shown=shown)
+    return _nominal_channel(field, list(dashes), [list(one) for one in dashes.values()], shown=shown)
 
 
-def faded(field: str, opacities: Mapping[str, float]) -> Json:
+def opacity_channel(field: str, opacities: Mapping[str, float]) -> Json:
     """An opacity per name."""
-    return {**_named(field, list(opacities), list(opacities.values()), shown=True), "type": "ordinal"}
+    return {**_nominal_channel(field, list(opacities), list(opacities.values()), shown=True), "type": "ordinal"}
 
 
-def _named(field: str, domain: list[str], values: list[Any], *, shown: bool) -> Json:
+def _nominal_channel(field: str, domain: list[str], values: list[Any], *, shown: bool) -> Json:
     scale = {"type": "ordinal", "domain": domain, "range": values}
     return {"field": field, "type": "nominal", "scale": scale, "legend": legend() if shown else None}
 
@@ -130,15 +138,15 @@ def _config() -> Json:
             "domain": False,
             "ticks": False,
             "labelColor": MUTED,
-            "labelFontSize": _SIZE,
+            "labelFontSize": _FONT_SIZE,
             "labelPadding": 6,
             "titleColor": MUTED,
-            "titleFontSize": _SIZE,
+            "titleFontSize": _FONT_SIZE,
             "titleFontWeight": "normal",
             "gridColor": LINE,
         },
         "axisY": {"labelColor": TEXT},
-        "legend": {"labelColor": TEXT, "labelFontSize": _SIZE, "orient": "top"},
-        "title": {"color": TEXT, "fontSize": 14, "subtitleColor": MUTED, "subtitleFontSize": _SIZE},
-        "text": {"fontSize": _SIZE, "color": TEXT},
+        "legend": {"labelColor": TEXT, "labelFontSize": _FONT_SIZE, "orient": "top"},
+        "title": {"color": TEXT, "fontSize": 14, "subtitleColor": MUTED, "subtitleFontSize": _FONT_SIZE},
+        "text": {"fontSize": _FONT_SIZE, "color": TEXT},
     }

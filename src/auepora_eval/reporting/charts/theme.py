@@ -8,25 +8,25 @@ from typing import Any, Literal, get_args
 from ...core.errors import BadValueError
 
 __all__ = [
+    "BACKGROUND",
     "BAD",
     "DASHES",
     "GOOD",
-    "GROUND",
     "LINE",
     "MUTED",
     "SERIES",
     "SHAPES",
     "TEXT",
     "Theme",
+    "apply_theme",
     "css_colour",
     "plain_colour",
     "require_theme",
-    "themed",
 ]
 
 Theme = Literal["light", "dark"]
 
-TEXT, MUTED, LINE, GROUND = "#1b1e23", "#5c6570", "#d9dde2", "#ffffff"
+TEXT, MUTED, LINE, BACKGROUND = "#1b1e23", "#5c6570", "#d9dde2", "#ffffff"
 GOOD, BAD = "#1a7f4b", "#c0392b"
 SERIES = ("#4269d0", "#c4621b", "#1f8a82", "#b3478f", "#7a7a1c", "#6b5b95")
 """The colours of series. A spec is always written in the colours of the light theme."""
@@ -38,7 +38,7 @@ _VARIABLES = {
     TEXT: "--fg",
     MUTED: "--muted",
     LINE: "--line",
-    GROUND: "--bg",
+    BACKGROUND: "--bg",
     GOOD: "--good",
     BAD: "--bad",
     **{colour: f"--chart-{number}" for number, colour in enumerate(SERIES, start=1)},
@@ -47,7 +47,7 @@ _DARK = {
     TEXT: "#e8eaed",
     MUTED: "#a3acb8",
     LINE: "#3a4048",
-    GROUND: "#16181c",
+    BACKGROUND: "#16181c",
     GOOD: "#5fd08f",
     BAD: "#ff8a7a",
     **dict(zip(SERIES, ("#8fa8ff", "#f0a35e", "#5ecfc4", "#f08cc8", "#cfcf6a", "#b9a7ef"), strict=True)),
@@ -77,23 +77,23 @@ def require_theme(theme: str) -> Theme:
     raise BadValueError(f"there is no theme {theme!r}; there are {' and '.join(get_args(Theme))}")
 
 
-def themed(spec: Mapping[str, Any], theme: Theme) -> dict[str, Any]:
+def apply_theme(spec: Mapping[str, Any], theme: Theme) -> dict[str, Any]:
     """The spec in the colours of a theme, its ground included, for tools that know nothing of style sheets."""
-    coloured = _replaced(spec, theme)
+    coloured = _replace_colours(spec, theme)
     assert isinstance(coloured, dict)
-    return {**coloured, "background": plain_colour(GROUND, theme)}
+    return {**coloured, "background": plain_colour(BACKGROUND, theme)}
 
 
-def _replaced(value: Any, theme: Theme) -> Any:
+def _replace_colours(value: Any, theme: Theme) -> Any:
     """Colours stand alone as a text under a key that names one; names of metrics that look like them stay."""
     if isinstance(value, Mapping):
         return {
             key: inner
             if key in ("data", "domain", "text", "title", "description")
             and not (key == "title" and isinstance(inner, Mapping))
-            else _replaced(inner, theme)
+            else _replace_colours(inner, theme)
             for key, inner in value.items()
         }
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_replaced(inner, theme) for inner in value]
+        return [_replace_colours(inner, theme) for inner in value]
     return plain_colour(value, theme) if isinstance(value, str) else value

@@ -6,29 +6,29 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Span", "count_span", "linear_span", "log_span"]
+__all__ = ["AxisRange", "count_range", "linear_range", "log_range"]
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AxisRange:
     """An axis of numbers: its ends, its ticks, and how they are written (in the notation of d3-format)."""
 
     low: float
     high: float
     ticks: tuple[float, ...]
-    form: str
+    tick_format: str
     log: bool = False
 
 
-def linear_span(
+def linear_range(
     values: Iterable[float],
     *,
     zero: bool = False,
     within: tuple[float, float] | None = None,
     count: int = 5,
-) -> Span:
+) -> AxisRange:
     """From a round number below all values to one above them.
 
     ``zero`` keeps 0 on the axis, ``within`` these two ends, whatever the values are.
@@ -42,17 +42,17 @@ def linear_span(
     first = math.floor(low / step + 1e-9)
     last = math.ceil(high / step - 1e-9)
     ticks = tuple(_round(place * step, step) for place in range(first, last + 1))
-    return Span(ticks[0], ticks[-1], ticks, _form(step, ticks))
+    return AxisRange(ticks[0], ticks[-1], ticks, _tick_format(step, ticks))
 
 
-def count_span(highest: float) -> Span:
+def count_range(highest: float) -> AxisRange:
     """From 0 to a whole number, with ticks at whole numbers."""
-    span = linear_span([0.0, max(1.0, highest)], count=4)
+    span = linear_range([0.0, max(1.0, highest)], count=4)
     ticks = tuple(tick for tick in span.ticks if tick == int(tick))
-    return Span(0.0, span.high, ticks, "d" if span.high < 1e6 else ".6~g")
+    return AxisRange(0.0, span.high, ticks, "d" if span.high < 1e6 else ".6~g")
 
 
-def log_span(values: Iterable[float]) -> Span:
+def log_range(values: Iterable[float]) -> AxisRange:
     """The same for positive values, with ticks at powers of ten, and between them where there are few."""
     held = [value for value in values if value > 0] or [1.0]
     lowest, highest = min(held), max(held)
@@ -65,7 +65,7 @@ def log_span(values: Iterable[float]) -> Span:
     if len(ticks) > 9:
         apart = math.ceil((last - first) / 8)
         ticks = [_power(power) for power in range(first, last + 1, apart) if low <= _power(power) <= high]
-    return Span(low, high, tuple(ticks), ".6~g", log=True)
+    return AxisRange(low, high, tuple(ticks), ".6~g", log=True)
 
 
 def _power(power: int) -> float:
@@ -87,6 +87,6 @@ def _round(value: float, step: float) -> float:
     return round(value, digits) + 0.0 if digits <= 300 else value  # no negative zero
 
 
-def _form(step: float, ticks: tuple[float, ...]) -> str:
+def _tick_format(step: float, ticks: tuple[float, ...]) -> str:
     decimals = next((d for d in range(7) if abs(round(step, d) - step) < step * 1e-6), 7)
     return f".{decimals}f" if decimals < 7 and max(map(abs, ticks)) < 1e6 else ".6~g"

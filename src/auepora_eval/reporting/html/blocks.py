@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class Chart(Protocol):
+    class SupportsSvg(Protocol):
         """What draws itself."""
 
         def to_svg(self, *, width: int | None = None) -> str:
@@ -22,22 +22,22 @@ __all__ = [
     "Bullets",
     "Cell",
     "Code",
-    "Column",
-    "Facts",
+    "DefinitionList",
+    "Details",
+    "DetailsGrid",
     "Figure",
-    "Fold",
     "Gallery",
-    "Group",
     "Prose",
     "Report",
+    "ReportSection",
+    "ReportVerdict",
     "Row",
-    "Section",
-    "Shelf",
+    "RowGroup",
     "Table",
+    "TableColumn",
     "Tone",
-    "Verdict",
-    "bare_table",
-    "present",
+    "simple_table",
+    "without_none",
 ]
 
 Tone = Literal["", "good", "bad", "open", "muted"]
@@ -65,7 +65,7 @@ Row = list[Cell | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """The heading of a column."""
 
     title: str
@@ -78,7 +78,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """Rows that belong together, under a heading of their own where there is one."""
 
     rows: Sequence[Row]
@@ -90,22 +90,22 @@ class Group:
 class Table:
     """Rows under columns; the first cell of a row names it."""
 
-    columns: Sequence[Column]
-    groups: Sequence[Group]
+    columns: Sequence[TableColumn]
+    groups: Sequence[RowGroup]
     caption: str = ""
     grouped_by: str = "target"
     """What the titles of its groups are."""
 
 
-def present(*blocks: Block | None) -> list[Block]:
+def without_none(*blocks: Block | None) -> list[Block]:
     """The blocks that are there."""
     return [one for one in blocks if one is not None]
 
 
-def bare_table(columns: Sequence[Column | str], rows: Sequence[Row], *, caption: str = "") -> Table:
+def simple_table(columns: Sequence[TableColumn | str], rows: Sequence[Row], *, caption: str = "") -> Table:
     """A table of one group."""
-    named = [Column(one) if isinstance(one, str) else one for one in columns]
-    return Table(named, [Group(rows)], caption)
+    named = [TableColumn(one) if isinstance(one, str) else one for one in columns]
+    return Table(named, [RowGroup(rows)], caption)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Bullets:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DefinitionList:
     """Names and what they stand for."""
 
     pairs: Sequence[tuple[str, str | Cell]]
@@ -142,7 +142,7 @@ class Code:
 class Figure:
     """A chart with its caption."""
 
-    chart: Chart
+    chart: SupportsSvg
     caption: str
     width: int = 820
     """How wide it is drawn; on a narrow screen a narrow drawing takes its place."""
@@ -155,13 +155,13 @@ class Gallery:
     figures: Sequence[Figure]
 
     @property
-    def is_fine(self) -> bool:
+    def is_compact(self) -> bool:
         """Whether the figures are so small that three go side by side."""
         return all(one.width < 400 for one in self.figures)
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class Details:
     """Blocks that are shown when somebody asks for them."""
 
     summary: str
@@ -172,17 +172,17 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class DetailsGrid:
     """Many folds, side by side where there is room."""
 
-    folds: Sequence[Fold]
+    details: Sequence[Details]
 
 
-Block = Prose | Bullets | Facts | Code | Figure | Gallery | Table | Fold | Shelf
+Block = Prose | Bullets | DefinitionList | Code | Figure | Gallery | Table | Details | DetailsGrid
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class ReportSection:
     """A part of the report; ``#s/<name>`` leads to it."""
 
     name: str
@@ -192,7 +192,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ReportVerdict:
     """What it all comes to, in one sentence, and what one should know besides."""
 
     sentence: str
@@ -206,7 +206,7 @@ class Report:
 
     title: str
     subtitle: str
-    verdict: Verdict
-    sections: Sequence[Section] = field(default_factory=list)
-    made: str = ""
+    verdict: ReportVerdict
+    sections: Sequence[ReportSection] = field(default_factory=list)
+    build_info: str = ""
     """When, and by which version."""

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
-from ...compare.remarks import failure_remarks, missing_remark, other_readings
+from ...compare.report_notes import alternative_differences, failure_notes, missing_note
 from ...compare.types import CompareReport, MetricComparison
 from ...core.targets import TARGETS
-from ..tables import figure
-from .blocks import Block, Bullets, Cell, Column, Fold, Group, Prose, Row, Section, Table, Tone, bare_table
+from ..tables import format_value
+from .blocks import (
+    Block,
+    Bullets,
+    Cell,
+    Details,
+    Prose,
+    ReportSection,
+    Row,
+    RowGroup,
+    Table,
+    TableColumn,
+    Tone,
+    simple_table,
+)
 from .cards_section import card_link
 from .figures import forest_figure
+from .formatting import pluralize, value_text
 from .stored_run import StoredRun
-from .wording import amount, value_text
 
-__all__ = ["comparison_section", "probability", "signed_text", "verdict_cell"]
+__all__ = ["comparison_section", "p_value_text", "signed_text", "verdict_cell"]
 
 _SIGNS = {"better": "▲", "worse": "▼", "equal": "=", "inconclusive": "?"}
 _TONES: dict[str, Tone] = {"better": "good", "worse": "bad", "equal": "", "inconclusive": "open"}
@@ -22,10 +35,10 @@ def signed_text(value: float | None) -> str:
     """A difference with its sign."""
     if value is None or value != value:
         return "n/a"
-    return figure(0.0) if value == 0 else f"{'+' if value > 0 else '−'}{figure(abs(value))}"
+    return format_value(0.0) if value == 0 else f"{'+' if value > 0 else '−'}{format_value(abs(value))}"
 
 
-def probability(value: float | None) -> str:
+def p_value_text(value: float | None) -> str:
     """A p-value."""
     return "" if value is None else "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
@@ -38,30 +51,30 @@ def verdict_cell(one: MetricComparison) -> Cell:
     return Cell(one.verdict, tone=_TONES[one.verdict], sign=_SIGNS[one.verdict], note=note)
 
 
-def comparison_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Section:
+def comparison_section(a: StoredRun, b: StoredRun, report: CompareReport) -> ReportSection:
     """Every metric that both runs have."""
     blocks: list[Block] = []
     if report.metrics:
-        drawn = forest_figure(report.metrics, (a.called, b.called))
+        drawn = forest_figure(report.metrics, (a.label, b.label))
         if drawn is not None:
             blocks.append(drawn)
         blocks.append(_table(report))
-        blocks += [Prose(one, tone="muted") for one in _remarks(report)]
+        blocks += [Prose(one, tone="muted") for one in _footnotes(report)]
     else:
         blocks.append(Prose("There is no metric that both runs have and that follows the same rules.", tone="open"))
     if report.refused:
         rows: list[Row] = [[Cell(name), why] for name, why in report.refused.items()]
         blocks.append(
-            Fold(
-                f"Not compared: {amount(len(rows), 'metric')}",
-                [bare_table([Column("metric"), Column("why")], rows)],
+            Details(
+                f"Not compared: {pluralize(len(rows), 'metric')}",
+                [simple_table([TableColumn("metric"), TableColumn("why")], rows)],
                 is_open=not report.metrics,
             )
         )
-    failed = [*filter(None, [missing_remark(report.missing)]), *failure_remarks(report)]
+    failed = [*filter(None, [missing_note(report.missing)]), *failure_notes(report)]
     if failed:
         blocks.append(Bullets(failed))
-    return Section("deltas", "Differences", blocks, "B − A, over the queries that both runs have.")
+    return ReportSection("deltas", "Differences", blocks, "B − A, over the queries that both runs have.")
 
 
 def _table(report: CompareReport) -> Table:
@@ -69,17 +82,17 @@ def _table(report: CompareReport) -> Table:
     for target, entry in TARGETS.items():
         rows: list[Row] = [_row(one) for one in report.metrics if one.target == target.name]
         if rows:
-            groups.append(Group(rows, entry.title))
+            groups.append(RowGroup(rows, entry.title))
     columns = [
-        Column("metric"),
-        Column("verdict", brief=True),
-        Column("A", number=True),
-        Column("B", number=True),
-        Column("B − A", number=True),
-        Column("95 % interval", number=True),
-        Column("p adjusted", number=True),
-        Column("won / lost", number=True, minor=True),
-        Column("n", number=True, minor=True),
+        TableColumn("metric"),
+        TableColumn("verdict", brief=True),
+        TableColumn("A", number=True),
+        TableColumn("B", number=True),
+        TableColumn("B − A", number=True),
+        TableColumn("95 % interval", number=True),
+        TableColumn("p adjusted", number=True),
+        TableColumn("won / lost", number=True, minor=True),
+        TableColumn("n", number=True, minor=True),
     ]
     return Table(columns, groups)
 
@@ -90,9 +103,9 @@ def _row(one: MetricComparison) -> Row:
     interval = "" if ends is None else f"{signed_text(ends[0])} to {signed_text(ends[1])}{doubt}"
     n = f"{one.n:,}" if one.clusters in (0, one.n) else f"{one.n:,} in {one.clusters:,}"
     told = [] if one.higher_is_better else ["lower is better"]
-    told += [text for text in (other_readings(one), one.note) if text]
+    told += [text for text in (alternative_differences(one), one.note) if text]
     if one.n_needed is not None:
-        told.append(f"{amount(one.n_needed, 'sample')} would be needed")
+        told.append(f"{pluralize(one.n_needed, 'sample')} would be needed")
     p = one.p_adjusted if one.primary else one.p_value
     return [
         Cell(one.name, href=card_link(one.name), note="; ".join(told)),
@@ -101,13 +114,13 @@ def _row(one: MetricComparison) -> Row:
         value_text(one.b),
         signed_text(one.delta),
         interval,
-        Cell(probability(p), note="" if one.primary or p is None else "not adjusted"),
+        Cell(p_value_text(p), note="" if one.primary or p is None else "not adjusted"),
         f"{one.wins:,} / {one.losses:,}",
         n,
     ]
 
 
-def _remarks(report: CompareReport) -> list[str]:
+def _footnotes(report: CompareReport) -> list[str]:
     lines = []
     adjusted = sum(one.primary for one in report.metrics)
     if adjusted > 1:

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Fold, Gallery, Group, Prose, Row, Section, Table, bare_table
+from .blocks import Block, Cell, Details, Gallery, Prose, ReportSection, Row, RowGroup, Table, TableColumn, simple_table
 from .figures import causes_figure
+from .formatting import interval_text, percentage, pluralize, shorten, value_text
 from .stored_run import StoredRun
-from .wording import amount, interval_text, share, short, value_text
 
 __all__ = ["failures_section"]
 
@@ -22,27 +22,27 @@ CAUSES = {
     "unused": "a relevant document was there, and the answer is wrong though its words stand there",
     "system_failed": "the system gave no answer",
 }
-MOST_ERRORS = 12
+MAX_ERRORS = 12
 
 
-def failures_section(runs: Sequence[StoredRun]) -> Section | None:
+def failures_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """Failures by cause; what there is none of is said once."""
-    blocks = [*_attributed(runs), *_errors(runs), *_unmeasured(runs)]
+    blocks = [*_cause_blocks(runs), *_error_blocks(runs), *_measurement_failure_blocks(runs)]
     if not any(run.results or run.counts[0] for run in runs):
         return None
     if not blocks:
         blocks = [Prose("No answer failed, and every measurement worked.", tone="good")]
-    return Section("failures", "Failures by cause", blocks)
+    return ReportSection("failures", "Failures by cause", blocks)
 
 
-def _attributed(runs: Sequence[StoredRun]) -> list[Block]:
+def _cause_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """The causes of wrong answers, of every result that tells them."""
     made: list[Block] = []
     names = list(dict.fromkeys(one.name for run in runs for one in run.results if _causes(one)))
     for name in names:
         figures, groups = [], []
         for run in runs:
-            result = run.named(name)
+            result = run.find_result(name)
             causes = {} if result is None else _causes(result)
             if not causes:
                 continue
@@ -52,16 +52,16 @@ def _attributed(runs: Sequence[StoredRun]) -> list[Block]:
                     Cell(str(cause), note=CAUSES.get(str(cause), "")),
                     f"{int(part.get('count', 0)):,}",
                     value_text(part.get("share")),
-                    interval_text(_ends(part)),
+                    interval_text(_interval(part)),
                 ]
                 for cause, part in causes.items()
             ]
-            groups.append(Group(rows, run.called if run.letter else ""))
+            groups.append(RowGroup(rows, run.label if run.letter else ""))
         columns = [
-            Column("cause"),
-            Column("wrong answers", number=True),
-            Column("share", number=True),
-            Column("95 % interval", number=True),
+            TableColumn("cause"),
+            TableColumn("wrong answers", number=True),
+            TableColumn("share", number=True),
+            TableColumn("95 % interval", number=True),
         ]
         made.append(Prose(f"Why answers are wrong, by {name}: for each the first link of the chain that broke."))
         made.append(Gallery(figures) if len(figures) > 1 else figures[0])
@@ -76,40 +76,45 @@ def _causes(result: MetricResult) -> Mapping[str, Mapping[str, Any]]:
     return causes if any(one.get("count") for one in causes.values()) else {}
 
 
-def _ends(part: Mapping[str, Any]) -> tuple[float, float] | None:
+def _interval(part: Mapping[str, Any]) -> tuple[float, float] | None:
     ends = part.get("interval")
     return None if not ends else (float(ends[0]), float(ends[1]))
 
 
-def _errors(runs: Sequence[StoredRun]) -> list[Block]:
+def _error_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """Errors of the system, by their kind."""
     rows: list[Row] = []
     for run in runs:
         if not run.errors:
             continue
-        kinds = Counter(short(error.partition(":")[0], 80) for error in run.errors)
+        kinds = Counter(shorten(error.partition(":")[0], 80) for error in run.errors)
         example = {}
         for error in reversed(run.errors):
-            example[short(error.partition(":")[0], 80)] = error
+            example[shorten(error.partition(":")[0], 80)] = error
         rows += [
             [
                 Cell(f"{run.letter}: {kind}" if run.letter else kind),
                 f"{count:,}",
-                share(count, run.counts[0]),
-                short(example[kind]),
+                percentage(count, run.counts[0]),
+                shorten(example[kind]),
             ]
-            for kind, count in kinds.most_common(MOST_ERRORS)
+            for kind, count in kinds.most_common(MAX_ERRORS)
         ]
-        if len(kinds) > MOST_ERRORS:
-            rest = sum(kinds.values()) - sum(count for _, count in kinds.most_common(MOST_ERRORS))
-            rows.append([Cell("others", tone="muted"), f"{rest:,}", share(rest, run.counts[0]), ""])
+        if len(kinds) > MAX_ERRORS:
+            rest = sum(kinds.values()) - sum(count for _, count in kinds.most_common(MAX_ERRORS))
+            rows.append([Cell("others", tone="muted"), f"{rest:,}", percentage(rest, run.counts[0]), ""])
     if not rows:
         return []
-    columns = [Column("error"), Column("answers", number=True), Column("share", number=True), Column("for example")]
-    return [bare_table(columns, rows, caption="Answers that the system failed to give")]
+    columns = [
+        TableColumn("error"),
+        TableColumn("answers", number=True),
+        TableColumn("share", number=True),
+        TableColumn("for example"),
+    ]
+    return [simple_table(columns, rows, caption="Answers that the system failed to give")]
 
 
-def _unmeasured(runs: Sequence[StoredRun]) -> list[Block]:
+def _measurement_failure_blocks(runs: Sequence[StoredRun]) -> list[Block]:
     """Measurements that should have worked and did not."""
     rows: list[Row] = []
     for run in runs:
@@ -126,9 +131,9 @@ def _unmeasured(runs: Sequence[StoredRun]) -> list[Block]:
             )
     if not rows:
         return []
-    columns = [Column("metric"), Column("queries", number=True), Column("why")]
-    told = amount(len(rows), "metric")
-    return [Fold(f"Measurements that failed: {told}", [bare_table(columns, rows)], is_open=True)]
+    columns = [TableColumn("metric"), TableColumn("queries", number=True), TableColumn("why")]
+    told = pluralize(len(rows), "metric")
+    return [Details(f"Measurements that failed: {told}", [simple_table(columns, rows)], is_open=True)]
 
 
 def _measure_reasons(result: MetricResult) -> Counter[str]:

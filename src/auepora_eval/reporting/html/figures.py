@@ -24,7 +24,7 @@ __all__ = [
     "distribution_figure",
     "forest_figure",
     "latency_figure",
-    "league_figure",
+    "leaderboard_figure",
     "quality_figure",
     "scatter_figure",
     "slices_figure",
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 WIDE, SQUARE, MEDIUM, SMALL = 820, 560, 440, 300
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 
 
-def league_figure(runs: Sequence[StoredRun], name: str) -> Figure | None:
+def leaderboard_figure(runs: Sequence[StoredRun], name: str) -> Figure | None:
     """One metric of every run."""
     rows: list[dict[str, Any]] = [
-        _value_row(run, one, run.called, "") for run in runs if (one := run.named(name)) is not None
+        _value_row(run, one, run.label, "") for run in runs if (one := run.find_result(name)) is not None
     ]
     if not rows:
         return None
@@ -65,14 +65,14 @@ def slices_figure(runs: Sequence[StoredRun], name: str, main: str | None) -> Fig
     rows: list[dict[str, Any]] = []
     whole = None
     for run in runs:
-        result = None if main is None else run.named(main)
+        result = None if main is None else run.find_result(main)
         if result is None or name not in result.slices:
             continue
         whole = result.value if result.defined and len(runs) == 1 else None
         for group, part in result.slices[name].items():
             if isinstance(part, MetricResult):
                 row = _value_row(run, part, group, "")
-                rows.append({**row, "slice": f"{name}, {run.called}" if run.letter else name, "group": group})
+                rows.append({**row, "slice": f"{name}, {run.label}" if run.letter else name, "group": group})
     if not rows:
         return None
     chart = charts.slices_chart(rows, str(main), whole=whole)
@@ -82,11 +82,11 @@ def slices_figure(runs: Sequence[StoredRun], name: str, main: str | None) -> Fig
 def distribution_figure(held: Mapping[StoredRun, Floats], name: str) -> Figure:
     """How the scores of one metric are spread, in each run that has them."""
     run, values = next(iter(held.items()))
-    result = run.named(name)
+    result = run.find_result(name)
     assert result is not None
     low, high = run.definition(result).range
     ends = (low, high) if np.isfinite([low, high]).all() else None
-    shown = {one.called: each.tolist() for one, each in held.items()} if run.letter else values.tolist()
+    shown = {one.label: each.tolist() for one, each in held.items()} if run.letter else values.tolist()
     chart = charts.distribution_chart(shown, name, bounds=ends, title=display_name(result))
     counts = [f"{one.letter} {len(each):,}" if one.letter else f"{len(each):,}" for one, each in held.items()]
     return Figure(chart, f"{display_name(result)}: {', '.join(counts)} queries.", SMALL)
@@ -94,7 +94,7 @@ def distribution_figure(held: Mapping[StoredRun, Floats], name: str) -> Figure:
 
 def latency_figure(runs: Sequence[StoredRun], name: str) -> Figure:
     """How long answers took, in each run."""
-    held = {run.called: run.timings[name].tolist() for run in runs if name in run.timings}
+    held = {run.label: run.timings[name].tolist() for run in runs if name in run.timings}
     shown = held if len(held) > 1 else next(iter(held.values()))
     chart = charts.latency_chart(shown, name=name, quantiles=(0.5, 0.95, 0.99))
     return Figure(chart, f"How long answers took ({name}), with quantiles.", WIDE)
@@ -111,7 +111,7 @@ def forest_figure(metrics: Sequence[MetricComparison], names: tuple[str, str]) -
 
 def split_figure(splits: Sequence[MetricSplit]) -> Figure | None:
     """Differences in their two parts."""
-    from ..plots.of_comparisons import plot_split  # which reads replays by way of this package
+    from ..plots.comparisons import plot_split  # which reads replays by way of this package
 
     if not splits:
         return None
@@ -147,7 +147,7 @@ def quality_figure(run: StoredRun, name: str, bins: Sequence[Bin]) -> Figure:
         }
         for title, n, mean, ends in bins
     ]
-    chart = charts.quality_by_rank(rows, name, title=run.called if run.letter else name)
+    chart = charts.quality_by_rank(rows, name, title=run.label if run.letter else name)
     return Figure(chart, f"Mean {name}, with 95 % intervals and the number of queries.", MEDIUM if run.letter else WIDE)
 
 
@@ -157,7 +157,7 @@ Bin = tuple[str, int, float, tuple[float, float] | None]
 def causes_figure(run: StoredRun, causes: Mapping[str, Mapping[str, Any]]) -> Figure:
     """The share of each cause of wrong answers."""
     shares = {str(cause).replace("_", " "): _share(part) for cause, part in causes.items()}
-    chart = charts.causes_chart(shares, title=run.called if run.letter else "Why answers are wrong")
+    chart = charts.causes_chart(shares, title=run.label if run.letter else "Why answers are wrong")
     return Figure(chart, "Shares of the wrong answers, with 95 % intervals.", MEDIUM if run.letter else WIDE)
 
 
@@ -185,15 +185,15 @@ def changes_figure(worse: Mapping[Cause, int], better: Mapping[Cause, int]) -> G
 
 def scatter_figure(a: StoredRun, b: StoredRun, name: str, first: Floats, second: Floats, ids: Sequence[str]) -> Figure:
     """One metric of both runs, query by query."""
-    result = b.named(name)
+    result = b.find_result(name)
     chart = charts.scatter_chart(
         _numbers(first),
         _numbers(second),
         ids,
         name=name,
-        names=(a.called, b.called),
+        names=(a.label, b.label),
         higher_is_better=result is None or b.definition(result).higher_score_is_better,
-        links=len(ids) <= MOST_POINTS,
+        links=len(ids) <= MAX_POINTS,
     )
     return Figure(chart, f"{name} of every query in both runs. A point leads to its query.", SQUARE)
 

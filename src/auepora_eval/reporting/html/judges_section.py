@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .blocks import Block, Cell, Column, Group, Prose, Row, Section, Table
+from .blocks import Block, Cell, Prose, ReportSection, Row, RowGroup, Table, TableColumn
 from .stored_run import StoredRun
 
 __all__ = ["judges_section"]
 
 _COLUMNS = (
-    Column(""),
-    Column("judgements", number=True),
-    Column("calls", number=True),
-    Column("from the cache", number=True),
-    Column("failed", number=True),
-    Column("tokens in", number=True, minor=True),
-    Column("tokens out", number=True, minor=True),
-    Column("cost", number=True),
+    TableColumn(""),
+    TableColumn("judgements", number=True),
+    TableColumn("calls", number=True),
+    TableColumn("from the cache", number=True),
+    TableColumn("failed", number=True),
+    TableColumn("tokens in", number=True, minor=True),
+    TableColumn("tokens out", number=True, minor=True),
+    TableColumn("cost", number=True),
 )
 
 
-def judges_section(runs: Sequence[StoredRun]) -> Section | None:
+def judges_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """What judging the runs took, over all times they were scored."""
     groups = []
     reasons: dict[str, int] = {}
@@ -33,7 +33,7 @@ def judges_section(runs: Sequence[StoredRun]) -> Section | None:
         rows: list[Row] = [_row("all", usage.get("total") or {})]
         rows += [_row(f"metric {name}" if name else "shared by metrics", one) for name, one in _parts(usage, "metrics")]
         rows += [_row(f"judge {name}", one) for name, one in _parts(usage, "critics")]
-        groups.append(Group(rows, run.called if run.letter else ""))
+        groups.append(RowGroup(rows, run.label if run.letter else ""))
         for reason, count in ((usage.get("total") or {}).get("failed") or {}).items():
             reasons[str(reason)] = reasons.get(str(reason), 0) + int(count)
     if not groups:
@@ -42,7 +42,7 @@ def judges_section(runs: Sequence[StoredRun]) -> Section | None:
     if reasons:
         told = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
         blocks.append(Prose(f"Judgements that failed are no numbers: {told}.", tone="open"))
-    return Section("judges", "Judges", blocks, "What judging took, over all times it was done.")
+    return ReportSection("judges", "Judges", blocks, "What judging took, over all times it was done.")
 
 
 def _parts(usage: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:

@@ -6,36 +6,38 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .blocks import Block, Cell, Column, Group, Row, Section, Table
+from .blocks import Block, Cell, ReportSection, Row, RowGroup, Table, TableColumn
 from .figures import latency_figure
+from .formatting import seconds_text
 from .stored_run import Floats, StoredRun
-from .wording import seconds_text
 
 __all__ = ["latency_section"]
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
 
-def latency_section(runs: Sequence[StoredRun]) -> Section | None:
+def latency_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """Every timing of every run."""
     if not any(run.timings for run in runs):
         return None
     groups = [
-        Group([_row(name, times) for name, times in run.timings.items()], run.called if run.letter else "")
+        RowGroup([_row(name, times) for name, times in run.timings.items()], run.label if run.letter else "")
         for run in runs
         if run.timings
     ]
     columns = [
-        Column("timing"),
-        Column("answers", number=True),
-        Column("mean", number=True),
-        *(Column("median" if q == 0.5 else f"{100 * q:g} %", number=True) for q in QUANTILES),
-        Column("longest", number=True),
+        TableColumn("timing"),
+        TableColumn("answers", number=True),
+        TableColumn("mean", number=True),
+        *(TableColumn("median" if q == 0.5 else f"{100 * q:g} %", number=True) for q in QUANTILES),
+        TableColumn("longest", number=True),
     ]
     names = list(dict.fromkeys(name for run in runs for name in run.timings))
     shown = "end_to_end" if "end_to_end" in names else names[0]
     blocks: list[Block] = [latency_figure(runs, shown), Table(columns, groups, grouped_by="run")]
-    return Section("latency", "Latency", blocks, "Of all answers that did not fail. So many percent took no longer.")
+    return ReportSection(
+        "latency", "Latency", blocks, "Of all answers that did not fail. So many percent took no longer."
+    )
 
 
 def _row(name: str, times: Floats) -> Row:

@@ -11,30 +11,30 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...compare.stores import Store, opened_store
-from ...core.collector import collector_paused
+from ...compare.stores import Store, open_store
 from ...core.errors import BadValueError
-from ...io.files import whole_file
-from ...store.read_once import ReadOnce
+from ...core.gc_pause import gc_paused
+from ...io.files import atomic_write
+from ...store.cached_store import CachedStore
 from ...store.records import RunRecord
 from ...store.runs import RunStore
-from ..printable import printable
-from .as_markdown import report_markdown
+from ..control_characters import escape_control_characters
 from .blocks import Figure, Report
-from .browser.pack import Fragment, packed_browser
-from .told import told
+from .browser.pack import PageFragment, build_browser
+from .build import build_report
+from .markdown_report import report_markdown
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["page_of", "report_html", "write_report"]
+__all__ = ["render_page", "report_html", "write_report"]
 
 MEDIUM, NARROW = 400, 340
 """Drawings that are wider than the first have another one, as wide as the second, for telephones."""
-LONGEST = 1500
+MAX_TEXT_LENGTH = 1500
 """So many characters of a text are shown where a template says nothing else."""
-_TICKED = re.compile(r"`([^`\n]{1,200})`")
-_JOINTS = re.compile(r"(?<=[a-z0-9][_@\[,])(?=[a-z0-9])")
+_CODE_SPAN = re.compile(r"`([^`\n]{1,200})`")
+_BREAK_POINTS = re.compile(r"(?<=[a-z0-9][_@\[,])(?=[a-z0-9])")
 _IDS = re.compile(r"chart-[0-9a-f]{12}-(title|desc)")
 MARKDOWN = (".md", ".markdown")
 
@@ -54,21 +54,21 @@ def write_report(
     one, a name, ``latest``. The HTML needs nothing but a browser: no network, no other file.
     """
     path = Path(path)
-    with opened_store(store) as opened, collector_paused():
+    with open_store(store) as opened, gc_paused():
         records = _records(opened, runs, baseline)
         if path.suffix.lower() in MARKDOWN:
-            text = report_markdown(told(ReadOnce(opened), records, title=title))
+            text = report_markdown(build_report(CachedStore(opened), records, title=title))
         else:
             text = report_html(opened, records, title=title)
-    with whole_file(path) as file:
+    with atomic_write(path) as file:
         file.write(text.encode("utf-8", "replace"))
     return path
 
 
 def report_html(store: RunStore, records: Sequence[RunRecord], *, title: str | None = None) -> str:
     """The page about these runs."""
-    once = ReadOnce(store)
-    return page_of(told(once, records, title=title), packed_browser(once, records))
+    once = CachedStore(store)
+    return render_page(build_report(once, records, title=title), build_browser(once, records))
 
 
 def _records(
@@ -86,7 +86,7 @@ def _records(
     return records
 
 
-def page_of(report: Report, browser: Fragment | None = None) -> str:
+def render_page(report: Report, browser: PageFragment | None = None) -> str:
     """A report as a page, with what a fragment brings: its markup, style, script and data."""
     from markupsafe import Markup
 
@@ -101,16 +101,18 @@ def page_of(report: Report, browser: Fragment | None = None) -> str:
         .render(
             report=report,
             browser=browser,
-            data=[] if browser is None else [(name, kind, Markup(_inert(text))) for name, kind, text in browser.data],  # noqa: S704
+            data=[]
+            if browser is None
+            else [(name, kind, Markup(_escape_script_data(text))) for name, kind, text in browser.data],  # noqa: S704
             style=Markup(style),  # noqa: S704 -- ours, and checked above
             script=Markup(script),  # noqa: S704
             policy=_policy(style, script),
-            drawn=_Drawing(),
+            drawn=_ChartRenderer(),
         )
     )
 
 
-def _inert(text: str) -> str:
+def _escape_script_data(text: str) -> str:
     """Data that stands in a script element: base64, or anything else in which nothing can end the element."""
     return text.replace("<", "\\u003c")
 
@@ -146,54 +148,54 @@ def _templates() -> Environment:
         loader=PackageLoader("auepora_eval.reporting.html"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_shown,
+        finalize=_display_text,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _at}
+    helpers: dict[str, Any] = {"kind_of": lambda block: type(block).__name__, "at": _percent}
     made.globals |= helpers
-    made.filters |= {"breakable": _breakable, "cut": _cut, "whole": _whole, "ticked": _ticked}
+    made.filters |= {"breakable": _with_break_points, "cut": _truncate, "whole": _uncut, "ticked": _code_spans}
     return made
 
 
-class _Whole(str):
+class _UncutText(str):
     """A text that is not to be cut."""
 
     __slots__ = ()
 
 
-def _whole(text: str) -> _Whole:
-    return _Whole(printable(text))
+def _uncut(text: str) -> _UncutText:
+    return _UncutText(escape_control_characters(text))
 
 
-def _shown(value: Any) -> Any:
+def _display_text(value: Any) -> Any:
     """Texts as they may be shown: control characters, and those that turn lines round, are written out.
 
     What is very long is cut: nobody reads it here, and it would push everything else away.
     """
-    return printable(_cut(value, LONGEST)) if type(value) is str else value
+    return escape_control_characters(_truncate(value, MAX_TEXT_LENGTH)) if type(value) is str else value
 
 
-def _ticked(text: str, longest: int = LONGEST) -> Any:
+def _code_spans(text: str, longest: int = MAX_TEXT_LENGTH) -> Any:
     """A text in which what stands between `ticks` is shown as code; all of it is escaped."""
     from markupsafe import Markup
 
-    parts = _TICKED.split(_shown(_cut(text, longest)))
+    parts = _CODE_SPAN.split(_display_text(_truncate(text, longest)))
     return Markup("").join(Markup("<code>{}</code>").format(one) if at % 2 else one for at, one in enumerate(parts))
 
 
-def _breakable(text: str) -> Any:
+def _with_break_points(text: str) -> Any:
     """A text that may break after the signs that names of metrics are put together with."""
     from markupsafe import Markup
 
-    return Markup("<wbr>").join(_JOINTS.split(_shown(text)))
+    return Markup("<wbr>").join(_BREAK_POINTS.split(_display_text(text)))
 
 
-def _cut(text: str, longest: int) -> str:
+def _truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-class _Drawing:
+class _ChartRenderer:
     """Draws the figures of one page; each drawing has ids of its own, also where two are the same."""
 
     def __init__(self) -> None:
@@ -214,5 +216,5 @@ class _Drawing:
         return Markup(drawn)  # noqa: S704 -- drawn by us, from text that is escaped there
 
 
-def _at(share: float) -> str:
+def _percent(share: float) -> str:
     return f"{min(max(share, 0.0), 1.0) * 100:.1f}"

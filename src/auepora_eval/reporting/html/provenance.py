@@ -6,26 +6,26 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from ...store.planned import conventions_text
-from .blocks import Block, Cell, Code, Column, Facts, Fold, Row, Section, bare_table
+from ...store.stored_plan import conventions_label
+from .blocks import Block, Cell, Code, DefinitionList, Details, ReportSection, Row, TableColumn, simple_table
+from .formatting import format_time, shorten
 from .stored_run import StoredRun
-from .wording import short, when
 
 __all__ = ["provenance_section"]
 
 
-def provenance_section(runs: Sequence[StoredRun]) -> Section:
+def provenance_section(runs: Sequence[StoredRun]) -> ReportSection:
     """What each run was made of."""
     blocks: list[Block] = []
     for run in runs:
-        name = run.called
+        name = run.label
         folds: list[Block] = [
-            Fold(f"Plan of {name}", [Code(json.dumps(run.record.plan, indent=2, ensure_ascii=False, default=str))]),
-            Fold(f"Signatures of {name}", [_signatures(run)]),
+            Details(f"Plan of {name}", [Code(json.dumps(run.record.plan, indent=2, ensure_ascii=False, default=str))]),
+            Details(f"Signatures of {name}", [_signatures(run)]),
         ]
-        facts = Facts(_facts(run))
-        blocks += [facts, *folds] if len(runs) == 1 else [Fold(name, [facts, *folds])]
-    return Section(
+        facts = DefinitionList(_facts(run))
+        blocks += [facts, *folds] if len(runs) == 1 else [Details(name, [facts, *folds])]
+    return ReportSection(
         "provenance", "Provenance", blocks, "What these numbers were made of, so that they can be made again."
     )
 
@@ -35,19 +35,19 @@ def _facts(run: StoredRun) -> list[tuple[str, str | Cell]]:
     facts: list[tuple[str, str | Cell]] = [
         ("run", Cell(record.run_id, code=True)),
         ("name", record.name),
-        ("status", record.status.value + (f": {short(record.message)}" if record.message else "")),
-        ("began", when(record.created_at)),
-        ("ended", when(record.finished_at) or "not yet"),
+        ("status", record.status.value + (f": {shorten(record.message)}" if record.message else "")),
+        ("began", format_time(record.created_at)),
+        ("ended", format_time(record.finished_at) or "not yet"),
         ("dataset", f"{record.dataset_name}, {record.num_samples:,} queries"),
         ("fingerprint", Cell(record.fingerprint, code=True)),
         ("answers", f"{done:,} stored, {failed:,} failed"),
         ("repeats", str(record.repeats)),
-        ("conventions", conventions_text(record)),
+        ("conventions", conventions_label(record)),
         ("commit", Cell(_commit(record.commit), code=bool(record.commit))),
         ("made by", f"auepora {record.version}"),
         ("tags", ", ".join(record.tags) or "none"),
     ]
-    facts += [(str(key), short(_text(value))) for key, value in record.config.items()]
+    facts += [(str(key), shorten(_text(value))) for key, value in record.config.items()]
     return facts
 
 
@@ -64,4 +64,4 @@ def _text(value: Any) -> str:
 
 def _signatures(run: StoredRun) -> Block:
     rows: list[Row] = [[Cell(one.name), Cell(one.signature or "none", code=True)] for one in run.results]
-    return bare_table([Column("metric"), Column("signature")], rows)
+    return simple_table([TableColumn("metric"), TableColumn("signature")], rows)

@@ -11,14 +11,14 @@ from ...compare.causes import Cause, QueryChange, cause_counts, explain_changes
 from ...compare.main_metric import main_metric
 from ...compare.types import CompareReport, ComparisonKind, MetricComparison, QueryComparison
 from ...core.errors import AueporaError
-from .blocks import Block, Bullets, Cell, Column, Fold, Prose, Row, Section, bare_table
+from .blocks import Block, Bullets, Cell, Details, Prose, ReportSection, Row, TableColumn, simple_table
 from .figures import changes_figure, scatter_figure, wins_figure
-from .stored_run import StoredRun, column_of
-from .wording import amount, short, value_text
+from .formatting import pluralize, shorten, value_text
+from .stored_run import StoredRun, score_column
 
 __all__ = ["changed_section", "query_link", "wins_section"]
 
-LISTED = 50
+MAX_LISTED = 50
 """So many queries of a kind are listed; the browser below has all."""
 CAUSES: Mapping[Cause, str] = {
     Cause.FAILED: "B failed, A did not",
@@ -40,7 +40,7 @@ _KINDS = (
     (ComparisonKind.LOSS, "Losses: further down in B"),
     (ComparisonKind.WIN, "Wins: found in B only, or further up"),
 )
-_MATCHED = (
+_SPAN_MATCH_NOTE = (
     "The two runs have different chunks, so chunks are matched by where they lie in their document: a query is hit at "
     "the first rank up to which the chunks of the expected document together cover at least half of the expected span. "
     "Hit rates and ranks of both runs are computed so."
@@ -52,35 +52,39 @@ def query_link(sample_id: str) -> str:
     return f"#q/{quote(sample_id, safe='', errors='replace')}"
 
 
-def wins_section(a: StoredRun, b: StoredRun, report: CompareReport, main: MetricComparison | None) -> Section | None:
+def wins_section(
+    a: StoredRun, b: StoredRun, report: CompareReport, main: MetricComparison | None
+) -> ReportSection | None:
     """Wins and losses by metric, and the main metric query by query."""
     blocks: list[Block] = []
-    drawn = wins_figure(report.metrics, (a.called, b.called))
+    drawn = wins_figure(report.metrics, (a.label, b.label))
     if drawn is not None:
         blocks.append(drawn)
     if main is not None:
-        first, second = a.named(main.name), b.named(main.name)
+        first, second = a.find_result(main.name), b.find_result(main.name)
         if first is not None and second is not None:
             places = {sample_id: place for place, sample_id in enumerate(a.results.sample_ids)}
             pairs = [(places[one], at) for at, one in enumerate(b.results.sample_ids) if one in places]
-            column_a, column_b = column_of(first), column_of(second)
+            column_a, column_b = score_column(first), score_column(second)
             if pairs and len(column_a) and len(column_b):
                 in_a, in_b = (np.array(side, dtype=np.intp) for side in zip(*pairs, strict=True))
                 ids = [b.results.sample_ids[at] for at in in_b.tolist()]
                 blocks.append(scatter_figure(a, b, main.name, column_a[in_a], column_b[in_b], ids))
-    return Section("queries-won", "Wins and losses", blocks) if blocks else None
+    return ReportSection("queries-won", "Wins and losses", blocks) if blocks else None
 
 
-def changed_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Section | None:
+def changed_section(a: StoredRun, b: StoredRun, report: CompareReport) -> ReportSection | None:
     """Golden queries that changed, and why queries got worse or better."""
     blocks: list[Block] = []
     if report.deltas.get("chunker_version_match") == "fallback_doc_span":
-        blocks.append(Prose(_MATCHED, tone="open"))
-    blocks += _explained(a, b)
+        blocks.append(Prose(_SPAN_MATCH_NOTE, tone="open"))
+    blocks += _cause_blocks(a, b)
     for kind, title in _KINDS:
         listed = [one for one in report.per_query if one.kind is kind]
         if listed:
-            blocks.append(_golden(f"{title} ({len(listed):,})", listed, is_open=kind is ComparisonKind.REGRESSION))
+            blocks.append(
+                _golden_query_table(f"{title} ({len(listed):,})", listed, is_open=kind is ComparisonKind.REGRESSION)
+            )
     left = [
         f"{count:,} {what}"
         for key, what in (
@@ -93,31 +97,36 @@ def changed_section(a: StoredRun, b: StoredRun, report: CompareReport) -> Sectio
     ]
     if left:
         blocks.append(Prose(f"Golden queries not compared: {', '.join(left)}.", tone="muted"))
-    return Section("changed", "What changed, query by query", blocks) if blocks else None
+    return ReportSection("changed", "What changed, query by query", blocks) if blocks else None
 
 
-def _golden(title: str, listed: list[QueryComparison], *, is_open: bool) -> Fold:
+def _golden_query_table(title: str, listed: list[QueryComparison], *, is_open: bool) -> Details:
     rows: list[Row] = [
         [
-            Cell(short(one.query_id, 120), href=query_link(one.query_id)),
+            Cell(shorten(one.query_id, 120), href=query_link(one.query_id)),
             _rank(one.a_hit_rank),
             _rank(one.b_hit_rank),
-            short(one.note or ""),
+            shorten(one.note or ""),
         ]
-        for one in listed[:LISTED]
+        for one in listed[:MAX_LISTED]
     ]
-    columns = [Column("query"), Column("rank in A", number=True), Column("rank in B", number=True), Column("note")]
-    blocks: list[Block] = [bare_table(columns, rows)]
-    if len(listed) > LISTED:
-        blocks.append(Prose(f"And {len(listed) - LISTED:,} more.", tone="muted"))
-    return Fold(title, blocks, is_open=is_open and len(listed) <= 10)
+    columns = [
+        TableColumn("query"),
+        TableColumn("rank in A", number=True),
+        TableColumn("rank in B", number=True),
+        TableColumn("note"),
+    ]
+    blocks: list[Block] = [simple_table(columns, rows)]
+    if len(listed) > MAX_LISTED:
+        blocks.append(Prose(f"And {len(listed) - MAX_LISTED:,} more.", tone="muted"))
+    return Details(title, blocks, is_open=is_open and len(listed) <= 10)
 
 
 def _rank(rank: int | None) -> str:
     return "–" if rank is None else str(rank)
 
 
-def _explained(a: StoredRun, b: StoredRun) -> list[Block]:
+def _cause_blocks(a: StoredRun, b: StoredRun) -> list[Block]:
     """Why queries got worse and better, by the metric that matters most."""
     try:
         judged_by = main_metric(a.record, a.results, b.record, b.results)
@@ -129,16 +138,16 @@ def _explained(a: StoredRun, b: StoredRun) -> list[Block]:
     better = [one for one in changes if not _is_worse(one, higher_is_better=better_when_higher)]
     if not changes:
         return [Prose(f"No query changed by {judged_by.name}.")]
-    told = f"By {judged_by.name} {amount(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
+    told = f"By {judged_by.name} {pluralize(len(worse), 'query', 'queries')} got worse and {len(better):,} better."
     blocks: list[Block] = [
         Prose(f"{told} A cause is the first thing that is seen to differ; that it made the difference is likely.")
     ]
     figures = changes_figure(cause_counts(worse), cause_counts(better))
     if figures is not None:
         blocks.append(figures)
-    blocks.append(_counts(worse, better))
+    blocks.append(_cause_table(worse, better))
     if worse:
-        blocks.append(_changes(f"Queries that got worse ({len(worse):,})", worse))
+        blocks.append(_change_list(f"Queries that got worse ({len(worse):,})", worse))
     return blocks
 
 
@@ -148,7 +157,7 @@ def _is_worse(one: QueryChange, *, higher_is_better: bool) -> bool:
     return one.a_score is not None and (one.b_score < one.a_score) is higher_is_better
 
 
-def _counts(worse: list[QueryChange], better: list[QueryChange]) -> Block:
+def _cause_table(worse: list[QueryChange], better: list[QueryChange]) -> Block:
     rows: list[Row] = []
     for sign, word, listed in (("▼", "worse", worse), ("▲", "better", better)):
         rows += [
@@ -159,31 +168,33 @@ def _counts(worse: list[QueryChange], better: list[QueryChange]) -> Block:
             ]
             for cause, count in cause_counts(listed).items()
         ]
-    return bare_table([Column("cause"), Column("the query got", brief=True), Column("queries", number=True)], rows)
+    return simple_table(
+        [TableColumn("cause"), TableColumn("the query got", brief=True), TableColumn("queries", number=True)], rows
+    )
 
 
-def _changes(title: str, listed: list[QueryChange]) -> Fold:
+def _change_list(title: str, listed: list[QueryChange]) -> Details:
     def fall(one: QueryChange) -> float:
         return float("inf") if one.a_score is None or one.b_score is None else abs(one.b_score - one.a_score)
 
     rows: list[Row] = [
         [
-            Cell(short(one.sample_id, 120), href=query_link(one.sample_id)),
+            Cell(shorten(one.sample_id, 120), href=query_link(one.sample_id)),
             value_text(one.a_score),
             value_text(one.b_score),
             str(one.cause),
-            short(one.detail),
+            shorten(one.detail),
         ]
-        for one in sorted(listed, key=fall, reverse=True)[:LISTED]
+        for one in sorted(listed, key=fall, reverse=True)[:MAX_LISTED]
     ]
     columns = [
-        Column("query"),
-        Column("A", number=True),
-        Column("B", number=True),
-        Column("cause"),
-        Column("what was seen"),
+        TableColumn("query"),
+        TableColumn("A", number=True),
+        TableColumn("B", number=True),
+        TableColumn("cause"),
+        TableColumn("what was seen"),
     ]
-    blocks: list[Block] = [bare_table(columns, rows)]
-    if len(listed) > LISTED:
-        blocks.append(Bullets([f"and {len(listed) - LISTED:,} more, which fell less"]))
-    return Fold(title, blocks)
+    blocks: list[Block] = [simple_table(columns, rows)]
+    if len(listed) > MAX_LISTED:
+        blocks.append(Bullets([f"and {len(listed) - MAX_LISTED:,} more, which fell less"]))
+    return Details(title, blocks)

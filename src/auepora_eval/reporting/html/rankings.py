@@ -16,10 +16,10 @@ from ...core.results import Results
 from ...core.scores import Scores, Status
 from ...features.gold_match import GoldRank, first_gold_rank, has_spans
 from ...stats.interval import mean_interval
-from ...store.planned import planned_conventions, run_facts
+from ...store.stored_plan import plan_conventions, run_info
 from .stored_run import StoredRun
 
-__all__ = ["FAMILIES", "RankedRun", "hits_by_span", "ranked"]
+__all__ = ["FAMILIES", "RetrievalCurves", "hits_by_span", "retrieval_curves"]
 
 FAMILIES = ("recall", "precision", "ndcg", "hit_rate", "span_recall", "span_precision", "span_iou")
 _BY_ID, _BY_SPAN = FAMILIES[:4], FAMILIES[4:]
@@ -29,7 +29,7 @@ _DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True, slots=True)
-class RankedRun:
+class RetrievalCurves:
     """Retrieval metrics of one run at several depths, and each sample's first hit."""
 
     depths: tuple[int, ...] = ()
@@ -44,7 +44,7 @@ def hits_by_span(run: StoredRun) -> bool:
     return any(one.by == "span" for one in _gold_ranks(run) if one is not None)
 
 
-def ranked(run: StoredRun, *, by_span: bool | None = None) -> RankedRun:
+def retrieval_curves(run: StoredRun, *, by_span: bool | None = None) -> RetrievalCurves:
     """The rankings of a run looked at again, by its own conventions; nothing where it has no rankings or no gold.
 
     ``by_span`` takes the metrics of spans in place of those of ids; by default where ids do not match and spans do.
@@ -52,7 +52,7 @@ def ranked(run: StoredRun, *, by_span: bool | None = None) -> RankedRun:
     by_span = hits_by_span(run) if by_span is None else by_span
     depth = run.depth
     if depth < 1 or not any(sample.relevant_docs for sample in run.samples):
-        return RankedRun()
+        return RetrievalCurves()
     depths = tuple(k for k in dict.fromkeys([*_DEPTHS, depth]) if k <= depth)
     depths = tuple(sorted(depths))
     options = _options(run)
@@ -61,20 +61,20 @@ def ranked(run: StoredRun, *, by_span: bool | None = None) -> RankedRun:
     specs += [{f"{family}@{k}": options.get(family, {})} for family in families for k in depths]
     try:
         results = evaluate(
-            run.samples, run.outputs, specs, conventions=planned_conventions(run.record), run=run_facts(run.record)
+            run.samples, run.outputs, specs, conventions=plan_conventions(run.record), run=run_info(run.record)
         )
     except AueporaError:  # a stored ranking that today's rules refuse
-        return RankedRun()
+        return RetrievalCurves()
     first_hits, curves = _first_hits(results), _curves(results, depths)
     if by_span:
         first_hits = _first_hits_by_span(run, first_hits)
         curves = {"hit_rate": _hit_rates(run, first_hits, depths), **curves}
-    return RankedRun(depths, curves, first_hits)
+    return RetrievalCurves(depths, curves, first_hits)
 
 
 def _gold_ranks(run: StoredRun) -> list[GoldRank | None]:
     """Where each sample's gold is hit first; ``None`` where no gold has a span."""
-    rules = planned_conventions(run.record)
+    rules = plan_conventions(run.record)
     return [
         first_gold_rank(sample, output, min_relevance=rules.min_relevance, depth=rules.depth)
         if has_spans(sample)

@@ -8,11 +8,11 @@ import numpy as np
 
 from ...core.types import MetricResult
 from ...stats.interval import mean_interval
-from .blocks import Block, Cell, Column, Fold, Gallery, Group, Row, Section, Table, bare_table
+from .blocks import Block, Cell, Details, Gallery, ReportSection, Row, RowGroup, Table, TableColumn, simple_table
 from .figures import curve_figure, quality_figure
-from .rankings import FAMILIES, RankedRun, hits_by_span, ranked
-from .stored_run import Floats, StoredRun, column_of
-from .wording import interval_text, value_text
+from .formatting import interval_text, value_text
+from .rankings import FAMILIES, RetrievalCurves, hits_by_span, retrieval_curves
+from .stored_run import Floats, StoredRun, score_column
 
 __all__ = ["retrieval_sections"]
 
@@ -28,15 +28,15 @@ _TITLES = {
 }
 
 
-def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[Section]:
+def retrieval_sections(runs: Sequence[StoredRun], answers: MetricResult | None) -> list[ReportSection]:
     """The curves over depth, and the quality of answers by rank."""
     by_span = any(map(hits_by_span, runs))
-    looked = [(run, ranked(run, by_span=by_span)) for run in runs]
-    made = [_curves(looked), _quality(looked, None if answers is None else answers.name)]
+    looked = [(run, retrieval_curves(run, by_span=by_span)) for run in runs]
+    made = [_curves_section(looked), _quality_section(looked, None if answers is None else answers.name)]
     return [one for one in made if one is not None]
 
 
-def _curves(looked: Sequence[tuple[StoredRun, RankedRun]]) -> Section | None:
+def _curves_section(looked: Sequence[tuple[StoredRun, RetrievalCurves]]) -> ReportSection | None:
     families = [one for one in FAMILIES if any(one in each.curves and len(each.depths) > 1 for _, each in looked)]
     if not families:
         return None
@@ -46,7 +46,7 @@ def _curves(looked: Sequence[tuple[StoredRun, RankedRun]]) -> Section | None:
     else:
         drawn = Gallery(
             [
-                curve_figure(_TITLES[one], {run.called: each.curves[one] for run, each in looked if one in each.curves})
+                curve_figure(_TITLES[one], {run.label: each.curves[one] for run, each in looked if one in each.curves})
                 for one in families
             ]
         )
@@ -57,65 +57,65 @@ def _curves(looked: Sequence[tuple[StoredRun, RankedRun]]) -> Section | None:
         rows: list[Row] = [
             [
                 Cell(f"{_TITLES[family]}@k"),
-                *(_point(point) for point in points),
+                *(_point_cell(point) for point in points),
                 *([""] * (len(each.depths) - len(points))),
             ]
             for family, points in each.curves.items()
         ]
-        columns = [Column(""), *(Column(f"k = {k}", number=True) for k in each.depths)]
-        tables.append(bare_table(columns, rows, caption=run.called))
+        columns = [TableColumn(""), *(TableColumn(f"k = {k}", number=True) for k in each.depths)]
+        tables.append(simple_table(columns, rows, caption=run.label))
     again = any(run.record.repeats > 1 for run, _ in looked)
     lead = "Computed from the stored rankings, by the conventions of the plan; the bands are 95 % intervals." + (
         " Of the first answers, where queries were asked several times." if again else ""
     )
     if any("span_recall" in each.curves for _, each in looked):
         lead += " Returned chunks have other ids than the gold, so hits are those of spans."
-    return Section("curves", "Retrieval over k", [drawn, Fold("The same as a table", tables)], lead)
+    return ReportSection("curves", "Retrieval over k", [drawn, Details("The same as a table", tables)], lead)
 
 
-def _point(point: tuple[int, float, tuple[float, float] | None]) -> Cell:
+def _point_cell(point: tuple[int, float, tuple[float, float] | None]) -> Cell:
     _, value, ends = point
     return Cell(value_text(value), note=interval_text(ends))
 
 
-def _quality(looked: Sequence[tuple[StoredRun, RankedRun]], name: str | None) -> Section | None:
+def _quality_section(looked: Sequence[tuple[StoredRun, RetrievalCurves]], name: str | None) -> ReportSection | None:
     """Answers by the rank of the first hit."""
     if name is None:
         return None
     figures, groups = [], []
     for run, each in looked:
-        result = run.named(name)
-        scores = np.zeros(0) if result is None else column_of(result)
+        result = run.find_result(name)
+        scores = np.zeros(0) if result is None else score_column(result)
         if result is None or not len(scores) or len(scores) != len(each.first_hit):
             continue
-        bins = _binned(run, result, each.first_hit, scores)
+        bins = _bin_by_rank(run, result, each.first_hit, scores)
         if not bins:
             continue
         figures.append(quality_figure(run, name, bins))
         rows: list[Row] = [
             [Cell(title), f"{n:,}", value_text(mean), interval_text(ends)] for title, n, mean, ends in bins
         ]
-        groups.append(Group(rows, run.called if run.letter else ""))
+        groups.append(RowGroup(rows, run.label if run.letter else ""))
     if not figures:
         return None
     columns = [
-        Column("first relevant document"),
-        Column("queries", number=True),
-        Column(f"mean {name}", number=True),
-        Column("95 % interval", number=True),
+        TableColumn("first relevant document"),
+        TableColumn("queries", number=True),
+        TableColumn(f"mean {name}", number=True),
+        TableColumn("95 % interval", number=True),
     ]
     lead = f"How good answers are, by {name}, given the rank at which the first relevant document was returned."
     blocks: list[Block] = [
         Gallery(figures) if len(figures) > 1 else figures[0],
         Table(columns, groups, grouped_by="run"),
     ]
-    return Section("quality", "Answers by retrieval rank", blocks, lead)
+    return ReportSection("quality", "Answers by retrieval rank", blocks, lead)
 
 
 Bin = tuple[str, int, float, tuple[float, float] | None]
 
 
-def _binned(run: StoredRun, result: MetricResult, ranks: Floats, scores: Floats) -> list[Bin]:
+def _bin_by_rank(run: StoredRun, result: MetricResult, ranks: Floats, scores: Floats) -> list[Bin]:
     """Mean scores by where the first hit stands."""
     lowest, highest = run.definition(result).range
     there = ~np.isnan(ranks) & ~np.isnan(scores)

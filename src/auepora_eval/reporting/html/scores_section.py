@@ -6,36 +6,36 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.results import display_name, empty_answers, judged_share
+from ...core.results import display_name, empty_answers, judged_coverage
 from ...core.targets import TARGETS
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Fold, Group, Prose, Row, Section, Table
+from .blocks import Block, Cell, Details, Prose, ReportSection, Row, RowGroup, Table, TableColumn
 from .cards_section import card_link
+from .formatting import interval_text, pluralize, reason_counts, value_text
 from .stored_run import StoredRun
-from .wording import amount, interval_text, reasons_of, value_text
 
-__all__ = ["both_scores_section", "coverage_lines", "scores_section", "value_bar"]
+__all__ = ["coverage_lines", "runs_scores_section", "scores_section", "value_bar"]
 
 
-def scores_section(run: StoredRun) -> Section:
+def scores_section(run: StoredRun) -> ReportSection:
     """Every metric of a run."""
     if not run.results:
-        return Section(
+        return ReportSection(
             "scores", "Scores", [Prose("There are no results: the run did not come to scoring.", tone="open")]
         )
     blocks: list[Block] = [scores_table(run)]
     if any(_flags(one) for one in run.results):
         blocks.append(Prose("? few or skewed samples: the interval may be too narrow.", tone="muted"))
-    return Section(
+    return ReportSection(
         "scores", "Scores", blocks, "Grouped by what is judged. The bar shows value and interval in its range."
     )
 
 
-def both_scores_section(runs: Sequence[StoredRun]) -> Section | None:
+def runs_scores_section(runs: Sequence[StoredRun]) -> ReportSection | None:
     """The scores of several runs, each folded."""
-    folds = [Fold(f"Scores of {run.called}", scores_section(run).blocks) for run in runs if run.results]
+    folds = [Details(f"Scores of {run.label}", scores_section(run).blocks) for run in runs if run.results]
     lead = "Each run by itself, over all its queries, with intervals and what was not scored."
-    return Section("scores", "Scores", folds, lead) if folds else None
+    return ReportSection("scores", "Scores", folds, lead) if folds else None
 
 
 def scores_table(run: StoredRun) -> Table:
@@ -44,13 +44,13 @@ def scores_table(run: StoredRun) -> Table:
     for target, entry in TARGETS.items():
         rows: list[Row] = [_row(run, one) for one in run.results if one.target is target]
         if rows:
-            groups.append(Group(rows, entry.title, entry.question))
+            groups.append(RowGroup(rows, entry.title, entry.question))
     columns = [
-        Column("metric"),
-        Column("value", number=True),
-        Column("95 % interval", number=True),
-        Column("scored", number=True),
-        Column("not scored, and why"),
+        TableColumn("metric"),
+        TableColumn("value", number=True),
+        TableColumn("95 % interval", number=True),
+        TableColumn("scored", number=True),
+        TableColumn("not scored, and why"),
     ]
     return Table(columns, groups)
 
@@ -74,7 +74,7 @@ def _row(run: StoredRun, result: MetricResult) -> Row:
             tone="" if result.interval else "muted",
         ),
         "" if scored is None else f"{scored:,} of {total:,}",
-        Cell("; ".join(coverage_lines(result)), note=_readings(result)),
+        Cell("; ".join(coverage_lines(result)), note=_alternative_values(result)),
     ]
 
 
@@ -102,33 +102,33 @@ def coverage_lines(result: MetricResult) -> list[str]:
     if not result.defined and details.get("undefined_because"):
         lines.append(str(details["undefined_because"]))
     if details.get("num_skipped"):
-        lines.append(f"{details['num_skipped']:,} skipped{_why(reasons_of(details, 'skipped_'))}")
-    failed = reasons_of(details, "failed_")
+        lines.append(f"{details['num_skipped']:,} skipped{_reasons_text(reason_counts(details, 'skipped_'))}")
+    failed = reason_counts(details, "failed_")
     by_system, by_measure = details.get("num_system_failed", 0), details.get("num_measure_failed", 0)
     if by_system:
         worst = details.get("num_samples", 0) > details.get("num_scored", 0)
         how = "counted at the worst value" if worst else "left out"
-        reasons = _why(failed) if not by_measure else ""
+        reasons = _reasons_text(failed) if not by_measure else ""
         lines.append(f"{by_system:,} failed by the system, {how}{reasons}")
     if by_measure:
-        lines.append(f"{by_measure:,} not measured{_why(failed) if not by_system else ''}")
+        lines.append(f"{by_measure:,} not measured{_reasons_text(failed) if not by_system else ''}")
     if by_system and by_measure:
-        lines.append(f"failures{_why(failed)}")
+        lines.append(f"failures{_reasons_text(failed)}")
     repeats = details.get("repeats") or {}
     if isinstance(repeats, dict) and repeats.get("count", 1) > 1 and repeats.get("sd") is not None:
-        lines.append(f"{amount(repeats['count'], 'repeat')}, standard deviation {value_text(repeats['sd'])}")
-    lines += filter(None, [judged_share(result), empty_answers(result)])
+        lines.append(f"{pluralize(repeats['count'], 'repeat')}, standard deviation {value_text(repeats['sd'])}")
+    lines += filter(None, [judged_coverage(result), empty_answers(result)])
     return lines
 
 
-def _why(reasons: dict[str, int]) -> str:
+def _reasons_text(reasons: dict[str, int]) -> str:
     if not reasons:
         return ""
     told = [f"{reason} {count:,}" if len(reasons) > 1 else reason for reason, count in reasons.items()]
     return f" ({', '.join(told)})"
 
 
-def _readings(result: MetricResult) -> str:
+def _alternative_values(result: MetricResult) -> str:
     """Other readings of the number: without failures, and with failed measurements at their worst and best."""
     told = []
     completed = result.details.get("value_completed")

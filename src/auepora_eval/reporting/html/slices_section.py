@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from ...core.results import display_name
 from ...core.types import MetricResult
-from .blocks import Block, Cell, Column, Fold, Prose, Row, Section, bare_table
+from .blocks import Block, Cell, Details, Prose, ReportSection, Row, TableColumn, simple_table
 from .figures import slices_figure
+from .formatting import interval_text, value_text
 from .stored_run import StoredRun
-from .wording import interval_text, value_text
 
 __all__ = ["slices_section"]
 
-FEW_GROUPS = 8
+MAX_COLUMNS = 8
 """So many groups stand side by side; where there are more, each is a row."""
-MOST_ROWS = 100
+MAX_ROWS = 100
 
 
-def slices_section(runs: Sequence[StoredRun], main: str | None) -> Section | None:
+def slices_section(runs: Sequence[StoredRun], main: str | None) -> ReportSection | None:
     """Each slice by group; the metric that matters most is drawn."""
     names = list(dict.fromkeys(name for run in runs for result in run.results for name in result.slices))
     if not names:
@@ -31,12 +31,12 @@ def slices_section(runs: Sequence[StoredRun], main: str | None) -> Section | Non
             made.append(drawn)
         for run in runs:
             made += _tables(run, name, main, folded=len(runs) > 1)
-        blocks.append(Fold(f"By {name}", made, is_open=name == names[0] and len(names) < 4))
+        blocks.append(Details(f"By {name}", made, is_open=name == names[0] and len(names) < 4))
     lead = (
         "Every metric told apart by group. ▲ and ▼: the whole interval of a group lies above or below the value of "
         "all; among many groups some will by chance."
     )
-    return Section("slices", "Slices", blocks, lead)
+    return ReportSection("slices", "Slices", blocks, lead)
 
 
 def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> list[Block]:
@@ -44,20 +44,20 @@ def _tables(run: StoredRun, name: str, main: str | None, *, folded: bool) -> lis
     groups = list(dict.fromkeys(group for _, parts in with_parts for group in parts))
     if not groups:
         return []
-    if len(groups) <= FEW_GROUPS:
+    if len(groups) <= MAX_COLUMNS:
         rows: list[Row] = [
             [Cell(display_name(one)), *(_cell(one, parts.get(group)) for group in groups)] for one, parts in with_parts
         ]
-        columns = [Column("metric"), *(Column(group, number=True) for group in groups)]
-        table = bare_table(columns, rows, caption="value, interval, and how many samples it is of")
-        return [Fold(f"All metrics of {run.called}", [table])] if folded else [table]
+        columns = [TableColumn("metric"), *(TableColumn(group, number=True) for group in groups)]
+        table = simple_table(columns, rows, caption="value, interval, and how many samples it is of")
+        return [Details(f"All metrics of {run.label}", [table])] if folded else [table]
     chosen = next(((one, parts) for one, parts in with_parts if one.name == main), with_parts[0])
     result, parts = chosen
-    rows = [[Cell(group), _cell(result, parts[group])] for group in list(parts)[:MOST_ROWS]]
-    made: list[Block] = [bare_table([name, Column(result.name, number=True)], rows, caption=run.called)]
-    if len(parts) > MOST_ROWS:
+    rows = [[Cell(group), _cell(result, parts[group])] for group in list(parts)[:MAX_ROWS]]
+    made: list[Block] = [simple_table([name, TableColumn(result.name, number=True)], rows, caption=run.label)]
+    if len(parts) > MAX_ROWS:
         made.append(
-            Prose(f"And {len(parts) - MOST_ROWS} more groups; `auepora show` has all, and every metric.", "muted")
+            Prose(f"And {len(parts) - MAX_ROWS} more groups; `auepora show` has all, and every metric.", "muted")
         )
     return made
 

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...compare.metric_of import Definition, definition_of
-from ...core.collector import collector_paused
+from ...compare.metric_meta import MetricMeta, lookup_metric
+from ...core.gc_pause import gc_paused
 from ...core.reduce import Clusters
 from ...core.results import Results
 from ...core.scores import Scores
-from ...core.scoring import cluster_codes
+from ...core.scoring import sample_clusters
 from ...core.types import EvaluationSample, MetricResult, SystemOutputs
 from ...store.records import RunRecord
 from ...store.runs import RunStore
 
-__all__ = ["Floats", "StoredRun", "column_of"]
+__all__ = ["Floats", "StoredRun", "score_column"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,10 +32,10 @@ class StoredRun:
         self.store = store
         self.record = record
         self.letter = letter
-        self._definitions: dict[int, Definition] = {}
+        self._definitions: dict[int, MetricMeta] = {}
 
     @property
-    def called(self) -> str:
+    def label(self) -> str:
         """Its name, with its letter where there are others."""
         return f"{self.letter}: {self.record.name}" if self.letter else self.record.name
 
@@ -57,14 +57,14 @@ class StoredRun:
     @cached_property
     def clusters(self) -> Clusters | None:
         """A number per cluster of samples; ``None`` where each is on its own."""
-        return cluster_codes(self.samples)
+        return sample_clusters(self.samples)
 
     @cached_property
     def repeats(self) -> list[list[SystemOutputs | None]]:
         """For each repeat what came back, in the order of the samples; ``None`` where nothing did."""
         size, times = self.record.num_samples, max(self.record.repeats, 1)
         held: list[list[SystemOutputs | None]] = [[None] * size for _ in range(times)]
-        with collector_paused():
+        with gc_paused():
             for row in self.store.outputs(self.record.run_id, texts=False):
                 held[row.repeat][row.position] = row.output
         return held
@@ -97,19 +97,19 @@ class StoredRun:
         """How many documents the longest ranking has."""
         return max((len(one.retrieved) for one in self.outputs if one is not None), default=0)
 
-    def definition(self, result: MetricResult) -> Definition:
+    def definition(self, result: MetricResult) -> MetricMeta:
         """What one of its results is a result of."""
         key = id(result)
         if key not in self._definitions:
-            self._definitions[key] = definition_of(result, self.record, {})
+            self._definitions[key] = lookup_metric(result, self.record, {})
         return self._definitions[key]
 
-    def named(self, name: str) -> MetricResult | None:
+    def find_result(self, name: str) -> MetricResult | None:
         """The result of that name."""
         return next((one for one in self.results if one.name == name), None)
 
 
-def column_of(result: MetricResult) -> Floats:
+def score_column(result: MetricResult) -> Floats:
     """The numbers behind a result, sample by sample; NaN where a sample is not in it, empty where there are none."""
     if isinstance(result.scores, Scores):
         return result.scores.values

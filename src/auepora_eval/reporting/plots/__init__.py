@@ -5,7 +5,7 @@ of_comparisons  plot_comparison, plot_scatter, plot_wins_losses, plot_split, plo
 of_runs         the kinds of ``auepora plot``, from a store
 """
 
-from .of_comparisons import (
+from .comparisons import (
     plot_changes,
     plot_comparison,
     plot_noise_curve,
@@ -13,7 +13,7 @@ from .of_comparisons import (
     plot_split,
     plot_wins_losses,
 )
-from .of_results import (
+from .results import (
     plot_causes,
     plot_curve_over_k,
     plot_distribution,
@@ -22,7 +22,7 @@ from .of_results import (
     plot_results,
     plot_slices,
 )
-from .of_runs import plot_runs
+from .stored_runs import plot_runs
 
 __all__ = [
     "plot_causes",

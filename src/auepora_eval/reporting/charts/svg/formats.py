@@ -6,12 +6,12 @@ import re
 
 from ....core.errors import BadValueError
 
-__all__ = ["formatted"]
+__all__ = ["format_tick"]
 
 _FIXED = re.compile(r"\.(\d)f")
 
 
-def formatted(value: float, form: str) -> str:
+def format_tick(value: float, form: str) -> str:
     """A number in a form: ``.2f`` with so many decimals, ``d`` whole, ``.6~g`` as short as six digits allow.
 
     >>> formatted(-0.5, ".1f"), formatted(1e7, ".6~g")

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..theme import MUTED, TEXT
-from .letters import cut_to, width_of
 from .marks import TEXT_SIZE, Paint
 from .symbols import symbol
-from .xml import Attribute, element, shown
+from .text_width import measure_width, truncate
+from .xml import Attribute, element, escape_text
 
-__all__ = ["Legend", "legend_of"]
+__all__ = ["Legend", "build_legend"]
 
 _CHANNELS = ("color", "shape", "strokeDash", "opacity")
-_ROW = 18.0
-_SIGN = 22.0
+_ROW_HEIGHT = 18.0
+_SYMBOL_WIDTH = 22.0
 """So wide is the sign before a name."""
 _GAP = 16.0
 
 
 @dataclass(slots=True)
-class _Entry:
+class _LegendEntry:
     """One name of a legend, and what each channel makes of it."""
 
     name: str
@@ -35,12 +35,12 @@ class _Entry:
 class Legend:
     """The entries of a view's legend, in lines as wide as there is room."""
 
-    entries: Sequence[_Entry]
+    entries: Sequence[_LegendEntry]
     limit: float
 
-    def lines(self, width: float) -> list[list[_Entry]]:
+    def lines(self, width: float) -> list[list[_LegendEntry]]:
         """The entries, line by line."""
-        lines: list[list[_Entry]] = [[]]
+        lines: list[list[_LegendEntry]] = [[]]
         used = 0.0
         for entry in self.entries:
             wide = self._width(entry)
@@ -54,33 +54,33 @@ class Legend:
     def height(self, width: float) -> float:
         """How much room it takes."""
         lines = len(self.lines(width))
-        return lines * _ROW + 6 if lines else 0.0
+        return lines * _ROW_HEIGHT + 6 if lines else 0.0
 
-    def drawn(self, width: float, paint: Paint) -> str:
+    def render(self, width: float, paint: Paint) -> str:
         """The legend, from its upper left corner."""
         parts = []
         for number, line in enumerate(self.lines(width)):
-            x, y = 0.0, number * _ROW + _ROW / 2
+            x, y = 0.0, number * _ROW_HEIGHT + _ROW_HEIGHT / 2
             for entry in line:
-                parts.append(_sign(entry, x, y, paint))
-                label = cut_to(entry.name, min(self.limit, width - _SIGN), TEXT_SIZE)
+                parts.append(_entry_symbol(entry, x, y, paint))
+                label = truncate(entry.name, min(self.limit, width - _SYMBOL_WIDTH), TEXT_SIZE)
                 place: dict[str, Attribute] = {
-                    "x": x + _SIGN,
+                    "x": x + _SYMBOL_WIDTH,
                     "y": y + 0.35 * TEXT_SIZE,
                     "font-size": TEXT_SIZE,
                     "fill": paint(TEXT),
                 }
-                parts.append(element("text", place, shown(label)))
+                parts.append(element("text", place, escape_text(label)))
                 x += self._width(entry)
         return element("g", {"class": "legend"}, *parts) if parts else ""
 
-    def _width(self, entry: _Entry) -> float:
-        return _SIGN + min(self.limit, width_of(entry.name, TEXT_SIZE)) + _GAP
+    def _width(self, entry: _LegendEntry) -> float:
+        return _SYMBOL_WIDTH + min(self.limit, measure_width(entry.name, TEXT_SIZE)) + _GAP
 
 
-def legend_of(layers: Sequence[Mapping[str, Any]]) -> Legend:
+def build_legend(layers: Sequence[Mapping[str, Any]]) -> Legend:
     """The legend of a view: every name once, whichever channels and layers show it."""
-    entries: dict[str, _Entry] = {}
+    entries: dict[str, _LegendEntry] = {}
     limit = 320.0
     for layer in layers:
         for name in _CHANNELS:
@@ -89,23 +89,23 @@ def legend_of(layers: Sequence[Mapping[str, Any]]) -> Legend:
                 continue
             limit = channel["legend"].get("labelLimit", limit)
             for label, look in zip(channel["scale"]["domain"], channel["scale"]["range"], strict=True):
-                entry = entries.setdefault(label, _Entry(label))
+                entry = entries.setdefault(label, _LegendEntry(label))
                 entry.looks[name] = look
                 entry.kinds.add(layer["mark"]["type"])
                 entry.looks.setdefault("plain", layer["mark"].get("color", MUTED))
     return Legend(list(entries.values()), limit)
 
 
-def _sign(entry: _Entry, x: float, y: float, paint: Paint) -> str:
+def _entry_symbol(entry: _LegendEntry, x: float, y: float, paint: Paint) -> str:
     colour = paint(entry.looks.get("color", entry.looks["plain"]))
-    middle, parts = x + _SIGN / 2 - 3, []
+    middle, parts = x + _SYMBOL_WIDTH / 2 - 3, []
     if entry.kinds & {"line", "rule"}:
         dash = entry.looks.get("strokeDash")
         dashes = None if not dash or list(dash) == [1, 0] else ",".join(map(str, dash))
         line: dict[str, Attribute] = {
             "x1": x,
             "y1": y,
-            "x2": x + _SIGN - 6,
+            "x2": x + _SYMBOL_WIDTH - 6,
             "y2": y,
             "stroke": colour,
             "stroke-width": 2.0,

@@ -8,12 +8,12 @@ from typing import Any
 
 from ....core.errors import BadValueError
 from ..theme import SERIES, TEXT
-from .letters import width_of
-from .scales import Bands, Scale
+from .scales import BandScale, Scale
 from .symbols import symbol
-from .xml import Attribute, element, points, shown
+from .text_width import measure_width
+from .xml import Attribute, element, escape_text, path_data
 
-__all__ = ["TEXT_SIZE", "Layer", "Paint", "looked_up"]
+__all__ = ["TEXT_SIZE", "Layer", "Paint", "lookup_range"]
 
 Paint = Callable[[str], str]
 """What a colour of a spec is written as."""
@@ -24,7 +24,7 @@ _BASELINES = {"middle": 0.35, "top": 0.8, "bottom": -0.2, "alphabetic": 0.0}
 """By how much of its size a text is lowered; the attribute that does so is not known everywhere."""
 
 
-def looked_up(channel: Mapping[str, Any], row: Row) -> Any:
+def lookup_range(channel: Mapping[str, Any], row: Row) -> Any:
     """What a channel with a field and a scale of names makes of a row."""
     scale = channel["scale"]
     return scale["range"][scale["domain"].index(row[channel["field"]])]
@@ -62,7 +62,7 @@ class Layer:
         encoding: Mapping[str, Any] = self.spec["encoding"]
         return encoding
 
-    def drawn(self, number: int) -> str:
+    def render(self, number: int) -> str:
         """All its marks, as a group; ``number`` is its own among the layers of its view."""
         if self.kind in ("line", "area"):
             marks = [self._path(rows) for rows in self._series()]
@@ -77,21 +77,21 @@ class Layer:
             }.get(self.kind)
             if draw is None:
                 raise BadValueError(f"our charts have no marks of type {self.kind!r}")
-            marks = [self._linked(draw(row), row) for row in self.rows]
+            marks = [self._wrap_link(draw(row), row) for row in self.rows]
         return element("g", {"class": f"marks mark-{self.kind} layer-{number}"}, *marks) if marks else ""
 
-    def reach(self) -> tuple[float, float, float]:
+    def overhang(self) -> tuple[float, float, float]:
         """How far its texts reach to the left of the plot, to the right of it, and above it."""
         left = right = above = 0.0
         for row in self.rows if self.kind == "text" else ():
             size = self._mark.get("fontSize", TEXT_SIZE)
-            wide = width_of(str(self._value("text", row)), size)
-            at = (self._at("x", row) or 0.0) + self._mark.get("dx", 0)
+            wide = measure_width(str(self._value("text", row)), size)
+            at = (self._position("x", row) or 0.0) + self._mark.get("dx", 0)
             share = {"left": 0.0, "center": 0.5, "right": 1.0}[self._mark.get("align", "center")]
             left = max(left, wide * share - at)
             right = max(right, at + wide * (1 - share) - self.width)
             lowered = _BASELINES[self._mark.get("baseline", "middle")] * size
-            above = max(above, size - lowered - (self._at("y", row) or 0.0) - self._mark.get("dy", 0))
+            above = max(above, size - lowered - (self._position("y", row) or 0.0) - self._mark.get("dy", 0))
         return left, right, above
 
     # --- what channels say -------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class Layer:
         channel = self._encoding[name]
         return channel["value"] if "value" in channel else row[channel["field"]]
 
-    def _at(self, name: str, row: Row) -> float | None:
+    def _position(self, name: str, row: Row) -> float | None:
         """Where a channel of position puts a row: the middle, where that is a band."""
         channel = self._encoding.get(name)
         if channel is None:
@@ -115,12 +115,12 @@ class Layer:
     def _colour(self, row: Row) -> str:
         channel = self._encoding.get("color")
         if channel is not None:
-            return self.paint(channel["value"] if "value" in channel else looked_up(channel, row))
+            return self.paint(channel["value"] if "value" in channel else lookup_range(channel, row))
         return self.paint(self._mark.get("color", TEXT if self.kind == "text" else SERIES[0]))
 
     def _stroke(self, row: Row) -> dict[str, Attribute]:
         channel = self._encoding.get("strokeDash")
-        dash = self._mark.get("strokeDash") if channel is None else looked_up(channel, row)
+        dash = self._mark.get("strokeDash") if channel is None else lookup_range(channel, row)
         return {
             "stroke": self._colour(row),
             "stroke-width": self._mark.get("strokeWidth", 1),
@@ -130,14 +130,14 @@ class Layer:
 
     def _fill(self, row: Row) -> dict[str, Attribute]:
         channel = self._encoding.get("opacity")
-        opacity = self._mark.get("opacity") if channel is None else looked_up(channel, row)
+        opacity = self._mark.get("opacity") if channel is None else lookup_range(channel, row)
         return {"fill": self._colour(row), "opacity": None if opacity == 1 else opacity}
 
-    def _tip(self, row: Row) -> list[str]:
+    def _tooltip(self, row: Row) -> list[str]:
         channel = self._encoding.get("tooltip")
-        return [] if channel is None else [element("title", None, shown(str(row[channel["field"]])))]
+        return [] if channel is None else [element("title", None, escape_text(str(row[channel["field"]])))]
 
-    def _linked(self, mark: str, row: Row) -> str:
+    def _wrap_link(self, mark: str, row: Row) -> str:
         channel = self._encoding.get("href")
         target = "" if channel is None else str(row[channel["field"]] or "")
         # Only to a place in the same page: anything else could be made to run.
@@ -147,53 +147,53 @@ class Layer:
 
     def _point(self, row: Row) -> str:
         channel = self._encoding.get("shape")
-        shape = self._mark.get("shape", "circle") if channel is None else looked_up(channel, row)
+        shape = self._mark.get("shape", "circle") if channel is None else lookup_range(channel, row)
         size_channel = self._encoding.get("size")
         size = self._mark.get("size", 60) if size_channel is None else row[size_channel["field"]]
         paint: dict[str, Attribute] = self._fill(row)
         if not self._mark.get("filled", True):
             paint = {"fill": "none", **self._stroke(row)}
-        x, y = self._at("x", row), self._at("y", row)
+        x, y = self._position("x", row), self._position("y", row)
         assert x is not None
         assert y is not None
-        return symbol(shape, x, y, size, paint, *self._tip(row))
+        return symbol(shape, x, y, size, paint, *self._tooltip(row))
 
     def _rule(self, row: Row) -> str:
-        x, y, x2, y2 = (self._at(name, row) for name in ("x", "y", "x2", "y2"))
+        x, y, x2, y2 = (self._position(name, row) for name in ("x", "y", "x2", "y2"))
         if x is None:
             x, x2 = 0.0, self.width
         if y is None:
             y, y2 = 0.0, self.height
         ends: dict[str, Attribute] = {"x1": x, "y1": y, "x2": x if x2 is None else x2, "y2": y if y2 is None else y2}
-        return element("line", {**ends, **self._stroke(row)}, *self._tip(row))
+        return element("line", {**ends, **self._stroke(row)}, *self._tooltip(row))
 
     def _tick(self, row: Row) -> str:
-        x, y = self._at("x", row), self._at("y", row)
+        x, y = self._position("x", row), self._position("y", row)
         assert x is not None
         assert y is not None
         half = self._mark.get("size", 12) / 2
         # It stands across the axis of numbers.
-        across = isinstance(self.y, Bands)
+        across = isinstance(self.y, BandScale)
         ends: dict[str, Attribute] = (
             {"x1": x, "y1": y - half, "x2": x, "y2": y + half}
             if across
             else {"x1": x - half, "y1": y, "x2": x + half, "y2": y}
         )
         stroke = {**self._stroke(row), "stroke-width": self._mark.get("thickness", 1)}
-        return element("line", {**ends, **stroke}, *self._tip(row))
+        return element("line", {**ends, **stroke}, *self._tooltip(row))
 
     def _rectangle(self, row: Row) -> str:
         (left, right), (top, bottom) = self._extent("x", row), self._extent("y", row)
         place: dict[str, Attribute] = {"x": left, "y": top, "width": right - left, "height": bottom - top}
-        return element("rect", {**place, **self._fill(row)}, *self._tip(row))
+        return element("rect", {**place, **self._fill(row)}, *self._tooltip(row))
 
     def _extent(self, name: str, row: Row) -> tuple[float, float]:
         """From where to where a rectangle goes: its band, or between two values."""
         scale = self.x if name == "x" else self.y
-        if isinstance(scale, Bands):
+        if isinstance(scale, BandScale):
             start = scale.left(row[self._encoding[name]["field"]])
             return start, start + scale.width
-        one, other = self._at(name, row), self._at(f"{name}2", row)
+        one, other = self._position(name, row), self._position(f"{name}2", row)
         assert one is not None
         assert other is not None
         return min(one, other), max(one, other)
@@ -201,7 +201,7 @@ class Layer:
     def _text(self, row: Row) -> str:
         size = self._mark.get("fontSize", TEXT_SIZE)
         lowered = _BASELINES[self._mark.get("baseline", "middle")] * size
-        x, y = self._at("x", row), self._at("y", row)
+        x, y = self._position("x", row), self._position("y", row)
         x = self.width / 2 if x is None else x
         y = self.height / 2 if y is None else y
         place: dict[str, Attribute] = {
@@ -211,7 +211,9 @@ class Layer:
             "font-size": size,
             "font-weight": self._mark.get("fontWeight"),
         }
-        return element("text", {**place, **self._fill(row)}, shown(str(self._value("text", row))), *self._tip(row))
+        return element(
+            "text", {**place, **self._fill(row)}, escape_text(str(self._value("text", row))), *self._tooltip(row)
+        )
 
     def _series(self) -> list[list[Row]]:
         """The rows of each line or area, told apart by what is drawn differently."""
@@ -226,8 +228,10 @@ class Layer:
         return list(series.values())
 
     def _path(self, rows: list[Row]) -> str:
-        upper = [(self._at("x", row) or 0.0, self._at("y", row) or 0.0) for row in rows]
+        upper = [(self._position("x", row) or 0.0, self._position("y", row) or 0.0) for row in rows]
         if self.kind == "line":
-            return element("path", {"d": points(upper), "fill": "none", **self._stroke(rows[0])}, *self._tip(rows[0]))
-        lower = [(self._at("x", row) or 0.0, self._at("y2", row) or 0.0) for row in reversed(rows)]
-        return element("path", {"d": f"{points([*upper, *lower])}Z", **self._fill(rows[0])}, *self._tip(rows[0]))
+            return element(
+                "path", {"d": path_data(upper), "fill": "none", **self._stroke(rows[0])}, *self._tooltip(rows[0])
+            )
+        lower = [(self._position("x", row) or 0.0, self._position("y2", row) or 0.0) for row in reversed(rows)]
+        return element("path", {"d": f"{path_data([*upper, *lower])}Z", **self._fill(rows[0])}, *self._tooltip(rows[0]))

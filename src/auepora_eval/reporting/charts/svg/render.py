@@ -7,11 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ..theme import GROUND, MUTED, TEXT, Theme, css_colour, plain_colour
-from .letters import BOLD, wrapped
+from ..theme import BACKGROUND, MUTED, TEXT, Theme, css_colour, plain_colour
 from .marks import Paint
-from .views import View
-from .xml import Attribute, element, shown
+from .text_width import BOLD, wrap_lines
+from .views import ChartView
+from .xml import Attribute, element, escape_text
 
 __all__ = ["plot_width", "render_svg"]
 
@@ -42,7 +42,7 @@ def render_svg(
     parts = [*title]
     for number, view in enumerate(views):
         y += view.above + (0 if number == 0 else float(spec.get("spacing", 18)))
-        parts.append(element("g", {"class": "view", "transform": f"translate({left:.2f},{y:.2f})"}, view.drawn()))
+        parts.append(element("g", {"class": "view", "transform": f"translate({left:.2f},{y:.2f})"}, view.render()))
         y += view.height + view.below
     return _root(spec, total, y + _EDGE, parts, theme)
 
@@ -57,8 +57,8 @@ def plot_width(spec: Mapping[str, Any], width: float) -> float:
     return inner
 
 
-def _views(spec: Mapping[str, Any], inner: float | None, paint: Paint) -> list[View]:
-    return [View(one, float(one["width"]) if inner is None else inner, paint) for one in spec["vconcat"]]
+def _views(spec: Mapping[str, Any], inner: float | None, paint: Paint) -> list[ChartView]:
+    return [ChartView(one, float(one["width"]) if inner is None else inner, paint) for one in spec["vconcat"]]
 
 
 def _lines(spec: Mapping[str, Any], total: float) -> list[tuple[str, float]]:
@@ -66,7 +66,7 @@ def _lines(spec: Mapping[str, Any], total: float) -> list[tuple[str, float]]:
     title = spec["title"]
     given = [(title["text"], _HEADING), *((line, _SUB) for line in title.get("subtitle", ()))]
     room = {_HEADING: (total - 2 * _EDGE) / BOLD, _SUB: total - 2 * _EDGE}
-    return [(line, size) for text, size in given for line in wrapped(text, room[size], size)]
+    return [(line, size) for text, size in given for line in wrap_lines(text, room[size], size)]
 
 
 def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[str], float]:
@@ -78,7 +78,7 @@ def _heading(spec: Mapping[str, Any], paint: Paint, total: float) -> tuple[list[
             place |= {"font-weight": "600", "fill": paint(TEXT)}
         else:
             place["fill"] = paint(MUTED)
-        parts.append(element("text", place, shown(text)))
+        parts.append(element("text", place, escape_text(text)))
     return parts, y + 12
 
 
@@ -100,8 +100,8 @@ def _root(spec: Mapping[str, Any], width: float, height: float, parts: list[str]
     return element(
         "svg",
         attributes,
-        element("title", {"id": f"chart-{digest}-title"}, shown(spec["title"]["text"])),
-        element("desc", {"id": f"chart-{digest}-desc"}, shown(spec["description"])),
-        *([] if theme is None else [element("rect", {**ground, "fill": plain_colour(GROUND, theme)})]),
+        element("title", {"id": f"chart-{digest}-title"}, escape_text(spec["title"]["text"])),
+        element("desc", {"id": f"chart-{digest}-desc"}, escape_text(spec["description"])),
+        *([] if theme is None else [element("rect", {**ground, "fill": plain_colour(BACKGROUND, theme)})]),
         *parts,
     )

@@ -9,11 +9,11 @@ from typing import Any
 
 from ....core.errors import BadValueError
 
-__all__ = ["Bands", "Numbers", "Scale", "scale_of"]
+__all__ = ["BandScale", "NumberScale", "Scale", "build_scale"]
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberScale:
     """From numbers to pixels, evenly or by their logarithms."""
 
     domain: tuple[float, float]
@@ -32,7 +32,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Bands:
+class BandScale:
     """From names to bands of the same width."""
 
     places: Mapping[str, int]
@@ -49,21 +49,21 @@ class Bands:
         return self.start + self.places[value] * self.step
 
 
-Scale = Numbers | Bands
+Scale = NumberScale | BandScale
 
 
-def scale_of(channel: Mapping[str, Any], length: float, *, upwards: bool = False) -> Scale:
+def build_scale(channel: Mapping[str, Any], length: float, *, upwards: bool = False) -> Scale:
     """The scale that a channel of a spec describes, over so many pixels; numbers may run upwards."""
     told = channel["scale"]
     kind, domain = told["type"], told["domain"]
     if kind == "band":
-        return _bands(domain, length, told["paddingInner"], told["paddingOuter"])
+        return _band_scale(domain, length, told["paddingInner"], told["paddingOuter"])
     if kind not in ("linear", "log"):
         raise BadValueError(f"our charts have no scale of type {kind!r}; there are linear, log and band")
-    return Numbers((domain[0], domain[1]), (length, 0.0) if upwards else (0.0, length), kind == "log")
+    return NumberScale((domain[0], domain[1]), (length, 0.0) if upwards else (0.0, length), kind == "log")
 
 
-def _bands(domain: Sequence[str], length: float, inner: float, outer: float) -> Bands:
+def _band_scale(domain: Sequence[str], length: float, inner: float, outer: float) -> BandScale:
     step = length / max(1.0, len(domain) - inner + 2 * outer)
     start = (length - step * (len(domain) - inner)) / 2
-    return Bands({name: place for place, name in enumerate(domain)}, start, step, step * (1 - inner))
+    return BandScale({name: place for place, name in enumerate(domain)}, start, step, step * (1 - inner))

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from xml.sax.saxutils import escape
 
-from ..words import in_xml
+from ..labels import strip_invalid_xml
 
-__all__ = ["Attribute", "element", "points", "shown"]
+__all__ = ["Attribute", "element", "escape_text", "path_data"]
 
 Attribute = str | float | None
 
 
 def element(name: str, attributes: dict[str, Attribute] | None = None, *children: str) -> str:
-    """An element. Children are markup already: texts go through ``shown``. An attribute of ``None`` is left out."""
+    """An element. Children are markup already: ``escape_text`` escapes text. An attribute of ``None`` is left out."""
     told = "".join(
         f' {key}="{_value(value)}"' for key, value in (attributes or {}).items() if value is not None and value != ""
     )
     return f"<{name}{told}>{''.join(children)}</{name}>" if children else f"<{name}{told}/>"
 
 
-def shown(text: str) -> str:
+def escape_text(text: str) -> str:
     """A text as content."""
-    return escape(in_xml(text))
+    return escape(strip_invalid_xml(text))
 
 
-def points(places: list[tuple[float, float]]) -> str:
+def path_data(places: list[tuple[float, float]]) -> str:
     """A path through points."""
     return "M" + "L".join(f"{_number(x)},{_number(y)}" for x, y in places)
 
 
 def _value(value: str | float) -> str:
-    return escape(in_xml(value), {'"': "&quot;"}) if isinstance(value, str) else _number(value)
+    return escape(strip_invalid_xml(value), {'"': "&quot;"}) if isinstance(value, str) else _number(value)
 
 
 def _number(value: float) -> str:

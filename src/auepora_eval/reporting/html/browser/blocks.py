@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["MIME", "Blocks", "Documents", "block", "json_bytes"]
+__all__ = ["MIME", "BlockWriter", "DocumentTexts", "compress_block", "json_bytes"]
 
 MIME = "application/octet-stream;base64"
 """The type of an element that a browser neither runs nor shows."""
 _LEVEL = 4  # three parts in a hundred larger than the usual 6, in two thirds of its time
-_MOST_CHARACTERS = 64_000_000
+_MAX_CACHED_CHARACTERS = 64_000_000
 _GZIP = 31  # what zlib calls a window of 32 KiB with the header of gzip; without a time in it, equal data is equal text
 
 
-def block(data: bytes) -> str:
+def compress_block(data: bytes) -> str:
     """Bytes as gzip in base 64."""
     packer = zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
     return base64.b64encode(packer.compress(data) + packer.flush()).decode()
@@ -31,24 +31,24 @@ def json_bytes(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value, enc_hook=_plain)
     except (UnicodeEncodeError, TypeError, ValueError):  # half a character, or keys that are no texts
-        return json.dumps(_keyed(value), default=_plain).encode()
+        return json.dumps(_json_safe(value), default=_plain).encode()
 
 
 def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _keyed(value: Any) -> Any:
+def _json_safe(value: Any) -> Any:
     if isinstance(value, dict):
-        return {str(key): _keyed(inner) for key, inner in value.items()}
+        return {str(key): _json_safe(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_keyed(inner) for inner in value]
+        return [_json_safe(inner) for inner in value]
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return None
     return value
 
 
-class Blocks:
+class BlockWriter:
     """Values one after the other, in blocks of so many or of so many bytes, whichever comes first.
 
     Each block is a JSON array under ``<prefix>-<number>``; ``starts`` says at which value each begins.
@@ -59,36 +59,36 @@ class Blocks:
     ) -> None:
         self._prefix, self._put = prefix, put
         self._most, self._most_bytes = most, most_bytes
-        self._held: list[bytes] = []
+        self._pending: list[bytes] = []
         self._bytes = 0
         self._first = 0
         self.starts: list[int] = []
 
     def __len__(self) -> int:
-        return self._first + len(self._held)
+        return self._first + len(self._pending)
 
     def add(self, data: bytes) -> int:
         """Add a value that is JSON already; its number."""
-        if self._held and (len(self._held) >= self._most or self._bytes + len(data) > self._most_bytes):
+        if self._pending and (len(self._pending) >= self._most or self._bytes + len(data) > self._most_bytes):
             self.flush()
-        self._held.append(data)
+        self._pending.append(data)
         self._bytes += len(data)
         return len(self) - 1
 
     def flush(self) -> None:
         """Write what is held."""
-        if not self._held:
+        if not self._pending:
             return
-        self._put(f"{self._prefix}-{len(self.starts)}", block(b"[" + b",".join(self._held) + b"]"))
+        self._put(f"{self._prefix}-{len(self.starts)}", compress_block(b"[" + b",".join(self._pending) + b"]"))
         self.starts.append(self._first)
-        self._first += len(self._held)
-        self._held, self._bytes = [], 0
+        self._first += len(self._pending)
+        self._pending, self._bytes = [], 0
 
 
-class Documents:
+class DocumentTexts:
     """Texts of documents, each once, in blocks; in the order in which they are met, so that neighbours are together."""
 
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: BlockWriter) -> None:
         self._blocks = blocks
         self._numbers: dict[bytes, int] = {}
         self._recent: dict[str, int] = {}
@@ -107,7 +107,7 @@ class Documents:
             number = self._numbers[key] = self._blocks.add(json_bytes(text))
         # The same documents come again and again, and looking one up is quicker than hashing it; but not all are kept.
         self._characters += len(text)
-        if self._characters > _MOST_CHARACTERS:
+        if self._characters > _MAX_CACHED_CHARACTERS:
             self._recent, self._characters = {}, len(text)
         self._recent[text] = number
         return number

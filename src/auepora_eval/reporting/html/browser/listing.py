@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....compare.metric_of import definition_of
+from ....compare.metric_meta import lookup_metric
 from ....compare.queries import compare_queries
 from ....core.errors import AueporaError
 from ....core.scores import Outcomes, Scores, Status
@@ -18,16 +18,16 @@ from ....core.types import EvaluationSample, MetricResult, TargetCategory
 from ....store.runs import RunStore
 from .sources import NOT_ASKED, RunSource
 
-__all__ = ["ABSENT", "Columns", "first_hit_kinds", "label_columns", "metric_columns", "run_columns"]
+__all__ = ["ABSENT", "ColumnBuffer", "first_hit_kinds", "label_columns", "metric_columns", "run_columns"]
 
 ABSENT = 255
 """The outcome of a query that a run was not asked."""
-LONGEST_START = 200
+MAX_START_LENGTH = 200
 """So many characters of a question stand in the list."""
-MOST_VALUES, MOST_LABELS = 80, 16
-_SHOWN_METRICS = 3
+MAX_VALUES, MAX_LABELS = 80, 16
+_MAX_DEFAULT_METRICS = 3
 _T = TargetCategory
-_MOST_TELLING = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
+_DEFAULT_TARGETS = (_T.RETRIEVAL_RELEVANCE, _T.GENERATION_CORRECTNESS, _T.GENERATION_FAITHFULNESS)
 _KINDS = ("Win", "Loss", "Draw", "Regression")
 
 Floats = npt.NDArray[np.float64]
@@ -35,7 +35,7 @@ Bytes = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.intp]
 
 
-class Columns:
+class ColumnBuffer:
     """Columns one behind the other in one run of bytes, each said to be of which type and where."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Columns:
             if len(values) <= 0xFFFF and len(values) * 2 < max(len(column), 64):
                 # NaN is last, and JSON has none: it is the code after the others.
                 table = [value for value in values.tolist() if value == value]
-                return {**self.put(_small(codes.reshape(-1), len(values))), "table": table}
+                return {**self.put(_compact_codes(codes.reshape(-1), len(values))), "table": table}
         kind = {"float64": "f8", "uint8": "u1", "uint16": "u2"}[column.dtype.name]
         data = np.ascontiguousarray(column, dtype=f"<{kind}").tobytes()
         data += b"\x00" * (-len(data) % 8)
@@ -63,11 +63,11 @@ class Columns:
         return b"".join(self._parts)
 
 
-def _small(codes: npt.NDArray[Any], different: int) -> npt.NDArray[Any]:
+def _compact_codes(codes: npt.NDArray[Any], different: int) -> npt.NDArray[Any]:
     return codes.astype(np.uint8 if different <= 0x100 else np.uint16)
 
 
-def run_columns(source: RunSource, rows: Rows, count: int, columns: Columns) -> dict[str, Any]:
+def run_columns(source: RunSource, rows: Rows, count: int, columns: ColumnBuffer) -> dict[str, Any]:
     """What is told of a run, and how every query stands in it."""
     record = source.record
     states = np.full(count, NOT_ASKED, np.uint8)
@@ -105,27 +105,29 @@ def first_hit_kinds(store: RunStore, base: RunSource, other: RunSource, places: 
 # --- labels ----------------------------------------------------------------------------------------------------------
 
 
-def label_columns(samples: Sequence[EvaluationSample], columns: Columns) -> list[dict[str, Any]]:
+def label_columns(samples: Sequence[EvaluationSample], columns: ColumnBuffer) -> list[dict[str, Any]]:
     """Labels to filter by: those of few different values. A sample may have several values of one label."""
     names = dict.fromkeys(str(name) for sample in samples for name in sample.labels)
     told: list[dict[str, Any]] = []
     for name in names:
-        if len(told) == MOST_LABELS:
+        if len(told) == MAX_LABELS:
             break
         groups = [tuple(group_names(sample.labels.get(name))) for sample in samples]
         distinct = {one: code for code, one in enumerate(dict.fromkeys(groups))}
         values = {value for group in distinct for value in group}
-        if len(values) > MOST_VALUES or len(distinct) > 0xFFFF or not values:
+        if len(values) > MAX_VALUES or len(distinct) > 0xFFFF or not values:
             continue
         codes = np.fromiter((distinct[group] for group in groups), np.uint16, len(groups))
-        told.append({"name": name, "groups": list(distinct), "codes": columns.put(_small(codes, len(distinct)))})
+        told.append(
+            {"name": name, "groups": list(distinct), "codes": columns.put(_compact_codes(codes, len(distinct)))}
+        )
     return told
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------
 
 
-def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: int, columns: Columns) -> list[Any]:
+def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: int, columns: ColumnBuffer) -> list[Any]:
     """Every metric that has scores per sample in any of the runs, in the order of the first run that has it."""
     found: dict[str, list[MetricResult | None]] = {}
     for number, source in enumerate(sources):
@@ -135,7 +137,7 @@ def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: in
     told: list[dict[str, Any]] = []
     for name, results in found.items():
         number, result = next((place, one) for place, one in enumerate(results) if one is not None)
-        definition = definition_of(result, sources[number].record, {})
+        definition = lookup_metric(result, sources[number].record, {})
         signatures = {one.signature for one in results if one is not None}
         told.append(
             {
@@ -154,23 +156,23 @@ def metric_columns(sources: Sequence[RunSource], rows: Sequence[Rows], count: in
     # By target, as everywhere in a report; within one in the order of the run.
     titles = [target.title for target in TARGETS.values()]
     told.sort(key=lambda one: titles.index(one["target"]))
-    for name in _shown(sources, told):
+    for name in _default_metrics(sources, told):
         next(one for one in told if one["name"] == name)["shown"] = True
     return told
 
 
-def _shown(sources: Sequence[RunSource], told: Sequence[Mapping[str, Any]]) -> list[str]:
+def _default_metrics(sources: Sequence[RunSource], told: Sequence[Mapping[str, Any]]) -> list[str]:
     """The metrics whose columns are there from the start: the plan's primary ones, else one for each target."""
     names = [one["name"] for one in told]
     listed = sources[0].record.plan.get("primary") if sources else None
     primary = [name for name in listed if name in names] if isinstance(listed, list) else []
     first = {one["target"]: one["name"] for one in reversed(told)}
-    telling = [TARGETS[target].title for target in _MOST_TELLING]
+    telling = [TARGETS[target].title for target in _DEFAULT_TARGETS]
     by_target = [first[title] for title in dict.fromkeys([*telling, *first]) if title in first]
-    return (primary or by_target)[:_SHOWN_METRICS]
+    return (primary or by_target)[:_MAX_DEFAULT_METRICS]
 
 
-def _scores(result: MetricResult, rows: Rows, count: int, columns: Columns) -> dict[str, Any]:
+def _scores(result: MetricResult, rows: Rows, count: int, columns: ColumnBuffer) -> dict[str, Any]:
     values, status, codes, names = _outcomes(result)
     told: dict[str, Any] = {"signature": result.signature}
     spread = np.full(count, np.nan)
@@ -183,7 +185,7 @@ def _scores(result: MetricResult, rows: Rows, count: int, columns: Columns) -> d
     if codes.any():
         all_codes = np.zeros(count, np.uint16)
         all_codes[rows] = codes
-        told["reasons"] = columns.put(_small(all_codes, len(names)))
+        told["reasons"] = columns.put(_compact_codes(all_codes, len(names)))
         told["names"] = list(names)
     return told
 

@@ -12,26 +12,26 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ....core.errors import AueporaError
-from ....core.types import Document, EvaluationSample, SystemOutputs, Unsaid
+from ....core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ....features.gold_match import GoldDocument, GoldRank, first_rank, gold_ranks, has_spans
-from ....features.rankings import level_of
-from ....text.cutting import plain_words
+from ....features.rankings import parse_level
+from ....text.tokenizers import plain_words
 
-__all__ = ["Gold", "Ranges", "Support", "Words", "browser_places", "relevance", "support_of"]
+__all__ = ["GoldMarks", "Ranges", "WordIndex", "WordSupport", "relevance", "utf16_ranges", "word_support"]
 
 Ranges = list[tuple[int, int]]
 """First place and one past the last, in ascending order."""
 
-_MOST_CHARACTERS = 64_000_000
+_MAX_CACHED_CHARACTERS = 64_000_000
 _TOKEN = re.compile(r"\S+")
-_BEYOND = re.compile("[\U00010000-\U0010ffff]")
+_NON_BMP = re.compile("[\U00010000-\U0010ffff]")
 
 
-def browser_places(text: str, ranges: Iterable[tuple[int, int]]) -> Ranges:
+def utf16_ranges(text: str, ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Ranges of characters as ranges of UTF-16 units: a character beyond the first 65,536 takes two."""
     if text.isascii():
         return list(ranges)
-    wide = [found.start() for found in _BEYOND.finditer(text)]
+    wide = [found.start() for found in _NON_BMP.finditer(text)]
     return [(start + bisect_left(wide, start), end + bisect_left(wide, end)) for start, end in ranges]
 
 
@@ -39,10 +39,10 @@ def browser_places(text: str, ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class WordSupport:
     """Which words of an answer occur in no retrieved document."""
 
-    without: Ranges
+    unsupported: Ranges
     """Where they are; neighbours are one range."""
     words: int
     """How many words the answer has."""
@@ -50,27 +50,27 @@ class Support:
     """How many of them have no support."""
 
 
-class Words:
+class WordIndex:
     """Looks words up in documents, each of which is cut into words once."""
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[str, ...]] = {}
-        self._same: dict[str, str] = {}
+        self._words_by_text: dict[str, tuple[str, ...]] = {}
+        self._interned: dict[str, str] = {}
         self._characters = 0
 
     def missing(self, words: Iterable[str], texts: Iterable[str]) -> set[str]:
         """Those of the words that are in none of the texts."""
-        return set(words).difference(*map(self._of, dict.fromkeys(texts)))
+        return set(words).difference(*map(self._words_of, dict.fromkeys(texts)))
 
-    def _of(self, text: str) -> tuple[str, ...]:
-        found = self._held.get(text)
+    def _words_of(self, text: str) -> tuple[str, ...]:
+        found = self._words_by_text.get(text)
         if found is None:
             self._characters += len(text)
-            if self._characters > _MOST_CHARACTERS:
-                self._held, self._same, self._characters = {}, {}, len(text)
+            if self._characters > _MAX_CACHED_CHARACTERS:
+                self._words_by_text, self._interned, self._characters = {}, {}, len(text)
             # One object per word, however many documents it is in: that keeps all this small, and hashed already.
             words = plain_words(text)
-            found = self._held[text] = tuple(set(map(self._same.setdefault, words, words)))
+            found = self._words_by_text[text] = tuple(set(map(self._interned.setdefault, words, words)))
         return found
 
 
@@ -80,12 +80,12 @@ def _word(token: str) -> str:
     return "".join(plain_words(token))
 
 
-def support_of(output: SystemOutputs, words: Words) -> Support | None:
+def word_support(output: SystemOutputs, words: WordIndex) -> WordSupport | None:
     """The words of an answer that no document backs, as ``support_density`` counts them.
 
     ``None`` where it cannot be told: no answer, a failure, documents without text.
     """
-    if output.response is None or output.error is not None or isinstance(output.retrieved, Unsaid):
+    if output.response is None or output.error is not None or isinstance(output.retrieved, UnknownRanking):
         return None
     texts = [item.doc.text for item in output.retrieved]
     if texts and not any(texts):
@@ -106,13 +106,13 @@ def support_of(output: SystemOutputs, words: Words) -> Support | None:
         else:
             ranges.append((start, end))
             joined = True
-    return Support(browser_places(answer, ranges), len(tokens), missing)
+    return WordSupport(utf16_ranges(answer, ranges), len(tokens), missing)
 
 
 # --- gold ------------------------------------------------------------------------------------------------------------
 
 
-class Gold:
+class GoldMarks:
     """What is known to be relevant to one sample, and what that makes of a retrieved document."""
 
     def __init__(self, sample: EvaluationSample) -> None:
@@ -198,19 +198,19 @@ class Gold:
         if any(start <= first and last <= end for start, end in passages):
             return []  # all of it: that it is gold says as much
         cut = sorted((max(start, first) - first, min(end, last) - first) for start, end in passages)
-        return browser_places(document.text, _merged(one for one in cut if one[0] < one[1]))
+        return utf16_ranges(document.text, _merge_ranges(one for one in cut if one[0] < one[1]))
 
 
 def relevance(document: Document) -> int:
     """The judged level of a gold document; one that is no whole number reads as 1."""
     metadata: Mapping[str, object] = document.metadata
     try:
-        return level_of(metadata.get("relevance", 1), document.doc_id, "")
+        return parse_level(metadata.get("relevance", 1), document.doc_id, "")
     except AueporaError:
         return 1
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
+def _merge_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
     merged: Ranges = []
     for start, end in ranges:
         if merged and start <= merged[-1][1]:

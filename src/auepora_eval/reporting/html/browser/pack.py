@@ -9,27 +9,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....core.collector import collector_paused
+from ....core.gc_pause import gc_paused
 from ....core.types import EvaluationSample
 from ....store.records import RunRecord
 from ....store.runs import RunStore
-from .blocks import MIME, Blocks, Documents, block, json_bytes
-from .listing import LONGEST_START, Columns, first_hit_kinds, label_columns, metric_columns, run_columns
-from .marks import Words
+from .blocks import MIME, BlockWriter, DocumentTexts, compress_block, json_bytes
+from .listing import MAX_START_LENGTH, ColumnBuffer, first_hit_kinds, label_columns, metric_columns, run_columns
+from .marks import WordIndex
 from .queries import query_json, sample_json
-from .sources import LONGEST_SEARCHED, RunSource, read_run
+from .sources import MAX_SEARCHED_LENGTH, RunSource, read_run
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["SCRIPTS", "Fragment", "packed_browser"]
+__all__ = ["SCRIPTS", "PageFragment", "build_browser"]
 
 SCRIPTS = ("dom", "unpack", "filter", "list", "query", "app")
 """The parts of the script, in the order in which they need each other."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class PageFragment:
     """What a page needs to show something that lives in a script."""
 
     html: Markup
@@ -40,7 +40,7 @@ class Fragment:
     """The id, type and text of each block of data."""
 
 
-def packed_browser(store: RunStore, records: Sequence[RunRecord], *, base: RunRecord | None = None) -> Fragment:
+def build_browser(store: RunStore, records: Sequence[RunRecord], *, base: RunRecord | None = None) -> PageFragment:
     """The browser of the queries of one or several stored runs.
 
     Where there are several, each is held against ``base``, by default the first. A query is known by its id: runs over
@@ -54,9 +54,9 @@ def packed_browser(store: RunStore, records: Sequence[RunRecord], *, base: RunRe
     )
     # The base is A, whatever the order of the others.
     ordered = sorted(records, key=lambda one: base is not None and one.run_id != base.run_id)
-    with collector_paused():
-        data = _data(store, ordered)
-    return Fragment(html, _asset("browser.css"), _script(), data)
+    with gc_paused():
+        data = _data_blocks(store, ordered)
+    return PageFragment(html, _asset("browser.css"), _script(), data)
 
 
 def _asset(name: str) -> str:
@@ -68,15 +68,15 @@ def _script() -> str:
     return "\n".join(['(() => {\n"use strict";', *parts, "})();\n"])
 
 
-def _data(store: RunStore, records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
+def _data_blocks(store: RunStore, records: Sequence[RunRecord]) -> list[tuple[str, str, str]]:
     data: list[tuple[str, str, str]] = []
 
     def put(name: str, text: str) -> None:
         data.append((name, MIME, text))
 
-    document_blocks = Blocks("qb-documents", put, most=10_000, most_bytes=131_072)
-    query_blocks = Blocks("qb-queries", put)
-    documents = Documents(document_blocks)
+    document_blocks = BlockWriter("qb-documents", put, most=10_000, most_bytes=131_072)
+    query_blocks = BlockWriter("qb-queries", put)
+    documents = DocumentTexts(document_blocks)
     samples, sources = _sources(store, records, documents)
     places: dict[str, int] = {}
     for source in sources:
@@ -94,7 +94,7 @@ def _data(store: RunStore, records: Sequence[RunRecord]) -> list[tuple[str, str,
     document_blocks.flush()
     query_blocks.flush()
 
-    columns = Columns()
+    columns = ColumnBuffer()
     runs = [run_columns(source, where, count, columns) for source, where in zip(sources, rows, strict=True)]
     for told, source in zip(runs[1:], sources[1:], strict=True):
         kinds = first_hit_kinds(store, sources[0], source, places)
@@ -105,27 +105,27 @@ def _data(store: RunStore, records: Sequence[RunRecord]) -> list[tuple[str, str,
         "count": count,
         "runs": runs,
         "ids": [one.sample_id for one in listed],
-        "starts": [one.query[:LONGEST_START] for one in listed],
+        "starts": [one.query[:MAX_START_LENGTH] for one in listed],
         "labels": label_columns(listed, columns),
         "metrics": metric_columns(sources, rows, count, columns),
         "query_blocks": query_blocks.starts,
         "document_blocks": document_blocks.starts,
         "document_count": len(documents),
     }
-    put("qb-search", block(json_bytes(_searched(listed, sources, rows))))
-    put("qb-columns", block(columns.data()))
-    put("qb-list", block(json_bytes(header)))
+    put("qb-search", compress_block(json_bytes(_search_texts(listed, sources, rows))))
+    put("qb-columns", compress_block(columns.data()))
+    put("qb-list", compress_block(json_bytes(header)))
     return data
 
 
 def _sources(
-    store: RunStore, records: Sequence[RunRecord], documents: Documents
+    store: RunStore, records: Sequence[RunRecord], documents: DocumentTexts
 ) -> tuple[dict[str, list[bytes]], list[RunSource]]:
     """The runs, and the samples of each dataset as JSON, by its fingerprint."""
     read: dict[str, list[EvaluationSample]] = {}
     told: dict[str, list[bytes]] = {}
     sources = []
-    words = Words()
+    words = WordIndex()
     for record in records:
         if record.fingerprint not in read:
             samples = store.samples(record.run_id)
@@ -139,7 +139,7 @@ def _pack_queries(
     sources: Sequence[RunSource],
     rows: Sequence[np.ndarray],
     samples: dict[str, list[bytes]],
-    blocks: Blocks,
+    blocks: BlockWriter,
     count: int,
 ) -> None:
     """All queries, in the order of the list."""
@@ -158,7 +158,7 @@ def _pack_queries(
         blocks.add(query_json(list(own), sides))
 
 
-def _searched(
+def _search_texts(
     listed: Sequence[EvaluationSample], sources: Sequence[RunSource], rows: Sequence[np.ndarray]
 ) -> dict[str, list[str] | list[list[str]]]:
     """What is searched beyond ids: questions, and answers of every run. Documents are not."""
@@ -168,4 +168,4 @@ def _searched(
         for place, text in zip(where.tolist(), source.answers, strict=True):
             spread[place] = text
         answers.append(spread)
-    return {"questions": [one.query[:LONGEST_SEARCHED] for one in listed], "answers": answers}
+    return {"questions": [one.query[:MAX_SEARCHED_LENGTH] for one in listed], "answers": answers}

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ....core.types import Document, EvaluationSample, SystemOutputs, Unsaid
+from ....core.types import Document, EvaluationSample, SystemOutputs, UnknownRanking
 from ....store.judgement_rows import StoredJudgement
 from .blocks import json_bytes
-from .marks import Gold, Words, relevance, support_of
+from .marks import GoldMarks, WordIndex, relevance, word_support
 
 __all__ = ["judgement_json", "output_json", "query_json", "sample_json"]
 
 NumberOf = Callable[[str], int]
 """Gives the text of a document its number."""
 
-MOST_CANDIDATES = 200
+MAX_CANDIDATES = 200
 """So many documents that were judged not relevant are listed; all of them are counted."""
-_LONGEST_RAW = 20_000
+_MAX_RAW_LENGTH = 20_000
 
 
 def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
@@ -26,7 +26,7 @@ def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
     gold_ids = {one.doc_id for one in sample.relevant_docs or ()}
     others = [one for one in sample.candidate_docs or () if one.doc_id not in gold_ids]
     return json_bytes(
-        _without_nothing(
+        _drop_empty(
             {
                 "id": sample.sample_id,
                 "q": sample.query,
@@ -36,7 +36,7 @@ def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
                 "cluster": None if sample.cluster == sample.sample_id else sample.cluster,
                 "refs": sample.references,
                 "structured": None if reference is None else reference.structured,
-                "others": [[one.doc_id, number_of(one.text)] for one in others[:MOST_CANDIDATES]],
+                "others": [[one.doc_id, number_of(one.text)] for one in others[:MAX_CANDIDATES]],
                 "others_count": len(others),
             }
         )
@@ -48,10 +48,12 @@ def sample_json(sample: EvaluationSample, number_of: NumberOf) -> bytes:
 def _gold(document: Document, number_of: NumberOf) -> list[Any]:
     metadata = {key: value for key, value in document.metadata.items() if key != "relevance"}
     text = number_of(document.text)
-    return _cut([document.doc_id, text, relevance(document), document.parent_id, document.span, metadata or None])
+    return _strip_trailing_none(
+        [document.doc_id, text, relevance(document), document.parent_id, document.span, metadata or None]
+    )
 
 
-def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: NumberOf) -> bytes:
+def output_json(output: SystemOutputs, gold: GoldMarks, words: WordIndex, number_of: NumberOf) -> bytes:
     """What came back, with what is to be marked in it."""
     response = output.response
     documents = [item.doc for item in output.retrieved]
@@ -59,7 +61,7 @@ def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: Numb
     marks = gold.marks(documents, ranks)
     by_span = {doc_id: one.rank for doc_id, one in (ranks or {}).items() if one.by == "span"}
     levels = {rank: gold.levels[doc_id] for doc_id, rank in by_span.items()}
-    value = _without_nothing(
+    value = _drop_empty(
         {
             "error": output.error,
             "refused": output.refused,
@@ -67,12 +69,12 @@ def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: Numb
             "usage": output.usage,
             "steps": output.steps,
             "extra": output.extra,
-            "unsaid": isinstance(output.retrieved, Unsaid) or None,
+            "unsaid": isinstance(output.retrieved, UnknownRanking) or None,
             "by_span": by_span,
         }
     )
     value["docs"] = [
-        _cut(
+        _strip_trailing_none(
             [
                 item.doc.doc_id,
                 number_of(item.doc.text),
@@ -91,9 +93,9 @@ def output_json(output: SystemOutputs, gold: Gold, words: Words, number_of: Numb
         value["citations"] = output.citations
     if response is not None:
         value["answer"] = response.text
-        support = support_of(output, words)
-        value["support"] = None if support is None else [support.missing, support.words, support.without]
-        value |= _without_nothing(
+        support = word_support(output, words)
+        value["support"] = None if support is None else [support.missing, support.words, support.unsupported]
+        value |= _drop_empty(
             {
                 "structured": response.structured,
                 "answer_metadata": response.metadata,
@@ -121,9 +123,9 @@ def judgement_json(one: StoredJudgement, *, is_old: bool = False) -> bytes:
         "old": is_old or None,
         "message": body.get("message"),
         "answer": answer,
-        "raw": raw[:_LONGEST_RAW] if isinstance(raw, str) else raw,
+        "raw": raw[:_MAX_RAW_LENGTH] if isinstance(raw, str) else raw,
     }
-    return json_bytes(_without_nothing(value))
+    return json_bytes(_drop_empty(value))
 
 
 def query_json(samples: Sequence[bytes], sides: Iterable[tuple[int, Sequence[bytes], Sequence[bytes]] | None]) -> bytes:
@@ -137,11 +139,11 @@ def _array(values: Sequence[bytes]) -> bytes:
     return b"[" + b",".join(values) + b"]"
 
 
-def _without_nothing(value: dict[str, Any]) -> dict[str, Any]:
+def _drop_empty(value: dict[str, Any]) -> dict[str, Any]:
     return {key: inner for key, inner in value.items() if inner is not None and inner != {} and inner != []}
 
 
-def _cut(values: list[Any]) -> list[Any]:
+def _strip_trailing_none(values: list[Any]) -> list[Any]:
     """The values without those at the end that are ``None``."""
     while values and values[-1] is None:
         values.pop()

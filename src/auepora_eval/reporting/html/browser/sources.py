@@ -12,14 +12,14 @@ from ....core.results import Results
 from ....core.types import EvaluationSample, SystemOutputs
 from ....store.records import RunRecord
 from ....store.runs import RunStore
-from .marks import Gold, Words
+from .marks import GoldMarks, WordIndex
 from .queries import NumberOf, judgement_json, output_json
 
-__all__ = ["ANSWERED", "FAILED", "LONGEST_SEARCHED", "NOT_ASKED", "UNANSWERED", "RunSource", "read_run"]
+__all__ = ["ANSWERED", "FAILED", "MAX_SEARCHED_LENGTH", "NOT_ASKED", "UNANSWERED", "RunSource", "read_run"]
 
 NOT_ASKED, UNANSWERED, ANSWERED, FAILED = range(4)
 """How a query stands in a run: not in its dataset, no output stored, an output, nothing but failures."""
-LONGEST_SEARCHED = 5_000
+MAX_SEARCHED_LENGTH = 5_000
 """So many characters of a question or an answer are searched."""
 
 
@@ -41,11 +41,11 @@ class RunSource:
 
 
 def read_run(
-    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], words: Words, number_of: NumberOf
+    store: RunStore, record: RunRecord, samples: Sequence[EvaluationSample], words: WordIndex, number_of: NumberOf
 ) -> RunSource:
     """Everything of a run; texts of documents go to ``number_of`` and are not kept."""
     count = len(samples)
-    golds = [Gold(sample) for sample in samples]
+    golds = [GoldMarks(sample) for sample in samples]
     outputs: list[list[bytes]] = [[] for _ in range(count)]
     states = np.full(count, UNANSWERED, np.uint8)
     first_hits = np.full(count, np.nan)
@@ -64,7 +64,9 @@ def read_run(
         elif states[place] == UNANSWERED:
             states[place] = FAILED
         told = output.response.text if output.response is not None else output.error or ""
-        answers[place] = f"{answers[place]}\n{told[:LONGEST_SEARCHED]}" if answers[place] else told[:LONGEST_SEARCHED]
+        answers[place] = (
+            f"{answers[place]}\n{told[:MAX_SEARCHED_LENGTH]}" if answers[place] else told[:MAX_SEARCHED_LENGTH]
+        )
     results = store.results(record.run_id)
     current = {one.name: one.signature for one in results}
     judgements: list[list[bytes]] = [[] for _ in range(count)]
@@ -75,6 +77,6 @@ def read_run(
     return RunSource(record, samples, results, outputs, judgements, states, first_hits, answers)
 
 
-def _first_hit(output: SystemOutputs, gold: Gold) -> float:
+def _first_hit(output: SystemOutputs, gold: GoldMarks) -> float:
     rank = gold.first_rank([item.doc for item in output.retrieved])
     return np.nan if rank is None else float(rank)

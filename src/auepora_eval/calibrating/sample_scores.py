@@ -1,0 +1,222 @@
+"""Scores by sample, which can be held against labels: those of a metric of a stored run, or of a file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.errors import BadValueError, DataFileError, did_you_mean
+from ..core.scores import Scores, Status
+from ..core.scoring import sample_clusters
+from ..io.files import read_lines
+from ..io.json_values import parse_json
+
+if TYPE_CHECKING:
+    from ..core.types import MetricResult
+    from ..store.records import RunRecord
+    from ..store.runs import RunStore
+
+__all__ = ["SampleScores", "ShownAnswer", "attach_answers", "load_run_scores", "read_ids", "read_score_file"]
+
+_NAMED = 12
+"""So many metrics are named to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownAnswer:
+    """What a person would look at: a question, the answer to it, and why the judge said what it said."""
+
+    question: str = ""
+    answer: str = ""
+    rationale: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampleScores:
+    """The scores of one metric, by sample."""
+
+    scores: Mapping[str, float]
+    """As the metric gives them; samples without a score are not there."""
+    metric: str = "scores"
+    name: str = "scores"
+    """What the run is called."""
+    run_names: Collection[str] = ()
+    """By what a label may name the run; none where labels of any run are meant."""
+    range: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    clusters: Mapping[str, int] | None = None
+    """Samples with the same number belong together."""
+    without_score: Mapping[str, str] = field(default_factory=dict)
+    """By sample why it has no score."""
+    answers: Callable[[Collection[str]], Mapping[str, ShownAnswer]] = lambda ids: {}
+    """Questions and answers of these samples."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The metric, and the run where it has a name of its own."""
+        return self.metric if self.metric == self.name else f"{self.metric} of {self.name}"
+
+    @property
+    def bounded(self) -> bool:
+        """Whether scores have a worst and a best value, so that they can be put between 0 and 1."""
+        return all(map(math.isfinite, self.range))
+
+    def probability(self, score: float) -> float:
+        """A score as a number from 0 (worst) to 1 (best)."""
+        low, high = self.range
+        share = min(max((score - low) / (high - low), 0.0), 1.0)
+        return share if self.higher_is_better else 1 - share
+
+    def verdict(self, score: float, threshold: float) -> bool:
+        """Whether a score means right."""
+        return score >= threshold if self.higher_is_better else score <= threshold
+
+
+def load_run_scores(store: RunStore, record: RunRecord, metric: str | None = None) -> SampleScores:
+    """The stored scores of a metric of a run; without a name, of the one that a judge gave, where there is but one."""
+    from ..compare.metric_meta import lookup_metric
+
+    results = store.results(record.run_id)
+    found = _chosen(store, record, list(results), metric)
+    assert isinstance(found.scores, Scores)
+    defined = lookup_metric(found, record, {})
+    samples = store.samples(record.run_id, texts=False)
+    ids = [sample.sample_id for sample in samples]
+    codes = sample_clusters(samples)
+    # Nobody is asked about an answer that never came, though it may count at the worst score.
+    counted = found.scores.counted & (found.scores.status == Status.SCORED)
+    outcomes = list(found.outcomes or ())
+    notes = []
+    if record.repeats > 1:
+        notes.append(f"scores are means over {record.repeats} repeats; labels are taken to be about the first answers")
+    low, high = defined.range
+    return SampleScores(
+        {one: float(value) for one, value, in_ in zip(ids, found.scores.values, counted, strict=True) if in_},
+        found.name,
+        record.name,
+        (record.run_id, record.name),
+        (low, high),
+        defined.higher_score_is_better,
+        None if codes is None else dict(zip(ids, codes.tolist(), strict=True)),
+        {one: outcome for one, outcome, in_ in zip(ids, outcomes, counted, strict=True) if not in_},
+        _answers(store, record, found.name, found.signature or ""),
+        tuple(notes),
+    )
+
+
+def read_score_file(path: str | Path) -> SampleScores:
+    """The scores of a file with an object per line: ``{"sample_id": "q1", "score": 0.8}``."""
+    path = Path(path)
+    scores: dict[str, float] = {}
+    for number, line in read_lines(path):
+        row = parse_json(line)
+        if not isinstance(row, dict) or not isinstance(row.get("sample_id"), str) or "score" not in row:
+            raise DataFileError(path, number, 'each line must be an object such as {"sample_id": "q1", "score": 0.8}')
+        score = row["score"]
+        if isinstance(score, bool):
+            score = float(score)
+        if not isinstance(score, int | float) or not math.isfinite(score):
+            raise DataFileError(path, number, f"the score of '{row['sample_id']}' must be a finite number")
+        if row["sample_id"] in scores:
+            raise DataFileError(
+                path, number, f"sample '{row['sample_id']}' has a score already; keep the one that counts"
+            )
+        scores[row["sample_id"]] = float(score)
+    if not scores:
+        raise DataFileError(path, None, "there is no score in it")
+    within = all(0 <= score <= 1 for score in scores.values())
+    return SampleScores(scores, path.stem, path.stem, range=(0.0, 1.0) if within else (-math.inf, math.inf))
+
+
+def attach_answers(scored: SampleScores, store: RunStore, record: RunRecord) -> SampleScores:
+    """Scores of a file as those of a stored run's answers."""
+    samples = store.samples(record.run_id, texts=False)
+    ids = [sample.sample_id for sample in samples]
+    unknown = next((one for one in scored.scores if one not in set(ids)), None)
+    if unknown is not None:
+        raise BadValueError(f"{record.run_id} has no sample '{unknown}'{did_you_mean(unknown, ids)}")
+    codes = sample_clusters(samples)
+    return SampleScores(
+        scored.scores,
+        scored.metric,
+        record.name,
+        (record.run_id, record.name),
+        scored.range,
+        scored.higher_is_better,
+        None if codes is None else dict(zip(ids, codes.tolist(), strict=True)),
+        {one: "no score in the file" for one in ids if one not in scored.scores},
+        _answers(store, record, "", ""),
+    )
+
+
+def read_ids(path: str | Path) -> set[str]:
+    """The sample ids of a file: of labels or samples, an object per line, or plain ids, one per line."""
+    path = Path(path)
+    found = set()
+    for number, line in read_lines(path):
+        text = line.decode("utf-8", "replace").strip()
+        if not text.startswith("{"):
+            found.add(text)
+            continue
+        row = parse_json(line)
+        name = row.get("sample_id") if isinstance(row, dict) else None
+        if not isinstance(name, str):
+            raise DataFileError(path, number, "field 'sample_id' is missing; write objects with one, or an id per line")
+        found.add(name)
+    return found
+
+
+def _chosen(store: RunStore, record: RunRecord, results: list[MetricResult], name: str | None) -> MetricResult:
+    scored = [one for one in results if isinstance(one.scores, Scores)]
+    if name is not None:
+        found = next((one for one in scored if one.name == name), None)
+        if found is None:
+            known = [one.name for one in scored]
+            hint = did_you_mean(name, known, otherwise=f"; there are {', '.join(known) or 'none'}")
+            raise BadValueError(
+                f"{record.run_id} ({record.name}) has no scores of '{name}'{hint}; "
+                f"`auepora rescore {record.run_id} -m {name}` computes them"
+            )
+        return found
+    judged = {one.metric for one in store.judgements(record.run_id)}
+    by_judge = [one for one in scored if one.name in judged]
+    if len(by_judge) == 1:
+        return by_judge[0]
+    several = "several metrics that a judge gave" if by_judge else "no metric that a judge gave"
+    names = [one.name for one in by_judge or scored]
+    listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    there = f"there are {listed}" if names else "it has no scores at all"
+    raise BadValueError(f"{record.run_id} ({record.name}) has {several}: say which with -m; {there}")
+
+
+def _answers(
+    store: RunStore, record: RunRecord, metric: str, signature: str
+) -> Callable[[Collection[str]], Mapping[str, ShownAnswer]]:
+    """Reads from the store while that is open, and only what is asked for."""
+
+    def read(ids: Collection[str]) -> Mapping[str, ShownAnswer]:
+        if not ids:
+            return {}
+        wanted = set(ids)
+        samples = store.samples(record.run_id, texts=False)
+        questions = {sample.sample_id: sample.query for sample in samples if sample.sample_id in wanted}
+        places = {place: sample.sample_id for place, sample in enumerate(samples) if sample.sample_id in wanted}
+        texts = {
+            row.sample_id: row.output.response.text
+            for row in store.outputs(record.run_id, repeat=0, texts=False)
+            if row.sample_id in wanted and row.output.response is not None
+        }
+        reasons: dict[str, str] = {}
+        for one in store.judgements(record.run_id) if metric else ():
+            if one.position in places and (one.metric, one.signature, one.repeat) == (metric, signature, 0):
+                said = one.body.get("answer")
+                why = said.get("rationale") if isinstance(said, Mapping) else None
+                if isinstance(why, str) and why:
+                    reasons.setdefault(places[one.position], why)
+        return {one: ShownAnswer(questions.get(one, ""), texts.get(one) or "", reasons.get(one, "")) for one in ids}
+
+    return read

@@ -1,0 +1,401 @@
+"""Any two runs on all their metrics: paired by sample, with intervals, tests and a verdict each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError, SignatureMismatchError, UnknownMetricError
+from ..core.metrics_base import Metric
+from ..core.repeat_aggregation import mean_over_repeats
+from ..core.scores import Scores
+from ..core.signature import Signature
+from ..core.types import EvaluationSample, MetricResult
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .analysis import Adjustment, compute_comparisons, require_adjustment
+from .comparison_input import ComparisonInput
+from .metric_meta import MetricMeta, lookup_metric
+from .missing_outputs import MissingOutputs, fill_with_worst, missing_outputs
+from .question_overlap import OVERLAP_NOTE, is_question_overlap, missing_basis_reason
+from .rechunking import ChunkChange, chunk_change_among
+from .run_pairs import MetricPair
+from .shared import SharedSamples, shared_samples
+from .stores import RunOutputsCache
+from .types import MetricComparison
+from .verdict import Margin, margin_of, require_margin
+
+__all__ = ["ComparisonInputs", "MetricComparisons", "RunResults", "build_comparisons", "compare_metrics"]
+
+Ints = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricComparisons:
+    """Every metric that two runs can be compared on, and why not on the others."""
+
+    metrics: list[MetricComparison]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Metrics that cannot be compared, and why."""
+    only_in_a: int = 0
+    """How many samples only the first run has."""
+    only_in_b: int = 0
+    missing: tuple[int, int] = (0, 0)
+    """How many outputs each run lacks, of the samples that both have."""
+
+    @property
+    def by_name(self) -> dict[str, MetricComparison]:
+        """The comparisons by the name of their metric."""
+        return {one.name: one for one in self.metrics}
+
+    def to_dict(self) -> dict[str, Any]:
+        """As the comparison document has them."""
+        return {
+            "only_in_a": self.only_in_a,
+            "only_in_b": self.only_in_b,
+            "missing_outputs": dict(zip("ab", self.missing, strict=True)),
+            "metrics": {one.name: one.to_dict() for one in self.metrics},
+            "refused": dict(self.refused),
+        }
+
+
+def compare_metrics(
+    store: RunStore,
+    record_a: RunRecord,
+    record_b: RunRecord,
+    *,
+    delta: Margin = None,
+    primary: Sequence[str] | None = None,
+    adjust: Adjustment = "max-t",
+    metrics: Sequence[str | Metric] | None = None,
+    other_dataset: bool = False,
+    seed: int = 0,
+    golden: Sequence[EvaluationSample] | None = None,
+    answers: RunOutputsCache | None = None,
+) -> MetricComparisons:
+    """Compare two runs on all metrics that both have, over the samples that both have.
+
+    ``delta`` is the largest difference that does not matter, for all metrics or by name; without it nothing is called
+    equal. The ``primary`` metrics share one 5 %; by default those that the plan of B names, else A's, else all. Of
+    ``metrics``, names choose which are compared, and objects say besides what a metric is that this process does not
+    know by its name. No text of a document is read.
+
+    Metrics that go by the ids of chunks are refused where the chunks of the runs differ, by their ``chunker_version``
+    or by what is stored. What is expected is told by the ``golden`` queries, else by the samples of the last run;
+    ``answers`` are those of the store where some were read before.
+    """
+    require_adjustment(adjust)
+    asked = build_comparisons(
+        store,
+        [record_a, record_b],
+        metrics=metrics,
+        delta=delta,
+        primary=primary,
+        other_dataset=other_dataset,
+        chunks=ChunkConsistency(RunOutputsCache(store) if answers is None else answers, golden),
+    )
+    compared = compute_comparisons(asked.inputs, asked.shared.clusters, adjust=adjust, seed=seed)
+    only_in_a, only_in_b = asked.shared.only
+    missing_a, missing_b = asked.missing
+    return MetricComparisons(compared, asked.refused, only_in_a, only_in_b, (missing_a, missing_b))
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """A run and its results, those of each name oldest first."""
+
+    record: RunRecord
+    results: dict[str, list[MetricResult]]
+    missing: MissingOutputs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComparisonInputs:
+    """What is asked of some runs."""
+
+    shared: SharedSamples
+    inputs: list[ComparisonInput]
+    """Of each metric and each two runs."""
+    refused: dict[str, str]
+    """Metrics that cannot be compared, and why."""
+    missing: list[int]
+    """For each run how many outputs it lacks, of the samples that all runs have."""
+
+
+def build_comparisons(
+    store: RunStore,
+    records: Sequence[RunRecord],
+    *,
+    metrics: Sequence[str | Metric] | None,
+    delta: Margin,
+    primary: Sequence[str] | None,
+    other_dataset: bool,
+    chunks: ChunkConsistency | None = None,
+) -> ComparisonInputs:
+    """The samples that all runs have, and what is asked of each metric and each two runs."""
+    shared = shared_samples(store, records, other_dataset=other_dataset)
+    held = [load_results(store, record) for record in records]
+    chosen = select_metric_names(held, metrics)
+    require_margin(delta, chosen)
+    questions, refused = pair_metrics(
+        held,
+        shared,
+        RankingDepths(store, shared),
+        ChunkConsistency(RunOutputsCache(store)) if chunks is None else chunks,
+        names=chosen,
+        given={one.name: one for one in metrics or () if isinstance(one, Metric)},
+        primary=primary_metrics(reversed(records), primary, chosen),
+        margin=delta,
+    )
+    missing = [one.missing.take(rows).total for one, rows in zip(held, shared.rows, strict=True)]
+    return ComparisonInputs(shared, questions, refused, missing)
+
+
+def load_results(store: RunStore, record: RunRecord) -> RunResults:
+    """All results of a run, by every signature; a run without any is refused."""
+    found: dict[str, list[MetricResult]] = {}
+    for result in store.results(record.run_id, every_signature=True):
+        if result.scores is not None and len(result.scores) != record.num_samples:
+            result.scores = None  # a result put there by hand: which samples they belong to is anybody's guess
+        found.setdefault(result.name, []).append(result)
+    if not found:
+        raise BadValueError(
+            f"{record.run_id} ({record.name}) has no results; it is {record.status.value}: resume it, or score what is "
+            "there with `auepora rescore`"
+        )
+    every = [result for results in found.values() for result in results]
+    return RunResults(record, found, missing_outputs(store, record, every))
+
+
+def primary_metrics(records: Iterable[RunRecord], given: Sequence[str] | None, known: Iterable[str]) -> set[str]:
+    """The metrics that share one 5 %: those given, else those of the first plan that names any, else all."""
+    names = list(known)
+    if given is not None:
+        for name in given:
+            if name not in names:
+                raise UnknownMetricError(name, names)
+        return set(given)
+    for record in records:
+        if planned := record.plan.get("primary"):
+            return set(planned)
+    return set(names)
+
+
+def pair_metrics(
+    runs: Sequence[RunResults],
+    shared: SharedSamples,
+    depths: RankingDepths,
+    chunks: ChunkConsistency,
+    *,
+    names: Sequence[str],
+    given: Mapping[str, Metric],
+    primary: set[str],
+    margin: Margin,
+) -> tuple[list[ComparisonInput], dict[str, str]]:
+    """What is asked of each metric and each two of the runs, and why some metrics are refused."""
+    questions: list[ComparisonInput] = []
+    refused: dict[str, str] = {}
+    for name in names:
+        results = _comparable_results(runs, name)
+        reason = results if isinstance(results, str) else depths.problem(runs, results[-1])
+        if isinstance(results, str) or reason:
+            refused[name] = str(reason)
+            continue
+        definition = lookup_metric(results[-1], runs[-1].record, given)
+        if reason := chunks.problem(runs, definition):
+            refused[name] = reason
+            continue
+        if reason := _repeats_problem(runs, results, definition):
+            refused[name] = reason
+            continue
+        questions += [
+            _comparison_input(
+                runs, results, shared, definition, two, primary=name in primary, margin=margin_of(margin, name)
+            )
+            for two in combinations(range(len(runs)), 2)
+        ]
+    return questions, refused
+
+
+def _repeats_problem(runs: Sequence[RunResults], results: Sequence[MetricResult], definition: MetricMeta) -> str | None:
+    """Why what is no mean cannot be compared over repeats; ``None`` where it can."""
+    if definition.reducer is None or definition.is_mean or all(one.record.repeats <= 1 for one in runs):
+        return None
+    if len({one.record.repeats for one in runs}) > 1:
+        told = " and ".join(str(one.record.repeats) for one in runs)
+        return f"it is no mean, and the runs asked unequally often ({told} times); compare runs with equal repeats"
+    for run, result in zip(runs, results, strict=True):
+        if not isinstance(result.scores, Scores) or result.scores.repeats is None:
+            return (
+                f"it is no mean, and what each repeat gave was not kept apart when {run.record.run_id} was scored; "
+                f"`auepora rescore {run.record.run_id} -m '{result.name}'` does so"
+            )
+    return None
+
+
+def select_metric_names(held: Sequence[RunResults], metrics: Sequence[str | Metric] | None) -> list[str]:
+    """The names of the metrics asked for, or of all that any of the runs has."""
+    known = list(dict.fromkeys(name for one in held for name in one.results))
+    if metrics is None:
+        return known
+    names = [one if isinstance(one, str) else one.name for one in metrics]
+    for name in names:
+        if name not in known:
+            raise UnknownMetricError(name, known)
+    return list(dict.fromkeys(names))
+
+
+def _comparable_results(runs: Sequence[RunResults], name: str) -> list[MetricResult] | str:
+    """The newest results of that name that follow the same rules; why there are none, otherwise."""
+    for one in runs:
+        if name not in one.results:
+            return f"{one.record.run_id} does not have it; `auepora rescore {one.record.run_id} -m '{name}'` adds it"
+    held = [{one.signature: one for one in run.results[name]} for run in runs]
+    for last in reversed(runs[-1].results[name]):
+        if all(last.signature in one for one in held):
+            return [one[last.signature] for one in held]
+    newest = [run.results[name][-1].signature or "" for run in runs]
+    return _mismatch(newest[-1], next((one for one in newest if one != newest[-1]), newest[0]))
+
+
+def _mismatch(second: str, first: str) -> str:
+    try:
+        Signature.parse(first).require_same(Signature.parse(second))
+    except SignatureMismatchError as error:
+        return str(error)
+    except BadValueError:
+        pass
+    return f"'{first}' and '{second}' were computed differently"
+
+
+def _comparison_input(
+    runs: Sequence[RunResults],
+    every: Sequence[MetricResult],
+    shared: SharedSamples,
+    definition: MetricMeta,
+    two: tuple[int, int],
+    *,
+    primary: bool,
+    margin: float | None,
+) -> ComparisonInput:
+    results = [every[run] for run in two]
+    first, second = (
+        one.scores.take(shared.rows[run]) if isinstance(one.scores, Scores) else _no_scores(len(shared.ids))
+        for one, run in zip(results, two, strict=True)
+    )
+    reducer = definition.reducer
+    if reducer is not None and first.repeats is not None and second.repeats is not None:
+        _, first = mean_over_repeats(reducer, first)
+        reducer, second = mean_over_repeats(reducer, second)
+        definition = replace(definition, reducer=reducer)
+    missing = [runs[run].missing.take(shared.rows[run]) for run in two]
+    second = _without_rounding(first, second, definition.rounding)
+    (first, gone_first), (second, gone_second) = (
+        fill_with_worst(scores, lacking, definition) for scores, lacking in zip((first, second), missing, strict=True)
+    )
+    defined = all(one.defined for one in results) and not any(shared.only[run] for run in two)
+    notes = [definition.note]
+    withheld = None
+    if is_question_overlap(results[1]):
+        withheld = missing_basis_reason(one for run in runs for found in run.results.values() for one in found)
+        notes += [OVERLAP_NOTE, withheld]
+    spreads = [(one.details.get("repeats") or {}).get("sd_within_samples") for one in results]
+    return ComparisonInput(
+        MetricPair(
+            results[1].name,
+            definition,
+            first,
+            second,
+            (missing[0].total, missing[1].total),
+            (gone_first, gone_second),
+        ),
+        results[1].target.name,
+        primary,
+        margin,
+        tuple(filter(None, notes)),
+        (results[0].value, results[1].value) if defined else None,
+        None if spreads == [None, None] else (spreads[0], spreads[1]),
+        (runs[two[0]].record.repeats, runs[two[1]].record.repeats),
+        two,
+        withheld,
+    )
+
+
+def _no_scores(n: int) -> Scores:
+    return Scores.of(np.zeros(n), skip={"no_scores": np.ones(n, dtype=np.bool_)})
+
+
+class RankingDepths:
+    """How many documents each run returned; read only where a metric asks for it, and without their texts."""
+
+    def __init__(self, store: RunStore, shared: SharedSamples) -> None:
+        self._store, self._shared = store, shared
+        self._known: dict[str, Ints] = {}
+
+    def problem(self, runs: Sequence[RunResults], result: MetricResult) -> str | None:
+        """Why average precision over hits cannot compare these runs; ``None`` where it can, and for other metrics."""
+        signature = result.signature or ""
+        if not re.search(r"\|(?:\w+\.)?ap:hits(?:\||$)", signature):
+            return None
+        cut = re.search(r"\bmap@(\d+)", signature)
+        lengths = np.stack([self._lengths(one.record, rows) for one, rows in zip(runs, self._shared.rows, strict=True)])
+        lengths = np.minimum(lengths, int(cut[1])) if cut else lengths
+        # Who gave no answer is counted worst, whatever the depth.
+        differ = np.flatnonzero((lengths != lengths[0]).any(axis=0) & (lengths >= 0).all(axis=0))
+        if not len(differ):
+            return None
+        place = int(differ[0])
+        shown = " and ".join(str(one) for one in dict.fromkeys(lengths[:, place].tolist()))
+        return (
+            f"average precision over hits ignores what was not found, so it cannot compare runs that return different "
+            f"numbers of documents ({shown} for sample '{self._shared.ids[place]}'); score each again with `auepora "
+            f"rescore RUN -m '{result.name}:ap=gold'`"
+        )
+
+    def _lengths(self, record: RunRecord, rows: Ints) -> Ints:
+        if record.run_id not in self._known:
+            lengths = np.full(record.num_samples, -1, dtype=np.intp)
+            for row in self._store.outputs(record.run_id, repeat=0, texts=False):
+                if row.output.error is None:
+                    lengths[row.position] = len(row.output.retrieved)
+            self._known[record.run_id] = lengths
+        return self._known[record.run_id][rows]
+
+
+class ChunkConsistency:
+    """Whether runs have different chunks; their outputs are read only where a metric asks for it."""
+
+    def __init__(self, answers: RunOutputsCache, golden: Sequence[EvaluationSample] | None = None) -> None:
+        self._answers, self._golden = answers, golden
+        self._known: list[ChunkChange | None] = []
+
+    def problem(self, runs: Sequence[RunResults], definition: MetricMeta) -> str | None:
+        """Why a metric that goes by ids cannot compare these runs; ``None`` where it can, and for other metrics."""
+        if not (definition.by_chunk_id or definition.by_parent_id):
+            return None
+        if not self._known:
+            read = [self._answers.of(one.record) for one in runs]
+            self._known.append(chunk_change_among(read, read[-1].samples if self._golden is None else self._golden))
+        (change,) = self._known
+        if change is None:
+            return None
+        if definition.by_chunk_id:
+            return f"{change.description}, so their ids do not meet; compare recall_doc, spans, or the golden queries"
+        if change.parents_known:
+            return None
+        return (
+            f"{change.description}, and the gold does not name the documents it is a part of; give parent_id, or "
+            "expected_doc_ids"
+        )
+
+
+def _without_rounding(first: Scores, second: Scores, rounding: float) -> Scores:
+    """The second run's scores, those of the first where the two are as good as the same."""
+    same = np.abs(second.values - first.values) <= rounding  # NaN, of what has no score, is never so
+    return replace(second, values=np.where(same, first.values, second.values)) if rounding and same.any() else second

@@ -1,0 +1,157 @@
+"""What one run gave for a query, as far as it may tell why the other run did better: failures, documents, answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..core.batch import Batch
+from ..core.types import EvaluationSample, SystemOutputs
+from ..features.gold_match import GoldDocument, Matching, gold_documents, gold_ranks
+from ..features.rankings import RankingColumns, document_rankings
+from ..features.refusals import RefusalDetector
+from ..store.records import RunRecord
+from ..store.runs import RunStore
+from .match import ChunkLocations, id_or_span
+from .rechunking import ChunkChange, chunk_change
+from .stores import RunOutputs, read_run_outputs
+
+__all__ = ["GoldRanks", "QueryOutput", "paired_outputs"]
+
+
+class GoldRanks(NamedTuple):
+    """Where gold stands: for each level of relevance, the highest first, the ranks of gold of at least that level."""
+
+    levels: tuple[tuple[int, ...], ...]
+
+    @property
+    def first(self) -> int | None:
+        """The rank of the first gold document, of whatever level."""
+        return min((rank for ranks in self.levels for rank in ranks), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOutput:
+    """What one run gave for one query."""
+
+    failed: float
+    """The share of its answers that failed; 0 or 1 where it was asked once."""
+    refused: float
+    """The share of its answers that decline to answer."""
+    context: tuple[Any, ...] | None
+    """Its documents in their order, of the first answer that did not fail; ``None`` where all did."""
+    answers: tuple[Any, ...]
+    """What it answered, each time it did not fail; empty where no answer was asked for."""
+    gold: GoldRanks | None
+    """``None`` where no gold is annotated."""
+    error: str | None = None
+    """Why the first of the failures failed."""
+
+
+def paired_outputs(
+    store: RunStore, record_a: RunRecord, record_b: RunRecord, wanted: Iterable[str]
+) -> Iterator[tuple[str, QueryOutput, QueryOutput]]:
+    """The id of each wanted sample, in the order of run B, with what both runs gave for it.
+
+    Gold is run B's. Where the chunks of the runs differ, ids of chunks mean nothing: gold is then a place in a
+    document, or the document where a span is not known.
+    """
+    run_a, run_b = read_run_outputs(store, record_a), read_run_outputs(store, record_b)
+    change = chunk_change(run_a, run_b, run_b.samples)
+    names = set(wanted)
+    samples = [sample for sample in run_b.samples if sample.sample_id in names]
+    matching: dict[str, Matching]
+    if change is None or change.gold_only:
+        expected = {one.sample_id: gold_documents(one) for one in samples}
+        runs = [*run_a.outputs, *run_b.outputs]
+        matching = {name: id_or_span(gold, [one.get(name) for one in runs]) for name, gold in expected.items()}
+    else:
+        expected = _locate_gold(run_a, run_b, samples, change)
+        matching = dict.fromkeys(expected, "place")
+    sides_a, sides_b = (_query_outputs(samples, run, expected, matching) for run in (run_a, run_b))
+    for sample, side_a, side_b in zip(samples, sides_a, sides_b, strict=True):
+        yield sample.sample_id, side_a, side_b
+
+
+def _locate_gold(
+    run_a: RunOutputs, run_b: RunOutputs, samples: Sequence[EvaluationSample], change: ChunkChange
+) -> dict[str, list[GoldDocument]]:
+    by_age = sorted([run_a, run_b], key=lambda run: (run.record.created_at, run.record.run_id))
+    places = ChunkLocations(samples, by_age, ids_reused=change.ids_reused)
+    return {sample.sample_id: places.expected(sample) for sample in samples}
+
+
+def _query_outputs(
+    samples: Sequence[EvaluationSample],
+    run: RunOutputs,
+    expected: Mapping[str, Sequence[GoldDocument]],
+    matching: Mapping[str, Matching],
+) -> list[QueryOutput]:
+    each = [[outputs.get(sample.sample_id) for outputs in run.outputs] for sample in samples]
+    answered = [[one for one in repeats if one is not None and one.error is None] for repeats in each]
+    documents = document_rankings(Batch(samples, [given[0] if given else None for given in answered]))
+    detector = RefusalDetector()
+    sides = []
+    for row, (sample, repeats, given) in enumerate(zip(samples, each, answered, strict=True)):
+        errors = [one.error for one in repeats if one is not None and one.error is not None]
+        missing = None if len(given) == len(repeats) else "no output is stored"
+        gold, how = expected[sample.sample_id], matching[sample.sample_id]
+        sides.append(
+            QueryOutput(
+                failed=(len(repeats) - len(given)) / len(repeats),
+                refused=sum(detector.refused(sample, one) is True for one in given) / len(repeats),
+                context=_context(given[0], how) if given else None,
+                answers=tuple(_answer(one) for one in given if one.response is not None),
+                gold=_gold_ranks(gold, given[0] if given else None, how)
+                if gold or gold_documents(sample)
+                else _listed_gold_ranks(documents, row),
+                error=errors[0] if errors else missing,
+            )
+        )
+    return sides
+
+
+def _context(output: SystemOutputs, matching: Matching) -> tuple[Any, ...]:
+    """The documents in their order. Cut by another chunker, only what is known to lie in the same place is the same."""
+    documents = [item.doc for item in output.retrieved]
+    if matching != "place":
+        return tuple(document.doc_id for document in documents)
+    return tuple((one.parent, object() if one.span is None else tuple(one.span)) for one in documents)
+
+
+def _answer(output: SystemOutputs) -> tuple[Any, ...]:
+    """What was answered, with what it cites."""
+    response = output.response
+    assert response is not None
+    cited = None if output.citations is None else tuple(output.citations)
+    return response.text, repr(response.structured), repr(response.sentences), cited
+
+
+def _gold_ranks(gold: Sequence[GoldDocument], output: SystemOutputs | None, matching: Matching) -> GoldRanks | None:
+    """Where gold stands, level by level; ``None`` where nobody knows what its ids name."""
+    if not gold:
+        return None
+    ranks = gold_ranks(gold, [] if output is None else [item.doc for item in output.retrieved], matching)
+    hits = [(one.level, found.rank) for one, found in zip(gold, ranks, strict=True) if found.rank is not None]
+    return _by_level({one.level for one in gold}, hits)
+
+
+def _listed_gold_ranks(documents: RankingColumns, row: int) -> GoldRanks | None:
+    """Where the documents stand that the sample lists as expected; ``None`` where it lists none."""
+    gold = documents.gold[row] or {}
+    levels = gold if isinstance(gold, dict) else dict.fromkeys(gold, 1)
+    known = {level for level in levels.values() if level > 0}
+    if not known:
+        return None
+    first: dict[str, int] = {}
+    for rank, doc_id in enumerate(documents.ranked[row], 1):
+        if doc_id in levels:
+            first.setdefault(doc_id, rank)
+    return _by_level(known, [(levels[doc_id], rank) for doc_id, rank in first.items()])
+
+
+def _by_level(levels: Iterable[int], hits: Sequence[tuple[int, int]]) -> GoldRanks:
+    return GoldRanks(
+        tuple(tuple(sorted(rank for own, rank in hits if own >= level)) for level in sorted(levels, reverse=True))
+    )

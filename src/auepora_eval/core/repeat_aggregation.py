@@ -1,0 +1,318 @@
+"""The outcomes of several repeats as one result: means per sample, means of values, and how far repeats lie apart."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..stats.interval import Interval
+from .metrics_base import BatchMetric
+from .reduce import Clusters, Mean, Reducer, StatMeans, SumsReducer, mean
+from .scores import Scores, Status
+from .scoring import assemble_result, make_result
+from .signature import Signature
+from .types import MetricResult
+
+__all__ = ["mean_over_repeats", "merge_details", "per_sample_means", "repeat_spread", "result_over_repeats"]
+
+_FAILED = (Status.SYSTEM_FAILED, Status.MEASURE_FAILED)
+
+
+def result_over_repeats(
+    metric: BatchMetric,
+    parts: Sequence[Scores],
+    *,
+    signature: Signature,
+    clusters: Clusters | None,
+    keep_scores: bool = True,
+) -> MetricResult:
+    """The result of a metric from the outcomes of each repeat.
+
+    The value of a mean is the mean of the samples' means, that of anything else the mean of the repeats' values: a
+    repeat that says the same again changes neither. What is counted in ``details`` are samples.
+    """
+    values = [metric.reducer.value(part) for part in parts]
+    if len(parts) == 1:
+        result = make_result(metric, parts[0], signature=signature, keep_scores=keep_scores, clusters=clusters)
+    else:
+        means = per_sample_means(parts)
+        stats = StatMeans(metric.stat_names)
+        stats.add(means)
+        further = merge_details([metric.further_details(part, clusters) for part in parts])
+        value = metric.reducer.value(means) if isinstance(metric.reducer, Mean) else _mean(values)
+        result = assemble_result(
+            metric,
+            value=value,
+            completed=math.nan,
+            bounds=None,
+            num_samples=int(means.counted.sum()),
+            tally=means.tally(),
+            further={**stats.values(), **further},
+            signature=signature,
+            scores=_scores_to_keep(metric, means, parts) if keep_scores else None,
+            interval=_interval(metric, parts, means, clusters),
+        )
+        _add_completed(metric, result, parts)
+        _add_bounds(metric, result, parts)
+    result.details["repeats"] = repeat_spread(values, parts)
+    return result
+
+
+def _scores_to_keep(metric: BatchMetric, means: Scores, parts: Sequence[Scores]) -> Scores:
+    """The samples' means and, where the number is not made of them, what each repeat gave."""
+    return means if isinstance(metric.reducer, Mean) else replace(means, repeats=tuple(parts))
+
+
+def mean_over_repeats(reducer: Reducer, scores: Scores) -> tuple[Reducer, Scores]:
+    """A fold and outcomes of several repeats, such that the fold of the outcomes is the mean over the repeats.
+
+    What is made of sums has the sums of each repeat side by side, and is made of sums again. Outcomes without repeats
+    stay as they are.
+    """
+    if scores.repeats is None:
+        return reducer, scores
+    if not isinstance(reducer, SumsReducer):
+        return _MeanOverRepeats(reducer), scores
+    tables = [np.where(one.counted[:, None], one.stats, 0.0) for one in scores.repeats if one.stats is not None]
+    if len(tables) < len(scores.repeats):
+        return _MeanOverRepeats(reducer), scores
+    return _MeanOverRepeatSums(reducer, len(tables)), replace(scores, stats=np.hstack(tables), repeats=None)
+
+
+class _MeanOverRepeats(Reducer):
+    """The mean of what a fold makes of each repeat."""
+
+    def __init__(self, reducer: Reducer) -> None:
+        self.name, self._reducer = reducer.name, reducer
+
+    def value(self, scores: Scores) -> float:
+        """The mean over the repeats in which the number is defined."""
+        return _mean([self._reducer.value(one) for one in scores.repeats or (scores,)])
+
+    def interval(
+        self, scores: Scores, low: float, high: float, *, binary: bool = False, clusters: Clusters | None = None
+    ) -> Interval | None:
+        """By drawing samples with all their repeats; None where a single repeat has none."""
+        parts = scores.repeats or (scores,)
+        rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
+        inside = None if clusters is None else clusters[rows]
+        return _bootstrap_values(self._reducer, [part.take(rows) for part in parts], inside, low, high)
+
+
+class _MeanOverRepeatSums(SumsReducer):
+    """The mean of what the sums of each repeat give; the statistics of the repeats stand side by side."""
+
+    def __init__(self, reducer: SumsReducer, repeats: int) -> None:
+        self.name, self._reducer, self._repeats = reducer.name, reducer, repeats
+
+    def from_sums(self, sums: Sequence[float]) -> float:
+        """The mean over the repeats in which the number is defined."""
+        width = len(sums) // self._repeats
+        return _mean(
+            [self._reducer.from_sums(sums[place * width : (place + 1) * width]) for place in range(self._repeats)]
+        )
+
+
+def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
+    """``value_completed`` over what was answered, where some of a sample's repeats failed and others did not."""
+    failed = [part.status == Status.SYSTEM_FAILED for part in parts]
+    if not any(one.any() for one in failed):
+        return
+    answered = [
+        part.with_outcome(one, Status.SKIPPED, "failed", math.nan) for part, one in zip(parts, failed, strict=True)
+    ]
+    if isinstance(metric.reducer, Mean):
+        completed = metric.reducer.value(per_sample_means(answered))
+    else:
+        completed = _mean([metric.reducer.value(part) for part in answered])
+    result.details["value_completed"] = None if math.isnan(completed) else completed
+
+
+def _add_bounds(metric: BatchMetric, result: MetricResult, parts: Sequence[Scores]) -> None:
+    """``bounds`` of what could not be measured, in whichever repeat."""
+    lost = [part.status == Status.MEASURE_FAILED for part in parts]
+    if not any(one.any() for one in lost):
+        return
+    ends = [metric.reducer.bounds(part, *metric.range) for part in parts]
+    if any(one is None for one in ends):
+        return
+    found = [one for one in ends if one is not None]
+    low, high = (math.fsum(one[side] for one in found) / len(found) for side in (0, 1))
+    result.details["bounds"] = [min(low, result.value), max(high, result.value)] if result.defined else [low, high]
+
+
+def per_sample_means(parts: Sequence[Scores]) -> Scores:
+    """Per sample the mean over its repeats that count, and the best of their outcomes.
+
+    A sample that was scored once is scored; its mean holds the failed repeats at what they count.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    values = np.stack([part.values for part in parts])
+    counts = (~np.isnan(values)).sum(axis=0)
+    totals = np.array([math.fsum(column[~np.isnan(column)]) for column in values.T])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = np.where(counts > 0, totals / counts, np.nan)
+    status = np.stack([part.status for part in parts])
+    chosen = _first_by_rank(status)
+    columns = np.arange(status.shape[1])
+    names: dict[str, int] = {"": 0}
+    codes = np.stack(
+        [
+            np.array([names.setdefault(name, len(names)) for name in part.reason_names], dtype=np.int16)[
+                part.reason_codes
+            ]
+            for part in parts
+        ]
+    )
+    stats = None
+    if all(part.stats is not None for part in parts):
+        wide = np.stack([part.stats for part in parts if part.stats is not None])
+        with np.errstate(invalid="ignore", divide="ignore"):
+            there = ~np.isnan(wide)
+            stats = np.where(there.any(axis=0), np.nansum(wide, axis=0) / there.sum(axis=0), np.nan)
+    return Scores(means, status[chosen, columns], codes[chosen, columns], tuple(names), stats, parts[0].keys)
+
+
+_RANK = np.array([0, 3, 1, 2])
+"""How much an outcome says: scored, then a failure of the system, then one of the measurement, then a skip."""
+
+
+def _first_by_rank(status: npt.NDArray[np.uint8]) -> npt.NDArray[np.intp]:
+    """Per sample the repeat whose outcome stands for all of them."""
+    chosen: npt.NDArray[np.intp] = np.argmin(_RANK[status], axis=0)
+    return chosen
+
+
+# --- how far the number may be off ------------------------------------------------------------------------------------
+
+
+def _interval(
+    metric: BatchMetric, parts: Sequence[Scores], means: Scores, clusters: Clusters | None
+) -> Interval | None:
+    """Samples are what is drawn, each with all its repeats."""
+    reducer, (low, high) = metric.reducer, metric.range
+    if isinstance(reducer, Mean):
+        # The mean of zeros and ones may lie between them, and then it is no share.
+        counted = means.values[means.counted]
+        binary = metric.binary and bool(((counted == 0) | (counted == 1)).all())
+        return reducer.interval(means, low, high, binary=binary, clusters=clusters)
+    rows = np.flatnonzero(np.any([part.counted for part in parts], axis=0))
+    kept, inside = [part.take(rows) for part in parts], None if clusters is None else clusters[rows]
+    draw = _bootstrap_sums if isinstance(reducer, SumsReducer) else _bootstrap_values
+    found = draw(reducer, kept, inside, low, high)
+    return None if found is None or found.method == "all_equal" else found
+
+
+def _bootstrap_sums(
+    reducer: Reducer, parts: Sequence[Scores], clusters: Clusters | None, low: float, high: float
+) -> Interval | None:
+    """By drawing samples anew and adding up the statistics of each repeat."""
+    from ..stats.bootstrap import bootstrap_interval
+
+    assert isinstance(reducer, SumsReducer)
+    tables = [np.where(part.counted[:, None], part.stats, 0.0) for part in parts if part.stats is not None]
+    if len(tables) < len(parts):
+        return None
+
+    def of_sums(drawn: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        each = [one.tolist() for one in np.split(drawn, len(parts), axis=1)]
+        return np.array([_mean([reducer.from_sums(sums) for sums in draw]) for draw in zip(*each, strict=True)])
+
+    return bootstrap_interval(np.hstack(tables), of_sums, clusters=clusters, lowest=low, highest=high)
+
+
+def _bootstrap_values(
+    reducer: Reducer, parts: Sequence[Scores], clusters: Clusters | None, low: float, high: float
+) -> Interval | None:
+    """By folding each repeat of the samples drawn; only where the reducer has an interval of a single repeat."""
+    from ..stats.bootstrap import bootstrap_interval_of
+
+    own = [reducer.interval(part, low, high, clusters=clusters) for part in parts]
+    if all(one is None for one in own):
+        return None
+    found = bootstrap_interval_of(
+        lambda rows: _mean([reducer.value(part.take(rows)) for part in parts]),
+        len(parts[0]),
+        clusters=clusters,
+        lowest=low,
+        highest=high,
+    )
+    # What a reducer doubts of its own interval, it doubts of this one as well.
+    doubts = [flag for one in own if one is not None for flag in one.flags]
+    return None if found is None else replace(found, flags=tuple(dict.fromkeys([*found.flags, *doubts])))
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean of those that are numbers; NaN where none is."""
+    there = [value for value in values if not math.isnan(value)]
+    return math.fsum(there) / len(there) if there else math.nan
+
+
+# --- details ----------------------------------------------------------------------------------------------------------
+
+
+def merge_details(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Details of several repeats as one: what is the same in all, and means of fractions that are not.
+
+    A count, a text or an interval that differs from repeat to repeat holds for none of them, and is left out.
+    """
+    merged: dict[str, Any] = {}
+    for key in each[0] if each else ():
+        held = [one.get(key) for one in each]
+        if all(isinstance(one, Mapping) for one in held):
+            merged[key] = merge_details([one for one in held if isinstance(one, Mapping)])
+        elif all(key in one for one in each) and all(one == held[0] for one in held):
+            merged[key] = held[0]
+        elif all(one is None or isinstance(one, float) for one in held):
+            found = _mean([math.nan if one is None else one for one in held])
+            merged[key] = None if math.isnan(found) else found
+    return merged
+
+
+def repeat_spread(values: Sequence[float], parts: Sequence[Scores] = ()) -> dict[str, Any]:
+    """The value of each repeat, how far they lie apart, how far the repeats of one sample do, and how calls went."""
+    there = [value for value in values if not math.isnan(value)]
+    spread: dict[str, Any] = {
+        "count": len(values),
+        "values": [None if math.isnan(value) else value for value in values],
+        "sd": statistics.stdev(there) if len(there) > 1 else None,
+    }
+    if parts:
+        spread["sd_within_samples"] = _sd_within_samples(np.stack([part.values for part in parts]))
+        spread |= _count_calls(parts)
+    return spread
+
+
+def _count_calls(parts: Sequence[Scores]) -> dict[str, int]:
+    """How many calls the question applies to, how many of them count, and how many failed, by reason."""
+    told: Counter[tuple[Status, str]] = Counter()
+    for part in parts:
+        told.update(part.tally())
+    asked = {outcome: count for outcome, count in told.items() if outcome[0] is not Status.SKIPPED}
+    reasons: Counter[str] = Counter()
+    for (status, reason), count in sorted(asked.items()):
+        if status in _FAILED:
+            reasons[f"failed_{reason}"] += count
+    return {
+        "num_calls": sum(asked.values()),
+        "num_counted": sum(int(part.counted.sum()) for part in parts),
+        "num_system_failed": sum(count for (status, _), count in asked.items() if status is Status.SYSTEM_FAILED),
+        "num_measure_failed": sum(count for (status, _), count in asked.items() if status is Status.MEASURE_FAILED),
+        **reasons,
+    }
+
+
+def _sd_within_samples(values: npt.NDArray[np.float64]) -> float | None:
+    """The root of the mean variance between the repeats of a sample; ``None`` where no sample has two of them."""
+    several = (~np.isnan(values)).sum(axis=0) > 1
+    if not several.any():
+        return None
+    return math.sqrt(mean(np.nanvar(values[:, several], axis=0, ddof=1)))

@@ -1,0 +1,55 @@
+"""Which metric a stored result is a result of: the one whose signature is stored, or the nearest there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..compare.metric_meta import candidate_metrics
+from ..core.errors import AueporaError
+from ..core.metrics_base import BatchMetric, Metric
+from ..core.signature import Signature
+from ..core.types import MetricResult
+from ..store.records import RunRecord
+from ..store.stored_plan import run_info
+
+__all__ = ["ResolvedMetric", "resolve_result_metric"]
+
+_RESOURCES = ("critic", "embed", "vectors")
+"""Choices that name a resource of the plan, which need not be at hand to explain what it gave."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedMetric:
+    """A metric that a result is taken to be of."""
+
+    metric: Metric | None
+    differs: tuple[str, ...] = ()
+    """Choices in which it is not the one that computed the result."""
+
+
+def resolve_result_metric(result: MetricResult, record: RunRecord, given: Mapping[str, Metric]) -> ResolvedMetric:
+    """The metric of a result, by the object given for its name, the run's plan, or the registry."""
+    nearest: ResolvedMetric | None = None
+    for one in candidate_metrics(result, record, given):
+        if not isinstance(one, BatchMetric):
+            nearest = nearest or ResolvedMetric(one)
+            continue
+        differs = _differences(one, result, record)
+        if not differs:
+            return ResolvedMetric(one)
+        if nearest is None or (nearest.differs and len(differs) < len(nearest.differs)):
+            nearest = ResolvedMetric(one, differs)
+    return nearest or ResolvedMetric(None)
+
+
+def _differences(one: BatchMetric, result: MetricResult, record: RunRecord) -> tuple[str, ...]:
+    own = one.signature.with_options(**one.run_signature_options(run_info(record)))
+    if str(own) == result.signature:
+        return ()
+    try:
+        stored = Signature.parse(result.signature or "")
+    except AueporaError:
+        return ("signature",)
+    fields = [name for name in stored.differences(own) if name.rpartition(".")[2] not in _RESOURCES]
+    return tuple(fields)

@@ -1,0 +1,295 @@
+"""Vectors of documents and texts: read from metadata or made by a function, checked, and brought to length one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch, checked_outputs
+from ..core.errors import AueporaError, BadTypeError
+from ..core.types import Document
+from ..stats.distances import cosines_within
+from .model_cache import InferenceFailure, cached_inference, model_key
+from .rankings import retrieved_problem
+
+__all__ = [
+    "MODEL_ROUNDING",
+    "NO_VECTOR",
+    "UNUSABLE_REASONS",
+    "EmbedFunction",
+    "EmbeddingBatch",
+    "Encoder",
+    "ListCosines",
+    "PairCosines",
+    "TextVectors",
+    "Vector",
+    "document_vector",
+    "embed_texts",
+    "list_cosines",
+    "text_cosines",
+    "unit_vector",
+    "unit_vectors",
+]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+EmbedFunction = Callable[[list[str]], Any]
+"""Makes a vector for each of some texts: a table with a row per text, or a list of lists."""
+Vector = Floats | str
+"""A vector of length one, or the reason why there is none."""
+
+MODEL_ROUNDING = 1e-5
+"""By how much the batch a text is read in may change what a model says of it, in float32."""
+NO_VECTOR = "no_embedding"
+UNUSABLE_REASONS = _BAD, _ZERO, _FAILED, _MEMORY = "bad_embedding", "zero_vector", "embed_failed", "out_of_memory"
+"""Why a vector cannot be used: not a list of finite numbers, no direction, the function raised, no memory for the text.
+The first one wins."""
+
+_ROWS_AT_ONCE = 64
+_PAIRS_AT_ONCE = 1 << 12
+
+
+def unit_vector(held: object) -> Vector:
+    """Numbers as a vector of length one; the reason where they are none."""
+    numbers = _numbers(held)
+    if numbers is None or not np.isfinite(numbers).all():
+        return _BAD
+    largest = np.abs(numbers).max()
+    if not largest:
+        return _ZERO
+    numbers = numbers / largest  # so that no square is too large or too small for a float
+    unit: Floats = numbers / math.sqrt((numbers * numbers).sum())
+    return unit
+
+
+def _numbers(held: object) -> Floats | None:
+    """The numbers of a flat list or array; ``None`` where it is not one."""
+    try:
+        if isinstance(held, (list, tuple)):
+            if not all(map(_is_number_type, set(map(type, held)))):
+                return None
+            found = np.asarray(held, dtype=np.float64)
+        elif hasattr(held, "__array__"):
+            found = np.asarray(held)
+        else:
+            return None
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # whatever a number or an array may object to
+        return None
+    return found.astype(np.float64) if found.dtype.kind in "iuf" and found.ndim == 1 and len(found) else None
+
+
+def _is_number_type(kind: type) -> bool:
+    return issubclass(kind, (int, float, np.integer, np.floating)) and not issubclass(kind, bool)
+
+
+def document_vector(document: Document) -> Vector:
+    """The vector under ``metadata["embedding"]``."""
+    held = document.metadata.get("embedding") if isinstance(document.metadata, Mapping) else None
+    return NO_VECTOR if held is None else unit_vector(held)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingBatch:
+    """What an embedder that says more than vectors gives."""
+
+    rows: Sequence[Any]
+    """A vector for each text, or a ``Lost``."""
+    cut: Sequence[bool]
+    """Which texts were longer than the model reads."""
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """An embedder that tells which texts it cut, and which it could not embed."""
+
+    def embed_batch(self, texts: list[str]) -> EmbeddingBatch:
+        """The vectors of some texts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TextVectors:
+    """The vectors of a batch's texts by one embedder, as far as they were asked for."""
+
+    vectors: Mapping[str, tuple[Vector, bool] | InferenceFailure]
+
+    def __getitem__(self, text: str) -> Vector:
+        """The vector of a text, or the reason why there is none; an empty text has none."""
+        if not text:
+            return NO_VECTOR
+        found = self.vectors[text]
+        return found.reason if isinstance(found, InferenceFailure) else found[0]
+
+    def was_cut(self, text: str) -> bool:
+        """Whether a text was longer than the model reads."""
+        found = self.vectors.get(text)
+        return isinstance(found, tuple) and found[1]
+
+
+def embed_texts(batch: Batch, embed: EmbedFunction | Encoder, texts: Sequence[Sequence[str]]) -> TextVectors:
+    """The vector of every text of each row; each different text is asked for once, an empty one never."""
+    rows = [[text for text in these if text] for these in texts]
+    told = cached_inference(
+        batch,
+        ("vectors", model_key(embed)),
+        rows,
+        lambda fresh: _embed_fresh(embed, fresh),
+        numbers=lambda found: len(found[0]),
+    )
+    return TextVectors(told)
+
+
+def _embed_fresh(embed: EmbedFunction | Encoder, fresh: list[str]) -> list[tuple[Vector, bool] | InferenceFailure]:
+    rows: Any
+    cut: Sequence[bool] = [False] * len(fresh)
+    try:
+        if isinstance(embed, Encoder):
+            encoded = embed.embed_batch(list(fresh))
+            rows, cut = encoded.rows, encoded.cut
+        else:
+            rows = embed(list(fresh))
+            rows = rows if isinstance(rows, np.ndarray) else list(rows)
+        if len(rows) != len(fresh):
+            raise ValueError(f"{len(rows)} vectors for {len(fresh)} texts; it must give one for each")
+    except AueporaError:
+        raise  # a model that is not there will not be there for the next text either
+    except Exception as error:  # the user's function or model: what it cannot do is not the system's failure
+        return [InferenceFailure(_FAILED, f"'embed' raised {type(error).__name__}: {error}")] * len(fresh)
+    units = unit_vectors(rows)
+    return [
+        unit if isinstance(unit, InferenceFailure) else (unit, bool(was)) for unit, was in zip(units, cut, strict=True)
+    ]
+
+
+def unit_vectors(rows: Sequence[Any] | npt.NDArray[Any]) -> list[Vector | InferenceFailure]:
+    """Each row as a vector of length one, or the reason why it is none; what is lost stays so."""
+    if not (isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "iuf" and rows.shape[1]):
+        return [row if isinstance(row, InferenceFailure) else unit_vector(row) for row in rows]
+    # The steps of ``unit_vector`` for all rows at once.
+    numbers = rows.astype(np.float64)
+    largest = np.abs(numbers).max(axis=1)  # NaN and infinity show in it
+    usable = np.isfinite(largest) & (largest > 0)
+    numbers /= np.where(usable, largest, 1.0)[:, None]
+    numbers[~usable] = 0.0
+    lengths = np.sqrt((numbers * numbers).sum(axis=1))
+    numbers /= np.where(usable, lengths, 1.0)[:, None]
+    return [
+        unit if fine else (_ZERO if size == 0 else _BAD)
+        for unit, fine, size in zip(numbers, usable.tolist(), largest.tolist(), strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class PairCosines:
+    """The cosine of each of some pairs of texts."""
+
+    values: Floats
+    """0 where there is none."""
+    problems: list[str | None]
+    """Per pair why there is none."""
+
+
+def text_cosines(vectors: TextVectors, pairs: Sequence[tuple[str, str]]) -> PairCosines:
+    """How alike the two texts of each pair are, by the vectors of a batch."""
+    problems: list[str | None] = []
+    by_size: dict[int, list[int]] = {}
+    for place, (one, other) in enumerate(pairs):
+        both = vectors[one], vectors[other]
+        reasons = [vector for vector in both if isinstance(vector, str)]
+        if not reasons and len(both[0]) != len(both[1]):
+            reasons = [_BAD]
+        problems.append(min(reasons, key=_precedence) if reasons else None)
+        if not reasons:
+            by_size.setdefault(len(both[0]), []).append(place)
+    values = np.zeros(len(pairs))
+    for places in by_size.values():
+        for start in range(0, len(places), _PAIRS_AT_ONCE):
+            some = places[start : start + _PAIRS_AT_ONCE]
+            ours, theirs = (np.array([vectors[pairs[place][side]] for place in some]) for side in (0, 1))
+            values[some] = np.clip((ours * theirs).sum(axis=1), -1.0, 1.0)
+    return PairCosines(values, problems)
+
+
+def _precedence(reason: str) -> int:
+    return (NO_VECTOR, *UNUSABLE_REASONS).index(reason)
+
+
+@dataclass(frozen=True, slots=True)
+class ListCosines:
+    """How alike the first documents of each row are."""
+
+    values: Floats
+    """The mean cosine over their pairs; 0 where there is none."""
+    counts: Integers
+    """How many there are."""
+    problems: dict[str, Mask]
+    """Per reason the rows with a document that has no vector for it."""
+
+
+def list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> ListCosines:
+    """The cosines of the first ``k`` returned documents; their vectors come from ``embed``, else from metadata."""
+    return batch.feature(
+        ("list_cosines", k, None if embed is None else model_key(embed)), lambda b: _list_cosines(b, k, embed)
+    )
+
+
+def _list_cosines(batch: Batch, k: int | None, embed: EmbedFunction | None) -> ListCosines:
+    lists = _document_vectors(batch, _retrieved_documents(batch, k), embed)
+    problems = {reason: np.zeros(len(batch), np.bool_) for reason in (NO_VECTOR, *UNUSABLE_REASONS)}
+    by_size: dict[int, list[int]] = {}
+    for row, vectors in enumerate(lists):
+        reasons = {vector for vector in vectors if isinstance(vector, str)}
+        sizes = set(map(len, vectors))
+        if not reasons and len(sizes) > 1:
+            reasons = {_BAD}
+        for reason in reasons:
+            problems[reason][row] = True
+        if not reasons and len(vectors) > 1:
+            by_size.setdefault(sizes.pop(), []).append(row)
+    counts = np.fromiter(map(len, lists), np.int64, len(lists))
+    values = np.zeros(len(batch))
+    for rows in by_size.values():
+        for start in range(0, len(rows), _ROWS_AT_ONCE):
+            some = rows[start : start + _ROWS_AT_ONCE]
+            values[some] = cosines_within(np.array([vector for row in some for vector in lists[row]]), counts[some])
+    return ListCosines(values, counts, problems)
+
+
+def _document_vectors(batch: Batch, lists: list[list[Document]], embed: EmbedFunction | None) -> list[list[Vector]]:
+    if embed is not None:
+        rows = zip(batch.samples, lists, strict=True)
+        texts = [[_text(document, sample.sample_id) for document in documents] for sample, documents in rows]
+        vectors = embed_texts(batch, embed, texts)
+        return [[vectors[text] for text in these] for these in texts]
+    # A document that several rows or cut-offs share is read once.
+    known: dict[int, Vector] = batch.feature("document_vectors", lambda _: {})
+    for documents in lists:
+        for document in documents:
+            if id(document) not in known:
+                known[id(document)] = document_vector(document)
+    return [[known[id(document)] for document in documents] for documents in lists]
+
+
+def _text(document: Document, sample_id: str) -> str:
+    if document.text is not None and not isinstance(document.text, str):
+        raise BadTypeError(f"sample '{sample_id}': the text of a document is {document.text!r}, not a text")
+    return document.text or ""
+
+
+def _retrieved_documents(batch: Batch, k: int | None) -> list[list[Document]]:
+    """The first documents returned, row by row; what a failed system returned is not looked at."""
+    found: list[list[Document]] = []
+    for sample, output in zip(batch.samples, checked_outputs(batch), strict=True):
+        items = output.retrieved[:k] if output is not None and output.error is None else []
+        documents = [getattr(item, "doc", None) for item in items]
+        found.append([document for document in documents if isinstance(document, Document)])
+        if output is not None and len(found[-1]) != len(documents):
+            raise BadTypeError(f"the output for sample '{sample.sample_id}' {retrieved_problem(output)}")
+    return found

@@ -1,0 +1,320 @@
+"""Samples and their outputs from files, pair by pair, without keeping what has passed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError, DataFileError, DuplicateIdError
+from ..core.gc_pause import gc_paused
+from ..core.types import EvaluationSample, SystemOutputs
+from .codec import LineError, decode_output_line
+from .corpus import CorpusJoin
+from .files import is_compressed
+from .formats import Format
+from .nuggets import NuggetsById
+from .reader_types import MISSING_RETRIEVED, ParsedOutput, Problems
+
+__all__ = ["OutputIndex", "PairStream", "count_lines"]
+
+Pair = tuple[EvaluationSample, SystemOutputs | None]
+_CHUNK_SIZE = 1024
+"""How many pairs are read while the garbage collector rests."""
+
+
+class _SampleIdRow(msgspec.Struct):
+    sample_id: str
+
+
+_SAMPLE_ID_DECODER: msgspec.json.Decoder[_SampleIdRow] = msgspec.json.Decoder(_SampleIdRow)
+
+
+class LinePosition(NamedTuple):
+    """Where a line is in a file."""
+
+    offset: int
+    line: int
+
+
+class OutputIndex:
+    """The outputs of a JSONL file by sample id, each read when it is asked for: only ids and places are kept."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[str, LinePosition] = {}
+        self._file: IO[bytes] = path.open("rb")
+        try:
+            self._index()
+        except BaseException:
+            self.close()
+            raise
+
+    def _index(self) -> None:
+        offset = 0
+        for number, line in enumerate(self._file, start=1):
+            if not line.isspace():
+                self._add_line(
+                    line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line, LinePosition(offset, number)
+                )
+            offset += len(line)
+
+    def _add_line(self, line: bytes, place: LinePosition) -> None:
+        try:
+            sample_id = _SAMPLE_ID_DECODER.decode(line).sample_id
+        except (ValueError, RecursionError):
+            # Whatever is wrong with it, reading it in full says so in better words.
+            sample_id = self._decoded(line, place.line).sample_id
+        first = self._places.setdefault(sample_id, place)
+        if first is not place:
+            message = f"sample_id {sample_id!r} is already on line {first.line}; each id may come once"
+            raise DuplicateIdError(f"{self._path}:{place.line}: {message}", path=self._path, line=place.line)
+
+    def __contains__(self, sample_id: object) -> bool:
+        return sample_id in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def ids_from(self, line: int) -> Iterator[str]:
+        """The ids on this line and those after it."""
+        return (sample_id for sample_id, place in self._places.items() if place.line >= line)
+
+    def read(self, sample_id: str) -> ParsedOutput | None:
+        """The output for a sample; ``None`` where there is none."""
+        place = self._places.get(sample_id)
+        if place is None:
+            return None
+        self._file.seek(place.offset)
+        line = self._file.readline()
+        return self._decoded(line.removeprefix(b"\xef\xbb\xbf") if place.line == 1 else line, place.line)
+
+    def _decoded(self, line: bytes, number: int) -> ParsedOutput:
+        try:
+            return ParsedOutput(number, *decode_output_line(line))
+        except LineError as error:
+            raise DataFileError(self._path, number, str(error)) from error
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+class PairStream:
+    """The samples of one file, each with its output from another (or the same), in the order of the samples.
+
+    Outputs in the same order pass through. As soon as one is out of order, they are looked up: by their place in the
+    file where it is a plain JSONL file, in memory otherwise. What had no partner is known when all have passed.
+    """
+
+    def __init__(
+        self,
+        samples: tuple[Path, Format],
+        outputs: tuple[Path, Format],
+        *,
+        keep_ids: bool = True,
+        filling: CorpusJoin | None = None,
+        nuggets: NuggetsById | None = None,
+    ) -> None:
+        """``keep_ids`` says whether ids may be kept, which tells a repeated one at once and not at the end.
+
+        ``filling`` puts the texts of a corpus where documents are only named; ``nuggets`` gives samples theirs.
+        """
+        self.filling, self._nuggets = filling, nuggets
+        self.samples_path, sample_format = samples
+        self.outputs_path, self._output_format = outputs
+        assert sample_format.read_samples is not None
+        assert self._output_format.read_outputs is not None
+        self._keep_ids = keep_ids
+        self._read_samples = sample_format.read_samples
+        self._read_outputs = self._output_format.read_outputs
+        self._answers_only: bool | None = None
+        self.total = 0
+        self.matched = 0
+        self.missing: list[str] = []
+        """Ids of samples without an output."""
+        self.unknown: list[str] = []
+        """Ids of outputs that no sample has."""
+
+    @property
+    def answers_only(self) -> bool:
+        """Whether the outputs do not say what was retrieved: the system answers and retrieves nothing.
+
+        The first output that is no failure says it for all.
+        """
+        if self._answers_only is None:
+            self._answers_only = False
+            for read in self._outputs():
+                if read.output.error is None:
+                    self._answers_only = not read.has_retrieved
+                    break
+        return self._answers_only
+
+    def _outputs(self) -> Iterator[ParsedOutput]:
+        # In order, a repeated id cannot meet its sample; out of order, the lookup finds it.
+        return self._read_outputs(self.outputs_path, Problems(watch_ids=False))
+
+    def __iter__(self) -> Iterator[Pair]:
+        self.total, self.matched, self.missing, self.unknown = 0, 0, [], []
+        pairs = self._pairs()
+        while True:
+            with gc_paused():
+                chunk = list(itertools.islice(pairs, _CHUNK_SIZE))
+            if not chunk:
+                break
+            yield from chunk if self.filling is None and self._nuggets is None else map(self._complete, chunk)
+        if not self.total:
+            raise DataFileError(self.samples_path, None, "there is no sample in it")
+        if not self.matched and not self.unknown:
+            raise DataFileError(self.outputs_path, None, "there is no output in it")
+        if not self.matched:
+            raise BadValueError(
+                f"no sample and output share an id: the first sample is {self.missing[0]!r}, "
+                f"the first output {self.unknown[0]!r}; do the two belong together?"
+            )
+
+    def _complete(self, pair: Pair) -> Pair:
+        sample, output = pair
+        if self._nuggets is not None:
+            sample = self._nuggets.sample(sample)
+        if self.filling is None:
+            return sample, output
+        return self.filling.sample(sample), None if output is None else self.filling.output(output)
+
+    def _pairs(self) -> Iterator[Pair]:
+        samples = self._read_samples(self.samples_path, Problems(watch_ids=self._keep_ids))
+        hashes, outputs = _DuplicateIdDetector(), self._outputs()
+        upcoming = next(outputs, None)
+        found: ParsedOutput | None
+        with ExitStack() as opened:
+            lookup: _OutputLookup | None = None
+            for _, sample, _ in samples:
+                self.total += 1
+                if not self._keep_ids:
+                    hashes.add(sample.sample_id)
+                if lookup is None and upcoming is not None and upcoming.sample_id == sample.sample_id:
+                    found, upcoming = upcoming, next(outputs, None)
+                else:
+                    if lookup is None and upcoming is not None:
+                        lookup = self._lookup(upcoming, outputs)
+                        opened.callback(lookup.close)
+                    found = None if lookup is None else lookup.take(sample.sample_id)
+                yield sample, self._count_match(sample, found)
+            if lookup is not None:
+                self.unknown = lookup.unmatched_ids()
+            elif upcoming is not None:
+                self.unknown = _ids(upcoming, outputs)
+        if hashes.any_equal():
+            # Two ids may have one hash: only reading them again tells.
+            _exhaust(self._read_samples(self.samples_path, Problems()))
+        if self.unknown:
+            # What is left may be an output that came twice, which is another mistake.
+            _exhaust(self._read_outputs(self.outputs_path, Problems()))
+
+    def _count_match(self, sample: EvaluationSample, found: ParsedOutput | None) -> SystemOutputs | None:
+        if found is None:
+            self.missing.append(sample.sample_id)
+            return None
+        self.matched += 1
+        if self.answers_only is found.has_retrieved and found.output.error is None:
+            message = MISSING_RETRIEVED
+            if found.has_retrieved:
+                message = "field 'retrieved' is there, and not on the lines before: write it on all of them"
+            where = "" if found.record is None else f"record {found.record}: "
+            raise DataFileError(self.outputs_path, found.line, f"{where}{message}")
+        return found.output
+
+    def _lookup(self, upcoming: ParsedOutput, outputs: Iterator[ParsedOutput]) -> _OutputLookup:
+        if self._output_format.name == "jsonl" and not is_compressed(self.outputs_path):
+            return _IndexedLookup(OutputIndex(self.outputs_path), from_line=upcoming.line or 1)
+        return _InMemoryLookup(self.outputs_path, itertools.chain([upcoming], outputs))
+
+
+class _OutputLookup:
+    """Outputs by id, for files in another order than the samples."""
+
+    def take(self, sample_id: str) -> ParsedOutput | None:
+        raise NotImplementedError
+
+    def unmatched_ids(self) -> list[str]:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+
+class _IndexedLookup(_OutputLookup):
+    def __init__(self, index: OutputIndex, *, from_line: int) -> None:
+        """Lines before ``from_line`` have met their samples already."""
+        self._index = index
+        self._from_line = from_line
+        self._taken: set[str] = set()
+
+    def take(self, sample_id: str) -> ParsedOutput | None:
+        self._taken.add(sample_id)
+        return self._index.read(sample_id)
+
+    def close(self) -> None:
+        self._index.close()
+
+    def unmatched_ids(self) -> list[str]:
+        return [one for one in self._index.ids_from(self._from_line) if one not in self._taken]
+
+
+class _InMemoryLookup(_OutputLookup):
+    def __init__(self, path: Path, outputs: Iterator[ParsedOutput]) -> None:
+        self._by_id: dict[str, ParsedOutput] = {}
+        for read in outputs:
+            if self._by_id.setdefault(read.sample_id, read) is not read:
+                message = f"{path}: sample_id {read.sample_id!r} comes twice; each id may come once"
+                raise DuplicateIdError(message, path=path, line=read.line)
+
+    def take(self, sample_id: str) -> ParsedOutput | None:
+        return self._by_id.pop(sample_id, None)
+
+    def unmatched_ids(self) -> list[str]:
+        return list(self._by_id)
+
+
+def _ids(first: ParsedOutput, others: Iterator[ParsedOutput]) -> list[str]:
+    return [first.sample_id, *(read.sample_id for read in others)]
+
+
+def _exhaust(records: Iterator[object]) -> None:
+    for _ in records:
+        pass
+
+
+class _DuplicateIdDetector:
+    """Tells at the end whether an id may have come twice, for eight bytes an id."""
+
+    def __init__(self) -> None:
+        self._parts: list[npt.NDArray[np.int64]] = []
+        self._recent: list[int] = []
+
+    def add(self, sample_id: str) -> None:
+        self._recent.append(hash(sample_id))
+        if len(self._recent) == _CHUNK_SIZE:
+            self._parts.append(np.array(self._recent, dtype=np.int64))
+            self._recent = []
+
+    def any_equal(self) -> bool:
+        every = np.sort(np.concatenate([*self._parts, np.array(self._recent, dtype=np.int64)]))
+        return bool((every[1:] == every[:-1]).any())
+
+
+def count_lines(path: Path) -> int | None:
+    """How many lines a plain file has, for a progress bar; ``None`` where counting would mean decompressing."""
+    if is_compressed(path) or not path.is_file():
+        return None
+    count = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            count += block.count(b"\n")
+    return count

@@ -1,0 +1,137 @@
+"""What a judge says of a document that was found: whether it is useful, and which of its sentences are needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.errors import JudgeError
+from .critic import Critic, JudgeClient, Judgement, JudgeRequest
+from .prompting import Frames, Prompt
+from .ratings import gather_all, returns_number_only
+from .scale import Scale
+
+__all__ = ["SENTENCES_PER_REQUEST", "judge_needed_sentences", "judge_usefulness"]
+
+SENTENCES_PER_REQUEST = 60
+"""Sentences in one request."""
+_SCALE = Scale(0.0, 1.0)
+_OBJECT_FORM = 'Reply with one JSON object and nothing else: {"why": "<why, in one sentence>", "useful": "yes" or "no"}'
+_OBJECT_SCHEMA = {
+    "type": "object",
+    "properties": {"why": {"type": "string"}, "useful": {"type": "string", "enum": ["yes", "no"]}},
+    "required": ["why", "useful"],
+    "additionalProperties": False,
+}
+_BARE_FORM = "Reply with a number alone: 1 if it is useful, 0 if it is not."
+_BARE_SCHEMA = {
+    "type": "object",
+    "properties": {"score": _SCALE.schema},
+    "required": ["score"],
+    "additionalProperties": False,
+}
+_SENTENCES_FORM = (
+    'Reply with one JSON object and nothing else: {"needed": [<number>, ...]}, with the number of every sentence '
+    "that is needed, or an empty list."
+)
+
+
+async def judge_usefulness(
+    judge: JudgeClient,
+    critic: Critic,
+    document: str,
+    *,
+    question: Frames,
+    answer: str,
+    prompt: Prompt,
+    metric: str,
+    sample_id: str,
+    repeat: int = 0,
+    named: str = "",
+) -> bool:
+    """Whether a document helps to arrive at an answer; one without text does not, and nobody is asked about it.
+
+    Of a critic that gives a bare number, 1 means yes and 0 no; anything between is no judgement.
+    """
+    if not document.strip():
+        return False
+    bare = returns_number_only(critic)
+    words = {"form": _BARE_FORM if bare else _OBJECT_FORM}
+    system, text = prompt.render(words=words, question=question, answer=answer, document=document)
+    request = JudgeRequest(
+        prompt=f"{system}\n\n{text}" if bare else text,
+        system="" if bare else system,
+        schema=_BARE_SCHEMA if bare else _OBJECT_SCHEMA,
+        prompt_id=prompt.id,
+        repeat=repeat,
+        metric=metric,
+        sample_id=sample_id,
+        metadata={"scale": str(_SCALE), "metric": metric, "sample_id": sample_id},
+        about={"of": named},
+    )
+    said = await judge.ask(critic, request)
+    if bare:
+        value = _SCALE.normalise(said.answer.get("score"))
+        if value not in (0.0, 1.0):
+            raise JudgeError("unparseable", f"the judge gave {value!r} where 1 for yes or 0 for no was asked for")
+        return value == 1.0
+    word = said.answer.get("useful")
+    folded = word.strip().lower() if isinstance(word, str) else ""
+    if folded not in ("yes", "no"):
+        raise JudgeError("unparseable", f"the judge gave {word!r:.80} where yes or no was asked for", raw=said.raw)
+    return folded == "yes"
+
+
+async def judge_needed_sentences(
+    judge: JudgeClient,
+    critic: Critic,
+    sentences: Sequence[str],
+    *,
+    question: Frames,
+    prompt: Prompt,
+    metric: str,
+    sample_id: str,
+    repeat: int = 0,
+    named: str = "",
+) -> list[bool]:
+    """Which sentences of a document are needed to answer a question, by a critic that answers with objects."""
+    size = SENTENCES_PER_REQUEST
+    parts = [sentences[start : start + size] for start in range(0, len(sentences), size)]
+
+    def request(part: Sequence[str]) -> JudgeRequest:
+        numbered = {f"sentence {number}": one for number, one in enumerate(part, 1)}
+        system, text = prompt.render(words={"form": _SENTENCES_FORM}, question=question, sentences=numbered)
+        return JudgeRequest(
+            prompt=text,
+            system=system,
+            schema=_sentences_schema(len(part)),
+            prompt_id=prompt.id,
+            repeat=repeat,
+            metric=metric,
+            sample_id=sample_id,
+            metadata={"metric": metric, "sample_id": sample_id},
+            about={"of": named, "sentences": list(part)},
+        )
+
+    answers = await gather_all(judge.ask(critic, request(part)) for part in parts)
+    return [one for part, said in zip(parts, answers, strict=True) for one in _needed_flags(said, len(part))]
+
+
+def _sentences_schema(count: int) -> dict[str, object]:
+    numbers = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": count}}
+    return {
+        "type": "object",
+        "properties": {"needed": numbers},
+        "required": ["needed"],
+        "additionalProperties": False,
+    }
+
+
+def _needed_flags(said: Judgement, count: int) -> list[bool]:
+    numbers = said.answer.get("needed")
+    whole = isinstance(numbers, (list, tuple)) and all(
+        isinstance(one, int) and not isinstance(one, bool) and 1 <= one <= count for one in numbers
+    )
+    if not isinstance(numbers, (list, tuple)) or not whole:
+        told = f"the judge gave {numbers!r:.80} where numbers of {count} sentences were asked for"
+        raise JudgeError("unparseable", told, raw=said.raw)
+    return [number in numbers for number in range(1, count + 1)]

@@ -1,0 +1,128 @@
+"""What goes wrong between us and a server that speaks as OpenAI's does, as ``JudgeError`` with reason and remedy."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from ..core.errors import JudgeError
+from ..core.retry import parse_retry_after
+from ..core.secrets import ELLIPSIS, REDACTED
+
+__all__ = ["connection_error", "extract_error_message", "malformed_reply_error", "missing_key_error", "status_error"]
+
+_EXCERPT = 300
+_MASKED_KEY = re.compile(r"\S*\*{3,}\S*")
+"""Services show the first and last letters of a key that they refuse."""
+_CONTEXT = re.compile(
+    r"context.?(length|window|size)|exceed.{0,30}context|(prompt|input|message).{0,20}too (long|large)|too many tokens"
+    r"|maximum.{0,40}tokens|reduce the length",
+    re.IGNORECASE,
+)
+_FILTER = re.compile(
+    r"content.?(filter|management|policy)|responsible.?ai|moderation|flagged|safety (system|setting)", re.IGNORECASE
+)
+_MODEL = re.compile(
+    r"model.?not.?found|(invalid|unknown|no such) model|model\b.{0,80}\b(not found|not exist|not available)",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(r"insufficient.?(quota|balance|credit|funds)|billing|exceeded your current quota", re.IGNORECASE)
+_TRANSIENT_STATUSES = frozenset({408, 409, 425})
+
+
+def missing_key_error(variable: str | None, place: str) -> JudgeError:
+    """Nobody may ask this service without a key."""
+    told = f"the environment variable {variable} is not set" if variable else "api_key_env names no variable"
+    return JudgeError("no_key", f"{told}, and {place} asks for a key", lasting=True)
+
+
+def status_error(status: int, headers: Mapping[str, str], body: str, *, place: str, variable: str | None) -> JudgeError:
+    """Why a reply with this status is no answer."""
+    said, marks = extract_error_message(body), _marks(body)
+    told = f"{_status_text(status)}{f': {said}' if said else ''}"
+    wait = _wait(headers)
+    if status == 401 or (status == 403 and not _FILTER.search(marks)):
+        which = f"; is {variable} the right key for {place}?" if variable else ""
+        return JudgeError("unauthorized", f"{told}{which}", lasting=True)
+    if status == 402 or (status == 429 and _QUOTA.search(marks)):
+        return JudgeError("rate_limited", f"{told}; what was paid for is used up", lasting=True)
+    if status == 429:
+        return JudgeError("rate_limited", told, retry=True, retry_after=wait)
+    if status == 413 or _CONTEXT.search(marks):
+        return JudgeError("context_too_long", told)
+    if (status >= 500 and status != 501) or status in _TRANSIENT_STATUSES:
+        return JudgeError("server_error", told, retry=True, retry_after=wait)
+    if _FILTER.search(marks):
+        return JudgeError("content_filter", told)
+    if status == 404 or _MODEL.search(marks):
+        hint = f"; does {place} know the model, and does its address end as the server wants it, often in /v1?"
+        return JudgeError("model_not_found", f"{told}{hint}", lasting=True)
+    return JudgeError("bad_request", told)
+
+
+def connection_error(error: BaseException, *, place: str) -> JudgeError:
+    """Why there is no reply at all. ``error`` is the SDK's; what it was raised from tells more."""
+    cause = error.__cause__ or error
+    names = {kind.__name__ for kind in type(cause).__mro__}
+    if names & {"ConnectTimeout", "PoolTimeout"}:
+        return JudgeError("unreachable", f"{place} does not take connections in time", retry=True)
+    if names & {"TimeoutException", "APITimeoutError"}:
+        return JudgeError("timeout", f"{place} did not answer in time", retry=True)
+    if names & {"ConnectError", "ProxyError"}:
+        return JudgeError("unreachable", f"{place} cannot be reached ({cause}); is it running?", retry=True)
+    if names & {"NetworkError", "ProtocolError"}:
+        return JudgeError("server_error", f"{place} closed the connection in the middle of its reply", retry=True)
+    return JudgeError("server_error", f"{type(cause).__name__}: {_excerpt(str(cause))}", retry=True)
+
+
+def malformed_reply_error(what: str, body: str) -> JudgeError:
+    """A reply that is not as the protocol has it; the next one may be."""
+    return JudgeError("server_error", f"{what}: {_excerpt(body)}", retry=True)
+
+
+def extract_error_message(body: str) -> str:
+    """What a server says about an error, on one line, however it wraps it."""
+    found = _error_in(body)
+    if isinstance(found, dict):
+        found = next((found[key] for key in ("message", "detail") if found.get(key)), found)
+    return _excerpt(found if isinstance(found, str) else json.dumps(found))
+
+
+def _marks(body: str) -> str:
+    """By what an error can be told: its message and codes, and not what it may quote of the question."""
+    found = _error_in(body)
+    if not isinstance(found, dict):
+        return found[:_EXCERPT] if isinstance(found, str) else ""
+    held = [found.get(key) for key in ("message", "code", "type", "param", "detail")]
+    inner = found.get("innererror")
+    held += [inner.get("code")] if isinstance(inner, dict) else []
+    return " ".join(one[:_EXCERPT] for one in held if isinstance(one, str))
+
+
+def _error_in(body: str) -> Any:
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    return found["error"] if isinstance(found, dict) and found.get("error") else found
+
+
+def _excerpt(text: str) -> str:
+    line = _MASKED_KEY.sub(REDACTED, " ".join(text[: 4 * _EXCERPT].split()))
+    return line[:_EXCERPT] + ELLIPSIS if len(line) > _EXCERPT or len(text) > 4 * _EXCERPT else line
+
+
+def _status_text(status: int) -> str:
+    try:
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"HTTP {status}"
+
+
+def _wait(headers: Mapping[str, str]) -> float | None:
+    """How many seconds the server asks to be left alone."""
+    milliseconds = parse_retry_after(headers.get("retry-after-ms", ""))
+    return milliseconds / 1000 if milliseconds is not None else parse_retry_after(headers.get("retry-after", ""))

@@ -1,0 +1,172 @@
+"""What metrics of answers share: who is skipped, and what an answer is compared to."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.batch import Batch
+from ..core.derivation import NO_CONTEXT, Derivation, ExplainContext
+from ..core.errors import BadTypeError, BadValueError
+from ..core.scores import Score, Scores
+from ..core.types import EvaluationSample, SystemOutputs, TargetCategory
+from ..features.texts import Role, no_response, reference_texts
+from .base import ConfiguredMetric
+
+__all__ = [
+    "AnswerMetric",
+    "ComparedMetric",
+    "ReferencedMetric",
+    "SkipMasks",
+    "overlap_scores",
+    "require_bool",
+    "require_choice",
+    "require_count",
+]
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+SkipMasks = Mapping[str, npt.NDArray[np.bool_]]
+"""Per reason which rows are skipped."""
+
+
+def require_bool(name: str, value: object) -> None:
+    """Raise unless an option is true or false."""
+    if not isinstance(value, bool):
+        raise BadTypeError(f"{name} must be true or false, not {value!r}")
+
+
+def require_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Raise unless an option is one of those there are."""
+    if value not in choices:
+        raise BadValueError(f"{name} must be one of {', '.join(choices)}; not {value!r}")
+
+
+def require_count(name: str, value: object, *, least: int = 1) -> None:
+    """Raise unless an option is a whole number, and large enough."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+
+
+def overlap_scores(common: Integers, given: Integers, wanted: Integers) -> tuple[Floats, Floats, Floats]:
+    """F1, precision and recall of each pair, operation by operation as ``Overlap`` has them: no digit differs."""
+    some = np.maximum(common, 1)
+    precision, recall = some / np.maximum(given, 1), some / np.maximum(wanted, 1)
+    f1 = 2 * precision * recall / (precision + recall)
+    found = common > 0
+    return np.where(found, f1, 0.0), np.where(found, precision, 0.0), np.where(found, recall, 0.0)
+
+
+@dataclass(frozen=True)
+class AnswerMetric(ConfiguredMetric):
+    """A metric of the answer."""
+
+    reads: ClassVar[frozenset[str]] = frozenset({"response"})
+    skip_reasons: ClassVar[dict[str, str]] = {"no_response": "no answer was asked for"}
+
+    def outcome(
+        self,
+        batch: Batch,
+        values: Floats,
+        *,
+        skip: SkipMasks | None = None,
+        skip_answer: SkipMasks | None = None,
+        fail: SkipMasks | None = None,
+        stats: Floats | None = None,
+    ) -> Scores:
+        """The values of all rows but those skipped: for reasons in the sample, for want of an answer, or in it.
+
+        What could not be measured is in ``fail``.
+        """
+        # In this order: a crash on a sample the question does not apply to is no failure of it.
+        reasons = {**(skip or {}), "no_response": no_response(batch), **(skip_answer or {})}
+        return Scores.of(values, skip=reasons, fail=fail, stats=stats)
+
+    def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
+        """The outcome of one answered sample by the plain definitions."""
+        reason = self.skips(sample)
+        if reason is not None:
+            return Score.skip(reason)
+        if output.response is None:
+            return Score.skip("no_response")
+        return self.score_plain(sample, output, output.response.text)
+
+    def skips(self, sample: EvaluationSample) -> str | None:
+        """Why the question does not apply to a sample; ``None`` where it does."""
+        return None
+
+    def derivation(
+        self, sample: EvaluationSample, output: SystemOutputs, around: ExplainContext = NO_CONTEXT
+    ) -> Derivation:
+        """What the answer holds, and what is made of it."""
+        told = self.steps(sample, output, "" if output.response is None else output.response.text)
+        return super().derivation(sample, output, around) if told is None else told
+
+    def steps(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Derivation | None:
+        """The derivation for one answer; ``None`` where a metric has none of its own."""
+        return None
+
+    @abstractmethod
+    def score_plain(self, sample: EvaluationSample, output: SystemOutputs, answer: str) -> Score:
+        """The outcome of an answer by its plain definition."""
+
+
+@dataclass(frozen=True)
+class ReferencedMetric(AnswerMetric):
+    """A metric that compares the answer to reference answers."""
+
+    target = TargetCategory.GENERATION_CORRECTNESS
+    skip_reasons: ClassVar[dict[str, str]] = {
+        "no_reference": "the sample has no reference answer",
+        **AnswerMetric.skip_reasons,
+    }
+
+    @property
+    def role(self) -> Role:
+        """What answers are compared to."""
+        return "reference"
+
+    def required_fields(self) -> list[str]:
+        """A reference answer, unless it is the query that answers are compared to."""
+        return ["reference_answer"] if self.role == "reference" else []
+
+    def without_reference(self, batch: Batch) -> dict[str, npt.NDArray[np.bool_]]:
+        """The rows that have nothing to compare to."""
+        return {"no_reference": np.bincount(reference_texts(batch, self.role).owners, minlength=len(batch)) == 0}
+
+    def skips(self, sample: EvaluationSample) -> str | None:
+        """A sample without a reference is skipped."""
+        return "no_reference" if self.role == "reference" and sample.reference_answer is None else None
+
+    def compared_texts(self, sample: EvaluationSample) -> list[str]:
+        """What the answer of this sample is compared to."""
+        return sample.references if self.role == "reference" else [sample.query]
+
+
+@dataclass(frozen=True)
+class ComparedMetric(ReferencedMetric):
+    """A metric that compares the answer to reference answers, the best of which counts, or to the query."""
+
+    compare_to: Literal["reference", "query"] = field(default="reference", kw_only=True)
+
+    def __post_init__(self) -> None:
+        require_choice("compare_to", self.compare_to, ("reference", "query"))
+        super().__post_init__()
+        # Name and target follow from what is compared, whichever class it was asked of.
+        plain = self.name.removesuffix("_answer").removesuffix("_query")
+        if self.compare_to == "query":
+            object.__setattr__(self, "target", TargetCategory.GENERATION_RELEVANCE)
+            object.__setattr__(self, "name", f"{plain}_query")
+        elif plain != self.name:
+            object.__setattr__(self, "target", TargetCategory.GENERATION_CORRECTNESS)
+            object.__setattr__(self, "name", f"{plain}_answer")
+
+    @property
+    def role(self) -> Role:
+        """What answers are compared to."""
+        return self.compare_to

@@ -1,0 +1,103 @@
+"""Units: several batches that are scored at one place, which writes their outcomes down as a part itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..core.executors import ScoredBatch, SourcedBatchGroup, score_batch
+from ..core.metrics_base import BatchMetric
+from ..core.sources import BatchSource, FamilySource, SourcedBatch
+from ..core.types import EvaluationSample, SystemOutputs
+from .checkpoint_files import merge_batches, without_ids, write_part
+from .manifest import CheckpointUnit
+
+__all__ = ["PartUnit", "UnitSource", "part_unit"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitSource:
+    """Several sources as one."""
+
+    sources: tuple[BatchSource, ...]
+
+    @property
+    def size(self) -> int:
+        """How many samples they have together."""
+        return sum(one.size for one in self.sources)
+
+    def read(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        """All samples and their outputs."""
+        samples: list[EvaluationSample] = []
+        outputs: list[SystemOutputs | None] = []
+        for one in self.sources:
+            more, theirs = one.read()
+            samples += more
+            outputs += theirs
+        return samples, outputs
+
+    def read_bases(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+        """The bases of all variants, each once, less those that are samples of a unit themselves."""
+        known = {sample.sample_id for sample in self.read()[0]}
+        samples: list[EvaluationSample] = []
+        outputs: list[SystemOutputs | None] = []
+        for one in self.sources:
+            assert isinstance(one, FamilySource)
+            for sample, output in zip(*one.read_bases(), strict=True):
+                if sample.sample_id not in known:
+                    known.add(sample.sample_id)
+                    samples.append(sample)
+                    outputs.append(output)
+        return samples, outputs
+
+
+@dataclass(frozen=True, slots=True)
+class PartUnit(SourcedBatchGroup):
+    """A unit that is scored batch by batch and written down by whoever does so. Doing it twice changes nothing."""
+
+    source: UnitSource
+    number: int = 0
+    first: int = 0
+    path: str = ""
+    """Where its part belongs, on a file system that all share."""
+    job: str = ""
+    names: tuple[str, ...] = ()
+    """The metrics that a part must hold: whoever scores only some of them writes none."""
+    lean: bool = False
+    """Whether nobody but the part wants to know the ids."""
+
+    def batches(self) -> list[SourcedBatch]:
+        """Its batches."""
+        return [SourcedBatch(one, self.slices, self.keep, self.fields, self.joined) for one in self.source.sources]
+
+    def score_all(self, metrics: Sequence[BatchMetric], memory: dict[Hashable, Any] | None) -> ScoredBatch:
+        """The outcomes of all its batches, written down."""
+        shared = {} if memory is None else memory
+        whole = merge_batches([score_batch(one, metrics, shared) for one in self.batches()])
+        if tuple(one.name for one in metrics) != self.names:
+            return whole
+        write_part(Path(self.path), whole, self.names, job=self.job, unit=self.number, first=self.first)
+        return without_ids(whole) if self.lean else whole
+
+
+def part_unit(
+    unit: CheckpointUnit, batches: Sequence[SourcedBatch], names: Sequence[str], *, folder: Path, job: str, lean: bool
+) -> PartUnit:
+    """A unit of these batches."""
+    first = replace(batches[0], keep=True)  # parts say whose outcomes they hold, whatever else does
+    return PartUnit(
+        source=UnitSource(tuple(one.source for one in batches)),
+        slices=first.slices,
+        keep=first.keep,
+        fields=first.fields,
+        joined=first.joined,
+        number=unit.number,
+        first=unit.first,
+        path=os.path.abspath(folder / unit.file),  # whoever scores may be somewhere else
+        job=job,
+        names=tuple(names),
+        lean=lean,
+    )

@@ -1,0 +1,251 @@
+"""One side of a sharded input, samples or outputs: its records by number, over all files, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
+from functools import partial
+from itertools import groupby, pairwise
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import DataFileError, DuplicateIdError
+from ..io.files import is_compressed
+from ..io.formats import Role
+from ..io.reader_types import ParsedSample
+from .inputs import InputFile, RecordRange, RecordRanges
+from .ranges_jsonl import LineOffsets, index_lines, line_ids, read_line_outputs, read_line_samples
+from .ranges_parquet import group_sizes, read_row_outputs, read_row_samples, row_ids
+from .records import IdHashes, OptionalOutput
+
+__all__ = ["Mapper", "RecordIndex", "outputs_by_file", "read_outputs", "read_samples", "samples_by_file"]
+
+Rows = npt.NDArray[np.int64]
+Mapper = Callable[[Callable[[RecordRange], IdHashes], Iterable[RecordRange]], Iterable[IdHashes]]
+"""What calls a function for each of many ranges, in their order: ``map``, or that of a pool of processes."""
+_COMPRESSED_TIMES = 16
+"""Ranges of compressed files are so much larger, since who reads one may have to decompress what is before it."""
+
+
+def read_samples(runs: Iterable[RecordRange]) -> list[ParsedSample]:
+    """The samples of some runs."""
+    return [one for _, read in samples_by_file(runs) for one in read]
+
+
+def read_outputs(runs: Iterable[RecordRange]) -> list[OptionalOutput]:
+    """The outputs of some runs."""
+    return [one for _, read in outputs_by_file(runs) for one in read]
+
+
+def samples_by_file(runs: Iterable[RecordRange]) -> Iterator[tuple[InputFile, list[ParsedSample]]]:
+    """The samples of some runs, file by file: each is opened once, in however many places it is read."""
+    for file, some in groupby(runs, key=_file):
+        yield file, (read_row_samples if _is_table(file) else read_line_samples)(list(some))
+
+
+def outputs_by_file(runs: Iterable[RecordRange]) -> Iterator[tuple[InputFile, list[OptionalOutput]]]:
+    """The outputs of some runs, in the same way."""
+    for file, some in groupby(runs, key=_file):
+        yield file, (read_row_outputs if _is_table(file) else read_line_outputs)(list(some))
+
+
+def _ids(run: RecordRange, role: Role, families: bool) -> IdHashes:
+    return (row_ids if _is_table(run.file) else line_ids)(run, role, families=families)
+
+
+def _is_table(file: InputFile) -> bool:
+    return file.format == "parquet"
+
+
+_file = attrgetter("file")
+
+
+class RecordIndex:
+    """The records of several files as one numbered row."""
+
+    def __init__(self, files: Sequence[InputFile], role: Role, batch_size: int, cuts: Rows | None = None) -> None:
+        """Files are gone through once for their ends of lines; ``cuts`` are records at which they will be cut."""
+        self.files = files
+        self.role: Role = role
+        self._batch_size = batch_size
+        self._lines: dict[int, LineOffsets] = {}
+        self._groups: dict[int, list[int]] = {}
+        firsts = [0]
+        for number, file in enumerate(files):
+            firsts.append(firsts[-1] + self._look_through(number, file, firsts[-1], cuts))
+        self.firsts: Rows = np.array(firsts, dtype=np.int64)
+        """The number of each file's first record, and last of all how many there are."""
+        if not firsts[-1]:
+            what = "there is no sample in it" if role == "samples" else "there is no output in it"
+            raise DataFileError(files[0].path, None, what + (", nor in any of the other files" if files[1:] else ""))
+
+    def _look_through(self, number: int, file: InputFile, first: int, cuts: Rows | None) -> int:
+        if _is_table(file):
+            self._groups[number] = group_sizes(file, self.role)
+            total = sum(self._groups[number])
+        else:
+            self._lines[number] = index_lines(
+                file, every=self._every(file), rows=None if cuts is None else cuts[cuts >= first] - first
+            )
+            total = self._lines[number].total
+        return total
+
+    def as_outputs(self) -> RecordIndex:
+        """The same records, read for the outputs they hold beside the samples."""
+        twin = copy(self)
+        twin.role = "outputs"
+        return twin
+
+    def _every(self, file: InputFile) -> int:
+        return self._batch_size * (_COMPRESSED_TIMES if is_compressed(Path(file.path)) else 1)
+
+    @property
+    def total(self) -> int:
+        """How many records there are."""
+        return int(self.firsts[-1])
+
+    def batches(self) -> Rows:
+        """Where to cut the records into batches: the first of each, and the end of all. None crosses files."""
+        cuts: list[int] = []
+        for number in range(len(self.files)):
+            first = int(self.firsts[number])
+            if number in self._lines:
+                every = self._every(self.files[number])
+                cuts += range(first, int(self.firsts[number + 1]), every)
+            else:
+                cuts += (first + row for row in _table_cuts(self._groups[number], self._batch_size))
+        return np.array([*cuts, self.total], dtype=np.int64)
+
+    def ids(self, mapper: Mapper, *, families: bool = False) -> IdHashes:
+        """The ids of all records, by a pass that reads nothing else."""
+        units = list(self.id_ranges())
+        read = list(mapper(partial(_ids, role=self.role, families=families), units))
+        firsts = np.cumsum([0, *(unit.count for unit in units)])[:-1]
+        return IdHashes(
+            np.concatenate([one.ids for one in read]),
+            np.concatenate([one.variants + first for one, first in zip(read, firsts, strict=True)]),
+            np.concatenate([one.bases for one in read]),
+            np.concatenate([one.absent + first for one, first in zip(read, firsts, strict=True)]),
+        )
+
+    def id_ranges(self) -> Iterator[RecordRange]:
+        """All records, in ranges of moderate size."""
+        for number in range(len(self.files)):
+            if number in self._lines:
+                ends = self._lines[number].rows
+            else:
+                ends = np.cumsum([0, *(size for size in self._groups[number] if size)])
+            pieces = np.column_stack([np.full(len(ends) - 1, number), ends[:-1], ends[1:]])
+            yield from self._packed(pieces)
+
+    def ranges_between(self, bounds: Rows) -> list[RecordRanges]:
+        """The runs from each bound to the next."""
+        return self._runs([np.array([ends]) for ends in pairwise(bounds.tolist())])
+
+    def ranges_of(self, rows: Sequence[Rows]) -> list[RecordRanges]:
+        """The runs of some records, several times over: rising numbers, each once."""
+        return self._runs([_pieces(some) for some in rows])
+
+    def _runs(self, pieces: Sequence[Rows]) -> list[RecordRanges]:
+        """The runs of pieces, each from one record up to another."""
+        cut = [self._by_file(some) for some in pieces]
+        self._look_up(np.concatenate(cut))
+        return [self._packed(some) for some in cut]
+
+    def _by_file(self, pieces: Rows) -> Rows:
+        """Pieces cut where files end: of each the number of the file, and its first record and its end in there."""
+        starts, stops = pieces[:, 0], pieces[:, 1]
+        first, last = (np.searchsorted(self.firsts, ends, side="right") - 1 for ends in (starts, stops - 1))
+        counts = last - first + 1
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        number = np.repeat(first, counts) + within
+        start = np.maximum(np.repeat(starts, counts), self.firsts[number])
+        stop = np.minimum(np.repeat(stops, counts), self.firsts[number + 1])
+        some = start < stop  # a file may be empty
+        begin = self.firsts[number]
+        cut: Rows = np.column_stack([number, start - begin, stop - begin])[some]
+        return cut
+
+    def _look_up(self, pieces: Rows) -> None:
+        """Go through files once more where it is not known at which bytes these pieces begin and end."""
+        for number, own in _each_file(pieces):
+            if number in self._lines:
+                known = self._lines[number].rows
+                asked = np.unique(own[:, 1:])
+                if not np.isin(asked, known).all():
+                    file = self.files[number]
+                    self._lines[number] = index_lines(file, every=self._every(file), rows=np.union1d(known, asked))
+
+    def _packed(self, pieces: Rows) -> RecordRanges:
+        made = [np.zeros((0, 6), dtype=np.int64)]
+        for number, own in _each_file(pieces):
+            start, stop = own[:, 1], own[:, 2]
+            if number in self._lines:
+                found = self._lines[number].pieces(start, stop)
+            else:
+                nothing = np.zeros(len(own), dtype=np.int64)
+                found = np.column_stack([start, stop - start, nothing, nothing, nothing + 1])
+            made.append(np.column_stack([own[:, 0], found]))
+        return RecordRanges.of(self.files, np.concatenate(made))
+
+    def names(self, rows: Rows) -> list[tuple[str, int, str]]:
+        """Of some records (rising numbers): file, line and id."""
+        read: list[Any] = []
+        by_file = samples_by_file if self.role == "samples" else outputs_by_file
+        for file, found in by_file(self.ranges_of([rows])[0]):
+            read += [(file.path, one.line, _id_of(one)) for one in found]
+        return read
+
+    def require_distinct(self, ids: IdHashes) -> Rows:
+        """Raise where an id comes twice. The records whose ids only look the same (as numbers) are the result."""
+        order = np.argsort(ids.ids, kind="stable")
+        same = np.flatnonzero(ids.ids[order][1:] == ids.ids[order][:-1])
+        pairs = np.column_stack([order[same], order[same + 1]])
+        pairs = pairs[np.argsort(pairs[:, 1])]  # the first that comes twice is told, without reading all that follows
+        seen: dict[str, tuple[str, int]] = {}
+        for start in range(0, len(pairs), self._batch_size):
+            for path, line, name in self.names(np.unique(pairs[start : start + self._batch_size])):
+                before, first = seen.setdefault(name, (path, line))
+                if (before, first) != (path, line):
+                    where = f"line {first}" if before == path else f"{before}:{first}"
+                    on = "is already on" if before == path else "is already at"
+                    message = f"{path}:{line}: sample_id {name!r} {on} {where}; each id may come once"
+                    raise DuplicateIdError(message, path=path, line=line)
+        return np.unique(pairs)
+
+
+def _id_of(read: ParsedSample | OptionalOutput) -> str:
+    return read.sample.sample_id if isinstance(read, ParsedSample) else read.sample_id
+
+
+def _pieces(rows: Rows) -> Rows:
+    """Rising numbers as pieces that have no gaps: the first and the end of each."""
+    if not len(rows):
+        return np.zeros((0, 2), dtype=np.int64)
+    breaks = np.flatnonzero(np.diff(rows) != 1)
+    return np.column_stack([rows[np.concatenate([[0], breaks + 1])], rows[np.concatenate([breaks, [-1]])] + 1])
+
+
+def _each_file(pieces: Rows) -> Iterator[tuple[int, Rows]]:
+    """The pieces of each file, where they come file by file or not."""
+    if len(pieces):
+        ordered = pieces[np.argsort(pieces[:, 0], kind="stable")]
+        numbers, starts = np.unique(ordered[:, 0], return_index=True)
+        yield from zip(numbers.tolist(), np.split(ordered, starts[1:]), strict=True)
+
+
+def _table_cuts(groups: Sequence[int], batch_size: int) -> Iterator[int]:
+    """Where batches begin: large row groups are cut into equal parts, small ones are put together."""
+    row, room = 0, 0
+    for size in groups:
+        if size > room:
+            parts = -(-size // batch_size)
+            yield from (row + size * part // parts for part in range(parts))
+            room = batch_size - size if parts == 1 else 0
+        else:
+            room -= size
+        row += size

@@ -1,0 +1,247 @@
+"""Bootstrap intervals by cluster: for what is not a mean, such as ratios, BLEU, quantiles and AUROC.
+
+The sample stands in for the population: units are drawn from it anew, with replacement, as many as there are, and the
+statistic is computed for each draw. The interval holds the middle of those values (the percentile method). A unit is a
+cluster where there are clusters, so samples that belong together come and go together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.errors import BadValueError
+from .interval import Interval, all_equal_interval, encode_clusters, is_rounding, tail_probability
+
+__all__ = [
+    "BootstrapSums",
+    "bootstrap_indices",
+    "bootstrap_interval",
+    "bootstrap_interval_of",
+    "bootstrap_sums",
+    "percentile_interval",
+]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+# How many units are drawn and counted at a time: small enough for a processor's cache. And how many counts go into one
+# product of matrices (8 bytes each, 17 MB): a threaded product that has to wait for a busy core waits once per call, so
+# there should be few. A single draw of more units than that is made at once.
+_COUNTED = 1 << 16
+# More units than this are dealt into so many hands, and hands are drawn: their sums vary as those of the units do,
+# known to about one part in a hundred, and an interval costs the same however many samples there are.
+_MAX_UNITS = 1 << 12
+_MULTIPLIED = 1 << 21
+# Fewer units than this are flagged "few": unlike Student's t, the method makes no allowance for a small sample.
+_FEW = 30
+# The skewness of the draws beyond which the flag is "skewed": for a mean it is the units' skewness over the root of
+# their number, so this is Cochran's rule n >= 25 * skewness**2 for statistics of any kind.
+_SKEWED = 0.2
+# The share of draws without a value beyond which the flag is "unstable".
+_UNSTABLE = 0.05
+
+
+def bootstrap_interval(
+    statistics: Floats,
+    of_sums: Callable[[Floats], Floats],
+    *,
+    clusters: Ints | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+) -> Interval | None:
+    """Interval of a statistic that follows from sums over the samples; None for fewer than two units.
+
+    ``statistics`` has a row per sample. ``of_sums`` takes a table of column sums, a row per draw and one for the
+    samples as they are, and returns a value per row, NaN where it has none. Sums make it fast: a draw is a vector of
+    counts, and many draws are one product of matrices. Many thousand units are drawn in groups. Units whose sums are
+    all zero take part in the draws but say nothing about the statistic, so they are not counted for ``few``. The same
+    seed gives the same draws as in ``bootstrap_interval_of``, unless they are of groups.
+    """
+    drawn = bootstrap_sums(statistics, clusters=clusters, draws=draws, seed=seed)
+    if drawn is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):  # a draw without any positive: no value, and counted below
+        values = np.asarray(of_sums(drawn.totals), dtype=np.float64)
+    if values.shape != (draws + 1,):
+        raise BadValueError(f"of_sums must give one value for each of {draws + 1} rows, not an array of {values.shape}")
+    return percentile_interval(
+        values[:-1],
+        float(values[-1]),
+        drawn.units,
+        drawn.informative_units(),
+        level=level,
+        lowest=lowest,
+        highest=highest,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BootstrapSums:
+    """Column sums over units drawn with replacement, and over the samples as they are."""
+
+    totals: Floats
+    """A row per draw, and a last one for the samples as they are."""
+    nonzero: npt.NDArray[np.bool_]
+    """Whether a unit's sum in a column is other than zero: a row per unit."""
+
+    @property
+    def units(self) -> int:
+        """How many units there were to draw from."""
+        return len(self.nonzero)
+
+    def informative_units(self, columns: slice = slice(None)) -> int:
+        """How many units have anything to say in these columns.
+
+        Of 1,000 questions of which four were refused, four tell how many refusals are right.
+        """
+        return int(np.count_nonzero(self.nonzero[:, columns].any(axis=1)))
+
+
+def bootstrap_sums(
+    statistics: Floats, *, clusters: Ints | None = None, draws: int = 1000, seed: int = 0
+) -> BootstrapSums | None:
+    """What ``bootstrap_interval`` computes its values from, for any number of columns; None below two units.
+
+    A column's sums depend on the seed and on the clusters, not on the other columns.
+    """
+    statistics = np.asarray(statistics, dtype=np.float64)
+    if statistics.ndim != 2:
+        raise BadValueError(f"the statistics must be a table with a row per sample, not of shape {statistics.shape}")
+    if not np.isfinite(statistics).all():
+        row = int(np.argmin(np.isfinite(statistics).all(axis=1)))
+        raise BadValueError(f"the statistics at index {row} are {statistics[row].tolist()}; leave out what has none")
+    codes = encode_clusters(clusters, len(statistics))
+    sums = statistics if codes is None else _sums_by(codes, statistics)
+    units = len(sums)
+    if units < 2:
+        return None
+    speaks = sums != 0
+    totals = np.empty((draws + 1, sums.shape[1]))
+    totals[-1] = sums.sum(axis=0)
+    if units > _MAX_UNITS:
+        sums = _sums_by(np.arange(units) % _MAX_UNITS, sums)
+    done = 0
+    for counts in _counts(len(sums), draws, seed):
+        totals[done : done + len(counts)] = counts @ sums
+        done += len(counts)
+    return BootstrapSums(totals, speaks)
+
+
+def bootstrap_interval_of(
+    value: Callable[[Ints], float],
+    n: int,
+    *,
+    clusters: Ints | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+) -> Interval | None:
+    """Interval of any statistic of ``n`` samples, such as a quantile; None for fewer than two units.
+
+    ``value`` is called with the indices of each draw's samples, repeats included, and once with all of them; it
+    returns NaN where it has no value.
+    """
+    codes = encode_clusters(clusters, n)
+    units = n if codes is None else int(codes.max(initial=-1)) + 1
+    if units < 2:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        values = np.array(
+            [value(drawn) for drawn in bootstrap_indices(n, clusters=codes, draws=draws, seed=seed)], np.float64
+        )
+        seen = float(value(np.arange(n)))
+    return percentile_interval(values, seen, units, units, level=level, lowest=lowest, highest=highest)
+
+
+def bootstrap_indices(n: int, *, clusters: Ints | None = None, draws: int = 1000, seed: int = 0) -> Iterator[Ints]:
+    """The sample indices of each draw: units with replacement, as many as there are, each with all its samples."""
+    codes = encode_clusters(clusters, n)
+    rng = np.random.default_rng(seed)
+    if codes is None:
+        for _ in range(draws if n else 0):
+            yield _draw_units(rng, n, 1)[0]
+        return
+    members = np.argsort(codes, kind="stable")
+    sizes = np.bincount(codes)
+    starts = np.cumsum(sizes) - sizes
+    for _ in range(draws):
+        drawn = _draw_units(rng, len(sizes), 1)[0]
+        lengths = sizes[drawn]
+        ends = np.cumsum(lengths)
+        # Each drawn cluster is a run of neighbours in `members`: its start, and then on by one.
+        within = np.arange(ends[-1]) - np.repeat(ends - lengths, lengths)
+        yield members[np.repeat(starts[drawn], lengths) + within]
+
+
+def _counts(units: int, draws: int, seed: int) -> Iterator[Floats]:
+    """How often each unit comes in each draw, some draws at a time; the table yielded is overwritten by the next."""
+    rng = np.random.default_rng(seed)
+    at_once, counted = max(1, _MULTIPLIED // units), max(1, _COUNTED // units)
+    table = np.empty((min(at_once, draws), units))
+    for start in range(0, draws, at_once):
+        rows = table[: draws - start]
+        for row in range(0, len(rows), counted):
+            drawn = _draw_units(rng, units, min(counted, len(rows) - row))
+            # Number the units of each draw on from those of the draw before, so that one count serves them all.
+            drawn += np.arange(0, drawn.size, units)[:, None]
+            counts = np.bincount(drawn.ravel(), minlength=drawn.size)
+            rows[row : row + len(drawn)] = counts.reshape(drawn.shape)
+        yield rows
+
+
+def _draw_units(rng: np.random.Generator, units: int, rows: int) -> Ints:
+    """So many draws of units with replacement; the same ones whether made one by one or together."""
+    return rng.integers(0, units, (rows, units), dtype=np.intp)
+
+
+def _sums_by(codes: Ints, statistics: Floats) -> Floats:
+    return np.stack([np.bincount(codes, column) for column in statistics.T], axis=1)
+
+
+def percentile_interval(
+    values: Floats,
+    seen: float,
+    units: int,
+    telling: int,
+    *,
+    level: float = 0.95,
+    lowest: float = -math.inf,
+    highest: float = math.inf,
+) -> Interval | None:
+    """The middle of the draws' ``values``; ``seen`` is the value of the samples as they are.
+
+    Of the ``units`` drawn from, ``telling`` say anything about it. None where no draw has a value.
+    """
+    tail = tail_probability(level)
+    defined = values[np.isfinite(values)]
+    if not len(defined):
+        return None
+    undefined = len(values) - len(defined) > _UNSTABLE * len(values)
+    smallest, largest = float(defined.min()), float(defined.max())
+    lowest, highest = min(lowest, smallest), max(highest, largest)
+    if is_rounding(largest - smallest, smallest, largest):
+        # Drawing from what was seen shows nothing that was not seen, and no width is no interval. The bound for equal
+        # units is strict where they weigh alike, and the best there is otherwise.
+        equal = all_equal_interval(smallest, max(telling, 1), lowest=lowest, highest=highest, level=level)
+        return replace(equal, units=units, flags=equal.flags + (("unstable",) if undefined else ()))
+    low, high = map(float, np.quantile(defined, [tail, 1 - tail]))
+    deviations = defined - defined.mean()
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of numbers whose cubes are no floats: unknown
+        skewness = float(np.mean(deviations**3) / np.mean(deviations**2) ** 1.5)
+    flags = {
+        "few": telling < _FEW,
+        "skewed": abs(skewness) > _SKEWED,
+        # Draws repeat samples, and what counts distinct things sees fewer of them in every draw.
+        "unstable": undefined or not low <= seen <= high,
+    }
+    return Interval(low, high, "bootstrap", units, level, tuple(flag for flag, given in flags.items() if given))

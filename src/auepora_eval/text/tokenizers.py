@@ -1,0 +1,299 @@
+"""How a text is cut into words, as rules: a plain definition each, and the same rule in a form that cuts many at once.
+
+A rule has two steps. The *cut* works on bytes: characters are lowered, dropped or turned into blanks, and what stands
+between blanks is a raw word. The *refinement* turns one raw word into the words that count: a stem, nothing (an
+article), or several. It sees each distinct raw word once, and only those it may change.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from .rouge_tokens import rouge_tokens, unicode_tokens
+from .stem import porter_stem
+
+__all__ = [
+    "ARTICLES",
+    "BLANK",
+    "NEXT_TEXT",
+    "RESERVED_BYTES",
+    "ByteTokenizer",
+    "CharacterTokenizer",
+    "Tokenizer",
+    "bleu_tokenizer",
+    "chrf_tokenizer",
+    "custom_tokenizer",
+    "plain_words",
+    "rouge_tokenizer",
+    "squad_words",
+    "tokenize_13a",
+    "word_tokenizer",
+]
+
+BLANK, NEXT_TEXT = 0, 1
+"""The bytes that end a word and a text."""
+RESERVED_BYTES = {0: 0xC0, 1: 0xC1}
+"""Bytes that cannot occur in UTF-8 stand in for the characters that those two would have been."""
+_ASCII_BLANKS = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
+_OTHER_BLANKS = re.compile("[\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+_PUNCTUATION = string.punctuation
+_WITHOUT_PUNCTUATION = str.maketrans("", "", _PUNCTUATION)
+_CACHED_WORDS = 1 << 16
+
+ARTICLES = ("a", "an", "the")
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ByteTokenizer:
+    """From texts to bytes in which a blank ends each word and ``NEXT_TEXT`` each text."""
+
+    name: str
+    table: bytes = field(repr=False)
+    dropped: bytes = b""
+    lower: bool = False
+    prepare: Callable[[str], str] | None = None
+    """What is done to a text first, for rules that look further than one word."""
+    only_lines: bool = True
+    """Whether that concerns texts of several lines alone."""
+
+    def __call__(self, texts: Sequence[str]) -> bytes:
+        """The bytes of all texts."""
+        if self.prepare is not None:
+            ready = self.prepare
+            texts = [ready(text) if "\n" in text or not self.only_lines else text for text in texts]
+        joined = "\n".join(texts)
+        if joined.count("\n") != len(texts) - 1:
+            joined = "\n".join([text.replace("\n", " ") for text in texts])
+        if not joined.isascii():
+            # Over all texts at once: a letter's lower case depends on its neighbours at most, never across a line end.
+            joined = _OTHER_BLANKS.sub(" ", joined.lower() if self.lower else joined)
+        return joined.encode("utf-8", "surrogatepass").translate(self.table, self.dropped)
+
+
+def _table(*, lower: bool, blank: bytes = b"") -> bytes:
+    table = bytearray(range(256))
+    if lower:
+        table = bytearray(bytes(table).lower())
+    for byte in (*_ASCII_BLANKS, *blank):
+        table[byte] = BLANK
+    for byte, stand_in in RESERVED_BYTES.items():
+        if byte not in blank:
+            table[byte] = stand_in
+    table[ord("\n")] = NEXT_TEXT
+    return bytes(table)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """A definition of words: ``plain`` says what they are, the rest computes the same for many texts."""
+
+    name: str
+    tokenize: Callable[[str], list[str]] = field(repr=False)
+    byte_tokenizer: ByteTokenizer = field(repr=False)
+    transform: Callable[[str], tuple[str, ...]] | None = field(default=None, repr=False)
+    """What a raw word becomes; ``None`` if every raw word is a word."""
+    changeable_bytes: bytes | None = field(default=None, repr=False)
+    """Raw words without any of these bytes stay as they are; ``None``: any word may change."""
+    exceptions: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False, hash=False)
+    """Raw words that change although they hold no suspect byte."""
+
+
+# --- words as SQuAD counts them, and the same with articles ---------------------------------------------------------
+
+
+def plain_words(text: str, *, case: bool = True, punctuation: bool = True) -> list[str]:
+    """What stands between white space, in lower case and without ASCII punctuation (each unless told otherwise)."""
+    if case:
+        text = text.lower()
+    return (text.translate(_WITHOUT_PUNCTUATION) if punctuation else text).split()
+
+
+def squad_words(text: str, *, case: bool = True, punctuation: bool = True) -> list[str]:
+    """``plain_words`` without articles: the normalisation of SQuAD's evaluation script."""
+    return _ARTICLE.sub(" ", " ".join(plain_words(text, case=case, punctuation=punctuation))).split()
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def _without_articles(word: str) -> tuple[str, ...]:
+    return tuple(_ARTICLE.sub(" ", word).split())
+
+
+# An article inside a raw word needs a neighbour there that is no letter or digit: punctuation, a control character,
+# or anything beyond ASCII.
+_ARTICLE_NEIGHBOURS = bytes(byte for byte in range(2, 256) if not chr(byte).isalnum() or byte >= 128)
+
+
+@lru_cache
+def word_tokenizer(*, case: bool = True, punctuation: bool = True, articles: bool = False) -> Tokenizer:
+    """Words by white space; ``case``, ``punctuation`` and ``articles`` say what is ignored."""
+    options = f"{'lower' if case else 'cased'},{'bare' if punctuation else 'punctuated'}"
+    dropped = _PUNCTUATION.encode() if punctuation else b""
+    cut = ByteTokenizer(f"words[{options}]", _table(lower=case), dropped, lower=case)
+
+    if not articles:
+        return Tokenizer(cut.name, lambda text: plain_words(text, case=case, punctuation=punctuation), cut)
+    spellings = [word for article in ARTICLES for word in (_case_variants(article) if not case else [article])]
+    return Tokenizer(
+        f"{cut.name} without articles",
+        lambda text: squad_words(text, case=case, punctuation=punctuation),
+        cut,
+        transform=_without_articles,
+        changeable_bytes=_ARTICLE_NEIGHBOURS,
+        exceptions=dict.fromkeys(spellings, ()),
+    )
+
+
+def _case_variants(word: str) -> list[str]:
+    """Every way to write a word in large and small letters."""
+    forms = [""]
+    for letter in word:
+        forms = [form + cased for form in forms for cased in (letter, letter.upper())]
+    return forms
+
+
+# --- words as ROUGE counts them -------------------------------------------------------------------------------------
+
+_LATIN = bytes(byte for byte in range(256) if chr(byte) in string.ascii_letters + string.digits)
+_ROUGE_CUT = ByteTokenizer(
+    "rouge", _table(lower=True, blank=bytes(byte for byte in range(256) if byte not in _LATIN)), lower=True
+)
+_UNICODE_CUT = ByteTokenizer("unicode", _table(lower=True), lower=True)
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def _stem_token(word: str) -> tuple[str, ...]:
+    return (porter_stem(word) if len(word) > 3 else word,)
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def _unicode_token(word: str) -> tuple[str, ...]:
+    return tuple(unicode_tokens(word, stem=False))
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def _stem_unicode_token(word: str) -> tuple[str, ...]:
+    return tuple(unicode_tokens(word, stem=True))
+
+
+@lru_cache
+def rouge_tokenizer(*, stem: bool = True, script: str = "latin") -> Tokenizer:
+    """The words of ROUGE: ``latin`` as the rouge-score package cuts them, ``unicode`` for every script."""
+    name = f"rouge[{script},{'stemmed' if stem else 'whole'}]"
+    if script == "latin":
+        return Tokenizer(
+            name, lambda text: rouge_tokens(text, stem=stem), _ROUGE_CUT, transform=_stem_token if stem else None
+        )
+    refine = _stem_unicode_token if stem else _unicode_token
+    return Tokenizer(name, lambda text: unicode_tokens(text, stem=stem), _UNICODE_CUT, transform=refine)
+
+
+# --- words as BLEU counts them --------------------------------------------------------------------------------------
+
+_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
+_SYMBOL = re.compile(r"([!-&(-+:-@\[-`{-~/])")
+_STOP_AFTER_NO_DIGIT = re.compile(r"([^0-9])([.,])")
+_STOP_BEFORE_NO_DIGIT = re.compile(r"([.,])([^0-9])")
+_DASH_AFTER_DIGIT = re.compile(r"([0-9])-")
+
+
+def tokenize_13a(text: str) -> list[str]:
+    """The words of mteval-v13a, WMT's tokeniser: symbols apart, full stops and commas apart unless inside a number.
+
+    A hyphen at the end of a line joins it with the next; blanks at the very end go first.
+    """
+    return _tokenize_13a_line(_join_lines(text).replace("\n", " "))
+
+
+def _join_lines(text: str) -> str:
+    return text.rstrip().replace("<skipped>", "").replace("-\n", "")
+
+
+def _tokenize_13a_line(text: str) -> list[str]:
+    text = text.replace("<skipped>", "")
+    if "&" in text:
+        for entity, character in _ENTITIES:
+            text = text.replace(entity, character)
+    text = _SYMBOL.sub(r" \1 ", f" {text} ")
+    text = _STOP_AFTER_NO_DIGIT.sub(r"\1 \2 ", text)
+    text = _STOP_BEFORE_NO_DIGIT.sub(r" \1 \2", text)
+    return _DASH_AFTER_DIGIT.sub(r"\1 - ", text).split()
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def _tokenize_13a_word(word: str) -> tuple[str, ...]:
+    # Every pattern looks at neighbours at most, and white space changes nothing in any of them: word by word is exact.
+    return tuple(_tokenize_13a_line(word))
+
+
+_ASCII_SYMBOLS = string.punctuation.replace("'", "").encode()
+
+
+@lru_cache
+def bleu_tokenizer(*, tokenize: str = "13a", lowercase: bool = False) -> Tokenizer:
+    """The words of BLEU by mteval-v13a, or as they stand between blanks (``none``)."""
+    name = f"bleu[{tokenize},{'lower' if lowercase else 'cased'}]"
+    table = _table(lower=lowercase)
+
+    def cased(text: str) -> str:
+        return text.lower() if lowercase else text
+
+    if tokenize == "none":
+        return Tokenizer(name, lambda text: cased(text).split(), ByteTokenizer(name, table, lower=lowercase))
+    cut = ByteTokenizer(name, table, lower=lowercase, prepare=lambda text: _join_lines(cased(text)))
+    return Tokenizer(
+        name, lambda text: tokenize_13a(cased(text)), cut, transform=_tokenize_13a_word, changeable_bytes=_ASCII_SYMBOLS
+    )
+
+
+def custom_tokenizer(name: str, words: Callable[[str], list[str]]) -> Tokenizer:
+    """A rule whose words come from somebody else's function, text by text."""
+    cut = ByteTokenizer(name, _table(lower=False), prepare=lambda text: " ".join(words(text)), only_lines=False)
+    return Tokenizer(name, words, cut)
+
+
+@lru_cache
+def chrf_tokenizer(*, lowercase: bool = False) -> Tokenizer:
+    """The words of chrF++: what stands between blanks, with a punctuation mark at its end, or else its start, apart."""
+    name = f"chrf words[{'lower' if lowercase else 'cased'}]"
+
+    def plain(text: str) -> list[str]:
+        return [part for word in (text.lower() if lowercase else text).split() for part in _split_punctuation(word)]
+
+    cut = ByteTokenizer(name, _table(lower=lowercase), lower=lowercase)
+    return Tokenizer(name, plain, cut, transform=_split_punctuation, changeable_bytes=_PUNCTUATION.encode())
+
+
+@lru_cache(maxsize=_CACHED_WORDS)
+def _split_punctuation(word: str) -> tuple[str, ...]:
+    if len(word) > 1 and word[-1] in _PUNCTUATION:
+        return word[:-1], word[-1]
+    if len(word) > 1 and word[0] in _PUNCTUATION:
+        return word[0], word[1:]
+    return (word,)
+
+
+@dataclass(frozen=True, slots=True)
+class CharacterTokenizer:
+    """A text as its characters, with or without white space: each is its own number already."""
+
+    lowercase: bool = False
+    whitespace: bool = False
+
+    @property
+    def name(self) -> str:
+        """What tells this rule from others."""
+        return f"characters[{'lower' if self.lowercase else 'cased'},{'all' if self.whitespace else 'seen'}]"
+
+    def text(self, text: str) -> str:
+        """The characters that count."""
+        text = text.lower() if self.lowercase else text
+        return text if self.whitespace else "".join(text.split())
+
+    def tokenize(self, text: str) -> list[str]:
+        """The same as a list."""
+        return list(self.text(text))

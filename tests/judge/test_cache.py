@@ -306,7 +306,7 @@ def test_what_cannot_be_written_is_said_and_the_judgements_stand(tmp_path: Path)
 def test_a_cache_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = JudgePolicy(cache=tmp_path / "c.sqlite")
     judged(policy, Scripted(), [request()])
-    monkeypatch.setattr("auepora_eval.judge.cache.may_write", lambda path: False)
+    monkeypatch.setattr("auepora_eval.judge.cache.is_writable", lambda path: False)
     answers, _ = judged(replace(policy, cache_only=True), Scripted(), [request()])
     assert answers[0].cached
 

@@ -205,13 +205,13 @@ def test_three_metrics_ask_once_for_each_text() -> None:
 def test_the_same_model_named_twice_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     path, asked = made("sbert"), []
     package = need("auepora_eval.semantic.sentence_embedder")
-    encode = package.encoded_by
+    encode = package.encode_texts
 
     def counting(loaded: Any, texts: list[str], size: Any) -> Any:
         asked.extend(texts)
         return encode(loaded, texts, size)
 
-    monkeypatch.setattr(package, "encoded_by", counting)
+    monkeypatch.setattr(package, "encode_texts", counting)
     rows = [EvaluationSample("q", "the cat", reference_answer=Response("a dog"))]
     out = listed("a dog", "the cat")
     out.response = Response("the cat")

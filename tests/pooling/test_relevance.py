@@ -96,7 +96,7 @@ def test_grades_are_down_as_they_come(tmp_path: Path, monkeypatch: pytest.Monkey
             super().add(grade)
 
     with monkeypatch.context() as changed:
-        changed.setattr("auepora_eval.pooling.relevance.Journal", Breaking)
+        changed.setattr("auepora_eval.pooling.relevance.GradeLog", Breaking)
         with pytest.raises(DataFileError, match="the disk is full"):
             judge_relevance(POOL, ScriptedCritic(lambda _: {"rationale": "", "score": 1}), path)
     assert not Path(path).exists()

@@ -22,7 +22,7 @@ VIEWPORT = {"width": 1200, "height": 900}
 def test_report_of_the_demo_renders(browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
-    monkeypatch.setattr("auepora_eval.semantic.models.model_at_hand", lambda: None)  # loading one takes a while
+    monkeypatch.setattr("auepora_eval.semantic.models.find_installed_model", lambda: None)  # loading one takes a while
     with contextlib.suppress(SystemExit):
         main(["demo"])
     path = tmp_path / "auepora-demo" / "report.html"

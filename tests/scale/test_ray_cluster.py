@@ -38,7 +38,7 @@ from helpers.ray_cases import rows, sources
 from auepora_eval import evaluate
 from auepora_eval.core.engine import evaluate_sources
 from auepora_eval.core.errors import WorkerError
-from auepora_eval.scale.ray_cluster import connect, ray_package
+from auepora_eval.scale.ray_cluster import connect, import_ray
 from auepora_eval.scale.ray_executor import RayExecutor
 with RayExecutor(sys.argv[1]) as executor:
     got = evaluate_sources(sources(60, 7), ["token_f1", "bleu"], executor=executor)
@@ -46,7 +46,7 @@ with RayExecutor(sys.argv[1]) as executor:
         connect("192.0.2.7:6379")
     except WorkerError as error:
         print("connected to a Ray cluster already" in str(error))
-print(got == evaluate(*rows(range(60)), ["token_f1", "bleu"]), ray_package().is_initialized())
+print(got == evaluate(*rows(range(60)), ["token_f1", "bleu"]), import_ray().is_initialized())
 """
 
 

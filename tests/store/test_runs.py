@@ -273,7 +273,7 @@ def test_more_outputs_than_are_read_at_a_time(store: RunStore) -> None:
 
 
 def test_little_memory_for_texts(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_MOST_KEYS", "_MOST_WRITTEN", "_MOST_CHARACTERS", "_AT_ONCE"):
+    for name in ("_MAX_KEYS", "_MAX_WRITTEN", "_MAX_CHARACTERS", "_CHUNK_SIZE"):
         monkeypatch.setattr(texts, name, 2)
     monkeypatch.setattr(output_rows, "_CHUNK", 4)
     monkeypatch.setattr(sample_rows, "_CHUNK", 4)

@@ -61,7 +61,7 @@ class ClaimMetric(SharedJudgementMixin):
         read = [(name, resolve_prompt(one, otherwise=name)) for name, one in given.items() if one is not None]
         object.__setattr__(self, "own_prompts", tuple(read))
         # Sentences need no answer before they are asked about.
-        object.__setattr__(self, "asks_on", self.claims == "extracted")
+        object.__setattr__(self, "asks_follow_ups", self.claims == "extracted")
         super().__post_init__()
 
     @property

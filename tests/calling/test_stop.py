@@ -238,7 +238,7 @@ def test_ctrl_c_while_calls_hang_is_prompt_and_what_was_delivered_is_safe(releas
 
 HANGING = """
 import asyncio, sys, threading, time
-from auepora_eval.calling.calls import ask
+from auepora_eval.calling.calls import call_system
 from auepora_eval.calling.policy import CallPolicy, Task
 from auepora_eval.core.types import EvaluationSample, SystemOutputs
 
@@ -269,7 +269,7 @@ def some():
 
 timeout = float(sys.argv[2])
 try:
-    asked = ask(globals()[sys.argv[1]], some(), CallPolicy(concurrency=4, timeout=timeout), answers.extend)
+    asked = call_system(globals()[sys.argv[1]], some(), CallPolicy(concurrency=4, timeout=timeout), answers.extend)
 except KeyboardInterrupt:
     print("interrupted")
 else:

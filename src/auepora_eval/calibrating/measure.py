@@ -65,7 +65,7 @@ def calibrate(
 ) -> CalibrationReport:
     """Hold scores against what people said; with those of an ``other`` run, both, and their difference (other - first).
 
-    ``scores`` are a number per sample id, or what ``load_run_scores`` and ``read_score_file`` give. ``threshold`` is the
+    ``scores`` are a number per sample id, or those of ``load_run_scores`` or ``read_score_file``. ``threshold`` is the
     score from which on an answer counts as right, by default half way between worst and best. ``scale`` is that of
     labels which are numbers. Labels that served to tune the prompt, because they say so or because their sample is in
     ``tuned_on``, are refused, or left out where that is allowed. The labelled samples must be a random draw for the

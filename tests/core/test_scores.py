@@ -110,7 +110,7 @@ class TestRepeats:
         assert replace(self.BOTH, repeats=(self.ONE, self.ONE)) != self.BOTH
 
     def test_replaced(self) -> None:
-        found = self.BOTH.with_outcome(mask(0, 1, 0), Status.SKIPPED, "left_out", np.nan)
+        found = self.BOTH.replaced(mask(0, 1, 0), Status.SKIPPED, "left_out", np.nan)
         assert found.repeats is not None
         assert [list(one) for one in found.repeats] == [[1.0, None, 3.0], [4.0, None, 6.0]]
 

@@ -217,7 +217,7 @@ SCORES = {
     "reasons in an order of their own": Scores.from_list(
         [Score.fail("b_b"), Score(0.1), Score.skip("a_a"), Score(1e-300), Score.fail("a_a"), Score(-0.0)]
     ),
-    "a failure that counts": Scores.of([0.5] * 6).with_outcome(
+    "a failure that counts": Scores.of([0.5] * 6).replaced(
         np.array([True] + [False] * 5), Status.SYSTEM_FAILED, "timeout", 0.0
     ),
     "statistics with gaps": Scores.of(np.arange(6) / 3, stats=np.array([[1.5, np.nan, -0.0, 1 / 3]] * 6)),

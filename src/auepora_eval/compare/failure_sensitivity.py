@@ -102,5 +102,5 @@ def _with_failures_at_worst(pair: MetricPair, failed: Bools, *, second: bool) ->
     definition, scores = pair.definition, pair.second if second else pair.first
     if isinstance(definition.reducer, SumsReducer) and scores.stats is not None and definition.worst_stats is None:
         return None
-    filled = scores.with_outcome(failed, Status.SYSTEM_FAILED, "worst", definition.worst, definition.worst_stats)
+    filled = scores.replaced(failed, Status.SYSTEM_FAILED, "worst", definition.worst, definition.worst_stats)
     return replace(pair, second=filled) if second else replace(pair, first=filled)

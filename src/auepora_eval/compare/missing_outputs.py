@@ -86,11 +86,11 @@ def fill_with_worst(scores: Scores, missing: MissingOutputs, definition: MetricM
     worst = definition.worst_failed
     proportion = missing.counts / missing.repeats
     values = np.where(gone, worst, scores.values + proportion * (worst - scores.values))
-    filled = scores.with_outcome(gone, Status.SYSTEM_FAILED, REASON, worst, definition.worst_stats)
-    return filled.with_outcome(partly, Status.SCORED, "", values) if partly.any() else filled, gone | partly
+    filled = scores.replaced(gone, Status.SYSTEM_FAILED, REASON, worst, definition.worst_stats)
+    return filled.replaced(partly, Status.SCORED, "", values) if partly.any() else filled, gone | partly
 
 
 def fill_with_best(scores: Scores, missing: Bools, definition: MetricMeta) -> Scores | None:
     """The scores with missing outputs at the best value instead; ``None`` where there is none."""
     best = definition.range[1 if definition.higher_score_is_better else 0]
-    return scores.with_outcome(missing, Status.SCORED, "", best) if math.isfinite(best) else None
+    return scores.replaced(missing, Status.SCORED, "", best) if math.isfinite(best) else None

@@ -234,12 +234,12 @@ def failed_without_value(scores: Scores) -> Bools:
 
 def _fill_failed(scores: Scores, value: float) -> Scores:
     failed = (scores.status == Status.MEASURE_FAILED) & ~scores.counted
-    return scores.with_outcome(failed, Status.MEASURE_FAILED, "filled", value) if failed.any() else scores
+    return scores.replaced(failed, Status.MEASURE_FAILED, "filled", value) if failed.any() else scores
 
 
 def exclude_rows(scores: Scores, rows: Bools) -> Scores:
     """The outcomes with some samples left out of the fold."""
-    return scores.with_outcome(rows, Status.SKIPPED, "left_out", math.nan) if rows.any() else scores
+    return scores.replaced(rows, Status.SKIPPED, "left_out", math.nan) if rows.any() else scores
 
 
 def _zero_excluded(scores: Scores) -> Floats:

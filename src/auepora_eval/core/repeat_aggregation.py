@@ -125,9 +125,7 @@ def _add_completed(metric: BatchMetric, result: MetricResult, parts: Sequence[Sc
     failed = [part.status == Status.SYSTEM_FAILED for part in parts]
     if not any(one.any() for one in failed):
         return
-    answered = [
-        part.with_outcome(one, Status.SKIPPED, "failed", math.nan) for part, one in zip(parts, failed, strict=True)
-    ]
+    answered = [part.replaced(one, Status.SKIPPED, "failed", math.nan) for part, one in zip(parts, failed, strict=True)]
     if isinstance(metric.reducer, Mean):
         completed = metric.reducer.value(per_sample_means(answered))
     else:

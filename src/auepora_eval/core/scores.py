@@ -128,7 +128,7 @@ class Scores(Sequence[float | None]):
         broken = ~np.isfinite(self.values) & (self.status == Status.SCORED)
         if not broken.any():
             return self
-        return self.with_outcome(broken, Status.MEASURE_FAILED, "not_a_number", np.nan)
+        return self.replaced(broken, Status.MEASURE_FAILED, "not_a_number", np.nan)
 
     @classmethod
     def concat(cls, parts: Sequence[Scores]) -> Scores:
@@ -147,7 +147,7 @@ class Scores(Sequence[float | None]):
         wide = [part.stats for part in parts if part.stats is not None]
         keyed = [part.keys for part in parts if part.keys is not None]
         without = [part for part in parts if (wide and part.stats is None) or (keyed and part.keys is None)]
-        if not all(part.all_measure_failed for part in without):
+        if not all(part.lost for part in without):
             raise BadValueError("some parts have statistics or keys and others have none: they cannot be joined")
         if wide:
             width = wide[0].shape[1]
@@ -176,7 +176,7 @@ class Scores(Sequence[float | None]):
         return tuple(cls.concat(one) for one in zip(*repeated, strict=True))
 
     @classmethod
-    def interleave(cls, *parts: tuple[npt.NDArray[np.intp], Scores]) -> Scores:
+    def woven(cls, *parts: tuple[npt.NDArray[np.intp], Scores]) -> Scores:
         """Outcomes from parts that each say at which places theirs belong."""
         places = np.concatenate([place for place, _ in parts])
         return cls.concat([part for _, part in parts]).take(np.argsort(places, kind="stable"))
@@ -200,7 +200,7 @@ class Scores(Sequence[float | None]):
             repeats,
         )
 
-    def with_outcome(
+    def replaced(
         self,
         mask: npt.NDArray[np.bool_],
         status: Status,
@@ -224,7 +224,7 @@ class Scores(Sequence[float | None]):
         codes[mask], states[mask] = names.index(reason), status
         repeats = self.repeats
         if repeats is not None:
-            repeats = tuple(one.with_outcome(mask, status, reason, value, stats) for one in repeats)
+            repeats = tuple(one.replaced(mask, status, reason, value, stats) for one in repeats)
         return Scores(values, states, codes, names, wide, self.keys, repeats)
 
     def with_values(self, values: npt.NDArray[np.float64], stats: npt.NDArray[np.float64] | None = None) -> Scores:
@@ -240,7 +240,7 @@ class Scores(Sequence[float | None]):
         return np.equal(self.reason_codes, self.reason_names.index(reason))
 
     @property
-    def all_measure_failed(self) -> bool:
+    def lost(self) -> bool:
         """Whether not one sample could be measured, as where a process dies of a batch: then nothing else is known."""
         return bool((self.status == Status.MEASURE_FAILED).all())
 

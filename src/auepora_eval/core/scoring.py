@@ -51,15 +51,15 @@ def apply_failure_policy(metric: BatchMetric, batch: Batch) -> Scores:
     missing = batch.missing
     if missing.any():
         if rules.missing == "skip":
-            scores = scores.with_outcome(missing & in_output, Status.SKIPPED, "missing_output", math.nan)
+            scores = scores.replaced(missing & in_output, Status.SKIPPED, "missing_output", math.nan)
         else:
             # Read as nothing returned, a missing output that still cannot be scored is a failure after all.
             unscored = missing & in_output & (scores.status != Status.SCORED)
             failed = missing & in_output if rules.missing == "fail" else unscored
-            scores = scores.with_outcome(failed, Status.SYSTEM_FAILED, "missing_output", value, stats)
+            scores = scores.replaced(failed, Status.SYSTEM_FAILED, "missing_output", value, stats)
     for reason in dict.fromkeys(filter(None, batch.failures)):
         failed = np.fromiter((failure == reason for failure in batch.failures), np.bool_, len(batch))
-        scores = scores.with_outcome(failed & in_output, Status.SYSTEM_FAILED, reason, value, stats)
+        scores = scores.replaced(failed & in_output, Status.SYSTEM_FAILED, reason, value, stats)
     return scores
 
 

@@ -191,7 +191,7 @@ class FailureAttribution(RefusalDetectionMetric):
             (no_answer, Status.SKIPPED, "unanswerable"),
             *((hit.with_reason(reason), Status.SKIPPED, reason) for reason in hit.reason_names[1:]),
         ):
-            scores = scores.with_outcome(rows, status, reason, math.nan)
+            scores = scores.replaced(rows, status, reason, math.nan)
         one_of = np.equal.outer(causes, np.arange(len(CAUSES))).astype(np.float64)
         counts = self.active_conventions.on_system_failure == "worst"
         told = scores.counted | ((scores.status == Status.SYSTEM_FAILED) & counts)

@@ -83,9 +83,9 @@ class _ConditionalQuality(WrapperMetric):
         scores, found = _exclude_failures(inner_scores(self.inner, batch)), self.hit.score(batch)
         measured = (scores.status == Status.SCORED) | (scores.status == Status.MEASURE_FAILED)
         aside = measured & (found.status == Status.SCORED) & (found.values != float(self.on_hit))
-        scores = scores.with_outcome(aside, Status.SKIPPED, self.other_reason, math.nan)
+        scores = scores.replaced(aside, Status.SKIPPED, self.other_reason, math.nan)
         for reason in found.reason_names[1:]:
-            scores = scores.with_outcome(found.with_reason(reason), Status.SKIPPED, reason, math.nan)
+            scores = scores.replaced(found.with_reason(reason), Status.SKIPPED, reason, math.nan)
         return scores
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:

@@ -123,8 +123,8 @@ class ContextNoiseAccuracy(WrapperMetric):
         broken = np.isnan(column) & ~absent & ours
         usable = [None if ratio is None or math.isnan(ratio) else ratio for ratio in ratios]
         own = list(zip(usable, scores.keys or [None] * len(batch), strict=True))
-        scores = scores.with_outcome(broken, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
-        return with_family_keys(scores.with_outcome(absent, Status.SKIPPED, "no_noise_ratio", math.nan), batch, own)
+        scores = scores.replaced(broken, Status.MEASURE_FAILED, "bad_noise_ratio", math.nan)
+        return with_family_keys(scores.replaced(absent, Status.SKIPPED, "no_noise_ratio", math.nan), batch, own)
 
     def reference_score(self, sample: EvaluationSample, output: SystemOutputs) -> Score | None:
         """The base metric's outcome by its plain definition, where the sample has a ratio."""

@@ -122,12 +122,12 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
         ):
             rows = np.zeros(n, np.bool_)
             rows[variants[mask]] = True
-            rest = rest.with_outcome(rows, status, reason, value)
+            rest = rest.replaced(rows, status, reason, value)
         usable = ~failed & ~skipped
         alike = replace(self._similarities(scores.keys, variants[usable], bases[usable]), stats=None)
         alike = replace(alike, keys=tuple(scores.keys[row] for row in variants[usable]))
         others = np.setdiff1d(np.arange(n), variants[usable])
-        return Scores.interleave((variants[usable], alike), (others, rest.take(others)))
+        return Scores.woven((variants[usable], alike), (others, rest.take(others)))
 
     def _similarities(self, keys: Sequence[FamilyKey], variants: Rows, bases: Rows) -> Scores:
         samples = [

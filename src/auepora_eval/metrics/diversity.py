@@ -334,11 +334,11 @@ class ResponseDiversity(ConfiguredMetric):
         keys = [] if scores.keys is None else [scores.keys[row] for row in np.flatnonzero(there)]
         alone = replace(scores, keys=None)
         if len(keys) < 2:
-            return alone.with_outcome(there, Status.SKIPPED, "no_other_answer", math.nan)
+            return alone.replaced(there, Status.SKIPPED, "no_other_answer", math.nan)
         if self.embed is None:
             cosines = word_cosines_to_others(Vocabulary(word_tokenizer().byte_tokenizer, remember=False).encode(keys))
         elif len(set(map(len, keys))) > 1:  # nobody can say which of them is wrong
-            return alone.with_outcome(there, Status.MEASURE_FAILED, UNUSABLE_REASONS[0], math.nan)
+            return alone.replaced(there, Status.MEASURE_FAILED, UNUSABLE_REASONS[0], math.nan)
         else:
             cosines = cosines_to_others(np.frombuffer(b"".join(keys)).reshape(len(keys), -1))
         values = alone.values.copy()

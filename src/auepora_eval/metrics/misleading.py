@@ -111,7 +111,7 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         ]
         pairs = replace(scores, values=values)
         for mask, outcome, reason in outcomes:
-            pairs = pairs.with_outcome(mask, outcome, reason, math.nan)
+            pairs = pairs.replaced(mask, outcome, reason, math.nan)
         return pairs
 
     def derivation(

@@ -225,7 +225,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         ]
         pairs = scores
         for mask, status, reason in outcomes:
-            pairs = pairs.with_outcome(mask, status, reason, math.nan)
+            pairs = pairs.replaced(mask, status, reason, math.nan)
         return self._with_sides(pairs, scores, base, np.flatnonzero(paired))
 
     def _all_bases(self, scores: Scores, family: VariantPairs) -> Scores:
@@ -234,7 +234,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         clean = np.fromiter((key.base is None for key in scores.keys), np.bool_, n)
         noisy = np.zeros(n, np.bool_)
         noisy[family.variants] = True
-        sides = scores.with_outcome(~clean & ~noisy, Status.SKIPPED, "not_a_variant", math.nan)
+        sides = scores.replaced(~clean & ~noisy, Status.SKIPPED, "not_a_variant", math.nan)
         base = np.where(clean, np.arange(n), -1)
         return self._with_sides(sides, scores, base, family.variants)
 

@@ -166,7 +166,7 @@ class AccuracyAtK(RankingMetric):
         scores = self.scores(batch, right / np.maximum(others + gold, 1))
         unpooled = (others == 0) & (scores.status == Status.SCORED)
         if unpooled.any():
-            return scores.with_outcome(unpooled, Status.SKIPPED, "no_candidates", np.nan)
+            return scores.replaced(unpooled, Status.SKIPPED, "no_candidates", np.nan)
         return scores
 
     def plain(self, gold: Gold, ranked: Sequence[str]) -> float:

@@ -260,7 +260,7 @@ class SlicedMetric(WrapperMetric):
         inside = np.fromiter(map(self._is_selected, batch.samples), np.bool_, len(batch))
         scores = inner_scores(self.inner, batch)
         if not self.needs_all:
-            return scores.with_outcome(~inside, Status.SKIPPED, "other_slice", math.nan)
+            return scores.replaced(~inside, Status.SKIPPED, "other_slice", math.nan)
         # Who is not asked for may still be the base of a variant that is: they part when all are there.
         own = [None] * len(batch) if scores.keys is None else scores.keys
         return replace(scores, keys=tuple(zip(inside.tolist(), own, strict=True)))
@@ -290,8 +290,8 @@ class SlicedMetric(WrapperMetric):
         rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
         part = self.inner.select(plain, joined, rows)
         rest = joined.take(others)
-        rest = rest.with_outcome(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
-        return Scores.interleave((rows, part), (others, rest))
+        rest = rest.replaced(np.ones(len(others), np.bool_), Status.SKIPPED, "other_slice", math.nan)
+        return Scores.woven((rows, part), (others, rest))
 
     def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """As the other metric takes some of the samples, of which those not asked for are none."""

@@ -82,7 +82,7 @@ def _failed_scores(metric: BatchMetric, bare: Batch, reason: str, *, joined: boo
             scores = metric.joined(scores)
     except Exception:  # whatever it is: that these samples were not measured is known already
         scores = _placeholder_scores(metric, bare)
-    return scores.with_outcome(everyone, Status.MEASURE_FAILED, reason, math.nan)
+    return scores.replaced(everyone, Status.MEASURE_FAILED, reason, math.nan)
 
 
 def _placeholder_scores(metric: BatchMetric, bare: Batch) -> Scores:

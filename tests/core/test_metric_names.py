@@ -24,7 +24,8 @@ from auepora_eval import (
     evaluate,
     metric,
 )
-from auepora_eval.core.errors import BadValueError
+from auepora_eval.core.errors import BadValueError, MetricDefinitionError
+from auepora_eval.core.metrics_base import REMOVED_HOOKS
 from auepora_eval.core.registry import spec_of
 from auepora_eval.metrics.additional import DistinctN
 from auepora_eval.metrics.retrieval_basic import RecallAtK
@@ -152,3 +153,11 @@ def test_a_plan_file_with_metrics_of_one_name(tmp_path: Path, auepora: Callable[
     assert code == 0
     assert "distinct_n[n=1]" in out
     assert "distinct_n[n=2]" in out
+
+
+@pytest.mark.parametrize(("old", "new"), REMOVED_HOOKS.items())
+def test_class_that_defines_a_removed_hook_is_refused(old: str, new: str) -> None:
+    assert not hasattr(SampleMetric, old)
+    with pytest.raises(TypeError, match=f"Mine defines '{old}', which is now called '{new}'") as caught:
+        type("Mine", (SampleMetric,), {old: lambda self: {}})
+    assert isinstance(caught.value, MetricDefinitionError)

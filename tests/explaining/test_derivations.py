@@ -87,7 +87,7 @@ def _never(*_: object) -> None:
 @for_each([spec for spec in SPECS if not asks_a_model(spec)])
 def test_every_choice_and_reducer_has_words(spec: Spec) -> None:
     one = built(spec)
-    for key, value in one.signature.choices.items():
+    for key, value in one.signature.options.items():
         assert "an option of" not in describe_option(key, value, one.option_help), key
     assert describe_reducer(one.reducer.name) != one.reducer.name
 

@@ -19,7 +19,7 @@ class Slow(SampleMetric):
     def __init__(self, log: str, gate: str, waits_at: str = "q150") -> None:
         self._log, self._gate, self._waits_at = log, gate, waits_at
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Where it writes changes nothing."""
         return {}
 

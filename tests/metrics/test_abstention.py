@@ -330,7 +330,7 @@ def test_what_changes_no_number_changes_no_signature() -> None:
     one, two = RejectionF1(("No  comment", "pass")), RejectionF1(("pass", "no comment", "PASS"))
     assert one.signature == two.signature
     assert one.signature != RejectionF1(("pass",)).signature
-    assert len(one.choices()["refusal"]) == len("patterns-") + 12
+    assert len(one.signature_options()["refusal"]) == len("patterns-") + 12
 
 
 WRONG: list[tuple[dict[str, Any], type[AueporaError], str]] = [

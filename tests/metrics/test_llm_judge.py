@@ -363,13 +363,13 @@ def test_numbers_between_labels_have_no_probabilities_to_weigh() -> None:
 
 def test_the_signature_shows_who_judged_and_how() -> None:
     critic = ScriptedCritic(lambda _: 1, name="model|x")
-    shown = LLMFaithfulnessScore(critic, k=3).signature.choices
+    shown = LLMFaithfulnessScore(critic, k=3).signature.options
     assert shown["critic"] == "model/x"
     assert shown["prompt"].startswith("faithfulness/1/")
     assert (shown["scale"], shown["evidence"], shown["k"]) == ("0-1", "retrieved", "3")
     quality = LLMAnswerQuality(critic, ["clarity", "tone: is it friendly?"], [1, 0.5], rationale=False)
     other = LLMAnswerQuality(critic, ["clarity", "tone: is it stern?"], [1, 0.5])
-    assert quality.signature.choices["weights"] == "1,0.5"
+    assert quality.signature.options["weights"] == "1,0.5"
     assert quality.signature.differences(other.signature) == ["rationale", "dimensions"]
 
 
@@ -378,7 +378,7 @@ def test_another_prompt_changes_the_signature(tmp_path: Any) -> None:
     path = tmp_path / "mine.md"
     path.write_text(f"---\nname: mine\nversion: 7\n---\n{text}\n")
     one = LLMFaithfulnessScore(prompt=str(path))
-    assert one.signature.choices["prompt"].startswith("mine/7/")
+    assert one.signature.options["prompt"].startswith("mine/7/")
     assert one.signature.differences(LLMFaithfulnessScore().signature) == ["prompt"]
     assert spec_of(one) == {"llm_faithfulness": {"prompt": str(path)}}
     path.write_text(f"---\nname: mine\nversion: 7\n---\n{text} really\n")

@@ -57,7 +57,7 @@ class InMemory:
         samples, outputs = self.every
         return samples[self.start : self.stop], outputs[self.start : self.stop]
 
-    def read_bases(self) -> Rows:
+    def read_parents(self) -> Rows:
         samples, outputs = self.every
         wanted: set[int] = set()
         fresh = set(range(self.start, self.stop))
@@ -220,7 +220,7 @@ def test_a_source_without_bases_is_refused() -> None:
             return rows(1)
 
     assert not isinstance(Plain(), FamilySource)
-    with pytest.raises(BadTypeError, match=r"Plain has no read_bases\(\)"):
+    with pytest.raises(BadTypeError, match=r"Plain has no read_parents\(\)"):
         evaluate_sources([Plain()], ["misleading_rate"], joined=True)
 
 

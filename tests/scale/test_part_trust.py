@@ -69,7 +69,7 @@ def test_a_unit_brings_each_base_once_and_none_of_its_own(tmp_path: Path) -> Non
     sharded = sharded_sources(tmp_path / "s.jsonl", tmp_path / "o.jsonl", batch_size=2, bases=True)
     unit = UnitSource(tuple(sharded.sources[1:3]))
     assert [one.sample_id for one in unit.read()[0]] == ["q2", "q3", "q4", "q5"]
-    assert sorted(one.sample_id for one in unit.read_bases()[0]) == ["q0", "q7"]
+    assert sorted(one.sample_id for one in unit.read_parents()[0]) == ["q0", "q7"]
 
 
 def scored(notes: dict[str, tuple[int, str]], *ids: str) -> ScoredBatch:

@@ -46,7 +46,7 @@ class CollectingAccumulator:
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all batches."""
         scores = Scores.concat(self._parts)
-        joined = scores if self._joined else self.metric.joined(scores)
+        joined = scores if self._joined else self.metric.pair_samples(scores)
         clusters = grouping.clusters()
         result = self._result_of(joined, clusters, keep_scores=self._keep_scores)
         result.slices = {

@@ -153,9 +153,9 @@ def _pair_with_parents(metric: BatchMetric, scores: Scores, guests: Batch) -> Sc
     if not pairs_in_worker(metric):
         return scores
     if not len(guests):
-        return metric.joined(scores)
+        return metric.pair_samples(scores)
     together = Scores.concat([scores, apply_failure_policy(metric, guests)])
-    return metric.joined(together).take(np.arange(len(scores)))
+    return metric.pair_samples(together).take(np.arange(len(scores)))
 
 
 class SerialExecutor:

@@ -76,7 +76,7 @@ def sample_outcome(
     if place is None:
         return None
     batch = Batch([one for one, _ in pairs], [one for _, one in pairs])
-    return metric.joined(apply_failure_policy(metric, batch)).take([place])
+    return metric.pair_samples(apply_failure_policy(metric, batch)).take([place])
 
 
 def add_inputs(

@@ -45,6 +45,26 @@ SKIP_REASON_BY_FIELD = {
 """The skip reason of a sample that lacks a required annotation; any other field gives ``no_<field>``."""
 
 
+REMOVED_HOOKS = {
+    "choices": "signature_options",
+    "run_choices": "run_signature_options",
+    "choice_words": "option_help",
+    "rules": "active_conventions",
+    "has_work": "is_applicable",
+    "why_failed": "failure_message",
+    "raised": "on_exception",
+    "ruled_out": "precheck",
+    "checked": "check_score",
+    "joined": "pair_samples",
+    "taken": "select",
+    "joins": "is_paired",
+    "joins_bases": "needs_parents_only",
+    "settles_failures": "handles_failures",
+    "asks_on": "asks_follow_ups",
+}
+"""Former names of methods and attributes that a metric may override; a class that still defines one is refused."""
+
+
 def snake_case(name: str) -> str:
     """A class name as a metric name."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
@@ -135,6 +155,9 @@ class BatchMetric(Metric):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        for old, new in REMOVED_HOOKS.items():
+            if old in vars(cls):
+                raise MetricDefinitionError(f"{cls.__name__} defines '{old}', which is now called '{new}'; rename it")
         if "name" not in vars(cls) and "name" not in getattr(cls, "__annotations__", {}):
             cls.name = snake_case(cls.__name__)
         # A subclass adds its reasons; it must not lose the ones that keep a crash from hiding.
@@ -222,14 +245,14 @@ class BatchMetric(Metric):
         """The statistics of a failed answer, for reducers that read ``stats``. NaN keeps what an empty answer gave."""
         return None
 
-    def joined(self, scores: Scores) -> Scores:
+    def pair_samples(self, scores: Scores) -> Scores:
         """The outcomes once those of all samples are known, for a metric that looks at several samples together."""
         return scores
 
     @property
     def is_paired(self) -> bool:
         """Whether it looks at several samples together, so that no sample has a score by itself."""
-        return type(self).joined is not BatchMetric.joined
+        return type(self).pair_samples is not BatchMetric.pair_samples
 
     def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The outcomes of some samples, from those ``score`` gave and the same ones ``joined``."""
@@ -255,7 +278,7 @@ class BatchMetric(Metric):
         """The metric as it applies to outputs that were made in this way."""
         return self
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The choices that shape this metric's number, for its signature.
 
         Unless a metric says better: who wrote it, the options it was given, and the conventions it may have read.
@@ -278,7 +301,7 @@ class BatchMetric(Metric):
     @property
     def signature(self) -> Signature:
         """Name, every choice that changes the number, and the formula's version."""
-        return Signature(self.base_name, {**self.choices(), **common_options(self)}, self.version)
+        return Signature(self.base_name, {**self.signature_options(), **common_options(self)}, self.version)
 
     def compute(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs | None]) -> MetricResult:
         """The metric's number over aligned samples and outputs."""
@@ -288,7 +311,7 @@ class BatchMetric(Metric):
 
         check_samples(samples)
         batch = Batch(samples, outputs)
-        scores = self.joined(apply_failure_policy(self, batch))
+        scores = self.pair_samples(apply_failure_policy(self, batch))
         warn_notes([batch.notes], stacklevel=3)
         return make_result(self, scores, clusters=sample_clusters(samples))
 

@@ -155,7 +155,7 @@ class RepeatAccumulator(CollectingAccumulator):
     def result(self, grouping: Grouping) -> MetricResult:
         """The result of all repeats."""
         whole = [Scores.concat(parts) for parts in self._repeats]
-        joined = [self.metric.joined(scores) for scores in whole]
+        joined = [self.metric.pair_samples(scores) for scores in whole]
         clusters = grouping.clusters()
         result = self._over_repeats(joined, clusters, keep_scores=True)
         result.slices = {

@@ -32,36 +32,36 @@ def function_name(function: object, *, module: bool = True) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A metric name, the choices that shaped its value, and the version of its formula.
+    """A metric name, the options that shaped its value, and the version of its formula.
 
     >>> str(Signature("map@10", {"ap": "capped", "empty": "zero"}))
     'map@10|ap:capped|empty:zero|v1'
     """
 
     name: str
-    choices: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     version: int = 1
 
     def __post_init__(self) -> None:
-        for key, value in self.choices.items():
+        for key, value in self.options.items():
             if "|" in key or ":" in key or "|" in value:
                 raise BadValueError(
                     f"a signature cannot hold the choice {key!r}: {value!r} ('|' and ':' are its own marks)"
                 )
-        object.__setattr__(self, "choices", MappingProxyType(dict(self.choices)))
+        object.__setattr__(self, "options", MappingProxyType(dict(self.options)))
 
     def __str__(self) -> str:
-        return "|".join([self.name, *(f"{key}:{value}" for key, value in self.choices.items()), f"v{self.version}"])
+        return "|".join([self.name, *(f"{key}:{value}" for key, value in self.options.items()), f"v{self.version}"])
 
     def __hash__(self) -> int:
         return hash(str(self))
 
     def __reduce__(self) -> tuple[type[Signature], tuple[str, dict[str, str], int]]:
-        return type(self), (self.name, dict(self.choices), self.version)
+        return type(self), (self.name, dict(self.options), self.version)
 
-    def with_options(self, **choices: str) -> Signature:
-        """This signature with further choices, such as the depth of the run that was scored."""
-        return Signature(self.name, {**self.choices, **choices}, self.version)
+    def with_options(self, **options: str) -> Signature:
+        """This signature with further options, such as the depth of the run that was scored."""
+        return Signature(self.name, {**self.options, **options}, self.version)
 
     @classmethod
     def parse(cls, text: str) -> Signature:
@@ -69,19 +69,19 @@ class Signature:
         name, *parts = text.split("|")
         if not name or not parts or not (parts[-1][:1] == "v" and parts[-1][1:].isdigit()):
             raise BadValueError(f"{text!r} is not a signature; one looks like 'map@10|ap:capped|empty:zero|v1'")
-        choices = {}
+        options = {}
         for part in parts[:-1]:
             key, colon, value = part.partition(":")
             if not colon:
                 raise BadValueError(f"{text!r} is not a signature: {part!r} lacks a ':'")
-            choices[key] = value
-        return cls(name, choices, int(parts[-1][1:]))
+            options[key] = value
+        return cls(name, options, int(parts[-1][1:]))
 
     def differences(self, other: Signature) -> list[str]:
         """The fields in which two signatures disagree; empty when their numbers may be subtracted."""
         fields = ["name"] if self.name != other.name else []
-        keys = dict.fromkeys([*self.choices, *other.choices])
-        fields += [key for key in keys if self.choices.get(key) != other.choices.get(key)]
+        keys = dict.fromkeys([*self.options, *other.options])
+        fields += [key for key in keys if self.options.get(key) != other.options.get(key)]
         return fields + (["version"] if self.version != other.version else [])
 
     def require_same(self, other: Signature) -> None:

@@ -38,7 +38,7 @@ class BatchSource(Protocol):
 class FamilySource(BatchSource, Protocol):
     """A source that knows where the bases of its variants are, so that pairs are made by whoever scores them."""
 
-    def read_bases(self) -> Rows:
+    def read_parents(self) -> Rows:
         """The samples that its own are variants of, and those that these are variants of, unless they are its own.
 
         All of them must be there, with their outputs: then a sample is joined as it would be among all samples.
@@ -78,7 +78,9 @@ class SourcedBatch:
         if not self.joined:
             return None
         if not isinstance(self.source, FamilySource):
-            raise BadTypeError(f"{type(self.source).__name__} has no read_bases(), without which pairs cannot be made")
-        samples, outputs = self.source.read_bases()
+            raise BadTypeError(
+                f"{type(self.source).__name__} has no read_parents(), which pairing needs"
+            )
+        samples, outputs = self.source.read_parents()
         check_samples(samples)
         return Batch(samples, outputs, memory=memory)

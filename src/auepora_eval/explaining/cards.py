@@ -141,7 +141,7 @@ def card(result: MetricResult, metric: Metric | None = None) -> Card:
         convention=describe_convention(built.active_conventions if built is not None else None),
         choices=tuple(
             OptionInfo(key, value, describe_option(key, value, own))
-            for key, value in ({} if signature is None else signature.choices).items()
+            for key, value in ({} if signature is None else signature.options).items()
         ),
         signature=result.signature,
         range=None if span is None else tuple(map(to_json_value, span)),

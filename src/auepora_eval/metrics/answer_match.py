@@ -54,7 +54,7 @@ class _NormalisedMetric(ReferencedMetric):
         """How texts are cut into words."""
         return word_tokenizer(case=self.ignore_case, punctuation=self.ignore_punctuation, articles=self.ignore_articles)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What is ignored."""
         ignored = {
             "case": self.ignore_case,
@@ -156,7 +156,7 @@ class AnswerRelevance(AnswerMetric):
         **AnswerMetric.skip_reasons,
     }
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The normalisation."""
         return {"norm": "squad"}
 
@@ -213,7 +213,7 @@ class Containment(ConfiguredMetric, SampleMetric):
         """A reference answer."""
         return ["reference_answer"]
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The normalisation."""
         return {"norm": self.norm}
 

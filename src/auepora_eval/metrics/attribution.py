@@ -146,14 +146,14 @@ class FailureAttribution(RefusalDetectionMetric):
         """Gold documents, and what tells right from wrong."""
         return list(dict.fromkeys(["relevant_docs", *self._parts[0].required_fields()]))
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What is wrong, what is a hit, what is a refusal, what is borne out."""
         correct, hit, _, faithful = self._parts
         return {
             **inner_signature_options(correct, "correct"),
             "correct.from": repr(float(self.correct_from)),
             **inner_signature_options(hit, "hit"),
-            **super().choices(),
+            **super().signature_options(),
             **inner_signature_options(faithful, "faithfulness"),
             "faithfulness.from": repr(float(self.faithful_from)),
         }

@@ -179,7 +179,7 @@ class RankingMetric(ConfiguredMetric):
         """How many positions this metric looks at; ``None`` for all of them."""
         return getattr(self, "k", None)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The choices that shape this metric's number."""
         return self.ranking_signature_options()
 

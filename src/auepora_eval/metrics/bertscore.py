@@ -110,10 +110,10 @@ class BertScoreMetric(SemanticMetricBase):
     def _column(self) -> int:
         return _SCORE_TYPES.index(self.score_type)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Model and layer, which of the three numbers, weights and baseline."""
         chosen = {
-            **super().choices(),
+            **super().signature_options(),
             **self.source.signature_options(),
             "layer": "best" if self.num_layers is None else str(self.num_layers),
         }
@@ -178,7 +178,7 @@ class BertScoreMetric(SemanticMetricBase):
         """Only with ``idf`` does a score depend on other samples."""
         return self.idf
 
-    def joined(self, scores: Scores) -> Scores:
+    def pair_samples(self, scores: Scores) -> Scores:
         """With ``idf``: the answers weighed by how rare each token is among all reference answers."""
         if not self.idf or scores.keys is None:
             return scores

@@ -213,7 +213,7 @@ class BleuScore(ReferencedMetric):
         """Those of an empty answer, which is what a failed one is scored as."""
         return (math.nan,) * (2 + 2 * self.max_order)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """As in sacrebleu's own signature."""
         takes_value = SMOOTH_VALUES[self.smooth_method] > 0
         smooth = f"{self.smooth_method}[{signature_number(self._smooth_value)}]" if takes_value else self.smooth_method

@@ -115,7 +115,7 @@ class ChrF(ReferencedMetric):
         """Those of an empty answer, which is what a failed one is scored as."""
         return (math.nan,) * (3 * (self.char_order + self.word_order))
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """As in sacrebleu's own signature."""
         return {
             "case": "lc" if self.lowercase else "mixed",

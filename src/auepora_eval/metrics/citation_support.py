@@ -122,9 +122,9 @@ class CitationSupportMetric(VerdictMetric):
     async def value(self, sentences: Sequence[CitedSentence], documents: Sequence[Source], verify: Verify) -> float:
         """The value of an answer to which these documents were given."""
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges, and where citations are looked for."""
-        return {**super().choices(), "citations": self.citations}
+        return {**super().signature_options(), "citations": self.citations}
 
 
 def _counts(sentences: Sequence[CitedSentence]) -> tuple[float, ...]:
@@ -188,9 +188,9 @@ class AlceMetric(CitationSupportMetric):
         )
         return SentenceSupport(len(cited), True, sum(some))
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges, where citations are looked for, and how many."""
-        return {**super().choices(), "at_most": str(self.at_most_citations or "all")}
+        return {**super().signature_options(), "at_most": str(self.at_most_citations or "all")}
 
 
 @register("citation_support_recall")
@@ -304,9 +304,9 @@ class TrecMetric(CitationSupportMetric):
     def share(self, sentences: Sequence[Sequence[float]]) -> float:
         """The value from the weights of each sentence's citations."""
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges, where citations are looked for, and which of them."""
-        return {**super().choices(), "judged": self.judged}
+        return {**super().signature_options(), "judged": self.judged}
 
 
 @register("weighted_support_precision")

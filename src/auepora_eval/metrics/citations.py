@@ -141,7 +141,7 @@ class CitationCoverage(CitationMetric):
         whole = cited <= known
         return steps.finish("Every cited id is known: 1" if whole else "An unknown id is cited: 0", float(whole))
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Where the known ids come from."""
         return {"corpus": "retrieved" if self.corpus_ids is None else f"given-{self._fingerprint}"}
 
@@ -206,7 +206,7 @@ class CitationGoldMetric(CitationMetric):
     def denominator_ids(self, cited: set[str], gold: set[str]) -> set[str]:
         """The ids whose number the metric divides by."""
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What counts as relevant, and what becomes of queries for which nothing does."""
         rules = self.active_conventions
         return {"empty": rules.empty_gold} | ({} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)})

@@ -140,7 +140,7 @@ class ClaimMetric(SharedJudgementMixin):
         """How the score follows from its parts (``dimension_names``), in words."""
         return ""
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who lists claims and who checks them, and with which prompts."""
         extracted, judged = (
             self.claims == "extracted",
@@ -172,10 +172,10 @@ class ContextClaimMetric(ClaimMetric):
         check_k(self.k)
         super().__post_init__()
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who decides, and how many documents count, unless the name says so."""
         named = self.k is None or self.base_name.endswith(f"@{self.k}")
-        return {**super().choices(), **({} if named else {"k": str(self.k)})}
+        return {**super().signature_options(), **({} if named else {"k": str(self.k)})}
 
 
 @dataclass(frozen=True)
@@ -189,6 +189,6 @@ class EvidenceClaimMetric(ContextClaimMetric):
         require_choice("evidence", self.evidence, ("joined", "each"))
         super().__post_init__()
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who decides, and on what evidence."""
-        return {**super().choices(), "evidence": self.evidence}
+        return {**super().signature_options(), "evidence": self.evidence}

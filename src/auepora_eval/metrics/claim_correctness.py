@@ -149,6 +149,6 @@ class ClaimF1(ReferenceClaimMetric):
         """The formula."""
         return f"(1 + β²) · P · R / (β² · P + R), with β = {signature_number(self.beta)}"
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who decides, and what counts for more."""
-        return {**super().choices(), **({} if self.beta == 1 else {"beta": signature_number(self.beta)})}
+        return {**super().signature_options(), **({} if self.beta == 1 else {"beta": signature_number(self.beta)})}

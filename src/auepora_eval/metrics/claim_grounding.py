@@ -173,9 +173,9 @@ class NoiseSensitivity(ContextClaimMetric):
         """What counts of the two."""
         return "relevant + irrelevant" if self.noise == "both" else f"{self.noise} alone"
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who decides, and whose noise counts."""
-        return {**super().choices(), "noise": self.noise}
+        return {**super().signature_options(), "noise": self.noise}
 
 
 async def _reference_row(sheet: ClaimEvaluation, said: Sequence[str]) -> list[list[bool]]:

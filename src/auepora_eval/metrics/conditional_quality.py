@@ -60,9 +60,9 @@ class _ConditionalQuality(WrapperMetric):
         """The question whether a relevant document is among the first k."""
         return with_conventions(GoldHitAtK(self.k), self.active_conventions)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The other metric, and what a hit is."""
-        return {**super().choices(), **inner_signature_options(self.hit, "given")}
+        return {**super().signature_options(), **inner_signature_options(self.hit, "given")}
 
     def run_signature_options(self, run: RunInfo) -> dict[str, str]:
         """What the way the outputs were made adds to the other metric's signature, and to that of a hit."""

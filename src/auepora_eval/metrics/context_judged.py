@@ -75,7 +75,7 @@ class _JudgedContext(SharedJudgementMixin):
         self.judging_critic()
         super().require_ready()
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges, and how it is asked."""
         return {"critic": critic_signature(self.critic), "prompt": self.prompt_used.id}
 
@@ -196,9 +196,9 @@ class JudgedContextPrecision(_JudgedContext):
         )
         return float(average_precision(useful))
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges, and for which answer."""
-        return {**super().choices(), "against": self.against}
+        return {**super().signature_options(), "against": self.against}
 
 
 @register("judged_context_relevance", at="k")

@@ -102,9 +102,9 @@ class ContextNoiseAccuracy(WrapperMetric):
         """As the base metric counts a failed answer."""
         return self.inner.worst
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The base metric, and what becomes of an answer that declines."""
-        return {**super().choices(), "insufficient": self.insufficient}
+        return {**super().signature_options(), "insufficient": self.insufficient}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether the sample has a noise ratio, and work for the base metric."""

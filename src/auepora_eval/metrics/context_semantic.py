@@ -62,7 +62,7 @@ class _ContextMetric(ConfiguredMetric):
         """Raise unless the embedder can be used."""
         require_embedder(self.embed_fn)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What makes the vectors, and the depth at which conventions cut every ranking."""
         cut = {} if self.depth == self.k else {"depth": str(self.depth)}
         return {"embed": embedder_name(self.embed_fn), **cut}

@@ -93,9 +93,9 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
         """Nothing: the reference is an answer of the system."""
         return []
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The similarity, and what is counterfactual."""
-        return {**super().choices(), "scenarios": "+".join(self.counterfactual_scenarios).replace("|", "/")}
+        return {**super().signature_options(), "scenarios": "+".join(self.counterfactual_scenarios).replace("|", "/")}
 
     def score(self, batch: Batch) -> Scores:
         """Whether there is an answer; it travels with the key."""
@@ -104,7 +104,7 @@ class CounterfactualConsistency(FamilyMetric, WrapperMetric):
             answered, batch, [None if output is None else output.response for output in batch.outputs]
         )
 
-    def joined(self, scores: Scores) -> Scores:
+    def pair_samples(self, scores: Scores) -> Scores:
         """The similarity of each variant's answer to its base's."""
         if scores.keys is None:
             return scores

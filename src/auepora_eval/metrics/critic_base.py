@@ -105,7 +105,7 @@ class CriticMetric(RepeatedJudgementMetric):
         object.__setattr__(twin, "critic", ReplayCritic(first.one_number, first.logprobs))
         return twin
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges, how it is asked, and on which scale."""
         return {
             "critic": critic_signature(self.critic),

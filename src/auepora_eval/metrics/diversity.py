@@ -107,7 +107,7 @@ class DistinctN(AnswerMetric):
         object.__setattr__(self, "reducer", DistinctShare(self.n))
         super().__post_init__()
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The length of n-grams."""
         return {"n": str(self.n)}
 
@@ -237,7 +237,7 @@ class IntraListDiversity(ConfiguredMetric):
         value = float(np.clip(1.0 - found.values[0], *self.range))
         return list_distance_steps([item.doc for item in output.retrieved[: self.k]], float(found.values[0]), value)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Where the vectors come from, and the depth at which conventions cut every ranking."""
         cut = {} if self.k == self.top_k else {"depth": str(self.k)}
         return {"vectors": "metadata" if self.embed is None else embedder_name(self.embed), **cut}
@@ -328,7 +328,7 @@ class ResponseDiversity(ConfiguredMetric):
         keys = [None if isinstance(vector, str) else vector.tobytes() for vector in vectors]
         return Scores.of(np.zeros(len(batch)), skip=skip, fail=fail, keys=keys)
 
-    def joined(self, scores: Scores) -> Scores:
+    def pair_samples(self, scores: Scores) -> Scores:
         """The mean distance of each answer to all others."""
         there = scores.status == Status.SCORED
         keys = [] if scores.keys is None else [scores.keys[row] for row in np.flatnonzero(there)]
@@ -356,7 +356,7 @@ class ResponseDiversity(ConfiguredMetric):
 
     def select(self, scores: Scores, joined: Scores, rows: npt.NDArray[np.intp]) -> Scores:
         """The same among these answers alone."""
-        return self.joined(scores.take(rows))
+        return self.pair_samples(scores.take(rows))
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """By definition, pair by pair."""
@@ -373,6 +373,6 @@ class ResponseDiversity(ConfiguredMetric):
         ]
         return math.fsum(distances) / len(distances) if distances else math.nan
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What the vectors are."""
         return {"vectors": "words" if self.embed is None else embedder_name(self.embed)}

@@ -76,7 +76,7 @@ class Groundedness(ConfiguredMetric, SampleMetric):
             return steps.finish(f"{len(missing)} missing, {len(there)} forbidden: 0", 0.0)
         return steps.finish("Nothing is missing and nothing forbidden is there: 1", 1.0)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """None: the samples hold all there is to choose."""
         return {}
 

@@ -111,7 +111,7 @@ class ErrorDetectionRate(ConfiguredMetric, SampleMetric):
             raise BadValueError("give cues or a judge: a judge takes the place of the cues")
         super().__post_init__()
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """How it is told that an answer says so."""
         if self.judge is not None:
             return {"judge": function_name(self.judge, module=False)}
@@ -213,12 +213,12 @@ class ErrorCorrectionRate(WrapperMetric):
         """The question whether an answer says that the documents are wrong."""
         return with_conventions(ErrorDetectionRate(self.cues, self.judge), self.active_conventions)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What is detected, what is right, and among which samples."""
         return {
             "over": self.over,
-            **self.detection.choices(),
-            **super().choices(),
+            **self.detection.signature_options(),
+            **super().signature_options(),
             "threshold": signature_number(self.threshold),
             "insufficient": self.insufficient,
         }

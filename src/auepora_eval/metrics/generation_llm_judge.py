@@ -107,10 +107,10 @@ class LLMFaithfulnessScore(CriticMetric):
             return [document.text for document in sample.relevant_docs or []]
         return [item.doc.text for item in output.retrieved[: self.k]]
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges by what evidence."""
         return {
-            **super().choices(),
+            **super().signature_options(),
             "evidence": self.evidence_source,
             **({} if self.k is None else {"k": str(self.k)}),
         }
@@ -215,12 +215,12 @@ class LLMAnswerQuality(CriticMetric):
         weights = self.weights or (1.0,) * len(values)
         return math.fsum(w * value for w, value in zip(weights, values, strict=True)) / math.fsum(weights)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges what, and how it is put together."""
         if self.asks_one_question:
-            return {**super().choices(), "question": "one"}
+            return {**super().signature_options(), "question": "one"}
         shown = ",".join(map(_signature_name, self._judged_dimensions))
-        choices = {**super().choices(), "dimensions": shown, "aggregation": self.aggregation}
+        choices = {**super().signature_options(), "dimensions": shown, "aggregation": self.aggregation}
         return (
             choices if self.weights is None else {**choices, "weights": ",".join(map(signature_number, self.weights))}
         )

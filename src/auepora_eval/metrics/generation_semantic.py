@@ -65,9 +65,9 @@ class EmbeddingSimilarity(TextPairMetric):
         """Raise unless the embedder can be used."""
         require_embedder(self.embed_fn)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What makes the vectors, and what answers are compared to."""
-        return {"embed": embedder_name(self.embed_fn), **super().choices()}
+        return {"embed": embedder_name(self.embed_fn), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
@@ -131,9 +131,9 @@ class SbertSimilarity(_ModelMetric):
         """Raise unless the packages and the model are at hand."""
         self.embedder.require_ready()
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The model, how exactly it computes, and what answers are compared to."""
-        return {**self.embedder.source.signature_options(), **super().choices()}
+        return {**self.embedder.source.signature_options(), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The cosines."""
@@ -186,9 +186,9 @@ class CrossEncoderSimilarity(_ModelMetric):
                 f"{labels}; for a model of entailment take nli_grounding"
             )
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The model, how exactly it computes, and what answers are compared to."""
-        return {**self.pair_model.source.signature_options(), **super().choices()}
+        return {**self.pair_model.source.signature_options(), **super().signature_options()}
 
     def score_pairs(self, batch: Batch, rows: Sequence[Sequence[Pair]]) -> TextPairScores:
         """The model's number for each pair, through its activation."""

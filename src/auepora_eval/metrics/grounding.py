@@ -60,7 +60,7 @@ class _SupportMetric(AnswerMetric):
         """Whether the documents have text."""
         return any(self._documents(sample, output))
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """How many documents count."""
         return {"evidence": self.source, **({} if self.k is None else {"k": str(self.k)})}
 
@@ -163,9 +163,9 @@ class EvidenceOverlapFaithfulness(_SupportMetric):
         """Relevant documents where they are the evidence."""
         return ["relevant_docs"] if self.evidence_source == "relevant" else []
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The length of n-grams and where the evidence comes from."""
-        return {"n": str(self.n), **super().choices()}
+        return {"n": str(self.n), **super().signature_options()}
 
     empty_reason: ClassVar[str] = "too_short"
 

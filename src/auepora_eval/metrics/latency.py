@@ -83,7 +83,7 @@ class _TimingMetric(ConfiguredMetric, SampleMetric):
         seconds = float(output.timings[self.timing_key])
         return steps.finish(f"{self.timing_key} took {format_number(seconds)}", seconds)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The name says it all."""
         return {}
 
@@ -291,7 +291,7 @@ class Throughput(_TimingMetric):
         ]
         return replace(scores, stats=np.column_stack([starts, starts + seconds]))
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The timing, how it is counted, and how many requests that supposes in flight."""
         supposed = {"concurrency": str(self.concurrency or 1)} if self.by == "latency" else {}
         return {"timing": self.timing_key, "by": self.by, **supposed}

@@ -67,9 +67,9 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         super().__post_init__()
         require_binary_base("misleading_rate", self.inner, self.threshold)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What is right."""
-        return {**super().choices(), "threshold": signature_number(self.threshold)}
+        return {**super().signature_options(), "threshold": signature_number(self.threshold)}
 
     def is_applicable(self, sample: EvaluationSample, output: SystemOutputs) -> bool:
         """Whether this is a question with false documents that names the one without."""
@@ -80,7 +80,7 @@ class MisleadingRate(FamilyMetric, WrapperMetric):
         scores = replace(inner_scores(self.inner, batch), stats=None)
         return with_family_keys(scores, batch, [has_false_documents(sample) for sample in batch.samples])
 
-    def joined(self, scores: Scores) -> Scores:
+    def pair_samples(self, scores: Scores) -> Scores:
         """Whether each question with false documents was answered wrongly, where it was not without."""
         if scores.keys is None:
             return scores
@@ -179,7 +179,7 @@ class MistakeReappearanceRate(ConfiguredMetric, SampleMetric):
         "no_response": "no answer was asked for",
     }
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The normalisation."""
         return {"norm": "squad"}
 

@@ -100,7 +100,7 @@ class NliGrounding(AnswerMetric):
         """Whether the documents have text."""
         return any(item.doc.text for item in output.retrieved[: self.k])
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The model, what it reads at a time, and from where on a sentence counts as entailed."""
         more: dict[str, Any] = {"evidence": self.evidence, "from": f"{self.threshold:g}"}
         if self.k is not None:

@@ -150,10 +150,10 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         """That of the base metric: what a noisy sample counts at where the system failed."""
         return self.inner.worst
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The base metric, what is noise, and what it is held against."""
         noise = "+".join(self.noise_scenarios).replace("|", "/")
-        return {**super().choices(), "noise": noise, "base_set": self.base_set}
+        return {**super().signature_options(), "noise": noise, "base_set": self.base_set}
 
     def reference_value(self, samples: Sequence[EvaluationSample], outputs: Sequence[SystemOutputs]) -> float | None:
         """The ratio of two means over pairs by the base metric's plain definition."""
@@ -200,7 +200,7 @@ class NoiseRobustness(FamilyMetric, WrapperMetric):
         scores = inner_scores(self.inner, batch)
         return with_family_keys(scores, batch, scores.keys)
 
-    def joined(self, scores: Scores) -> Scores:
+    def pair_samples(self, scores: Scores) -> Scores:
         """One row per pair, at the place of the noisy sample."""
         if scores.keys is None:
             return scores

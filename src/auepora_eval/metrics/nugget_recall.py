@@ -145,9 +145,9 @@ class NuggetRecall(VerdictMetric):
             means[variant] = math.fsum(there) / len(there) if len(there) else None
         return {**details, "variants": means}
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges how many at a time, and what counts."""
-        return {**super().choices(), "variant": self.variant, "at_a_time": str(self.at_a_time)}
+        return {**super().signature_options(), "variant": self.variant, "at_a_time": str(self.at_a_time)}
 
 
 def _nuggets(sample: EvaluationSample) -> list[Nugget] | None:

@@ -62,7 +62,7 @@ class RefusalDetectionMetric(ConfiguredMetric):
         object.__setattr__(self, "detector", RefusalDetector(patterns, self.judge))
         super().__post_init__()
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What tells a refusal from an answer."""
         if self.judge is not None:
             return {"refusal": f"judge-{self.detector.judge_name}"}

@@ -117,7 +117,7 @@ class PrecisionAtK(CutOffMetric):
         """The calculation, position by position."""
         return precision_steps(one, self.plain_k(self.k, one.ranked), self.k, self.active_conventions.precision)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Adds what the hits are divided by."""
         return {**self.precision_signature_options(), **self.ranking_signature_options()}
 
@@ -155,7 +155,7 @@ class F1AtK(CutOffMetric):
         """The calculation, position by position."""
         return f1_steps(one, self.plain_k(self.k, one.ranked), self.k, self.active_conventions.precision)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Adds what precision is divided by."""
         return {**self.precision_signature_options(), **self.ranking_signature_options()}
 

@@ -129,7 +129,7 @@ class AQWV(RankingMetric):
         """Always, unless the program's form counts its false alarms."""
         return self.form == "query"
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Adds the price, the pool of false alarms and the form."""
         shown = {key: value for key, value in self.ranking_signature_options().items() if key != "empty"}
         size = {} if self.corpus_size is None else {"corpus": str(self.corpus_size)}
@@ -170,6 +170,6 @@ class EmptyResultRate(ConfiguredMetric):
             f"{returned} documents were returned: {'0' if returned else '1'}", float(not returned)
         )
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """There are none."""
         return {}

@@ -120,7 +120,7 @@ class JudgedAtK(RankingMetric):
         """Never: that nothing was judged is the answer."""
         return False
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Neither relevance nor empty gold matters here."""
         return {key: value for key, value in self.ranking_signature_options().items() if key == "depth"}
 
@@ -240,7 +240,7 @@ class RBP(RankingMetric):
         """The calculation, position by position."""
         return rbp_steps(one, self.p)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Adds the patience of the reader."""
         return {"p": signature_number(self.p), **self.ranking_signature_options()}
 
@@ -316,6 +316,6 @@ class ERRAtK(RankingMetric):
         """The calculation, position by position."""
         return err_steps(one, self.k, self.max_grade)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Adds the scale of levels."""
         return {"max": str(self.max_grade), **self.ranking_signature_options()}

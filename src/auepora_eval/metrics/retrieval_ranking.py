@@ -85,7 +85,7 @@ class MRRAtK(OrderMetric):
         """The calculation, position by position."""
         return mrr_steps(one, self.max_rank)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Adds a cut that the name does not show."""
         cut = {"cut": str(self.max_rank)} if self.k is None and self.max_rank is not None else {}
         return {**cut, **self.ranking_signature_options()}
@@ -162,7 +162,7 @@ class MeanAveragePrecision(OrderMetric):
         """The calculation, position by position."""
         return average_precision_steps(one, self.plain_k(self.k, one.ranked), self.active_conventions.ap)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Adds the divisor."""
         shown = self.k_signature_option() if self.active_conventions.ap == "capped" else {}
         return {"ap": self.active_conventions.ap, **shown, **self.ranking_signature_options()}
@@ -305,7 +305,7 @@ class NDCGAtK(OrderMetric):
         positive = np.maximum(level, 0).astype(np.float64)
         return np.exp2(positive) - 1.0 if self.gain == "exponential" else positive
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Adds the gain; a threshold of relevance is shown only where the gain looks at it or gold depends on it."""
         ties = {} if self.ties == "order" else {"ties": self.ties}
         return {"gain": self.gain, **ties, **self.k_signature_option(), **self.ranking_signature_options()}

@@ -121,7 +121,7 @@ class SpanMetric(ConfiguredMetric):
     def divisor(self, gold: int, returned: int, common: int) -> tuple[str, int]:
         """What the common characters are divided by, in words and as a number."""
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The threshold of relevance and the depth, where they are not the usual ones."""
         rules = self.active_conventions
         choices = {} if rules.min_relevance == 1 else {"rel": str(rules.min_relevance)}

@@ -139,7 +139,7 @@ class ReverseQuestionRelevance(RepeatedJudgementMetric):
         """There must be a question to come back to."""
         return None if sample.query.strip() else "empty_query"
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who guesses how many questions, what makes the vectors, and what becomes of answers that evade."""
         embedder = self.embedder()
         return {

@@ -73,7 +73,7 @@ class _Rouge(ComparedMetric):
         """How texts are cut into words."""
         return rouge_tokenizer(stem=self.use_stemmer, script="latin" if self.tokenizer == "rouge_score" else "unicode")
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Tokens and stems."""
         return {"tok": self.tokenizer, "stem": "porter" if self.use_stemmer else "none"}
 
@@ -309,9 +309,9 @@ class RougeScores(_Rouge):
         """A failed answer scores 0 in each."""
         return (0.0,) * len(self.variants)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Tokens, stems, and which variant the value is."""
-        return {**super().choices(), "value": self.headline}
+        return {**super().signature_options(), "value": self.headline}
 
     def score(self, batch: Batch) -> Scores:
         """The best F1 of each answer, by variant."""

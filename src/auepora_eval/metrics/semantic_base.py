@@ -83,7 +83,7 @@ class SemanticMetricBase(ReferencedMetric):
         """What a model's last digits may come to."""
         return MODEL_ROUNDING
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """What answers are compared to."""
         return {} if self.compare_to == "reference" else {"to": "query"}
 

@@ -103,7 +103,7 @@ class LabelAccuracy(ConfiguredMetric, SampleMetric):
         same = bool(self.score_one(sample, output).value)
         return label_steps(self.field, self._expected(sample), given, output.response, same)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Which field holds the label."""
         return {"field": _quote_name(self.field)}
 
@@ -184,7 +184,7 @@ class FieldAccuracy(ConfiguredMetric, SampleMetric):
         given = _parse_json(output.response.text) if given is None else given
         return fields_steps(self._expected(sample), given, output.response.text, same_value)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Which fields are compared."""
         return {"fields": "*" if self.fields is None else ",".join(sorted(map(_quote_name, self.fields)))}
 
@@ -275,7 +275,7 @@ class StructuredValidity(ConfiguredMetric, SampleMetric):
         fits = bool(self.score_one(sample, output).value)
         return schema_steps(None if answer is _NOT_JSON else answer, text, fits)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Which schema: the samples' own, or the fingerprint of the one that was given."""
         return {"schema": "sample" if self._text is None else hashlib.sha256(self._text.encode()).hexdigest()[:12]}
 

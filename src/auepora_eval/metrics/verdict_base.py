@@ -188,7 +188,7 @@ class VerdictMetric(SharedJudgementMixin):
         counts = (*counted.counts, float(cut))[: len(self.count_names)]
         return Rating((counted.value,), counts=counts)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who judges, and what a critic is asked with."""
         entails = isinstance(self.known_critic, (EntailmentFunction, NliModel))
         return {"critic": verifier_name(self.critic), **({} if entails else {"prompt": self.prompt_used.id})}

@@ -75,7 +75,7 @@ class _ComputeOnlyMetric(BatchMetric):
         outputs = batch.present_outputs()
         return replace(Scores.of(np.zeros(len(batch))), keys=tuple(zip(batch.samples, outputs, strict=True)))
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """Who wrote it."""
         return {"by": f"{type(self.metric).__module__}.{type(self.metric).__qualname__}"}
 
@@ -121,7 +121,7 @@ def inner_signature_options(one: BatchMetric, role: str = "base") -> dict[str, s
     """Another metric's signature as part of this one's: its name, and its choices with the role before them."""
     signature = one.signature
     choices = {role: signature.name.replace("|", "/")}
-    choices |= {f"{role}.{key}": value for key, value in signature.choices.items()}
+    choices |= {f"{role}.{key}": value for key, value in signature.options.items()}
     return choices | ({f"{role}.v": str(signature.version)} if signature.version != 1 else {})
 
 
@@ -168,7 +168,7 @@ class WrapperMetric(ConfiguredMetric):
         """What the other metric requires."""
         return self.inner.required_fields()
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The other metric's name and choices."""
         return inner_signature_options(self.inner, self.base_role)
 
@@ -279,14 +279,14 @@ class SlicedMetric(WrapperMetric):
         steps = DerivationBuilder().add_step(f"The sample is one of those asked for: {self.condition}")
         return prepend_steps(steps, inner_derivation(self.inner, sample, output, around))
 
-    def joined(self, scores: Scores) -> Scores:
+    def pair_samples(self, scores: Scores) -> Scores:
         """As the other metric joins them; then who is not asked for is skipped."""
         if not self.needs_all or scores.keys is None:
             return scores
         # Samples that nobody could score have no key: they failed, whoever was asked for.
         inside = np.array([key is None or key[0] for key in scores.keys], dtype=np.bool_)
         plain = replace(scores, keys=tuple(key and key[1] for key in scores.keys))
-        joined = self.inner.joined(plain)
+        joined = self.inner.pair_samples(plain)
         rows, others = np.flatnonzero(inside), np.flatnonzero(~inside)
         part = self.inner.select(plain, joined, rows)
         rest = joined.take(others)
@@ -297,7 +297,7 @@ class SlicedMetric(WrapperMetric):
         """As the other metric takes some of the samples, of which those not asked for are none."""
         if not self.needs_all or type(self.inner).select is BatchMetric.select:
             return joined.take(rows)
-        return self.joined(scores.take(rows))
+        return self.pair_samples(scores.take(rows))
 
     def further_details(self, scores: Scores, clusters: Any) -> dict[str, Any]:
         """The other metric's."""
@@ -307,9 +307,9 @@ class SlicedMetric(WrapperMetric):
         """Whether the sample is one of those asked for, and has work for the other metric."""
         return self.predicate(sample) and self.inner.is_applicable(sample, output)
 
-    def choices(self) -> dict[str, str]:
+    def signature_options(self) -> dict[str, str]:
         """The other metric, and what selects the samples."""
         where = self.condition
         if isinstance(self.where, Mapping):  # written so that no two conditions read alike
             where = json.dumps({path: sorted(group_names(wanted)) for path, wanted in self.where.items()})
-        return {**super().choices(), "where": where.replace("|", "/")}
+        return {**super().signature_options(), "where": where.replace("|", "/")}

@@ -39,14 +39,14 @@ class UnitSource:
             outputs += theirs
         return samples, outputs
 
-    def read_bases(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    def read_parents(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
         """The bases of all variants, each once, less those that are samples of a unit themselves."""
         known = {sample.sample_id for sample in self.read()[0]}
         samples: list[EvaluationSample] = []
         outputs: list[SystemOutputs | None] = []
         for one in self.sources:
             assert isinstance(one, FamilySource)
-            for sample, output in zip(*one.read_bases(), strict=True):
+            for sample, output in zip(*one.read_parents(), strict=True):
                 if sample.sample_id not in known:
                     known.add(sample.sample_id)
                     samples.append(sample)

@@ -79,7 +79,7 @@ def _failed_scores(metric: BatchMetric, bare: Batch, reason: str, *, joined: boo
     try:
         scores = apply_failure_policy(metric, bare) if ask else _placeholder_scores(metric, bare)
         if joined and pairs_in_worker(metric):
-            scores = metric.joined(scores)
+            scores = metric.pair_samples(scores)
     except Exception:  # whatever it is: that these samples were not measured is known already
         scores = _placeholder_scores(metric, bare)
     return scores.replaced(everyone, Status.MEASURE_FAILED, reason, math.nan)

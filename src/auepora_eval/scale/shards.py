@@ -50,7 +50,7 @@ class FileSource:
         """The samples and their outputs, aligned by their ids."""
         return self._aligned(self.samples, self.outputs)
 
-    def read_bases(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
+    def read_parents(self) -> tuple[list[EvaluationSample], list[SystemOutputs | None]]:
         """The bases of its variants, and theirs, with their outputs."""
         return self._aligned(self.bases, self.base_outputs)
 

@@ -89,7 +89,7 @@ def _is_usable(found: Any) -> bool:
     return (
         isinstance(found, (LLMCritic, StructuredCritic))
         or callable(found)
-        or any(callable(getattr(found, name, None)) for name in ("encode", "encoded"))
+        or any(callable(getattr(found, name, None)) for name in ("encode", "embed_batch"))
     )
 
 

@@ -63,8 +63,8 @@ class Finder:
 
     def retrieve(self, query: str, *, top_k: int = 5) -> list[RetrievedDocument]:
         self.asked.append(query)
-        wanted = set(query.split())
-        best = sorted(corpus(), key=lambda one: (-len(wanted & set(one.text.rstrip(".").split())), one.doc_id))
+        words = set(query.split())
+        best = sorted(corpus(), key=lambda one: (-len(words & set(one.text.rstrip(".").split())), one.doc_id))
         return [RetrievedDocument(one, 1.0 / rank, rank) for rank, one in enumerate(best[:top_k], 1)]
 
 
@@ -122,7 +122,7 @@ SHAPES: dict[str, Callable[[], object]] = {
 METRICS = ["recall@4", "mrr", "containment", "exact_match"]
 
 
-def swept(
+def run_sweep(
     perturb: str, system: object | None = None, data: list[EvaluationSample] | None = None, **options: Any
 ) -> PerturbedRuns:
     options = {"top_k": 4, "name": "mine", **options}
@@ -135,7 +135,7 @@ def values(runs: PerturbedRuns, name: str) -> list[float | None]:
 
 
 @pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("AUEPORA_STORE", raising=False)
     monkeypatch.setattr(sys, "path", sys.path[:])
@@ -156,7 +156,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_at_rate_0_every_number_is_that_of_the_unperturbed_run(demo: dict[str, Any]) -> None:
+def test_rate_0_equals_the_unperturbed_run(demo: dict[str, Any]) -> None:
     plain, other = demo["plain"].results, demo["swept"].outcomes[0.0].results
     assert [one.name for one in plain] == [one.name for one in other]
     compared = 0
@@ -171,7 +171,7 @@ def test_at_rate_0_every_number_is_that_of_the_unperturbed_run(demo: dict[str, A
     assert compared > 20
 
 
-def test_at_rate_1_rejection_is_defined_over_all_questions(demo: dict[str, Any]) -> None:
+def test_rejection_at_rate_1_covers_all_questions(demo: dict[str, Any]) -> None:
     curve = demo["swept"].curve
     rejected = curve.metrics["negative_rejection_rate"]
     assert [one.n for one in rejected] == [14, 14, 135]
@@ -182,7 +182,7 @@ def test_at_rate_1_rejection_is_defined_over_all_questions(demo: dict[str, Any])
     assert curve.metrics["recall@5"][2].value == 0
 
 
-def test_the_curve_falls_and_holds_its_intervals(demo: dict[str, Any]) -> None:
+def test_curve_falls_and_has_intervals(demo: dict[str, Any]) -> None:
     for name in ("recall@5", "mrr@10", "token_f1"):
         first, second, last = demo["swept"].curve.metrics[name]
         assert first.value > second.value > last.value
@@ -193,7 +193,7 @@ def test_the_curve_falls_and_holds_its_intervals(demo: dict[str, Any]) -> None:
         assert last.verdict == ("exploratory" if name == "mrr@10" else "worse")  # by the primary metrics of the plan
 
 
-def test_outputs_say_what_was_done_and_noise_grows_by_what_was_there(demo: dict[str, Any]) -> None:
+def test_outputs_record_nested_noise(demo: dict[str, Any]) -> None:
     gold = {
         one["sample_id"]: [doc["doc_id"] for doc in one["relevant_docs"]]
         for one in map(json.loads, dataset_path().read_text().splitlines())
@@ -203,19 +203,19 @@ def test_outputs_say_what_was_done_and_noise_grows_by_what_was_there(demo: dict[
         for level, outcome in demo["swept"].outcomes.items():
             injected[level] = {}
             for row in store.outputs(outcome.record.run_id):
-                done = row.output.extra["perturbation"]
-                assert done["rates"] == ({"noise": level} if level else {})
-                injected[level][row.sample_id] = done.get("injected", [])
+                record = row.output.extra["perturbation"]
+                assert record["rates"] == ({"noise": level} if level else {})
+                injected[level][row.sample_id] = record.get("injected", [])
                 ids = [one.doc.doc_id for one in row.output.retrieved]
                 assert len(set(ids)) == len(ids)
-                assert set(done.get("injected", [])) <= set(ids)
-                assert not set(done.get("injected", [])) & set(gold[row.sample_id])
+                assert set(record.get("injected", [])) <= set(ids)
+                assert not set(record.get("injected", [])) & set(gold[row.sample_id])
     assert not any(injected[0.0].values())
     for name, some in injected[0.4].items():
         assert injected[1.0][name][: len(some)] == some
 
 
-def test_runs_say_at_which_rate_they_were_made(demo: dict[str, Any], auepora: Run) -> None:
+def test_runs_record_their_rate(demo: dict[str, Any], auepora: Run) -> None:
     name = "quickstart-bm25 [noise=0.4]"
     code, out, _ = auepora("runs", "--store", demo["store"])
     assert (code, name in out, "perturbed, noise=0.4" in out) == (0, True, True)
@@ -226,58 +226,63 @@ def test_runs_say_at_which_rate_they_were_made(demo: dict[str, Any], auepora: Ru
     _, out, _ = auepora("show", name, "--json", "--store", demo["store"])
     stored = json.loads(out)["run"]
     assert stored["config"]["perturbation"] == "noise=0.4"
-    held = stored["plan"]["perturbation"]
+    stored_plan = stored["plan"]["perturbation"]
     base = demo["swept"].outcomes[0.0].record.run_id
-    assert (held["kind"], held["level"], held["seed"], held["noise_from"]) == ("noise", 0.4, 0, f"what {base} found")
+    assert (stored_plan["kind"], stored_plan["level"], stored_plan["seed"], stored_plan["noise_from"]) == (
+        "noise",
+        0.4,
+        0,
+        f"what {base} found",
+    )
 
 
 # --- shapes of systems -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_any_system_whose_retriever_is_in_reach(shape: str) -> None:
+def test_systems_with_accessible_retriever(shape: str) -> None:
     plain = run_system(SHAPES[shape](), samples(), METRICS, top_k=4, store="plain.sqlite")
-    runs = swept("noise=0,0.5,1", SHAPES[shape](), concurrency=3)
+    runs = run_sweep("noise=0,0.5,1", SHAPES[shape](), concurrency=3)
     assert plain.results is not None
     assert [values(runs, one.name)[0] for one in plain.results] == [one.value for one in plain.results]
     assert values(runs, "recall@4") == [1, 1, 0]
     assert values(runs, "containment") == [1, 1, 0]
-    reference = swept("noise=0,0.5,1", store="reference.sqlite")
+    reference = run_sweep("noise=0,0.5,1", store="reference.sqlite")
     assert values(runs, "mrr") == values(reference, "mrr")
 
 
-def test_a_retriever_alone_has_its_retrieval_metrics() -> None:
+def test_retriever_without_generator() -> None:
     runs = noise_curve(Finder(), samples(), ["recall@4", "mrr"], perturb="noise=0,1", top_k=4)
     assert values(runs, "recall@4") == [1, 0]
 
 
-OUT_OF_REACH = [  # system, message, why
-    (lambda sample, *, top_k=5: SystemOutputs([]), "the retriever must be in reach.*not a function", "a function"),
+INACCESSIBLE = [  # system, message, why
+    (lambda sample, *, top_k=5: SystemOutputs([]), "the retriever must be accessible.*not a function", "a function"),
     (type("Rag", (), {"run": lambda self, sample, *, top_k=5: 1})(), "Rag has a run.. of its own and no 'retriever'", "a run() alone"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("system", "message", "why"), OUT_OF_REACH, ids=[row[-1] for row in OUT_OF_REACH])
-def test_a_retriever_out_of_reach_is_refused(system: object, message: str, why: str) -> None:
+@pytest.mark.parametrize(("system", "message", "why"), INACCESSIBLE, ids=[row[-1] for row in INACCESSIBLE])
+def test_inaccessible_retriever_is_rejected(system: object, message: str, why: str) -> None:
     with pytest.raises(BadTypeError, match=message):
-        swept("noise=0,1", system)
+        run_sweep("noise=0,1", system)
 
 
-def test_a_retriever_that_is_never_asked_is_an_error() -> None:
+def test_retriever_that_is_never_called_is_an_error() -> None:
     class Parrot(Whole):
         def run(self, sample: EvaluationSample, *, top_k: int = 5) -> SystemOutputs:
             return SystemOutputs([], Response("polly"))
 
     with pytest.raises(BadValueError, match="without asking its 'retriever'"):
-        swept("drop=0,1", Parrot(Finder()))
+        run_sweep("drop=0,1", Parrot(Finder()))
 
 
-def test_a_generator_that_fails_leaves_the_record_of_what_it_was_given() -> None:
+def test_generator_failure_keeps_the_perturbation_record() -> None:
     class Choking(Reader):
         def generate(self, query: str, context_docs: list[Document]) -> Response:
             raise ValueError("cannot read")
 
-    runs = swept("noise=0.5,1", (Finder(), Choking()), corpus=corpus(), store="runs.sqlite")
+    runs = run_sweep("noise=0.5,1", (Finder(), Choking()), corpus=corpus(), store="runs.sqlite")
     with RunStore.open("runs.sqlite") as store:
         rows = list(store.outputs(runs.outcomes[1.0].record.run_id))
     assert all(row.output.error == "raised: ValueError: cannot read" for row in rows)
@@ -287,19 +292,19 @@ def test_a_generator_that_fails_leaves_the_record_of_what_it_was_given() -> None
 # --- kinds -----------------------------------------------------------------------------------------------------------
 
 
-def test_rates_that_a_short_list_cannot_tell_apart_are_named() -> None:
-    runs = swept("noise=0,0.2,0.3,1")
+def test_rates_equal_on_short_lists_are_reported() -> None:
+    runs = run_sweep("noise=0,0.2,0.3,1")
     assert runs.curve is not None
     assert runs.curve.notes == [
         "noise=0.2 and noise=0.3 are the same in a list of 4 (1 of noise); a larger top_k tells them apart"
     ]
     assert len(set(values(runs, "mrr")[1:3])) == 1
-    apart = swept("noise=0,0.25,0.5,1", store="apart.sqlite").curve
+    apart = run_sweep("noise=0,0.25,0.5,1", store="apart.sqlite").curve
     assert apart is not None
     assert apart.notes == []
 
 
-def test_dropping_and_emptying_make_declining_right() -> None:
+def test_drop_and_empty_make_samples_unanswerable() -> None:
     for perturb in ("drop=0,1", "empty=0,1"):
         runs = noise_curve(pair(), samples(), [*METRICS, "negative_rejection_rate"], perturb=perturb, top_k=4)
         assert values(runs, "recall@4") == [1, 0]
@@ -308,25 +313,25 @@ def test_dropping_and_emptying_make_declining_right() -> None:
         assert rate == [None, 1.0 if perturb.startswith("drop") else 5 / 8]
 
 
-def test_noise_shares_are_told_apart_by_the_metric_of_context_noise() -> None:
+def test_context_noise_accuracy_by_noise_ratio() -> None:
     runs = noise_curve(pair(), samples(), ["context_noise_accuracy"], perturb="noise=0,0.5,1", top_k=4)
     assert values(runs, "context_noise_accuracy") == [1, 1, 0]
-    held = runs.outcomes[0.5].results
-    assert held is not None
-    assert list(held[0].details["by_noise_ratio"]) == ["0.5"]
+    results = runs.outcomes[0.5].results
+    assert results is not None
+    assert list(results[0].details["by_noise_ratio"]) == ["0.5"]
 
 
-def test_duplicates_and_another_order() -> None:
-    twice = values(swept("duplicate=0,1"), "mrr")
+def test_duplicate_and_shuffle() -> None:
+    twice = values(run_sweep("duplicate=0,1"), "mrr")
     assert twice == [1, 1]
-    first, second = values(swept("shuffle=0,1", store="other.sqlite"), "mrr")
+    first, second = values(run_sweep("shuffle=0,1", store="other.sqlite"), "mrr")
     assert first == 1
     assert second is not None
     assert second < 1
 
 
-def test_arms_give_the_rates_of_false_documents() -> None:
-    runs = swept("arms=none,original,edited")
+def test_arms_give_false_document_metrics() -> None:
+    runs = run_sweep("arms=none,original,edited")
     assert runs.curve is not None
     assert runs.together is not None
     # Two of the three remembered years are right; the documents have all; the edited ones have the wrong answer.
@@ -337,28 +342,28 @@ def test_arms_give_the_rates_of_false_documents() -> None:
     assert rates["misleading_rate"] == (1.0, 2)  # of the two it knew without documents
     assert rates["mistake_reappearance_rate"] == (1.0, 8)
     assert rates["error_detection_rate"] == (0.0, 8)
-    held = runs.together.results
-    assert held is not None
-    assert {name: one.value for name, one in held.by_name["containment"].slices["labels.arm"].items()} == {
+    results = runs.together.results
+    assert results is not None
+    assert {name: one.value for name, one in results.by_name["containment"].slices["labels.arm"].items()} == {
         "none": 2 / 8,
         "original": 1,
         "edited": 0,
     }
 
 
-def test_the_first_arm_is_what_the_others_are_held_against() -> None:
-    runs = swept("arms=original,edited")
+def test_first_arm_is_the_base() -> None:
+    runs = run_sweep("arms=original,edited")
     assert runs.curve is not None
     assert runs.curve.together is not None
     assert {one.name: one.details["num_samples"] for one in runs.curve.together}["misleading_rate"] == 8
     assert runs.curve.metrics["containment"][1].delta == -1
 
 
-def test_documents_that_do_not_hold_the_answer_are_not_counted_as_false() -> None:
+def test_unedited_documents_are_not_counted_as_false() -> None:
     data = samples()
     for one in data[:3]:
         one.reference_answer = Response("elsewhere")
-    runs = swept("arms=original,edited", data=data)
+    runs = run_sweep("arms=original,edited", data=data)
     assert runs.curve is not None
     assert runs.curve.together is not None
     assert {one.name: one.details["num_samples"] for one in runs.curve.together}["mistake_reappearance_rate"] == 5
@@ -368,8 +373,8 @@ def test_documents_that_do_not_hold_the_answer_are_not_counted_as_false() -> Non
     ]
 
 
-def test_a_function_makes_documents_false() -> None:
-    runs = swept(
+def test_sweep_with_custom_edit() -> None:
+    runs = run_sweep(
         "counterfactual=0,1", data=samples(wrong=False), edit=lambda sample, doc: doc.text.replace("games", "wars")
     )
     assert values(runs, "containment") == [1, 0]
@@ -378,12 +383,12 @@ def test_a_function_makes_documents_false() -> None:
 # --- refused beforehand ----------------------------------------------------------------------------------------------
 
 REFUSED = [  # perturb, samples, options, message, why
-    ("drop=0,1", [EvaluationSample("1", "q", [], reference_answer=Response("a"))], {}, "no sample says so", "no gold to drop"),
+    ("drop=0,1", [EvaluationSample("1", "q", [], reference_answer=Response("a"))], {}, "no sample has any", "no gold to drop"),
     ("counterfactual=1", samples(wrong=False), {}, "metadata.wrong_answer", "no wrong answers"),
     ("arms=original,edited", samples(wrong=False), {}, "metadata.wrong_answer", "no wrong answers for the arm"),
     ("noise=0.5,1", samples(texts=False), {}, "no sample has documents with a text", "noise out of nothing"),
-    ("noise=0.5,1", samples()[:3], {}, "too little noise for sample .0.: it takes 4,", "too few samples to draw noise from"),
-    ("noise=0,1", samples(), {"corpus": corpus()[:3]}, "only 2 are sure not to be relevant", "a corpus too small"),
+    ("noise=0.5,1", samples()[:3], {}, "too little noise for sample .0.: it needs 4,", "too few samples to draw noise from"),
+    ("noise=0,1", samples(), {"corpus": corpus()[:3]}, "only 2 are certainly not relevant", "a corpus too small"),
     ("noise=0,1", samples(), {"corpus": "there.jsonl"}, "there.jsonl", "a corpus that is not there"),
     ("duplicate=0,1", samples(), {"conventions": "trec"}, "a document twice is an error", "conventions without duplicates"),
     ("noise=0,7", samples(), {}, "from 0 to 1", "a rate above 1"),
@@ -391,46 +396,46 @@ REFUSED = [  # perturb, samples, options, message, why
 
 
 @pytest.mark.parametrize(("perturb", "data", "options", "message", "why"), REFUSED, ids=[row[-1] for row in REFUSED])
-def test_nothing_is_asked_where_it_cannot_work(perturb: str, data: Any, options: Any, message: str, why: str) -> None:
+def test_invalid_sweep_does_not_call_the_system(perturb: str, data: Any, options: Any, message: str, why: str) -> None:
     finder = Finder()
     with pytest.raises(AueporaError, match=message):
-        swept(perturb, (finder, Reader()), data, **options)
+        run_sweep(perturb, (finder, Reader()), data, **options)
     assert finder.asked == []
 
 
 # --- going on --------------------------------------------------------------------------------------------------------
 
 
-def test_a_sweep_goes_on_with_what_is_missing() -> None:
+def test_sweep_resumes() -> None:
     stop = Stop()
     seen: list[str] = []
 
-    def answered(answers: Any) -> None:
+    def count_answers(answers: Any) -> None:
         seen.extend(one.task.sample.sample_id for one in answers)
         if len(seen) == 12:  # in the middle of the second rate
             stop.finish()
 
-    stopped = swept("noise=0,0.5,1", stop=stop, watcher=RunCallbacks(answered=answered))
+    stopped = run_sweep("noise=0,0.5,1", stop=stop, watcher=RunCallbacks(answered=count_answers))
     assert not stopped.finished
     assert (list(stopped.outcomes), stopped.last.ended) == ([0.0, 0.5], "stopped")
     finder = Finder()
-    resumed = swept("noise=0,0.5,1", (finder, Reader()), resume=True)
+    resumed = run_sweep("noise=0,0.5,1", (finder, Reader()), resume=True)
     assert len(finder.asked) == 24 - 12
     assert [one.record.run_id for one in resumed.outcomes.values()][:2] == [
         one.record.run_id for one in stopped.outcomes.values()
     ]
-    whole = swept("noise=0,0.5,1", store="whole.sqlite")
+    whole = run_sweep("noise=0,0.5,1", store="whole.sqlite")
     assert all(values(resumed, name) == values(whole, name) for name in METRICS)
-    again = swept("noise=0,0.5,1", (finder, Reader()), resume=True)
+    again = run_sweep("noise=0,0.5,1", (finder, Reader()), resume=True)
     assert len(finder.asked) == 12  # all is there: the curve alone
     assert again.curve == resumed.curve
     with RunStore.open("runs.sqlite") as store:
         assert len(store.runs()) == 3
 
 
-def test_arms_go_on_too_and_are_put_together_once() -> None:
-    first = swept("arms=none,original,edited")
-    again = swept("arms=none,original,edited", resume=True)
+def test_arms_resume_and_are_joined_once() -> None:
+    first = run_sweep("arms=none,original,edited")
+    again = run_sweep("arms=none,original,edited", resume=True)
     assert first.together is not None
     assert again.together is not None
     assert again.together.record.run_id == first.together.record.run_id
@@ -438,16 +443,16 @@ def test_arms_go_on_too_and_are_put_together_once() -> None:
         store.find("latest")
 
 
-def test_what_is_no_longer_the_same_is_not_gone_on_with() -> None:
+def test_changed_sweep_is_not_resumed() -> None:
     with pytest.raises(UnknownRunError, match="no run of 'mine' with noise=0,1 and seed 0"):
-        swept("noise=0,1", resume=True)
-    swept("noise=0,1")
+        run_sweep("noise=0,1", resume=True)
+    run_sweep("noise=0,1")
     with pytest.raises(BadValueError, match=r"the plan has changed since .*top_k"):
-        swept("noise=0,1", top_k=3, resume=True)
+        run_sweep("noise=0,1", top_k=3, resume=True)
     with pytest.raises(BadValueError, match="the dataset has changed since"):
-        swept("noise=0,1", data=samples()[:-1], resume=True)
+        run_sweep("noise=0,1", data=samples()[:-1], resume=True)
     with pytest.raises(UnknownRunError, match=r"noise=0,0\.5"):
-        swept("noise=0,0.5", resume=True)
+        run_sweep("noise=0,0.5", resume=True)
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -473,14 +478,14 @@ def build():
 
 
 @pytest.fixture
-def plan(here: Path) -> str:
+def plan(project: Path) -> str:
     rows = [
         {"sample_id": str(n), "query": str(n), "relevant_docs": [f"g{n}"], "reference_answer": f"it is {n}"}
         for n in range(9)
     ]
-    (here / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (here / "swept_rag.py").write_text(SYSTEM)
-    (here / "plan.yaml").write_text(
+    (project / "data.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (project / "swept_rag.py").write_text(SYSTEM)
+    (project / "plan.yaml").write_text(
         'name: nightly\ndataset: {jsonl: data.jsonl}\nsystem: {python: "swept_rag:build"}\nmetrics: [exact_match, recall@2]\n'
         "run: {top_k: 2}\nstore: runs.sqlite\ngates: [exact_match >= 0.9]\n"
     )
@@ -492,13 +497,13 @@ def calls() -> int:
     return len(log.read_text().splitlines()) if log.exists() else 0
 
 
-def test_one_command_gives_the_curve(plan: str, auepora: Run) -> None:
+def test_command_prints_the_curve(plan: str, auepora: Run) -> None:
     code, out, err = auepora("run", plan, "--perturb", "noise=0,0.5,1", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    assert (told["schema"], told["perturbation"], told["rates"], told["base"]) == (1, "noise", [0, 0.5, 1], 0)
-    assert len(told["runs"]) == 3
-    points = told["metrics"]["exact_match"]
+    curve = json.loads(out)
+    assert (curve["schema"], curve["perturbation"], curve["rates"], curve["base"]) == (1, "noise", [0, 0.5, 1], 0)
+    assert len(curve["runs"]) == 3
+    points = curve["metrics"]["exact_match"]
     assert [(one["rate"], one["value"], one["delta"]) for one in points] == [(0, 1, None), (0.5, 1, 0), (1, 0, -1)]
     assert points[0]["interval"][0] < 1
     assert calls() == 27
@@ -506,7 +511,7 @@ def test_one_command_gives_the_curve(plan: str, auepora: Run) -> None:
     assert "the gates of plan.yaml are not checked on perturbed runs" in err
 
 
-def test_the_curve_is_drawn_and_written(plan: str, auepora: Run) -> None:
+def test_command_draws_and_writes_the_curve(plan: str, auepora: Run) -> None:
     code, out, err = auepora("run", plan, "--perturb", "drop=0,1", "-m", "recall@2")
     assert code == 0, err
     rows = [line.split() for line in out.splitlines()]
@@ -522,7 +527,7 @@ def test_the_curve_is_drawn_and_written(plan: str, auepora: Run) -> None:
     assert calls() == 18
 
 
-def test_noise_from_a_corpus_by_option_or_by_the_plan(plan: str, auepora: Run) -> None:
+def test_corpus_from_option_or_plan(plan: str, auepora: Run) -> None:
     Path("noise.jsonl").write_text(
         "".join(json.dumps({"doc_id": f"n{n}", "text": f"noise {n}"}) + "\n" for n in range(5))
     )
@@ -556,7 +561,7 @@ COMMANDS = [  # arguments, message, why
 
 
 @pytest.mark.parametrize(("arguments", "message", "why"), COMMANDS, ids=[row[-1] for row in COMMANDS])
-def test_bad_input_is_told_before_anything_is_asked(
+def test_bad_input_is_reported_before_any_call(
     plan: str, auepora: Run, arguments: list[str], message: str, why: str
 ) -> None:
     code, out, err = auepora("run", plan, *arguments)
@@ -565,25 +570,25 @@ def test_bad_input_is_told_before_anything_is_asked(
     assert calls() == 0
 
 
-def test_saved_outputs_and_endpoints_have_no_retriever(plan: str, auepora: Run) -> None:
+def test_saved_outputs_and_endpoints_are_rejected(plan: str, auepora: Run) -> None:
     text = Path(plan).read_text()
     Path("http.yaml").write_text(text.replace('{python: "swept_rag:build"}', '{http: {url: "http://127.0.0.1:9/"}}'))
     code, _, err = auepora("run", "http.yaml", "--perturb", "drop=0,1", "-m", "exact_match")
-    assert (code, "the retriever must be in reach" in err) == (2, True)
+    assert (code, "the retriever must be accessible" in err) == (2, True)
     Path("out.jsonl").write_text('{"sample_id": "0", "response": {"text": "it is 0"}, "retrieved": []}\n')
     Path("saved.yaml").write_text(text.replace('system: {python: "swept_rag:build"}', "outputs: {jsonl: out.jsonl}"))
     code, _, err = auepora("run", "saved.yaml", "--perturb", "drop=0,1")
     assert (code, "has saved outputs and no system" in err) == (2, True)
 
 
-def test_metrics_that_only_the_perturbation_gives_work_are_no_mistake(plan: str, auepora: Run) -> None:
+def test_metrics_applicable_only_when_perturbed(plan: str, auepora: Run) -> None:
     code, out, err = auepora("run", plan, "--perturb", "noise=0,1", "-m", "context_noise_accuracy", "--json")
     assert code == 0, err
     assert "no sample has anything for" not in err
     assert [one["value"] for one in json.loads(out)["metrics"]["context_noise_accuracy"]] == [1, 0]
 
 
-def test_a_stopped_sweep_says_how_to_go_on(plan: str, auepora: Run) -> None:
+def test_stopped_sweep_shows_how_to_resume(plan: str, auepora: Run) -> None:
     text = Path(plan).read_text()
     broken = SYSTEM.replace(
         "n = int(query)",

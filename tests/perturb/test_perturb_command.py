@@ -38,12 +38,12 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def written(path: str) -> list[dict[str, Any]]:
+def read_rows(path: str) -> list[dict[str, Any]]:
     raw = Path(path).read_bytes()
     return [json.loads(line) for line in (gzip.decompress(raw) if path.endswith(".gz") else raw).splitlines()]
 
 
-def test_it_writes_samples_and_linked_variants(data: Path, auepora: Command) -> None:
+def test_writes_samples_and_linked_variants(data: Path, auepora: Command) -> None:
     code, out, err = auepora("perturb", "data.jsonl", "--typo", "0.05", "--case", "upper", "-o", "noisy.jsonl")
     assert (code, out) == (0, "")
     assert err.splitlines() == [
@@ -51,7 +51,7 @@ def test_it_writes_samples_and_linked_variants(data: Path, auepora: Command) -> 
         "typo: 2 variants",
         "upper_case: 2 variants",
     ]
-    rows = {row["sample_id"]: row for row in written("noisy.jsonl")}
+    rows = {row["sample_id"]: row for row in read_rows("noisy.jsonl")}
     assert list(rows) == ["q1", "q1~typo-1", "q1~upper_case-1", "q2", "q2~typo-1", "q2~upper_case-1"]
     assert rows["q1~upper_case-1"]["query"] == "WHICH RIVER FLOWS THROUGH VIENNA?"
     assert rows["q1~typo-1"]["labels"] == {"lang": "en", "variant_of": "q1", "scenario": "typo"}
@@ -59,7 +59,7 @@ def test_it_writes_samples_and_linked_variants(data: Path, auepora: Command) -> 
     assert rows["q2~typo-1"]["reference_answer"] == {"text": "A line"}
 
 
-def test_the_same_seed_writes_the_same_file(data: Path, auepora: Command) -> None:
+def test_same_seed_writes_same_file(data: Path, auepora: Command) -> None:
     options = [
         "--keyboard",
         "0.1",
@@ -74,11 +74,11 @@ def test_the_same_seed_writes_the_same_file(data: Path, auepora: Command) -> Non
     ]
     for name, seed in [("a.jsonl.gz", "5"), ("b.jsonl.gz", "5"), ("c.jsonl.gz", "6")]:
         assert auepora("perturb", "data.jsonl", *options, "--seed", seed, "-o", name)[0] == 0
-    assert written("a.jsonl.gz") == written("b.jsonl.gz") != written("c.jsonl.gz")
-    assert len(written("a.jsonl.gz")) == 2 + 2 * 3 * 3
+    assert read_rows("a.jsonl.gz") == read_rows("b.jsonl.gz") != read_rows("c.jsonl.gz")
+    assert len(read_rows("a.jsonl.gz")) == 2 + 2 * 3 * 3
 
 
-def test_only_the_variants_and_as_json(data: Path, auepora: Command) -> None:
+def test_only_variants_and_json(data: Path, auepora: Command) -> None:
     code, out, _ = auepora(
         "perturb", "data.jsonl", "--case", "random=1", "--variants", "2", "--only-variants", "--json", "-o", "v.jsonl"
     )
@@ -93,15 +93,18 @@ def test_only_the_variants_and_as_json(data: Path, auepora: Command) -> None:
         "without_query": 0,
         "kinds": {"random_case": {"made": 2, "unchanged": 0, "repeated": 2, "failed": 0, "failure": None}},
     }
-    assert [row["query"] for row in written("v.jsonl")] == ["wHICH RIVER FLOWS THROUGH vIENNA?", "wHAT OPENED IN 1863?"]
+    assert [row["query"] for row in read_rows("v.jsonl")] == [
+        "wHICH RIVER FLOWS THROUGH vIENNA?",
+        "wHAT OPENED IN 1863?",
+    ]
 
 
-def test_numbers_are_kept_and_what_is_left_out_is_said(data: Path, auepora: Command) -> None:
+def test_keep_numbers_and_report_omissions(data: Path, auepora: Command) -> None:
     code, _, err = auepora(
         "perturb", "data.jsonl", "--typo", "1", "--keep-numbers", "--no-punctuation", "--case", "lower", "-o", "v.jsonl"
     )
     assert code == 0
-    assert "1863?" in {row["sample_id"]: row["query"] for row in written("v.jsonl")}["q2~typo-1"]
+    assert "1863?" in {row["sample_id"]: row["query"] for row in read_rows("v.jsonl")}["q2~typo-1"]
     (data.parent / "small.jsonl").write_text(
         '{"sample_id": "s", "query": "all small"}\n{"sample_id": "e", "query": ""}\n'
     )
@@ -110,14 +113,14 @@ def test_numbers_are_kept_and_what_is_left_out_is_said(data: Path, auepora: Comm
     assert "not perturbed: 1 sample without a query" in err
 
 
-def test_any_format_goes_in(data: Path, auepora: Command) -> None:
+def test_any_input_format(data: Path, auepora: Command) -> None:
     beir = data.parent / "beir"
     (beir / "qrels").mkdir(parents=True)
     (beir / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "The Danube"}\n')
     (beir / "queries.jsonl").write_text('{"_id": "b1", "text": "Which river?"}\n')
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nb1\td1\t1\n")
     assert auepora("perturb", "beir", "--typo", "0.1", "-o", "v.jsonl")[0] == 0
-    assert [(row["sample_id"], row["relevant_docs"][0]["doc_id"]) for row in written("v.jsonl")] == [
+    assert [(row["sample_id"], row["relevant_docs"][0]["doc_id"]) for row in read_rows("v.jsonl")] == [
         ("b1", "d1"),
         ("b1~typo-1", "d1"),
     ]
@@ -150,13 +153,13 @@ number = 3
 """
 
 
-def test_perturbers_of_ones_own_by_import_path(data: Path, auepora: Command) -> None:
+def test_custom_perturbers_by_import_path(data: Path, auepora: Command) -> None:
     (data.parent / "own_noise.py").write_text(OWN)
     own = [f"--with=own_noise:{name}" for name in ("paraphraser", "politely", "made", "Backwards")]
     code, _, err = auepora("perturb", "data.jsonl", *own, "--concurrency", "2", "-o", "v.jsonl")
     assert code == 0
     assert "paraphrase: 1 variant; left out: 1 failed (ConnectionError: no route)" in err
-    queries = {row["sample_id"]: row["query"] for row in written("v.jsonl")}
+    queries = {row["sample_id"]: row["query"] for row in read_rows("v.jsonl")}
     assert queries["q1~paraphrase-1"] == "Tell me: Which river flows through Vienna?"
     assert queries["q2~politely-1"] == "Please, What opened in 1863?"
     assert queries["q1~made-1"] == "x"
@@ -196,7 +199,7 @@ REFUSED: list[tuple[list[str], str, str]] = [
 
 
 @pytest.mark.parametrize(("arguments", "message", "why"), REFUSED, ids=[row[2] for row in REFUSED])
-def test_what_is_refused(data: Path, auepora: Command, arguments: list[str], message: str, why: str) -> None:
+def test_rejected_arguments(data: Path, auepora: Command, arguments: list[str], message: str, why: str) -> None:
     (data.parent / "empty.jsonl").write_text('{"sample_id": "e", "query": " "}\n')
     (data.parent / "variants.jsonl").write_text('{"sample_id": "v", "query": "x", "labels": {"variant_of": "q"}}\n')
     before = data.read_bytes()
@@ -208,15 +211,15 @@ def test_what_is_refused(data: Path, auepora: Command, arguments: list[str], mes
     assert not (data.parent / "out.jsonl").exists()
 
 
-def test_old_variants_stay_and_taken_ids_are_refused(data: Path, auepora: Command) -> None:
+def test_old_variants_stay_and_duplicate_ids_are_rejected(data: Path, auepora: Command) -> None:
     auepora("perturb", "data.jsonl", "--typo", "0.1", "-o", "one.jsonl")
     code, _, err = auepora("perturb", "one.jsonl", "--keyboard", "0.1", "-o", "two.jsonl")
     assert code == 0
     assert "not perturbed: 2 variants that the dataset had already" in err
-    assert len(written("two.jsonl")) == 6
+    assert len(read_rows("two.jsonl")) == 6
     code, _, err = auepora("perturb", "one.jsonl", "--typo", "0.1", "-o", "two.jsonl")
     assert code == 2
-    assert "a variant would be called 'q1~typo-1', and a sample is" in err
+    assert "the id 'q1~typo-1' of a variant is already the id of a sample" in err
 
 
 PLAN = """
@@ -228,7 +231,7 @@ store: runs.sqlite
 """
 
 
-def test_from_the_bundled_questions_to_noise_robustness(
+def test_bundled_questions_to_noise_robustness(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, auepora: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)

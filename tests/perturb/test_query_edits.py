@@ -22,7 +22,7 @@ from auepora_eval.perturb.queries import (
 )
 
 
-def drawn(perturber: Any, query: str, times: int = 200) -> set[str]:
+def edit_many(perturber: Any, query: str, times: int = 200) -> set[str]:
     return {perturber.perturb(query, Random(seed)) for seed in range(times)}
 
 
@@ -62,22 +62,22 @@ PLAIN = [  # perturber, question, every text it may become, why
 
 
 @pytest.mark.parametrize(("perturber", "query", "texts", "why"), PLAIN, ids=[row[3] for row in PLAIN])
-def test_what_becomes_of_a_question(perturber: Any, query: str, texts: set[str], why: str) -> None:
-    found = drawn(perturber, query)
+def test_edited_questions(perturber: Any, query: str, texts: set[str], why: str) -> None:
+    found = edit_many(perturber, query)
     assert found <= texts
     if len(texts) <= 5:
         assert found == texts
 
 
 @pytest.mark.parametrize("kind", [Keyboard, RandomCase])
-def test_the_rate_is_the_share_of_letters(kind: Any) -> None:
+def test_rate_is_proportion_of_letters(kind: Any) -> None:
     query = "abcdefghij" * 10
     for seed in range(20):
         text = kind(0.1).perturb(query, Random(seed))
         assert sum(one != other for one, other in zip(text, query, strict=True)) == 10
 
 
-def test_a_fraction_of_an_edit_is_drawn() -> None:
+def test_fractional_edit_is_random() -> None:
     counts = [
         sum(one != other for one, other in zip(Keyboard(0.25).perturb("abcdef", Random(seed)), "abcdef", strict=True))
         for seed in range(400)
@@ -90,7 +90,7 @@ ANY = st.text(st.sampled_from("aé1 .\u0301\u200d👩🚀🏽🇫🇷🇩\u1100\
 
 
 @given(ANY, st.integers(0, 100))
-def test_words_and_slips_only_move_repeat_or_lose_whole_characters(query: str, seed: int) -> None:
+def test_edits_keep_grapheme_clusters_whole(query: str, seed: int) -> None:
     whole = grapheme_clusters(query)
     kinds: list[Any] = [Typo(0.5), DropWords(0.4), SwapWords(0.5), NoPunctuation()]
     for one in kinds:
@@ -108,7 +108,7 @@ def is_made_of(text: str, pieces: set[str]) -> bool:
 
 
 @given(ANY, st.integers(0, 100))
-def test_a_number_is_kept_where_it_shall_be(query: str, seed: int) -> None:
+def test_keep_numbers(query: str, seed: int) -> None:
     def with_digits(text: str) -> list[str]:
         cells = grapheme_clusters(text)
         words = ["".join(cells[word.start : word.stop]) for word in word_ranges(cells)]
@@ -118,11 +118,11 @@ def test_a_number_is_kept_where_it_shall_be(query: str, seed: int) -> None:
         assert with_digits(one.perturb(query, Random(seed))) == with_digits(query)
 
 
-def test_neighbours_lie_beside_each_other_both_ways() -> None:
+def test_keyboard_neighbours_are_symmetric() -> None:
     for layout in LAYOUTS:
-        beside = neighbours(layout)
-        assert all(key in beside[other] for key in beside for other in beside[key])
-        assert all(beside.values())
+        neighbours_of = neighbours(layout)
+        assert all(key in neighbours_of[other] for key in neighbours_of for other in neighbours_of[key])
+        assert all(neighbours_of.values())
     assert set(neighbours("qwerty")["g"]) == set("fhtyvb")
 
 
@@ -137,6 +137,6 @@ BAD: list[tuple[Any, Any, str]] = [
 
 
 @pytest.mark.parametrize(("make", "error", "message"), BAD, ids=[row[2] for row in BAD])
-def test_what_cannot_be_meant(make: Any, error: type[Exception], message: str) -> None:
+def test_invalid_arguments(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         make()

@@ -44,7 +44,7 @@ def sample(sample_id: str = "q1", query: str = "Which river flows through Vienna
     return EvaluationSample(sample_id, query, **more)
 
 
-def test_a_variant_has_all_that_its_question_has() -> None:
+def test_variant_keeps_sample_fields() -> None:
     base = sample(
         relevant_docs=[Document("d1", metadata={"relevance": 2})],
         candidate_docs=[Document("d2")],
@@ -72,7 +72,7 @@ def test_a_variant_has_all_that_its_question_has() -> None:
     assert (typo.cluster, keyboard.cluster) == ("talk", "talk")
 
 
-def test_a_variant_follows_from_seed_id_kind_and_number_alone() -> None:
+def test_variant_depends_on_seed_id_kind_and_number_only() -> None:
     samples = [sample(f"q{n}", f"Question number {n} about rivers and their towns") for n in range(20)]
     whole = {one.sample_id: one.query for one in perturb_queries(samples, ALL, variants=3)}
     alone = {one.sample_id: one.query for one in perturb_queries(samples[7:5:-1], Typo(0.1), variants=2)}
@@ -85,15 +85,15 @@ def test_a_variant_follows_from_seed_id_kind_and_number_alone() -> None:
     assert all(other[f"q{n}~typo-1"] != whole[f"q{n}~typo-1"] for n in range(20))
 
 
-def test_the_same_text_under_another_id_comes_out_otherwise() -> None:
-    made = perturb_queries([sample("a"), sample("b")], Keyboard(0.2), only_variants=True)
-    assert len({one.query for one in made}) == 2
+def test_same_question_with_other_id_differs() -> None:
+    variants = perturb_queries([sample("a"), sample("b")], Keyboard(0.2), only_variants=True)
+    assert len({one.query for one in variants}) == 2
 
 
-def test_a_seed_gives_what_it_always_gave() -> None:
+def test_seeded_variants_are_stable() -> None:
     # Written down once: whoever perturbs the same data next year has the same variants.
-    made = perturb_queries([sample()], ALL, seed=7, only_variants=True)
-    assert {one.sample_id: one.query for one in made} == {
+    variants = perturb_queries([sample()], ALL, seed=7, only_variants=True)
+    assert {one.sample_id: one.query for one in variants} == {
         "q1~typo-1": "Which river flows thruogh Viienn?",
         "q1~keyboard-1": "Which river fllws throjgh Vienns?",
         "q1~drop_words-1": "river flows through Vienna?",
@@ -105,17 +105,17 @@ def test_a_seed_gives_what_it_always_gave() -> None:
     }
 
 
-def test_what_comes_out_as_its_question_or_twice_is_left_out_and_counted() -> None:
-    made = perturb_queries(
+def test_unchanged_and_repeated_variants_are_counted() -> None:
+    variants = perturb_queries(
         [sample("a", "all small"), sample("b", "A"), sample("c", "  "), sample("d", "?!")],
         [LowerCase(), RandomCase(1.0), Typo(0.5)],
         variants=2,
     )
-    assert (made.bases, made.without_query, made.variants_left) == (3, 1, 0)
-    assert made.counts["lower_case"] == VariantCounts(made=1, unchanged=2)
-    assert made.counts["random_case"] == VariantCounts(made=2, unchanged=2, repeated=2)
-    assert made.counts["typo"] == VariantCounts(made=3, unchanged=2, repeated=1)  # of "A" there is only "AA"
-    assert [one.sample_id for one in made if one.sample_id.startswith("b")] == [
+    assert (variants.bases, variants.without_query, variants.variants_left) == (3, 1, 0)
+    assert variants.counts["lower_case"] == VariantCounts(made=1, unchanged=2)
+    assert variants.counts["random_case"] == VariantCounts(made=2, unchanged=2, repeated=2)
+    assert variants.counts["typo"] == VariantCounts(made=3, unchanged=2, repeated=1)  # of "A" there is only "AA"
+    assert [one.sample_id for one in variants if one.sample_id.startswith("b")] == [
         "b",
         "b~lower_case-1",
         "b~random_case-1",
@@ -123,7 +123,7 @@ def test_what_comes_out_as_its_question_or_twice_is_left_out_and_counted() -> No
     ]
 
 
-def test_variants_are_perturbed_only_if_told() -> None:
+def test_variants_are_perturbed_only_on_request() -> None:
     base = sample("q")
     (variant,) = perturb_queries([base], Typo(0.1), only_variants=True)
     left = perturb_queries([base, variant], Keyboard(0.1))
@@ -135,10 +135,10 @@ def test_variants_are_perturbed_only_if_told() -> None:
     assert {one.cluster for one in [base, variant, *too]} == {"q"}
 
 
-def test_an_id_that_is_taken_is_refused() -> None:
-    made = perturb_queries([sample()], Typo(0.1))
-    with pytest.raises(DuplicateIdError, match="would be called 'q1~typo-1', and a sample is"):
-        perturb_queries(made, Typo(0.1), seed=9)
+def test_duplicate_id_is_rejected() -> None:
+    variants = perturb_queries([sample()], Typo(0.1))
+    with pytest.raises(DuplicateIdError, match="'q1~typo-1' of a variant is already the id of a sample"):
+        perturb_queries(variants, Typo(0.1), seed=9)
     with pytest.raises(DuplicateIdError, match="two samples have the id 'q1'"):
         perturb_queries([sample(), sample()], Typo(0.1))
 
@@ -146,36 +146,36 @@ def test_an_id_that_is_taken_is_refused() -> None:
 # --- perturbers of the user's own -------------------------------------------------------------------------------------
 
 
-def test_a_paraphraser_asks_a_model_and_links_what_it_says() -> None:
+def test_paraphraser_calls_model_and_links_variants() -> None:
     prompts: list[str] = []
 
     def llm(prompt: str) -> str:
         prompts.append(prompt)
         return ' "Through Vienna flows which river?" \n'
 
-    _, made = perturb_queries([sample()], Paraphraser(llm))
-    assert made.query == "Through Vienna flows which river?"
-    assert (made.sample_id, made.labels["scenario"]) == ("q1~paraphrase-1", "paraphrase")
+    _, variants = perturb_queries([sample()], Paraphraser(llm))
+    assert variants.query == "Through Vienna flows which river?"
+    assert (variants.sample_id, variants.labels["scenario"]) == ("q1~paraphrase-1", "paraphrase")
     assert len(prompts) == 1
     assert prompts[0].endswith("Question: Which river flows through Vienna?")
 
 
 @pytest.mark.parametrize("concurrency", [1, 4])
-def test_what_a_model_fails_at_is_left_out_and_counted(concurrency: int) -> None:
+def test_model_failures_are_counted(concurrency: int) -> None:
     def llm(prompt: str) -> Any:
         if "1" in prompt:
             raise ConnectionError("no route")
         return {"2": " ", "3": None, "4": prompt}.get(prompt[-1], f"{prompt} please")
 
     samples = [sample(str(n), f"number {n}") for n in range(6)]
-    made = perturb_queries(samples, Paraphraser(llm, prompt="{query}"), concurrency=concurrency)
-    assert [one.sample_id for one in made if one.labels] == ["0~paraphrase-1", "5~paraphrase-1"]
-    assert made.counts["paraphrase"] == VariantCounts(
+    variants = perturb_queries(samples, Paraphraser(llm, prompt="{query}"), concurrency=concurrency)
+    assert [one.sample_id for one in variants if one.labels] == ["0~paraphrase-1", "5~paraphrase-1"]
+    assert variants.counts["paraphrase"] == VariantCounts(
         made=2, unchanged=1, failed=3, failure="ConnectionError: no route"
     )
 
 
-def test_coroutines_run_side_by_side_in_one_loop_even_within_another() -> None:
+def test_coroutines_share_one_event_loop() -> None:
     loops: set[int] = set()
     running = most = 0
 
@@ -194,11 +194,11 @@ def test_coroutines_run_side_by_side_in_one_loop_even_within_another() -> None:
         samples = [sample(str(n), f"number {n}") for n in range(9)]
         return perturb_queries(samples, Paraphraser(llm, prompt="{query}"), concurrency=3, variants=2)
 
-    made = asyncio.run(notebook())
+    variants = asyncio.run(notebook())
     assert most == 3
     assert len(loops) == 1
-    assert made.counts["paraphrase"].failed == 2
-    assert made.counts["paraphrase"].failure == "TimeoutError"
+    assert variants.counts["paraphrase"].failed == 2
+    assert variants.counts["paraphrase"].failure == "TimeoutError"
 
 
 class Shouting:
@@ -217,26 +217,26 @@ class Shouting:
         return [f"{query}!" for query in queries] if self.given is None else self.given
 
 
-def test_a_batch_is_asked_for_at_once() -> None:
+def test_perturb_batch() -> None:
     shouting = Shouting()
-    made = perturb_queries([sample("a", "x"), sample("b", "y")], shouting, only_variants=True)
-    assert [one.query for one in made] == ["x!", "y!"]
+    variants = perturb_queries([sample("a", "x"), sample("b", "y")], shouting, only_variants=True)
+    assert [one.query for one in variants] == ["x!", "y!"]
     assert shouting.calls == 1
     one_failed = perturb_queries([sample("a", "x"), sample("b", "y")], Shouting([ValueError("no"), "fine"]))
     assert one_failed.counts["shout"] == VariantCounts(made=1, failed=1, failure="ValueError: no")
     too_few = perturb_queries([sample("a", "x"), sample("b", "y")], Shouting(["z"]))
-    assert too_few.counts["shout"].failure == "BadTypeError: perturb_batch gave 1 texts for 2 questions"
+    assert too_few.counts["shout"].failure == "BadTypeError: perturb_batch returned 1 texts for 2 questions"
     assert too_few.counts["shout"].failed == 2
     none_at_all = perturb_queries([sample("a", "x")], Shouting(3))
     assert none_at_all.counts["shout"].failed == 1
 
 
-def test_a_function_is_a_perturber_under_its_own_name() -> None:
+def test_function_as_perturber() -> None:
     def politely(query: str, rng: Random) -> str:
         return f"Please: {query}"
 
-    (made,) = perturb_queries([sample()], politely, only_variants=True)
-    assert (made.sample_id, made.labels["scenario"]) == ("q1~politely-1", "paraphrase")
+    (variants,) = perturb_queries([sample()], politely, only_variants=True)
+    assert (variants.sample_id, variants.labels["scenario"]) == ("q1~politely-1", "paraphrase")
     assert isinstance(as_perturber(politely), QueryPerturber)
     assert as_perturber(ALL[0]) is ALL[0]
 
@@ -252,10 +252,10 @@ class Fickle:
         return query if self.asked < 3 else "otherwise"
 
 
-def test_a_perturber_is_asked_as_often_as_it_says() -> None:
+def test_perturber_tries() -> None:
     fickle = Fickle()
-    (made,) = perturb_queries([sample()], fickle, only_variants=True)
-    assert (made.query, fickle.asked) == ("otherwise", 3)
+    (variants,) = perturb_queries([sample()], fickle, only_variants=True)
+    assert (variants.query, fickle.asked) == ("otherwise", 3)
 
 
 def named(name: Any = "mine", scenario: Any = "typo") -> Any:
@@ -263,42 +263,40 @@ def named(name: Any = "mine", scenario: Any = "typo") -> Any:
 
 
 BAD: list[tuple[Any, dict[str, Any], type[AueporaError], str]] = [
-    ([], {}, BadValueError, "no perturbation is chosen"),
-    (Typo, {}, BadTypeError, "is no perturber"),
-    ([object()], {}, BadTypeError, "is no perturber"),
-    ("typo", {}, BadTypeError, "'typo' is no perturber"),
+    ([], {}, BadValueError, "no perturber is given"),
+    (Typo, {}, BadTypeError, "is not a perturber"),
+    ([object()], {}, BadTypeError, "is not a perturber"),
+    ("typo", {}, BadTypeError, "'typo' is not a perturber"),
     (lambda query, rng: query, {}, BadValueError, "becomes part of ids.*<lambda>"),
     ([named(name="with space")], {}, BadValueError, "becomes part of ids"),
     ([named(name=None)], {}, BadValueError, "becomes part of ids"),
     ([named(scenario="")], {}, BadValueError, "must name its scenario"),
     ([named(scenario=None)], {}, BadValueError, "must name its scenario"),
-    ([Typo(0.1), Typo(0.2)], {}, BadValueError, "two perturbers are called 'typo'"),
-    (Typo(0.1), {"variants": 0}, BadValueError, "variants must be at least 1"),
-    (Typo(0.1), {"variants": 1.5}, BadTypeError, "variants must be a whole number"),
-    (Typo(0.1), {"seed": "x"}, BadTypeError, "seed must be a whole number"),
-    (Typo(0.1), {"concurrency": 0}, BadValueError, "concurrency must be at least 1"),
+    ([Typo(0.1), Typo(0.2)], {}, BadValueError, "two perturbers have the name 'typo'"),
+    (Typo(0.1), {"variants": 0}, BadValueError, "variants must be an integer >= 1"),
+    (Typo(0.1), {"variants": 1.5}, BadTypeError, "variants must be an integer"),
+    (Typo(0.1), {"seed": "x"}, BadTypeError, "seed must be an integer"),
+    (Typo(0.1), {"concurrency": 0}, BadValueError, "concurrency must be an integer >= 1"),
 ]
 
 
 @pytest.mark.parametrize(("perturbers", "options", "error", "message"), BAD, ids=[row[3] for row in BAD])
-def test_what_cannot_be_meant(
-    perturbers: Any, options: dict[str, Any], error: type[AueporaError], message: str
-) -> None:
+def test_invalid_arguments(perturbers: Any, options: dict[str, Any], error: type[AueporaError], message: str) -> None:
     with pytest.raises(error, match=message):
         perturb_queries([sample()], perturbers, **options)
 
 
-def test_a_paraphraser_that_cannot_work() -> None:
+def test_invalid_paraphraser() -> None:
     with pytest.raises(BadTypeError, match="llm must be a function"):
         Paraphraser("gpt")  # type: ignore[arg-type]
-    with pytest.raises(BadValueError, match="where the question goes"):
+    with pytest.raises(BadValueError, match=r"must contain \{query"):
         Paraphraser(str, prompt="Reword this.")
 
 
 # --- what it is for ---------------------------------------------------------------------------------------------------
 
 
-def test_noise_robustness_of_the_bundled_system_comes_out_defined() -> None:
+def test_noise_robustness_of_bundled_system_is_defined() -> None:
     plain = [one for one in load_jsonl_dataset(dataset_path()) if one.labels.get("variant_of") is None]
     samples = perturb_queries(plain, [Typo(0.1), Keyboard(0.1), DropWords(0.3), LowerCase()], seed=1)
     system = bm25()

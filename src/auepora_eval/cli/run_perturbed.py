@@ -35,7 +35,7 @@ def run_sweep(
 
     params = click.get_current_context().params
     _refuse_single_run_options(params, perturb, form)
-    sweep = Sweep.of(perturb[0])
+    sweep = Sweep.parse(perturb[0])
     if corpus is not None and "noise" not in sweep.perturbs:
         raise click.UsageError(f"--perturb-corpus is where noise is drawn from, and {sweep} draws none: leave it out")
     refuse_input_as_output(output, [] if corpus is None else [corpus])

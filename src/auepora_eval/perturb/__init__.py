@@ -1,1 +1,1 @@
-"""What a system is given, made worse on purpose, and always in the same way: the same seed gives the same."""
+"""Perturbations of queries and retrieved documents; the same seed gives the same perturbation."""

@@ -1,4 +1,4 @@
-"""Which documents are relevant to a sample, as far as its annotations say."""
+"""The relevant documents of a sample, from its annotations."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ __all__ = ["gold_key", "gold_keys", "gold_parents", "has_gold"]
 
 
 def gold_keys(sample: EvaluationSample) -> frozenset[str]:
-    """The ids that a sample names as relevant: of chunks or whole documents (``metadata["expected_doc_ids"]``)."""
+    """The ids of a sample's gold: chunks, or whole documents (``metadata["expected_doc_ids"]``)."""
     named = [doc.doc_id for doc in sample.relevant_docs or () if _is_relevant(doc, sample)]
     return frozenset([*named, *_expected_doc_ids(sample)])
 
 
 def has_gold(sample: EvaluationSample) -> bool:
-    """Whether anything is named as relevant."""
+    """Whether the sample has gold."""
     return bool(gold_keys(sample))
 
 
 def gold_key(document: Document, keys: frozenset[str]) -> str | None:
-    """By which of the relevant ids a document is relevant, its own or that of the whole it is from; or ``None``."""
+    """The gold id that makes a document relevant, its own or its parent's; or ``None``."""
     if document.doc_id in keys:
         return document.doc_id
     return document.parent_id if document.parent_id in keys else None
 
 
 def gold_parents(sample: EvaluationSample) -> frozenset[str]:
-    """The documents that anything relevant is from: what else they hold is not sure to be noise."""
+    """The parents of the gold: other chunks of these documents may be relevant too, so they are not noise."""
     return frozenset(
         [*(doc.parent for doc in sample.relevant_docs or () if _is_relevant(doc, sample)), *_expected_doc_ids(sample)]
     )
@@ -40,5 +40,5 @@ def _is_relevant(document: Document, sample: EvaluationSample) -> bool:
 
 
 def _expected_doc_ids(sample: EvaluationSample) -> list[str]:
-    held = sample.metadata.get("expected_doc_ids") if isinstance(sample.metadata, Mapping) else None
-    return [str(one) for one in held] if isinstance(held, (list, tuple)) else []
+    doc_ids = sample.metadata.get("expected_doc_ids") if isinstance(sample.metadata, Mapping) else None
+    return [str(one) for one in doc_ids] if isinstance(doc_ids, (list, tuple)) else []

@@ -1,4 +1,4 @@
-"""Texts cut into what a reader takes for one character, so that no edit tears one apart."""
+"""Grapheme clusters: texts split into user-perceived characters, so that no edit splits one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _KIRAT_RAI_VOWELS = frozenset({0x16D63, 0x16D67, 0x16D68, 0x16D69, 0x16D6A})  # 
 
 
 def grapheme_clusters(text: str) -> list[str]:
-    """The text in pieces that must stay whole: letters with their marks, emoji sequences, flags, Hangul syllables.
+    """Split a text into grapheme clusters: letters with their marks, emoji sequences, flags, Hangul syllables.
 
-    Every cut is one that Unicode's rules for extended grapheme clusters allow. Where telling them apart needs tables
-    that Python does not have, pieces are rather too long than too short.
+    Every break is allowed by Unicode's rules for extended grapheme clusters. Where the rules need tables that Python
+    does not have, clusters are too long rather than too short.
     """
     if text.isascii() and "\r" not in text:
         return list(text)
@@ -101,13 +101,13 @@ def _same_syllable(before: str, after: str) -> bool:
 
 
 def word_ranges(cells: list[str]) -> list[range]:
-    """Where the words are among these pieces: the stretches between spaces."""
-    found, start = [], None
-    for place, cell in enumerate([*cells, " "]):
+    """The ranges of clusters between spaces."""
+    ranges, start = [], None
+    for position, cell in enumerate([*cells, " "]):
         if cell.isspace():
             if start is not None:
-                found.append(range(start, place))
+                ranges.append(range(start, position))
             start = None
         elif start is None:
-            start = place
-    return found
+            start = position
+    return ranges

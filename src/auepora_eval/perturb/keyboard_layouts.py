@@ -1,4 +1,4 @@
-"""Keyboard layouts: which letters lie beside which."""
+"""Keyboard layouts and the neighbours of each key."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _ROWS: dict[str, list[tuple[int, float, str]]] = {
 
 
 def require_layout(layout: str) -> None:
-    """Refuse a layout that is not there."""
+    """Raise for an unknown layout."""
     if layout not in LAYOUTS:
-        raise BadValueError(f"there is no keyboard layout {layout!r}; choose one of: {', '.join(LAYOUTS)}")
+        raise BadValueError(f"unknown keyboard layout {layout!r}; choose one of: {', '.join(LAYOUTS)}")
 
 
 @cache
@@ -38,19 +38,19 @@ def neighbours(layout: str) -> dict[str, str]:
     """Per letter the letters whose keys touch its own, per digit the digits; all in lower case."""
     require_layout(layout)
     keys = [
-        (key, row, shift + place)
+        (key, row, shift + position)
         for row, shift, line in _ROWS[layout]
-        for place, key in enumerate(line)
+        for position, key in enumerate(line)
         if not key.isspace()
     ]
     return {
         key: "".join(
             other
-            for other, other_row, other_place in keys
+            for other, other_row, other_position in keys
             if other != key
             and other.isdigit() == key.isdigit()
             and abs(row - other_row) <= 1
-            and abs(place - other_place) <= 1
+            and abs(position - other_position) <= 1
         )
-        for key, row, place in keys
+        for key, row, position in keys
     }

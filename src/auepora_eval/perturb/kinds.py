@@ -1,4 +1,4 @@
-"""The ways in which retrieved documents are perturbed, at which rates, and how a user writes them down."""
+"""Kinds and rates of document perturbations, and the sweep syntax ``noise=0,0.2,0.4``."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ KINDS = {
     "shuffle": "the order is random",
     "duplicate": "documents come twice",
 }
-"""What can be done to a list of retrieved documents."""
+"""The perturbations of a ranking, with their descriptions."""
 NEED_GOLD = frozenset({"drop", "counterfactual"})
-"""Kinds that must know which documents are relevant."""
+"""Kinds that need gold."""
 ARMS_KIND = "arms"
 ARMS: dict[str, dict[str, float]] = {"none": {"empty": 1.0}, "original": {}, "edited": {"counterfactual": 1.0}}
-"""The same questions without documents, with those retrieved, and with false ones; as rates of the kinds above."""
+"""The same questions without documents, with retrieved and with counterfactual ones; as rates of the kinds above."""
 
 Level = float | str
 """One point of a sweep: a rate, or the name of an arm."""
@@ -32,7 +32,7 @@ Level = float | str
 
 @dataclass(frozen=True, slots=True)
 class Perturbation:
-    """How much of each kind is done to what comes back from retrieval; all rates from 0 to 1."""
+    """The rate of each kind of perturbation, from 0 to 1, and the seed."""
 
     noise: float = 0.0
     drop: float = 0.0
@@ -46,7 +46,7 @@ class Perturbation:
         for kind in KINDS:
             object.__setattr__(self, kind, _rate(kind, getattr(self, kind)))
         if isinstance(self.seed, bool) or not isinstance(self.seed, int):
-            raise BadTypeError(f"the seed of a perturbation must be a whole number, not {self.seed!r}")
+            raise BadTypeError(f"the seed of a perturbation must be an integer, not {self.seed!r}")
 
     @property
     def rates(self) -> dict[str, float]:
@@ -55,7 +55,7 @@ class Perturbation:
 
     @classmethod
     def from_arm(cls, arm: str, seed: int = 0) -> Perturbation:
-        """What makes an arm."""
+        """The perturbation of an arm."""
         if arm not in ARMS:
             hint = did_you_mean(arm, ARMS, otherwise=f"; choose one of: {', '.join(ARMS)}")
             raise BadValueError(f"there is no arm '{arm}'{hint}")
@@ -67,23 +67,23 @@ assert {field.name for field in fields(Perturbation)} == {*KINDS, "seed"}
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One kind of perturbation at several rates, or several arms: what is run one after the other."""
+    """One kind of perturbation at several rates, or several arms; each level is one run."""
 
     kind: str
     levels: tuple[Level, ...]
 
     @classmethod
-    def of(cls, given: str | Mapping[str, Sequence[Level]]) -> Sweep:
-        """A sweep as users write it: ``noise=0,0.2,0.4``, ``arms=none,original,edited``, ``{"drop": [0, 0.5, 1]}``."""
-        if isinstance(given, str):
-            kind, equals, levels = given.partition("=")
+    def parse(cls, spec: str | Mapping[str, Sequence[Level]]) -> Sweep:
+        """Parse a sweep: ``noise=0,0.2,0.4``, ``arms=none,original,edited``, ``{"drop": [0, 0.5, 1]}``."""
+        if isinstance(spec, str):
+            kind, equals, levels = spec.partition("=")
             if not equals:
-                raise BadValueError(f"'{given}' says not at which rates; write KIND=RATES, such as noise=0,0.2,0.4")
+                raise BadValueError(f"'{spec}' has no rates; write KIND=RATES, such as noise=0,0.2,0.4")
             return cls._validated(kind.strip(), [one.strip() for one in levels.split(",")])
-        if not isinstance(given, Mapping) or len(given) != 1:
-            raise BadValueError(f"name one kind of perturbation with its rates, such as noise=0,0.2,0.4; not {given!r}")
-        ((kind, several),) = given.items()
-        return cls._validated(kind, [several] if isinstance(several, (str, float, int)) else list(several))
+        if not isinstance(spec, Mapping) or len(spec) != 1:
+            raise BadValueError(f"name one kind of perturbation with its rates, such as noise=0,0.2,0.4; not {spec!r}")
+        ((kind, rates),) = spec.items()
+        return cls._validated(kind, [rates] if isinstance(rates, (str, float, int)) else list(rates))
 
     @classmethod
     def _validated(cls, kind: str, levels: list[Any]) -> Sweep:
@@ -95,34 +95,34 @@ class Sweep:
         if kind == ARMS_KIND:
             for arm in levels:
                 Perturbation.from_arm(str(arm))
-            found: tuple[Level, ...] = tuple(map(str, levels))
+            checked: tuple[Level, ...] = tuple(map(str, levels))
         else:
-            found = tuple(_rate(kind, one) for one in levels)
-        if not found:
-            raise BadValueError(f"{kind} is given no rates; write some, such as {kind}=0,0.5,1")
-        for level in found:
-            if found.count(level) > 1:
-                raise BadValueError(f"{kind}={level_text(level)} is there twice; each is run once")
-        return cls(kind, found)
+            checked = tuple(_rate(kind, one) for one in levels)
+        if not checked:
+            raise BadValueError(f"{kind} has no rates; write some, such as {kind}=0,0.5,1")
+        for level in checked:
+            if checked.count(level) > 1:
+                raise BadValueError(f"{kind}={level_text(level)} is listed twice; list each level once")
+        return cls(kind, checked)
 
     @property
     def base(self) -> Level:
-        """What the others are held against: rate 0 where it is there, else the first."""
+        """The level that the others are compared with: rate 0 if present, else the first."""
         return 0.0 if 0.0 in self.levels and self.kind != ARMS_KIND else self.levels[0]
 
     @property
     def perturbs(self) -> set[str]:
-        """The kinds that are at work at one level or another."""
+        """The kinds with a rate above 0 at any level."""
         return {kind for level in self.levels for kind in self.perturbation(level).rates}
 
     def perturbation(self, level: Level, seed: int = 0) -> Perturbation:
-        """What is done at a level."""
+        """The perturbation at a level."""
         if isinstance(level, str):
             return Perturbation.from_arm(level, seed)
         return Perturbation(**{self.kind: level}, seed=seed)
 
     def label(self, level: Level) -> str:
-        """A level as names and tags have it: ``noise=0.2``, ``arm=edited``."""
+        """A level as used in run names and tags: ``noise=0.2``, ``arm=edited``."""
         return f"{'arm' if self.kind == ARMS_KIND else self.kind}={level_text(level)}"
 
     def __str__(self) -> str:
@@ -134,11 +134,11 @@ def level_text(level: Level) -> str:
     return level if isinstance(level, str) else repr(level).removesuffix(".0")
 
 
-def _rate(kind: str, given: Any) -> float:
+def _rate(kind: str, value: Any) -> float:
     try:
-        rate = math.nan if isinstance(given, bool) else float(given)
+        rate = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
         rate = math.nan
     if not 0 <= rate <= 1:
-        raise BadValueError(f"the rate of {kind} must be a number from 0 to 1, not {given!r:.60}")
+        raise BadValueError(f"the rate of {kind} must be a number from 0 to 1, not {value!r:.60}")
     return rate + 0.0  # -0.0 is 0

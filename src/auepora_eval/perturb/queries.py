@@ -1,4 +1,4 @@
-"""Variants of questions: every sample asked again with noise, linked to the one it was made of."""
+"""Query variants: perturbed copies of samples, linked to their base sample."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ _NAME = re.compile(r"\w[\w.-]*")
 
 @runtime_checkable
 class QueryPerturber(Protocol):
-    """What makes a variant of a question.
+    """Makes variants of a question.
 
-    ``perturb`` may be ``async``. A perturber that takes many questions at once has ``perturb_batch(queries, rngs)``
-    beside it, which gives a text, or an exception, for each. ``tries`` (1 unless it says otherwise) is how often it is
-    asked again where a variant equals its question, or another variant of it. One that is ``deterministic`` is asked
-    for a single variant, however many are wanted.
+    ``perturb`` may be ``async``. A perturber that handles many questions at once also has
+    ``perturb_batch(queries, rngs)``, which returns a string or an exception for each. ``tries`` (default 1) is how
+    often it is called while a variant equals its question or another variant of it. A ``deterministic`` perturber is
+    called for a single variant, whatever the number requested.
     """
 
     @property
     def name(self) -> str:
-        """What it is called in the ids of its variants: ``typo`` in ``q1~typo-1``."""
+        """Its name in the ids of its variants: ``typo`` in ``q1~typo-1``."""
 
     @property
     def scenario(self) -> str | tuple[str, ...]:
-        """What ``labels["scenario"]`` of its variants says; by default ``noise_robustness`` reads typo, paraphrase."""
+        """The ``labels["scenario"]`` of its variants; by default ``noise_robustness`` reads typo, paraphrase."""
 
     def perturb(self, query: str, rng: Random) -> Any:
-        """The question asked otherwise; ``rng`` is the only source of chance, so that a seed repeats it."""
+        """The perturbed question; ``rng`` is the only source of randomness, so that a seed reproduces it."""
 
 
 PerturberLike = QueryPerturber | Callable[[str, Random], Any]
@@ -64,21 +64,21 @@ PerturberLike = QueryPerturber | Callable[[str, Random], Any]
 
 @dataclass(slots=True)
 class VariantCounts:
-    """What became of the variants that one perturber was asked for."""
+    """The outcomes of the variants requested from one perturber."""
 
     made: int = 0
     unchanged: int = 0
-    """Left out, since they came out as their question."""
+    """Left out because they equal their question."""
     repeated: int = 0
-    """Left out, since another variant of the same question reads the same."""
+    """Left out because they equal another variant of the same question."""
     failed: int = 0
-    """Left out, since the perturber raised or gave no text."""
+    """Left out because the perturber raised or returned no string."""
     failure: str | None = None
-    """Why the first of these failed."""
+    """The error of the first failure."""
 
 
 class Variants(list[EvaluationSample]):
-    """Samples and their variants, with what became of those that were asked for."""
+    """A list of samples and their variants, with counts of the outcomes."""
 
     def __init__(self, samples: Iterable[EvaluationSample] = ()) -> None:
         super().__init__(samples)
@@ -87,9 +87,9 @@ class Variants(list[EvaluationSample]):
         self.bases = 0
         """How many samples were perturbed."""
         self.variants_left = 0
-        """How many were not, since they are variants themselves."""
+        """How many were left unperturbed because they are variants themselves."""
         self.without_query = 0
-        """How many were not, since they have no query."""
+        """How many were left unperturbed because they have no query."""
 
 
 @dataclass(slots=True)
@@ -112,39 +112,43 @@ def perturb_queries(
 ) -> Variants:
     """The samples, each followed by its variants: ``variants`` of them from each perturber.
 
-    A function ``(query, rng)`` is a perturber too: its variants are called after it, and are paraphrases unless it has
-    an attribute ``scenario``.
+    A function ``(query, rng)`` is a perturber too: its variants are named after it, and their scenario is
+    ``paraphrase`` unless it has an attribute ``scenario``.
 
-    A variant has all that its sample has, another query, the id ``<id>~<name>-<number>``, ``labels["variant_of"]`` and
-    ``labels["scenario"]``. It follows from seed, sample id, perturber and number alone, not from what else is there.
-    One that equals its question, or another variant of it, is drawn anew a few times and then left out; one at which
-    the perturber fails is left out. ``counts`` tells how many.
+    A variant is a copy of its sample with another query, the id ``<id>~<name>-<number>``, ``labels["variant_of"]`` and
+    ``labels["scenario"]``. It depends on seed, sample id, perturber and number only, not on the other samples.
+    A variant that equals its question, or another variant of it, is redrawn a few times and then left out; one at
+    which the perturber fails is left out. ``counts`` has the numbers.
 
-    Samples that are variants already are not perturbed, unless ``variants_too``. ``only_variants`` leaves out what was
-    there before. ``concurrency`` is how many questions a perturber is asked at a time.
+    Samples that are variants already are not perturbed, unless ``variants_too``. ``only_variants`` leaves out the
+    given samples. ``concurrency`` is the number of questions in flight per perturber.
     """
     rows = list(samples)
     check_samples(rows)
     require_distinct_ids(rows)
-    chosen = _validate_perturbers(perturbers)
+    valid_perturbers = _validate_perturbers(perturbers)
     _require_integer("seed", seed)
     _require_integer("variants", variants, at_least=1)
     _require_integer("concurrency", concurrency, at_least=1)
-    made = Variants()
+    result = Variants()
     bases = [row for row in rows if variants_too or row.labels.get("variant_of") is None]
-    asked = [row for row in bases if row.query.strip()]
-    made.variants_left, made.without_query, made.bases = len(rows) - len(bases), len(bases) - len(asked), len(asked)
-    of_sample: dict[int, list[EvaluationSample]] = {}
+    perturbable = [row for row in bases if row.query.strip()]
+    result.variants_left, result.without_query, result.bases = (
+        len(rows) - len(bases),
+        len(bases) - len(perturbable),
+        len(perturbable),
+    )
+    variants_of: dict[int, list[EvaluationSample]] = {}
     with PerturberCaller(concurrency) as caller:
-        for perturber in chosen:
-            counts = made.counts[perturber.name] = VariantCounts()
-            for job in _generate_variants(perturber, asked, counts, caller, seed=seed, variants=variants):
+        for perturber in valid_perturbers:
+            counts = result.counts[perturber.name] = VariantCounts()
+            for job in _generate_variants(perturber, perturbable, counts, caller, seed=seed, variants=variants):
                 linked = [_variant(job.sample, text, perturber, number, seed) for number, text in job.texts.items()]
-                of_sample.setdefault(id(job.sample), []).extend(linked)
+                variants_of.setdefault(id(job.sample), []).extend(linked)
     for row in rows:
-        made.extend([*([] if only_variants else [row]), *of_sample.get(id(row), ())])
-    _require_new_ids(rows, of_sample.values())
-    return made
+        result.extend([*([] if only_variants else [row]), *variants_of.get(id(row), ())])
+    _require_new_ids(rows, variants_of.values())
+    return result
 
 
 def _generate_variants(
@@ -156,7 +160,7 @@ def _generate_variants(
     seed: int,
     variants: int,
 ) -> list[_Job]:
-    """Each sample with the variants that one perturber gave of it."""
+    """Each sample with its variants from one perturber."""
     jobs = [_Job(sample) for sample in samples]
     tries = max(1, int(getattr(perturber, "tries", 1)))
     if getattr(perturber, "deterministic", False):
@@ -165,8 +169,8 @@ def _generate_variants(
         waiting, left = jobs, Counter[str]()
         for attempt in range(tries):
             rngs = [_rng(seed, job.sample.sample_id, perturber.name, number, attempt) for job in waiting]
-            given = caller.call(perturber, [job.sample.query for job in waiting], rngs)
-            outcomes = [_accept_variant(job, number, text, counts) for job, text in zip(waiting, given, strict=True)]
+            replies = caller.call(perturber, [job.sample.query for job in waiting], rngs)
+            outcomes = [_accept_variant(job, number, text, counts) for job, text in zip(waiting, replies, strict=True)]
             left = Counter(filter(None, outcomes))
             waiting = [job for job, outcome in zip(waiting, outcomes, strict=True) if outcome]
         counts.unchanged += left["unchanged"]
@@ -175,7 +179,7 @@ def _generate_variants(
 
 
 def _accept_variant(job: _Job, number: int, text: PerturberReply, counts: VariantCounts) -> str:
-    """Take a variant, or count why there is none; what it is that may come out better another time, if anything."""
+    """Store a variant or count its failure; returns the reason to try again, or an empty string."""
     if isinstance(text, Exception):
         counts.failed += 1
         counts.failure = counts.failure or (f"{type(text).__name__}: {text}" if str(text) else type(text).__name__)
@@ -190,7 +194,7 @@ def _accept_variant(job: _Job, number: int, text: PerturberReply, counts: Varian
 
 
 def _rng(seed: int, sample_id: str, name: str, number: int, attempt: int) -> Random:
-    """Chance that is the same for the same variant, wherever its sample stands and whatever else is asked for."""
+    """The random generator of one variant, independent of the other samples and variants."""
     key = "\x1f".join([str(seed), name, str(number), str(attempt), sample_id])
     return Random(int.from_bytes(hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()))  # noqa: S311
 
@@ -216,12 +220,12 @@ def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) ->
     several = isinstance(perturbers, Iterable) and not isinstance(perturbers, str)
     listed: list[Any] = [as_perturber(one) for one in (perturbers if several else [perturbers])]  # type: ignore[union-attr]
     if not listed:
-        raise BadValueError("no perturbation is chosen; give at least one, such as Typo(0.05)")
+        raise BadValueError("no perturber is given; give at least one, such as Typo(0.05)")
     seen: set[str] = set()
     for one in listed:
         name, scenario = getattr(one, "name", None), getattr(one, "scenario", None)
         if isinstance(one, type) or not callable(getattr(one, "perturb", None)):
-            raise BadTypeError(f"{one!r:.100} is no perturber: it needs a name, a scenario and perturb(query, rng)")
+            raise BadTypeError(f"{one!r:.100} is not a perturber: it needs a name, a scenario and perturb(query, rng)")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise BadValueError(
                 f"a perturber's name becomes part of ids: letters, digits, '_', '-' and '.'; not {name!r}"
@@ -230,24 +234,24 @@ def _validate_perturbers(perturbers: PerturberLike | Iterable[PerturberLike]) ->
         if not scenarios or not all(isinstance(part, str) and part.strip() for part in scenarios):
             raise BadValueError(f"the perturber '{name}' must name its scenario, such as 'typo'; not {scenario!r}")
         if name in seen:
-            raise BadValueError(f"two perturbers are called '{name}'; give one of them another name")
+            raise BadValueError(f"two perturbers have the name '{name}'; rename one of them")
         seen.add(name)
     return listed
 
 
 def _require_integer(what: str, value: Any, *, at_least: int | None = None) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadTypeError(f"{what} must be a whole number, not {value!r}")
+        raise BadTypeError(f"{what} must be an integer, not {value!r}")
     if at_least is not None and value < at_least:
-        raise BadValueError(f"{what} must be at least {at_least}, not {value}")
+        raise BadValueError(f"{what} must be an integer >= {at_least}, not {value}")
 
 
 def _require_new_ids(rows: Sequence[EvaluationSample], families: Iterable[Sequence[EvaluationSample]]) -> None:
-    there = {row.sample_id for row in rows}
+    taken_ids = {row.sample_id for row in rows}
     for variant in (one for family in families for one in family):
-        if variant.sample_id in there:
+        if variant.sample_id in taken_ids:
             raise DuplicateIdError(
-                f"a variant would be called {variant.sample_id!r}, and a sample is; "
-                "perturb the samples without their old variants, or give the perturber another name"
+                f"the id {variant.sample_id!r} of a variant is already the id of a sample; "
+                "perturb the samples without their old variants, or rename the perturber"
             )
-        there.add(variant.sample_id)
+        taken_ids.add(variant.sample_id)

@@ -1,4 +1,4 @@
-"""Asking a perturber for many questions: one by one, side by side, as coroutines, or as a batch."""
+"""Calls of a perturber for many questions: sequential, threaded, as coroutines, or as a batch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ..core.errors import BadTypeError
 __all__ = ["PerturberCaller", "PerturberReply"]
 
 PerturberReply = str | Exception
-"""What a perturber gave for a question: a text, or why there is none."""
+"""The perturbed question, or the error of the call."""
 
 
 class PerturberCaller:
-    """Asks perturbers, up to ``concurrency`` questions at a time; what they raise stands in place of a text.
+    """Calls perturbers with up to ``concurrency`` questions in flight; an exception takes the place of a text.
 
     Coroutines all run in one event loop, since a client that was opened in one cannot be used in another. The loop has
     a thread of its own: the caller may be in a loop already, as in a notebook.
@@ -44,12 +44,12 @@ class PerturberCaller:
             self._loop.close()
 
     def call(self, perturber: Any, queries: Sequence[str], rngs: Sequence[Random]) -> list[PerturberReply]:
-        """What a perturber gives for each question, in their order."""
+        """The perturber's reply to each question, in order."""
         if not queries:
             return []
-        batched = getattr(perturber, "perturb_batch", None)
-        if callable(batched):
-            return self._call_batch(batched, queries, rngs)
+        perturb_batch = getattr(perturber, "perturb_batch", None)
+        if callable(perturb_batch):
+            return self._call_batch(perturb_batch, queries, rngs)
 
         def call(query: str, rng: Random) -> Any:
             try:
@@ -58,7 +58,7 @@ class PerturberCaller:
                 return error
 
         first = call(queries[0], rngs[0])
-        if inspect.isawaitable(first):  # only what comes back tells for sure: a plain function may give a coroutine
+        if inspect.isawaitable(first):  # only the result shows it: a plain function may return a coroutine
             return list(map(_validate_text, self._gather(first, call, queries[1:], rngs[1:])))
         if self._concurrency == 1:
             rest = list(map(call, queries[1:], rngs[1:]))
@@ -68,15 +68,17 @@ class PerturberCaller:
         return list(map(_validate_text, [first, *rest]))
 
     def _call_batch(
-        self, batched: Callable[..., Any], queries: Sequence[str], rngs: Sequence[Random]
+        self, perturb_batch: Callable[..., Any], queries: Sequence[str], rngs: Sequence[Random]
     ) -> list[PerturberReply]:
         try:
-            given = batched(list(queries), list(rngs))
-            texts = list(self._run(given) if inspect.isawaitable(given) else given)
+            replies = perturb_batch(list(queries), list(rngs))
+            texts = list(self._run(replies) if inspect.isawaitable(replies) else replies)
         except Exception as error:  # the user's code may raise anything
             return [error] * len(queries)
         if len(texts) != len(queries):
-            return [BadTypeError(f"perturb_batch gave {len(texts)} texts for {len(queries)} questions")] * len(queries)
+            return [BadTypeError(f"perturb_batch returned {len(texts)} texts for {len(queries)} questions")] * len(
+                queries
+            )
         return list(map(_validate_text, texts))
 
     def _gather(
@@ -87,20 +89,20 @@ class PerturberCaller:
         rngs: Sequence[Random],
     ) -> list[Any]:
         async def one(start: Callable[[], Any]) -> Any:
-            async with places:
-                given = start()
+            async with semaphore:
+                reply = start()
                 try:
-                    return await given if inspect.isawaitable(given) else given
+                    return await reply if inspect.isawaitable(reply) else reply
                 except Exception as error:  # the user's code may raise anything
                     return error
 
-        async def all_of_them() -> list[Any]:
+        async def gather_all() -> list[Any]:
             rest = (one(partial(call, query, rng)) for query, rng in zip(queries, rngs, strict=True))
             return await asyncio.gather(one(lambda: first), *rest)
 
-        places = asyncio.Semaphore(self._concurrency)
-        found: list[Any] = self._run(all_of_them())
-        return found
+        semaphore = asyncio.Semaphore(self._concurrency)
+        replies: list[Any] = self._run(gather_all())
+        return replies
 
     def _run(self, work: Awaitable[Any]) -> Any:
         if self._loop is None:
@@ -118,5 +120,5 @@ def _validate_text(text: Any) -> PerturberReply:
     if isinstance(text, Exception):
         return text
     if not isinstance(text, str):
-        return BadTypeError(f"it gave {type(text).__name__} where a text is wanted")
-    return text if text.strip() else BadTypeError("it gave an empty text")
+        return BadTypeError(f"it returned {type(text).__name__}, not a string")
+    return text if text.strip() else BadTypeError("it returned an empty string")

@@ -16,7 +16,7 @@ __all__ = ["DropWords", "Keyboard", "LowerCase", "NoPunctuation", "RandomCase", 
 
 Scenario = str | tuple[str, ...]
 TRIES = 20
-"""So often an edit is drawn anew where it leaves a question as it was, or gives a variant that is there already."""
+"""How often an edit is redrawn while it leaves the question unchanged or repeats a variant."""
 
 
 def _require_rate(rate: Any, owner: object) -> None:
@@ -27,14 +27,14 @@ def _require_rate(rate: Any, owner: object) -> None:
         raise BadValueError(f"the rate of {what} must be from 0 to 1, not {rate}")
 
 
-def _sample_positions(places: list[int], rate: float, rng: Random) -> list[int]:
-    """The places to edit, in order: the rate's share of them, its fraction at random, and never none."""
-    if not places or not rate:
+def _sample_positions(positions: list[int], rate: float, rng: Random) -> list[int]:
+    """The positions to edit, sorted: the rate's proportion of them, its fraction at random, at least one."""
+    if not positions or not rate:
         return []
-    whole, fraction = divmod(rate * len(places), 1)
-    # Rounded, since 0.1 * 30 is a little more than 3, and must not become 4 once in a blue moon.
+    whole, fraction = divmod(rate * len(positions), 1)
+    # Rounded, since 0.1 * 30 is a little more than 3 and must never become 4.
     count = int(whole) + (rng.random() < round(fraction, 9))
-    return sorted(rng.sample(places, min(max(1, count), len(places))))
+    return sorted(rng.sample(positions, min(max(1, count), len(positions))))
 
 
 def _is_letter(cell: str) -> bool:
@@ -42,16 +42,16 @@ def _is_letter(cell: str) -> bool:
 
 
 def _has_number(cells: list[str], word: range) -> bool:
-    return any(unicodedata.category(character)[0] == "N" for place in word for character in cells[place])
+    return any(unicodedata.category(character)[0] == "N" for position in word for character in cells[position])
 
 
 @dataclass(frozen=True, slots=True)
 class _LetterEdit:
-    """What edits letters and digits of a question, one here and there."""
+    """Base of edits of single letters and digits of a question."""
 
     rate: float
     keep_numbers: bool = False
-    """Whether words with a digit in them stay as they are."""
+    """Whether words with a digit stay unchanged."""
 
     tries: ClassVar[int] = TRIES
 
@@ -61,21 +61,21 @@ class _LetterEdit:
     def _edited(self, query: str, rng: Random, edit: Callable[[list[str], int, range, Random], None]) -> str:
         cells = grapheme_clusters(query)
         word_at = {
-            place: word
+            position: word
             for word in word_ranges(cells)
             if not (self.keep_numbers and _has_number(cells, word))
-            for place in word
-            if _is_letter(cells[place])
+            for position in word
+            if _is_letter(cells[position])
         }
         # From the right, so that a letter swapped with the next one does not meet its own edit again.
-        for place in reversed(_sample_positions(list(word_at), self.rate, rng)):
-            edit(cells, place, word_at[place], rng)
+        for position in reversed(_sample_positions(list(word_at), self.rate, rng)):
+            edit(cells, position, word_at[position], rng)
         return "".join(cells)
 
 
 @dataclass(frozen=True, slots=True)
 class Typo(_LetterEdit):
-    """Typing errors: a letter swapped with the next, left out, or typed twice; ``rate`` is the share of letters.
+    """Typing errors: a letter swapped with the next, left out, or typed twice; ``rate`` is the proportion of letters.
 
     It needs no alphabet and so works in every script.
     """
@@ -90,9 +90,9 @@ class Typo(_LetterEdit):
 
 @dataclass(frozen=True, slots=True)
 class Keyboard(_LetterEdit):
-    """Wrong keys: a letter replaced by one beside it on the keyboard, a digit by a digit; ``rate`` is their share.
+    """Wrong keys: a letter replaced by its neighbour on the keyboard, a digit by a digit; ``rate`` is their proportion.
 
-    A letter that the layout has not, such as one of another script, gets a typing error as of ``Typo`` instead.
+    A letter that the layout does not have, such as one of another script, gets a typing error as in ``Typo``.
     """
 
     layout: str = "qwerty"
@@ -105,39 +105,39 @@ class Keyboard(_LetterEdit):
 
     def perturb(self, query: str, rng: Random) -> str:
         """The question with wrong keys hit."""
-        beside = neighbours(self.layout)
+        adjacent_keys = neighbours(self.layout)
 
-        def hit_another(cells: list[str], place: int, word: range, rng: Random) -> None:
-            typed = unicodedata.normalize("NFC", cells[place])
-            others = beside.get(typed.lower(), "")
+        def press_neighbour(cells: list[str], position: int, word: range, rng: Random) -> None:
+            typed = unicodedata.normalize("NFC", cells[position])
+            others = adjacent_keys.get(typed.lower(), "")
             if typed != typed.lower():
                 others = "".join(one.upper() for one in others if len(one.upper()) == 1)
             if others:
-                cells[place] = rng.choice(others)
+                cells[position] = rng.choice(others)
             else:
-                _make_typo(cells, place, word, rng)
+                _make_typo(cells, position, word, rng)
 
-        return self._edited(query, rng, hit_another)
+        return self._edited(query, rng, press_neighbour)
 
 
-def _make_typo(cells: list[str], place: int, word: range, rng: Random) -> None:
+def _make_typo(cells: list[str], position: int, word: range, rng: Random) -> None:
     """One typing error at a place of a word."""
     kinds: list[Literal["swap", "drop", "double"]] = ["double"]
-    following = place + 1
-    if following in word and cells[following] not in ("", cells[place]) and _is_letter(cells[following]):
+    following = position + 1
+    if following in word and cells[following] not in ("", cells[position]) and _is_letter(cells[following]):
         kinds.append("swap")
     if sum(bool(cells[other]) and _is_letter(cells[other]) for other in word) > 1:
         kinds.append("drop")
     kind = rng.choice(kinds)
     if kind == "swap":
-        cells[place], cells[following] = cells[following], cells[place]
+        cells[position], cells[following] = cells[following], cells[position]
     else:
-        cells[place] = "" if kind == "drop" else cells[place] * 2
+        cells[position] = "" if kind == "drop" else cells[position] * 2
 
 
 @dataclass(frozen=True, slots=True)
 class DropWords:
-    """Words left out; ``rate`` is their share. One word always stays, and so a question of one word is as it was."""
+    """Words left out; ``rate`` is their proportion. One word always stays, so a one-word question is unchanged."""
 
     rate: float
     keep_numbers: bool = False
@@ -166,7 +166,7 @@ class DropWords:
 
 @dataclass(frozen=True, slots=True)
 class SwapWords:
-    """Words swapped with the one after them; ``rate`` is the share of neighbouring pairs."""
+    """Words swapped with the one after them; ``rate`` is the proportion of neighbouring pairs."""
 
     rate: float
     name: str = "swap_words"
@@ -185,11 +185,11 @@ class SwapWords:
         pairs = [at for at in range(len(words) - 1) if texts[at] != texts[at + 1]]
         for at in reversed(_sample_positions(pairs, self.rate, rng)):
             texts[at], texts[at + 1] = texts[at + 1], texts[at]
-        made, end = [], 0
+        parts, end = [], 0
         for word, text in zip(words, texts, strict=True):
-            made += ["".join(cells[end : word.start]), text]
+            parts += ["".join(cells[end : word.start]), text]
             end = word.stop
-        return "".join([*made, *cells[end:]])
+        return "".join([*parts, *cells[end:]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class UpperCase:
 
 @dataclass(frozen=True, slots=True)
 class RandomCase:
-    """Letters in the other case; ``rate`` is the share of letters that have one."""
+    """Letters in the other case; ``rate`` is the proportion of cased letters."""
 
     rate: float = 0.5
     name: str = "random_case"
@@ -236,9 +236,9 @@ class RandomCase:
     def perturb(self, query: str, rng: Random) -> str:
         """The question with letters in the other case."""
         cells = grapheme_clusters(query)
-        cased = [place for place, cell in enumerate(cells) if cell.swapcase() != cell]
-        for place in _sample_positions(cased, self.rate, rng):
-            cells[place] = cells[place].swapcase()
+        cased = [position for position, cell in enumerate(cells) if cell.swapcase() != cell]
+        for position in _sample_positions(cased, self.rate, rng):
+            cells[position] = cells[position].swapcase()
         return "".join(cells)
 
 
@@ -254,19 +254,19 @@ class NoPunctuation:
     def perturb(self, query: str, rng: Random) -> str:
         """The question without punctuation; a mark that stands alone goes with the space before it."""
         cells = grapheme_clusters(query)
-        made: list[str] = []
+        parts: list[str] = []
         end = 0
         for word in word_ranges(cells):
-            text = "".join(cells[place] for place in word if not _is_loose_mark(cells, place))
+            text = "".join(cells[position] for position in word if not _is_loose_mark(cells, position))
             if text:
-                made += ["".join(cells[end : word.start]) if made or not end else "", text]
+                parts += ["".join(cells[end : word.start]) if parts or not end else "", text]
             end = word.stop
-        return "".join([*made, *cells[end:]]) if made else query
+        return "".join([*parts, *cells[end:]]) if parts else query
 
 
-def _is_loose_mark(cells: list[str], place: int) -> bool:
-    """Whether this is punctuation, and not between two letters. A mark with more to it, such as a keycap, is none."""
-    cell = cells[place]
+def _is_loose_mark(cells: list[str], position: int) -> bool:
+    """Whether this is punctuation that is not between two letters. A keycap or another cluster is not."""
+    cell = cells[position]
     if len(cell) > 1 or unicodedata.category(cell)[0] != "P":
         return False
-    return not (0 < place < len(cells) - 1 and _is_letter(cells[place - 1]) and _is_letter(cells[place + 1]))
+    return not (0 < position < len(cells) - 1 and _is_letter(cells[position - 1]) and _is_letter(cells[position + 1]))

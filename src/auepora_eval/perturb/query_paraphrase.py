@@ -1,4 +1,4 @@
-"""Questions reworded by a language model, or by any function of the user's."""
+"""Paraphrases of questions by a language model or a user's function."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ _QUOTES = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»", "‘": "�
 
 @dataclass(frozen=True, slots=True)
 class Paraphraser:
-    """Asks a language model to reword a question: ``llm`` takes a prompt and gives a text, or is ``async`` and does.
+    """Asks a language model to reword a question: ``llm`` takes a prompt and returns a string; it may be ``async``.
 
-    Where it raises, or answers nothing, the sample stays without that variant, and it is counted. It is asked once per
-    variant: asking again costs money, and a model at temperature 0 would say the same.
+    Where it raises or returns nothing, the variant is left out and counted. It is called once per variant: a retry
+    costs money, and a model at temperature 0 would reply the same.
     """
 
     llm: Callable[[str], Any]
     prompt: str = PROMPT
-    """What it is asked; ``{query}`` is where the question goes."""
+    """The prompt; ``{query}`` is replaced by the question."""
     name: str = "paraphrase"
     scenario: str | tuple[str, ...] = "paraphrase"
 
     def __post_init__(self) -> None:
         if not callable(self.llm):
-            raise BadTypeError(f"llm must be a function from a prompt to a text, not {self.llm!r:.100}")
+            raise BadTypeError(f"llm must be a function from a prompt to a string, not {self.llm!r:.100}")
         if "{query}" not in self.prompt:
-            raise BadValueError("the prompt of a Paraphraser must say where the question goes: {query}")
+            raise BadValueError("the prompt of a Paraphraser must contain {query}")
 
     def perturb(self, query: str, rng: Random) -> str | Awaitable[str]:
         """The question reworded."""
         # Not str.format: a prompt may hold other braces, such as an example in JSON.
-        given = self.llm(self.prompt.replace("{query}", query))
-        return _strip_awaited_reply(given) if inspect.isawaitable(given) else _strip_reply(given)
+        reply = self.llm(self.prompt.replace("{query}", query))
+        return _strip_awaited_reply(reply) if inspect.isawaitable(reply) else _strip_reply(reply)
 
 
-async def _strip_awaited_reply(given: Awaitable[Any]) -> str:
-    return _strip_reply(await given)
+async def _strip_awaited_reply(reply: Awaitable[Any]) -> str:
+    return _strip_reply(await reply)
 
 
 def _strip_reply(text: Any) -> str:
     """The reply without the spaces and quotation marks around it."""
     if not isinstance(text, str):
-        raise BadTypeError(f"the model gave {type(text).__name__} where a text is wanted")
+        raise BadTypeError(f"the model returned {type(text).__name__}, not a string")
     plain: str = text.strip()
     quoted = len(plain) > 1 and _QUOTES.get(plain[0]) == plain[-1]
     return plain[1:-1].strip() if quoted else plain
@@ -62,7 +62,7 @@ def _strip_reply(text: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FunctionPerturber:
-    """A function ``(query, rng) -> text`` of the user's as a perturber."""
+    """A user's function ``(query, rng) -> str`` as a perturber."""
 
     function: Callable[[str, Random], Any]
     name: str
@@ -73,12 +73,12 @@ class FunctionPerturber:
         return self.function(query, rng)
 
 
-def as_perturber(found: Any) -> Any:
-    """A perturber of whatever a user brings: one as it is, or a function ``(query, rng)`` under its own name.
+def as_perturber(candidate: Any) -> Any:
+    """Return a perturber unchanged; wrap a function ``(query, rng)`` under its own name.
 
-    A function may say its ``scenario`` as an attribute; without, its variants are paraphrases.
+    A function may have an attribute ``scenario``; the default is ``paraphrase``.
     """
-    if callable(getattr(found, "perturb", None)) or not callable(found):
-        return found
-    name = getattr(found, "__name__", type(found).__name__)
-    return FunctionPerturber(found, name, getattr(found, "scenario", "paraphrase"))
+    if callable(getattr(candidate, "perturb", None)) or not callable(candidate):
+        return candidate
+    name = getattr(candidate, "__name__", type(candidate).__name__)
+    return FunctionPerturber(candidate, name, getattr(candidate, "scenario", "paraphrase"))

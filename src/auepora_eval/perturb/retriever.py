@@ -1,4 +1,4 @@
-"""A retriever whose lists are perturbed before anybody sees them."""
+"""Retriever wrappers that perturb each ranking."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ __all__ = ["PerturbedRetriever", "SampleRetriever"]
 
 
 class _PerturbingRetriever:
-    """A retriever asked, and its answer perturbed; for plain and asynchronous ones alike."""
+    """Base: calls a sync or async retriever and perturbs its ranking."""
 
     retrieve: Callable[..., Any]
-    """As that of the retriever inside: plain, or to be awaited."""
+    """Sync or async, like that of the wrapped retriever."""
 
     def __init__(self, retriever: object, perturber: Perturber) -> None:
         inner = getattr(retriever, "retrieve", None)
-        later = getattr(retriever, "aretrieve", None)
-        if isinstance(retriever, type) or not (callable(inner) or callable(later)):
-            given = "a class" if isinstance(retriever, type) else f"a {display_class_name(retriever)}"
-            raise BadTypeError(f"a retriever is an object with a method retrieve(query, *, top_k), not {given}")
+        async_retrieve = getattr(retriever, "aretrieve", None)
+        if isinstance(retriever, type) or not (callable(inner) or callable(async_retrieve)):
+            type_text = "a class" if isinstance(retriever, type) else f"a {display_class_name(retriever)}"
+            raise BadTypeError(f"a retriever is an object with a method retrieve(query, *, top_k), not {type_text}")
         self._retriever, self._perturber = retriever, perturber
         if callable(inner):
             self.retrieve = self._wrap_async(inner) if is_async(inner) else self._wrap_sync(inner)
-        if callable(later):
-            self.aretrieve = self._wrap_async(later)
+        if callable(async_retrieve):
+            self.aretrieve = self._wrap_async(async_retrieve)
 
     def __getattr__(self, name: str) -> Any:
-        # Whatever else a system wants of its retriever. Not what is looked up before there is one.
+        # Other attributes of the retriever; private names are looked up before it is set.
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._retriever, name)
@@ -55,19 +55,19 @@ class _PerturbingRetriever:
         return retrieve
 
     def _perturb(self, query: str, retrieved: Any) -> Any:
-        made, done = self._perturber.apply(self._sample(query), retrieved)
-        self._record(query, done)
-        return made
+        documents, record = self._perturber.apply(self._sample(query), retrieved)
+        self._record(query, record)
+        return documents
 
     def _sample(self, query: str) -> EvaluationSample:
         raise NotImplementedError
 
-    def _record(self, query: str, done: PerturbationRecord) -> None:
+    def _record(self, query: str, record: PerturbationRecord) -> None:
         raise NotImplementedError
 
 
 class SampleRetriever(_PerturbingRetriever):
-    """The retriever as one sample sees it, whatever its system asks; made anew for every call."""
+    """The perturbed retriever of one sample, whatever query its system sends; created for every call."""
 
     def __init__(self, retriever: object, perturber: Perturber, sample: EvaluationSample) -> None:
         super().__init__(retriever, perturber)
@@ -76,25 +76,25 @@ class SampleRetriever(_PerturbingRetriever):
     def _sample(self, query: str) -> EvaluationSample:
         return self._own
 
-    def _record(self, query: str, done: PerturbationRecord) -> None:
-        self._done.append(done)
+    def _record(self, query: str, record: PerturbationRecord) -> None:
+        self._done.append(record)
 
     def records(self) -> list[PerturbationRecord]:
-        """What was done to each list the system asked for; empty where it asked for none."""
+        """The record of each ranking the system retrieved; empty where it retrieved none."""
         return self._done
 
 
 class PerturbedRetriever(_PerturbingRetriever):
-    """A retriever that returns noise, drops what is relevant, or does worse, at given rates and always alike.
+    """A retriever that adds noise, drops relevant documents or perturbs its rankings otherwise, at given rates.
 
-    What happens to a sample depends on the seed, its id and the kind alone: not on the order of calls nor on how many
-    are in flight. What happens at one rate happens at every higher one. A rate of 0 changes nothing.
+    The perturbation of a sample depends on the seed, its id and the kind only, not on the order of calls or their
+    concurrency. A change at one rate also occurs at every higher one. A rate of 0 changes nothing.
 
-    The retriever has ``retrieve(query, *, top_k)``, or is one of LangChain, LlamaIndex or Haystack. ``samples`` say
-    what is relevant to a query; a query that is none of theirs has nothing relevant. Noise is drawn from the ``corpus``
-    (documents, or an ``io.corpus.Corpus``), else from the samples' documents that have a text. ``edit`` makes a
-    relevant document false; without it, ``metadata["wrong_answer"]`` takes the place of the right one. ``arm`` stands
-    for rates: ``none`` for no documents, ``original`` for those found, ``edited`` for false ones.
+    The retriever has ``retrieve(query, *, top_k)``, or is one of LangChain, LlamaIndex or Haystack. ``samples``
+    give the gold of each query; any other query has no gold. Noise is drawn from the ``corpus`` (documents, or an
+    ``io.corpus.Corpus``), else from the samples' documents that have a text. ``edit`` makes a counterfactual
+    document; without it, ``metadata["wrong_answer"]`` replaces the right answer. ``arm`` sets the rates: ``none`` for
+    no documents, ``original`` for the retrieved ones, ``edited`` for counterfactual ones.
     """
 
     def __init__(
@@ -116,16 +116,16 @@ class PerturbedRetriever(_PerturbingRetriever):
         perturbation = Perturbation(noise, drop, counterfactual, empty, shuffle, duplicate, seed)
         if arm is not None:
             if perturbation.rates:
-                raise BadValueError(f"give an arm or rates, not both: the arm '{arm}' stands for rates of its own")
+                raise BadValueError(f"give an arm or rates, not both: the arm '{arm}' sets the rates")
             perturbation = Perturbation.from_arm(arm, seed)
-        held = list(samples)
-        pool = NoisePool.from_samples(held) if corpus is None else NoisePool.of(corpus)
+        sample_list = list(samples)
+        pool = NoisePool.from_samples(sample_list) if corpus is None else NoisePool.from_documents(corpus)
         super().__init__(adapt(retriever), Perturber(perturbation, pool, edit))
         self._by_query: dict[str, EvaluationSample] = {}
-        for sample in held:
+        for sample in sample_list:
             self._by_query.setdefault(sample.query, sample)
         self.done: dict[str, PerturbationRecord] = {}
-        """What was done last, by the id of the sample, or by the query where no sample asks it."""
+        """The latest record by sample id, or by query where no sample has it."""
 
     @property
     def perturbation(self) -> Perturbation:
@@ -135,5 +135,5 @@ class PerturbedRetriever(_PerturbingRetriever):
     def _sample(self, query: str) -> EvaluationSample:
         return self._by_query.get(query) or EvaluationSample(query, query)
 
-    def _record(self, query: str, done: PerturbationRecord) -> None:
-        self.done[self._sample(query).sample_id] = done
+    def _record(self, query: str, record: PerturbationRecord) -> None:
+        self.done[self._sample(query).sample_id] = record

@@ -1,4 +1,4 @@
-"""Samples as a perturbed system is asked: with what metrics must know of the documents it was given."""
+"""Labels of samples for perturbed runs: what metrics must know about the perturbed documents."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ __all__ = ["arm_variant", "label_sample", "require_annotations"]
 
 
 def require_annotations(samples: Sequence[EvaluationSample], sweep: Sweep, edit: DocumentEdit | None = None) -> None:
-    """Raise where a kind of perturbation would find nothing to do, for want of annotations."""
+    """Raise where annotations that a kind of perturbation needs are missing."""
     for kind in sorted(sweep.perturbs & NEED_GOLD):
         if not any(map(has_gold, samples)):
             raise BadValueError(
-                f"{sweep} must know which documents are relevant, and no sample says so (relevant_docs, or "
-                "metadata.expected_doc_ids)"
+                f"{sweep} needs gold documents, and no sample has any (relevant_docs, or metadata.expected_doc_ids)"
             )
-        false = [one for one in samples if has_gold(one) and wrong_answer(one) is not None and one.references]
-        if kind == "counterfactual" and edit is None and not false:
+        editable = [one for one in samples if has_gold(one) and wrong_answer(one) is not None and one.references]
+        if kind == "counterfactual" and edit is None and not editable:
             raise BadValueError(
-                f"{sweep} puts a false answer in place of the right one, and no sample has relevant documents, a "
-                "reference answer and metadata.wrong_answer; add them, or give a function 'edit' that makes documents "
-                "false"
+                f"{sweep} replaces the right answer by a wrong one, and no sample has relevant documents, a reference "
+                "answer and metadata.wrong_answer; add them, or give a function 'edit'"
             )
 
 
 def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int = 0) -> EvaluationSample:
-    """The sample as it is asked at a level; the same object where nothing is to be said of it.
+    """The sample with the labels of a level; the same object where none are needed.
 
-    With noise, ``labels["noise_ratio"]`` is the rate. Where nothing relevant can be left, declining is right:
-    ``labels["answerable"]`` is false, and ``metadata["perturbation"]`` says by what. An arm stands in
-    ``labels["arm"]``; only in ``edited`` does the sample keep its wrong answer, by which metrics know false documents.
+    With noise, ``labels["noise_ratio"]`` is the rate. Where no relevant document can be left, declining is right:
+    ``labels["answerable"]`` is false, and ``metadata["perturbation"]`` gives the reason. An arm is in
+    ``labels["arm"]``; only in ``edited`` does the sample keep its wrong answer, by which metrics detect
+    counterfactual documents.
     """
     if sweep.kind == ARMS_KIND:
         return _label_arm(sample, str(level))
@@ -49,7 +48,7 @@ def label_sample(sample: EvaluationSample, sweep: Sweep, level: Level, seed: int
         if level:
             labels["noise_ratio"] = level
         else:
-            labels.setdefault("noise_ratio", level)  # nothing is changed at rate 0: what a sample says itself stays
+            labels.setdefault("noise_ratio", level)  # nothing is changed at rate 0: the sample's own label stays
     if removes_all_relevant(sample, sweep.perturbation(level, seed)) and is_unanswerable(sample) is False:
         labels["answerable"] = False
         metadata = {**_as_dict(metadata), "perturbation": f"{sweep.label(level)}: nothing relevant is left"}
@@ -66,10 +65,9 @@ def _label_arm(sample: EvaluationSample, arm: str) -> EvaluationSample:
 
 
 def arm_variant(sample: EvaluationSample, *, of_base: bool, is_false: bool) -> EvaluationSample:
-    """A sample of one arm beside those of the others: a variant of that of the first arm, unless it is that one.
+    """A sample of one arm for the joint evaluation of all arms: a variant of the sample of the first arm.
 
-    ``is_false`` says whether its documents were false, which takes more than being asked for: a document must have
-    held the right answer.
+    ``is_false`` says whether its documents were counterfactual; that requires a document with the right answer.
     """
     arm, labels, metadata = sample.labels["arm"], dict(sample.labels), _as_dict(sample.metadata)
     if not is_false:
@@ -78,7 +76,7 @@ def arm_variant(sample: EvaluationSample, *, of_base: bool, is_false: bool) -> E
     if of_base:
         return replace(sample, labels=labels, metadata=metadata, cluster_id=cluster)
     if is_unanswerable(sample):
-        labels["answerable"] = False  # which its scenario said, and that is another one now
+        labels["answerable"] = False  # its scenario said so, and is replaced below
     labels["scenario"] = "false_documents" if is_false else f"{arm}_documents"
     labels["variant_of"] = sample.sample_id
     name = f"{sample.sample_id} [{arm}]"

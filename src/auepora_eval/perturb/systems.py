@@ -1,4 +1,4 @@
-"""A system whose retriever is perturbed, each output saying what was done to its documents."""
+"""Systems with a perturbed retriever; each output records the changes of its documents."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .retriever import SampleRetriever
 __all__ = ["PERTURBATION", "perturbed_system", "require_retriever"]
 
 PERTURBATION = "perturbation"
-"""The key in an output's ``extra`` under which stands what was done."""
+"""The key of the record in an output's ``extra``."""
 _NEEDS_RETRIEVER = (
-    "to perturb what is retrieved, the retriever must be in reach: give a pair (retriever, generator), an object with "
+    "to perturb documents, the retriever must be accessible: give a pair (retriever, generator), an object with "
     "retrieve() and generate(), or one whose run() uses its attribute 'retriever', such as a SimpleRAGSystem"
 )
 
 
 def require_retriever(system: object) -> None:
-    """Raise where the system cannot be taken apart; it is not called."""
+    """Raise where the system has no accessible retriever; it is not called."""
     _split_system(system)
 
 
@@ -38,17 +38,17 @@ def _split_system(system: object) -> Any:
 
 
 def perturbed_system(system: object, perturber: Perturber) -> System:
-    """The system, its retriever perturbed for each sample by what is relevant to that; nothing else is changed."""
+    """The system with its retriever perturbed for each sample; nothing else is changed."""
     parts = _split_system(system)
-    nobody = EvaluationSample("", "")
-    probe = as_system(parts.build(SampleRetriever(parts.retriever, perturber, nobody)))
+    empty_sample = EvaluationSample("", "")
+    probe = as_system(parts.build(SampleRetriever(parts.retriever, perturber, empty_sample)))
 
-    def begin(sample: EvaluationSample, top_k: int) -> tuple[SampleRetriever, Any]:
+    def prepare(sample: EvaluationSample, top_k: int) -> tuple[SampleRetriever, Any]:
         retriever = SampleRetriever(parts.retriever, perturber, sample)
         return retriever, as_system(parts.build(retriever)).call
 
     def call(sample: EvaluationSample, top_k: int) -> Any:
-        retriever, ask = begin(sample, top_k)
+        retriever, ask = prepare(sample, top_k)
         try:
             return _attach_record(retriever, perturber.perturbation, ask(sample, top_k))
         except GenerationFailedError as error:
@@ -56,7 +56,7 @@ def perturbed_system(system: object, perturber: Perturber) -> System:
             raise
 
     async def acall(sample: EvaluationSample, top_k: int) -> Any:
-        retriever, ask = begin(sample, top_k)
+        retriever, ask = prepare(sample, top_k)
         try:
             return _attach_record(retriever, perturber.perturbation, await ask(sample, top_k))
         except GenerationFailedError as error:
@@ -68,20 +68,20 @@ def perturbed_system(system: object, perturber: Perturber) -> System:
 
 def _attach_record(retriever: SampleRetriever, perturbation: Perturbation, output: Any) -> Any:
     if not isinstance(output, SystemOutputs):
-        return output  # whoever called says what is wrong with it
-    asked = retriever.records()
-    extra = {**output.extra, PERTURBATION: {**_settings(perturbation), **_merge_records(asked)}}
-    return replace(output, extra=extra if asked else {**extra, RETRIEVER_NOT_CALLED: True})
+        return output  # the caller reports the error
+    records = retriever.records()
+    extra = {**output.extra, PERTURBATION: {**_settings(perturbation), **_merge_records(records)}}
+    return replace(output, extra=extra if records else {**extra, RETRIEVER_NOT_CALLED: True})
 
 
 def _settings(perturbation: Perturbation) -> dict[str, Any]:
     return {"rates": perturbation.rates, "seed": perturbation.seed}
 
 
-def _merge_records(several: list[PerturbationRecord]) -> PerturbationRecord:
-    """What was done to all lists of one answer; usually there is one."""
-    joined: PerturbationRecord = {}
-    for done in several:
-        for name, value in done.items():
-            joined[name] = joined[name] + value if name in joined else value
-    return joined
+def _merge_records(records: list[PerturbationRecord]) -> PerturbationRecord:
+    """The merged record of all rankings of one answer; usually there is one."""
+    merged: PerturbationRecord = {}
+    for record in records:
+        for name, value in record.items():
+            merged[name] = merged[name] + value if name in merged else value
+    return merged

@@ -84,7 +84,7 @@ def run_perturbed(
     run at rate 0 found for other samples. The seed is the plan's. With ``resume`` the latest such sweep of the plan
     goes on: what is finished is kept. The plan's gates are not checked.
     """
-    sweep = perturb if isinstance(perturb, Sweep) else Sweep.of(perturb)
+    sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
     plan = read_plan(path, changes={**(changes or {}), "gates": None})  # they are about the system as it is
     if read_source(Path(path)).values.get("gates") and "gates" not in (changes or {}):
         _warn(f"the gates of {path} are not checked on perturbed runs")
@@ -140,7 +140,7 @@ def noise_curve(
 
     The system must have its retriever in reach; what is stored and scored is as with ``run_system``.
     """
-    sweep = perturb if isinstance(perturb, Sweep) else Sweep.of(perturb)
+    sweep = perturb if isinstance(perturb, Sweep) else Sweep.parse(perturb)
     request = system_request(
         system,
         dataset,

@@ -79,7 +79,7 @@ class LevelRunner:
             "seed": self.seed,
             "sweep": self.token,
             **({} if level is None else {"level": level}),
-            **({} if pool is None else {"noise_from": pool.said}),
+            **({} if pool is None else {"noise_from": pool.source_name}),
         }
 
     def run(self, level: Level, pool: NoisePool | None) -> RunOutcome:

@@ -26,8 +26,8 @@ def corpus_pool(source: NoiseSource | None) -> NoisePool | None:
     if source is None:
         return None
     if isinstance(source, (str, Path)):
-        return NoisePool.of(Corpus.open(source), f"the corpus {Path(source).name}")
-    return NoisePool.of(source)
+        return NoisePool.from_documents(Corpus.open(source), f"the corpus {Path(source).name}")
+    return NoisePool.from_documents(source)
 
 
 def initial_noise(request: RunRequest, sweep: Sweep, given: NoisePool | None, seed: int) -> NoisePool | None:
@@ -58,7 +58,7 @@ def initial_noise(request: RunRequest, sweep: Sweep, given: NoisePool | None, se
 def noise_of_run(store: RunStore, record: RunRecord, request: RunRequest, sweep: Sweep, seed: int) -> NoisePool:
     """Everything that a run found: for each sample, what was found for the others is noise."""
     found = (item.doc for row in store.outputs(record.run_id) for item in row.output.retrieved)
-    pool = NoisePool.of(found, f"what {record.run_id} found")
+    pool = NoisePool.from_documents(found, f"what {record.run_id} found")
     for row in store.outputs(record.run_id, repeat=0, texts=False):
         ids = {item.doc.doc_id for item in row.output.retrieved}
         wanted = count_for_rate(_highest_rate(sweep), len(row.output.retrieved))

@@ -28,7 +28,7 @@ ROWS = [  # text, pieces, why
 
 
 @pytest.mark.parametrize(("text", "pieces", "why"), ROWS, ids=[row[2] for row in ROWS])
-def test_pieces(text: str, pieces: list[str], why: str) -> None:
+def test_grapheme_clusters(text: str, pieces: list[str], why: str) -> None:
     assert grapheme_clusters(text) == pieces
 
 
@@ -36,7 +36,7 @@ MOTLEY = "aé1 .\u0301\u200d\u200c\r\n👩🚀🏽🇫🇷🇩\u1100\u1161\u11a8
 
 
 @given(st.text(st.sampled_from(MOTLEY), max_size=12))
-def test_no_cut_is_one_that_unicode_forbids(text: str) -> None:
+def test_no_break_that_unicode_forbids(text: str) -> None:
     ours, theirs = grapheme_clusters(text), need("regex").findall(r"\X", text)
     assert "".join(ours) == text
     assert set(accumulate(map(len, ours))) <= set(accumulate(map(len, theirs)))
@@ -47,13 +47,13 @@ RANGES = [(0, 0x3400), (0xA000, 0xAC40), (0xD780, 0xD800), (0xF900, 0x18800), (0
 
 
 @pytest.mark.parametrize(("before", "after"), [("a", "a"), ("क\u094d", "क"), ("👩\u200d", "👩"), ("\u1100", "\u11a8")])
-def test_nor_for_any_character_between_others(before: str, after: str) -> None:
+def test_no_forbidden_break_around_any_character(before: str, after: str) -> None:
     every = [chr(code) for start, stop in RANGES for code in range(start, stop)]
     text = "\n".join(f"{before}{one}{after}" for one in every)  # each on a line, so that it meets no other
     ours, theirs = grapheme_clusters(text), need("regex").findall(r"\X", text)
     assert set(accumulate(map(len, ours))) <= set(accumulate(map(len, theirs)))
 
 
-def test_words_are_what_stands_between_spaces() -> None:
+def test_word_ranges() -> None:
     cells = grapheme_clusters("  one\u00a0two \u0301x ")
     assert ["".join(cells[word.start : word.stop]) for word in word_ranges(cells)] == ["one", "two\u0020\u0301x"]

@@ -224,7 +224,3 @@ def test_heavy_packages_are_imported_where_they_are_used() -> None:
 
 def test_every_module_has_a_docstring() -> None:
     assert [module_name(path) for path in MODULES if not ast.get_docstring(tree_of(path))] == []
-
-
-def test_no_module_is_long() -> None:
-    assert [module_name(path) for path in MODULES if len(path.read_text(encoding="utf-8").splitlines()) > 400] == []

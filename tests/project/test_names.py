@@ -1,0 +1,89 @@
+"""Names and sizes: one class per name, plain words, and no module, class or function that is too long to read."""
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from helpers.requirements import REPO
+from helpers.source_tree import MODULES, module_name
+
+BANNED_WORDS = frozenset((Path(__file__).parent / "banned_words.txt").read_text(encoding="utf-8").split())
+CHECKED_FOLDERS = ("src", "tests", "benchmarks")
+
+MAX_MODULE_LINES = 900
+MAX_CLASS_LINES = 300
+MAX_FUNCTION_STATEMENTS = 60
+# What is longer, and why. At most ten.
+SIZE_EXCEPTIONS = {
+    "store.runs.RunStore": "the facade of the store: one short method per operation, each with its docstring",
+    "cli.score.command": "one statement per command-line option that is passed on",
+}
+
+_WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def words(identifier: str) -> set[str]:
+    """The parts of an identifier, split at underscores and capitals, in lower case."""
+    return {part.lower() for part in _WORD.findall(identifier)}
+
+
+def identifiers(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of every identifier that a module defines or uses, its own name included."""
+    yield 1, path.stem
+    for node in ast.walk(parse(path)):
+        for field in ("id", "attr", "arg", "name", "asname"):
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                yield getattr(node, "lineno", 1), value.rpartition(".")[2]
+
+
+def test_words_are_split_at_underscores_and_capitals() -> None:
+    assert words("_readHTMLTable_of") == {"read", "html", "table", "of"}
+
+
+def test_no_identifier_contains_a_banned_word() -> None:
+    found = {
+        f"{path.relative_to(REPO)}:{line}: {name}"
+        for folder in CHECKED_FOLDERS
+        for path in (REPO / folder).rglob("*.py")
+        for line, name in identifiers(path)
+        if words(name) & BANNED_WORDS
+    }
+    assert sorted(found) == []
+
+
+def test_class_names_are_unique() -> None:
+    places = defaultdict(list)
+    for path in MODULES:
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module_name(path))
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+
+
+def long_parts() -> Iterator[str]:
+    """Modules, classes and functions above the limits."""
+    for path in MODULES:
+        module = module_name(path)
+        if len(path.read_text(encoding="utf-8").splitlines()) > MAX_MODULE_LINES:
+            yield module
+        for node in ast.walk(parse(path)):
+            if isinstance(node, ast.ClassDef):
+                if (node.end_lineno or 0) - node.lineno >= MAX_CLASS_LINES:
+                    yield f"{module}.{node.name}"
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                if sum(isinstance(part, ast.stmt) for part in ast.walk(node)) - 1 > MAX_FUNCTION_STATEMENTS:
+                    yield f"{module}.{node.name}"
+
+
+def test_nothing_is_too_long() -> None:
+    assert sorted(long_parts()) == sorted(SIZE_EXCEPTIONS)
+    assert len(SIZE_EXCEPTIONS) <= 10

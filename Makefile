@@ -6,6 +6,10 @@ BIN := $(VENV)/bin
 # Tests start many processes: without cached byte code each of them would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Workers use every processor already: threads of numpy and torch inside them would only wait for each other.
+export OMP_NUM_THREADS = 1
+export OPENBLAS_NUM_THREADS = 1
+
 # Number of test processes: one more than processors, because some tests wait for processes and time limits.
 # Tests that share a part (Ray, PostgreSQL, chromium, a model) run in one of them.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')

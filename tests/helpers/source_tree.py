@@ -1,11 +1,19 @@
 """The source tree as the project tests read it."""
 
+import ast
+from functools import cache
 from pathlib import Path
 
 from helpers.requirements import REPO
 
 SOURCE = REPO / "src" / "auepora_eval"
 MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+@cache
+def parse(path: Path) -> ast.Module:
+    """The syntax tree of a module. Tests of one worker share it: they are in the xdist group ``source_tree``."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def module_name(path: Path) -> str:

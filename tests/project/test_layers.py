@@ -4,7 +4,11 @@ import ast
 from functools import cache
 from pathlib import Path
 
-from helpers.source_tree import MODULES, module_name
+import pytest
+
+from helpers.source_tree import MODULES, module_name, parse
+
+pytestmark = pytest.mark.xdist_group("source_tree")
 
 # Lower number = lower layer. A module may import from its own layer or a lower one; the longest matching prefix counts.
 LAYERS = {
@@ -148,14 +152,9 @@ ALLOWED = {"store": {"sqlalchemy"}}
 
 
 @cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@cache
 def imports(path: Path, *, top_level_only: bool = False) -> list[str]:
     """Absolute names of what a module imports; ours without the package's name."""
-    tree = tree_of(path)
+    tree = parse(path)
     package = module_name(path).split(".")
     if path.name != "__init__.py":
         package = package[:-1]
@@ -223,4 +222,4 @@ def test_heavy_packages_are_imported_where_they_are_used() -> None:
 
 
 def test_every_module_has_a_docstring() -> None:
-    assert [module_name(path) for path in MODULES if not ast.get_docstring(tree_of(path))] == []
+    assert [module_name(path) for path in MODULES if not ast.get_docstring(parse(path))] == []

@@ -4,11 +4,14 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
+import pytest
+
 from helpers.requirements import REPO
-from helpers.source_tree import MODULES, module_name
+from helpers.source_tree import MODULES, module_name, parse
+
+pytestmark = pytest.mark.xdist_group("source_tree")
 
 BANNED_WORDS = frozenset((Path(__file__).parent / "banned_words.txt").read_text(encoding="utf-8").split())
 CHECKED_FOLDERS = ("src", "tests", "benchmarks")
@@ -23,11 +26,6 @@ SIZE_EXCEPTIONS = {
 }
 
 _WORD = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+")
-
-
-@cache
-def parse(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def words(identifier: str) -> set[str]:
